@@ -42,8 +42,7 @@ CREATE TABLE job_waits (
   tenant_id text NOT NULL,  -- whose both are
   place float8 NOT NULL,  -- its place in the order of those who wait, which never changes: small ones first
   until timestamptz NOT NULL,  -- when its wait is over: it is decided by then
-  next_try timestamptz NOT NULL,  -- when it is decided next, unless budget comes free before
-  not_before timestamptz NOT NULL,  -- when shares let it pass, if no budget comes free before
+  next_try timestamptz NOT NULL,  -- when shares let it pass, if nothing comes free before: it is decided then
   block text NOT NULL  -- the block that lets it pass last
 );
 CREATE INDEX job_waits_place ON job_waits (source_id, place, job_id);
@@ -51,7 +50,7 @@ CREATE INDEX job_waits_next ON job_waits (next_try);
 ALTER TABLE job_waits ENABLE ROW LEVEL SECURITY;
 ALTER TABLE job_waits FORCE ROW LEVEL SECURITY;
 CREATE POLICY own_tenant ON job_waits USING (current_setting('discreet.tenant', true) IN (tenant_id, '*'));
-GRANT SELECT, INSERT, DELETE, UPDATE (next_try, not_before, block) ON job_waits TO discreet_app;
+GRANT SELECT, INSERT, DELETE, UPDATE (next_try, block) ON job_waits TO discreet_app;
 
 -- Budget came free on a source: who waits is to be decided. Rows are only added, so that nobody who adds one waits for a decision.
 CREATE TABLE source_wakes (

@@ -28,7 +28,7 @@ ALTER TABLE jobs ADD CONSTRAINT jobs_state CHECK (
 GRANTS = """
 GRANT SELECT, INSERT ON source_rules TO {role};
 GRANT SELECT, INSERT, UPDATE (epsilon, delta, rho, delta_z) ON source_uses TO {role};
-GRANT SELECT, INSERT, DELETE, UPDATE (next_try, not_before, block) ON job_waits TO {role};
+GRANT SELECT, INSERT, DELETE, UPDATE (next_try, block) ON job_waits TO {role};
 GRANT SELECT, INSERT, DELETE ON source_wakes TO {role};
 GRANT EXECUTE ON FUNCTION count_use(text, integer) TO {role};
 """

@@ -61,7 +61,6 @@ CREATE TABLE job_waits (
   place float8 NOT NULL,
   until timestamptz NOT NULL,
   next_try timestamptz NOT NULL,
-  not_before timestamptz NOT NULL,
   block text NOT NULL
 );
 COMMENT ON TABLE job_waits IS 'A job that waits for budget. It has reserved nothing. The row goes when it is decided or cancelled.';
@@ -70,8 +69,7 @@ COMMENT ON COLUMN job_waits.source_id IS 'whose blocks it reads';
 COMMENT ON COLUMN job_waits.tenant_id IS 'whose both are';
 COMMENT ON COLUMN job_waits.place IS 'its place in the order of those who wait, which never changes: small ones first';
 COMMENT ON COLUMN job_waits.until IS 'when its wait is over: it is decided by then';
-COMMENT ON COLUMN job_waits.next_try IS 'when it is decided next, unless budget comes free before';
-COMMENT ON COLUMN job_waits.not_before IS 'when shares let it pass, if no budget comes free before';
+COMMENT ON COLUMN job_waits.next_try IS 'when shares let it pass, if nothing comes free before: it is decided then';
 COMMENT ON COLUMN job_waits.block IS 'the block that lets it pass last';
 CREATE INDEX job_waits_place ON job_waits (source_id, place, job_id);
 CREATE INDEX job_waits_next ON job_waits (next_try);

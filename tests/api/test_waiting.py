@@ -14,7 +14,7 @@ import pytest
 
 from discreet.installation.postgres import EmbeddedPostgres
 from discreet_client.client import Client
-from discreet_client.errors import Conflict
+from discreet_client.errors import BudgetExhausted, Conflict, Forbidden, InvalidInput, NotFound
 from tests.api.test_sources import create, day, job, trips
 from tests.conftest import Installation, eventually
 from tests.dashboard.browsing import Browser
@@ -57,11 +57,16 @@ class Team:
                 "UPDATE sources SET created_at = created_at - %(days)s * interval '1 day' "
                 "WHERE id = %(source)s",
                 "UPDATE job_waits SET until = until - %(days)s * interval '1 day', "
-                "next_try = next_try - %(days)s * interval '1 day', "
-                "not_before = not_before - %(days)s * interval '1 day' "
+                "next_try = next_try - %(days)s * interval '1 day' "
                 "WHERE source_id = %(source)s",
             ):
                 connection.execute(statement, past)
+
+    def chains(self, source: dict[str, Any]) -> list[list[dict[str, Any]]]:
+        """The ledger of each of its blocks."""
+        blocks = self.owner.sources.get(source["id"])["blocks"] or []
+        chains = read_chains(self.url)
+        return [chains[one["account"]] for one in blocks]
 
     def close(self) -> None:
         for client in (self.owner, self.ada, self.bo):
@@ -121,3 +126,144 @@ def test_a_share_is_its_owners_until_it_is_lent(team: Team, service: Installatio
     assert ends(team.ada, made["id"])["state"] == "succeeded"
     events = [said["state"] for name, said in team.ada.events(made["id"]) if name == "state"]
     assert events[:3] == ["queued", "waiting", "queued"]
+
+
+def test_cancelling_a_wait_is_free_and_lets_the_next_one_be_decided(team: Team) -> None:
+    source = team.source()
+    promised = team.ada.submit(job(source, 0.4, blocks=day(1)))
+    assert ends(team.ada, promised["id"])["state"] == "succeeded"
+    waits = team.ada.submit({**job(source, 0.3, blocks=day(1)), "wait": 9})
+    assert waits["state"] == "waiting"
+    # One of each analyst waits at a time, and nothing that is larger than the own share.
+    for epsilon, why in ((0.2, "one waits at a time"), (0.55, "more than one's own share")):
+        with pytest.raises(Conflict, match=why):
+            team.ada.submit({**job(source, epsilon, blocks=day(1)), "wait": 9})
+    answer = team.ada.cancel(waits["id"])
+    assert (answer["state"], answer["charge"]) == ("cancelled", "none")
+    assert team.ada.submit({**job(source, 0.2, blocks=day(1)), "wait": 9})["state"] == "waiting"
+    assert sum(check_chain(rows).totals["epsilon"] for rows in team.chains(source)) == 4 * 10**8
+
+
+def test_every_wait_ends_with_a_reason(team: Team) -> None:
+    """Others spend their shares meanwhile: what was to be lent is gone, and the job is told so when
+    its turn comes, at the latest by its end."""
+    source = team.source()
+    assert ends(team.ada, team.ada.submit(job(source, 0.5, blocks=day(1)))["id"])
+    waits = team.ada.submit({**job(source, 0.3, blocks=day(1)), "wait": 8})
+    assert waits["state"] == "waiting"
+    assert ends(team.bo, team.bo.submit(job(source, 0.4, blocks=day(1)))["id"])["state"] == (
+        "succeeded"
+    )
+    team.later(6.1, source)
+    ended = ends(team.ada, waits["id"])
+    assert (ended["state"], ended["error"]["code"]) == ("failed", "wait_spent")
+    assert "nothing was reserved for it, and nothing charged" in ended["error"]["detail"]
+    # Nothing is spent meanwhile of another one, but its blocks are gone.
+    source = team.source()
+    assert ends(team.ada, team.ada.submit(job(source, 0.5, blocks=day(1)))["id"])
+    waits = team.ada.submit({**job(source, 0.3, blocks=day(1)), "wait": 8})
+    with psycopg.connect(team.url) as connection:
+        connection.execute(
+            "UPDATE datasets SET expires_at = now() WHERE source_id = %s", [source["id"]]
+        )
+    team.later(6.1, source)
+    assert ends(team.ada, waits["id"])["error"]["code"] == "data_erased"
+
+
+def test_budget_that_comes_free_is_given_before_its_time(team: Team) -> None:
+    source = team.source()
+    assert ends(team.ada, team.ada.submit(job(source, 0.5, blocks=day(1)))["id"])
+    waits = team.ada.submit({**job(source, 0.3, blocks=day(1)), "wait": 8})
+    account = next(iter(team.owner.sources.get(source["id"])["blocks"] or []))["account"]
+    team.owner.grant(account, epsilon=2, delta=0, reason="more for everybody")
+    assert ends(team.ada, waits["id"])["state"] == "succeeded"
+    # A rule that gives her more does so as well.
+    waits = team.ada.submit({**job(source, 0.3, blocks=day(1)), "wait": 8})
+    assert waits["state"] == "waiting"
+    rule = {"shares": {"ada": 0.9, "bo": 0.1}, "lent_days": 10}
+    assert team.owner.sources.set_rule(source["id"], rule)["version"] == 2
+    assert team.owner.sources.set_rule(source["id"], rule)["version"] == 2
+    assert ends(team.ada, waits["id"])["state"] == "succeeded"
+
+
+def test_who_has_no_place_to_wait(
+    team: Team, service: Installation, postgres: EmbeddedPostgres
+) -> None:
+    """Sources without a rule, datasets, and what no time would help."""
+    plain = create(team.owner)
+    team.owner.sources.add(plain["id"], day(1), trips(day(1)))
+    with pytest.raises(InvalidInput, match="source with a rule"):
+        team.ada.submit({**job(plain, 0.3, blocks=day(1)), "wait": 1})
+    for wait, code in ((0, None), (31, "invalid_input"), (-1, "invalid_input")):
+        body = {**job(plain, 0.1, blocks=day(1)), "wait": wait}
+        if code is None:
+            assert team.ada.submit(body)["state"] == "queued"
+        else:
+            with pytest.raises(InvalidInput):
+                team.ada.submit(body)
+    source = team.source()
+    with pytest.raises(BudgetExhausted) as refused:
+        team.ada.submit({**job(source, 1.1, blocks=day(1)), "wait": 20})
+    assert refused.value.binding is not None
+    assert refused.value.binding["block"] == day(1)
+    # A cap on the analyst binds at once: no time frees it.
+    team.owner.set_cap(scope="principal", principal="bo", epsilon=0.1, delta=0, reason="a little")
+    with pytest.raises(BudgetExhausted):
+        team.bo.submit({**job(source, 0.2, blocks=day(1)), "wait": 20})
+    for rule in (
+        {"shares": {"ada": 0.6, "bo": 0.5}},
+        {"shares": {}},
+        {"shares": {"ada": 0}},
+        {"shares": {"ada": 0.1}, "lent_days": 0},
+        {"shares": {"ada": 0.0000001}},
+    ):
+        with pytest.raises(InvalidInput):
+            team.owner.sources.set_rule(source["id"], rule)
+    with pytest.raises(Forbidden):
+        team.ada.sources.set_rule(source["id"], {"shares": {"ada": 1}})
+    with team_of(service, postgres) as others, pytest.raises(NotFound):
+        others.owner.sources.set_rule(source["id"], {"shares": {"ada": 1}})
+    # The same analysts' names elsewhere are other people: nothing of it binds there.
+    with team_of(service, postgres) as others:
+        own = others.source()
+        assert others.ada.plan(job(own, 0.5, blocks=day(1)))["admitted"]
+
+
+def test_two_who_wait_for_one_budget_at_once_and_a_cancellation_at_the_moment_of_the_grant(
+    team: Team,
+) -> None:
+    """Many at once: what is granted never passes the cap, everybody's share is there, and each ends
+    one way."""
+    source = team.source(3)
+    whole = f"{day(1)}/{day(3)}"
+
+    def ask(number: int) -> dict[str, Any]:
+        client = (team.ada, team.bo)[number % 2]
+        try:
+            return dict(client.submit({**job(source, 0.11, blocks=whole), "wait": 9}))
+        except Conflict as error:
+            return {"state": error.code}
+
+    with ThreadPoolExecutor(12) as pool:
+        asked = list(pool.map(ask, range(24)))
+        states = [one["state"] for one in asked]
+        assert states.count("waiting") <= 2
+        assert set(states) <= {"queued", "waiting", "budget_held", "budget_exhausted"}
+        waits = [one["id"] for one in asked if one["state"] == "waiting"]
+        team.later(9.5, source)
+        cancelled = list(pool.map(lambda one: _cancelled(team.owner, one), waits))
+    for job_id in waits:
+        ended = team.owner.wait(job_id)
+        assert ended["state"] in ("succeeded", "cancelled", "failed"), cancelled
+    for rows in team.chains(source):
+        sums = check_chain(rows)
+        assert sums.totals["epsilon"] <= 10**9
+        for life in sums.lives.values():
+            assert life in (["reserve", "data_touched", "commit"], ["reserve", "release"])
+
+
+def _cancelled(client: Client, job_id: str) -> str:
+    try:
+        return str(client.cancel(job_id)["cancel"])
+    except Conflict as error:
+        return str(error.code)

@@ -198,9 +198,9 @@ def decide(
         lent = _lent_at(blocks[name], request, rule, passes)
         if lent > passes:
             passes, latest = lent, name
-    if passes > request.until:
-        return Refused("share", latest, passes)
-    return Waits(latest, passes) if passes > now else Granted()
+    if passes == now:
+        return Granted()
+    return Refused("share", latest, passes) if passes > request.until else Waits(latest, passes)
 
 
 def decide_due(

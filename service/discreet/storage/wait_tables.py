@@ -56,7 +56,6 @@ class JobWait(Base):
     place: Mapped[float] = mapped_column(Float(53))
     until: Mapped[datetime]
     next_try: Mapped[datetime]
-    not_before: Mapped[datetime]
     block: Mapped[str]
 
 
@@ -70,7 +69,7 @@ class SourceWake(Base):
 
 
 WAITS = (
-    JobWait.not_before.label("waits_not_before"),
+    JobWait.next_try.label("waits_next"),
     JobWait.until.label("waits_until"),
     JobWait.block.label("waits_block"),
 )

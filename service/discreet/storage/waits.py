@@ -119,17 +119,10 @@ async def granted(connection: AsyncConnection, job_id: str) -> int:
     return tag
 
 
-async def waits_on(
-    connection: AsyncConnection,
-    job_id: str,
-    *,
-    next_try: datetime,
-    not_before: datetime,
-    block: str,
-) -> None:
+async def put_off(connection: AsyncConnection, job_id: str, next_try: datetime, block: str) -> None:
     """Decide a job later."""
-    values = {"next_try": next_try, "not_before": not_before, "block": block}
-    await connection.execute(update(JobWait).where(JobWait.job_id == job_id).values(**values))
+    changed = update(JobWait).where(JobWait.job_id == job_id)
+    await connection.execute(changed.values(next_try=next_try, block=block))
 
 
 async def wake(connection: AsyncConnection, tenant_id: str, source_id: str) -> None:

@@ -81,6 +81,16 @@ async def newest(services: Services, principal: Principal, source_id: str) -> di
     return None if row is None else view(row)
 
 
+async def waiting(services: Services, principal: Principal, source_id: str) -> list[dict[str, Any]]:
+    """Who waits on a source, in order: the job, who asked for it, and both its times."""
+    require(principal, *READERS)
+    async with services.database.transaction(principal.tenant_id) as connection:
+        rows = await waits.waiting(connection, source_id)
+    return [
+        {name: row[name] for name in ("job_id", "principal", "next_try", "until")} for row in rows
+    ]
+
+
 def view(row: Mapping[str, Any]) -> dict[str, Any]:
     """A rule as it is published."""
     return {

@@ -143,7 +143,6 @@ async def _hold(
         place=request.key,
         until=moment_of(request.until),
         next_try=moment_of(decision.not_before),
-        not_before=moment_of(decision.not_before),
         block=decision.block,
     )
     faults.point("wait.held")
@@ -151,7 +150,7 @@ async def _hold(
     shown = {
         "state": "waiting",
         "waits_until": moment_of(request.until),
-        "waits_not_before": moment_of(decision.not_before),
+        "waits_next": moment_of(decision.not_before),
         "waits_block": decision.block,
     }
     return replace(found, row={**found.row, **shown})
@@ -184,7 +183,7 @@ async def preview(
         detail = held_sentence(decision, seconds_of(now), seen.lent_days)
         return {"admitted": False, "not_before": not_before, "until": None, "detail": detail}
     row = {
-        "waits_not_before": moment_of(decision.not_before),
+        "waits_next": moment_of(decision.not_before),
         "waits_until": moment_of(request.until),
         "waits_block": decision.block,
     }
@@ -223,18 +222,14 @@ async def decide_source(services: Services, tenant_id: str, source_id: str) -> b
             if job is None:  # cancelled meanwhile: that left a wake
                 continue
             if isinstance(decision, Waits):
-                await waits.waits_on(
-                    connection,
-                    request.id,
-                    next_try=moment_of(decision.not_before),
-                    not_before=moment_of(decision.not_before),
-                    block=decision.block,
-                )
+                moment = moment_of(decision.not_before)
+                await waits.put_off(connection, request.id, moment, decision.block)
             elif isinstance(decision, Refused):
                 await endings.fail(connection, request.id, ENDINGS[decision.why], SYSTEM_ACTOR)
                 faults.point("wait.refused")
             else:
-                await _grant(connection, job, [seen.accounts[name] for name in request.blocks])
+                accounts = [seen.accounts[name] for name in request.blocks]
+                await _grant(connection, job, accounts, request, now)
                 await waits.wake(connection, tenant_id, source_id)  # the others, next
                 faults.point("wait.reserved")
                 break
@@ -244,22 +239,26 @@ async def decide_source(services: Services, tenant_id: str, source_id: str) -> b
     return True
 
 
-async def _grant(connection: Any, job: Mapping[str, Any], accounts: Sequence[str]) -> None:
-    """Reserve for a job that waits, and put it on the queue. Where the ledger does not let it pass
-    (a cap was lowered just now) it waits on."""
-    job_id = job["id"]
-    if await waits.gone(connection, job_id):
-        await endings.fail(connection, job_id, "data_erased", job["principal"])
+async def _grant(
+    connection: Any, job: Mapping[str, Any], accounts: Sequence[str], request: Request, now: int
+) -> None:
+    """Reserve for a job that waits, and put it on the queue."""
+    if await waits.gone(connection, request.id):
+        await endings.fail(connection, request.id, "data_erased", SYSTEM_ACTOR)
         return
     found = await ledger.reserve(
         connection,
-        job_id,
+        request.id,
         accounts,
         price=job["price"],
         events=[one.model_dump(mode="json") for one in Plan.model_validate(job["plan"]).events],
         actor=job["principal"],
     )
     if all(one.admitted for one in found):
-        tag = await waits.granted(connection, job_id)
-        await queue.enqueue(connection, job_id, priority=-tag)
-        log.info("job granted after a wait", job=job_id)
+        tag = await waits.granted(connection, request.id)
+        await queue.enqueue(connection, request.id, priority=-tag)
+        log.info("job granted after a wait", job=request.id)
+    elif now < request.until:  # a cap was lowered just now, which left a wake; the ledger is right
+        await waits.put_off(connection, request.id, moment_of(request.until), request.blocks[0])
+    else:
+        await endings.fail(connection, request.id, ENDINGS["spent"], SYSTEM_ACTOR)

@@ -46,7 +46,7 @@ def _where(block: str) -> str:
 
 def view(row: Mapping[str, Any]) -> dict[str, Any]:
     """Why a job waits, and until when, as it is published."""
-    not_before, until = row["waits_not_before"], row["waits_until"]
+    not_before, until = row["waits_next"], row["waits_until"]
     where = _where(row["waits_block"])
     return {
         "not_before": not_before,

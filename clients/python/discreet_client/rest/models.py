@@ -85,6 +85,7 @@ class AuditEntry(TypedDict):
         "roster.sign",
         "session.tokens",
         "source.create",
+        "source.rule",
         "tenant.create",
         "webhook.create",
         "webhook.remove",

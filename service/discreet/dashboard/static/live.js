@@ -80,6 +80,8 @@ if (job) {
         source.close();
         text.textContent = `The job has ${state === "cancelled" ? "been cancelled" : state}.`;
         location.reload();
+      } else if (state === "queued" && text.dataset.waits) {
+        location.reload();
       } else if (state === "running") {
         text.textContent = "Running.";
         const tag = document.querySelector("[data-state] .tag");
