@@ -16,7 +16,7 @@ from discreet.installation.postgres import EmbeddedPostgres
 from discreet_client.client import Client
 from discreet_client.errors import BudgetExhausted, Conflict, Forbidden, InvalidInput, NotFound
 from tests.api.test_sources import create, day, job, trips
-from tests.conftest import Installation, eventually
+from tests.conftest import Installation
 from tests.dashboard.browsing import Browser
 from tests.reliability.chains import check_chain, read_chains, superuser_url
 
@@ -132,12 +132,13 @@ def test_cancelling_a_wait_is_free_and_lets_the_next_one_be_decided(team: Team) 
     source = team.source()
     promised = team.ada.submit(job(source, 0.4, blocks=day(1)))
     assert ends(team.ada, promised["id"])["state"] == "succeeded"
+    # Nothing waits that is larger than the own share, and of each analyst one job at a time.
+    with pytest.raises(Conflict, match="more than one's own share"):
+        team.ada.submit({**job(source, 0.55, blocks=day(1)), "wait": 9})
     waits = team.ada.submit({**job(source, 0.3, blocks=day(1)), "wait": 9})
     assert waits["state"] == "waiting"
-    # One of each analyst waits at a time, and nothing that is larger than the own share.
-    for epsilon, why in ((0.2, "one waits at a time"), (0.55, "more than one's own share")):
-        with pytest.raises(Conflict, match=why):
-            team.ada.submit({**job(source, epsilon, blocks=day(1)), "wait": 9})
+    with pytest.raises(Conflict, match="one waits at a time"):
+        team.ada.submit({**job(source, 0.2, blocks=day(1)), "wait": 9})
     answer = team.ada.cancel(waits["id"])
     assert (answer["state"], answer["charge"]) == ("cancelled", "none")
     assert team.ada.submit({**job(source, 0.2, blocks=day(1)), "wait": 9})["state"] == "waiting"
@@ -252,9 +253,11 @@ def test_two_who_wait_for_one_budget_at_once_and_a_cancellation_at_the_moment_of
         waits = [one["id"] for one in asked if one["state"] == "waiting"]
         team.later(9.5, source)
         cancelled = list(pool.map(lambda one: _cancelled(team.owner, one), waits))
-    for job_id in waits:
-        ended = team.owner.wait(job_id)
-        assert ended["state"] in ("succeeded", "cancelled", "failed"), cancelled
+    assert set(cancelled) <= {"done", "requested", "too_late", "job_ended"}
+    for one in asked:
+        if "id" in one:
+            ended = team.owner.wait(one["id"])
+            assert ended["state"] == "succeeded" or one["id"] in waits, ended
     for rows in team.chains(source):
         sums = check_chain(rows)
         assert sums.totals["epsilon"] <= 10**9
