@@ -171,6 +171,30 @@ def test_every_wait_ends_with_a_reason(team: Team) -> None:
     assert ends(team.ada, waits["id"])["error"]["code"] == "data_erased"
 
 
+def test_a_wait_ends_early_where_no_time_helps_any_more(team: Team, service: Installation) -> None:
+    """A rule that lends more slowly, and a smaller job that came later and is promised what is
+    left: who waits is told as soon as that is known."""
+    source = team.source()
+    assert ends(team.ada, team.ada.submit(job(source, 0.5, blocks=day(1)))["id"])
+    waits = team.ada.submit({**job(source, 0.3, blocks=day(1)), "wait": 8})
+    team.owner.sources.set_rule(source["id"], {"shares": {"ada": 0.5, "bo": 0.5}, "lent_days": 99})
+    assert ends(team.ada, waits["id"])["error"]["code"] == "wait_over"
+
+    shares = {"shares": {"ada": 0.4, "bo": 0.3, "cy": 0.3}, "lent_days": 10}
+    source = team.source(rule=shares)
+    with service.client(team.owner.create_key(role="analyst", principal="cy")["key"]) as cy:
+        for client, epsilon in ((team.ada, 0.4), (cy, 0.1)):
+            spent = client.submit(job(source, epsilon, blocks=day(1)))["id"]
+            assert ends(client, spent)["state"] == "succeeded"
+        large = team.ada.submit({**job(source, 0.4, blocks=day(1)), "wait": 9})
+        small = cy.submit({**job(source, 0.25, blocks=day(1)), "wait": 9})
+        assert [large["state"], small["state"]] == ["waiting", "waiting"]
+        team.owner.sources.set_rule(source["id"], {**shares, "lent_days": 11})
+        assert ends(team.ada, large["id"])["error"]["code"] == "wait_overtaken"
+        assert cy.job(small["id"])["state"] == "waiting"
+        cy.cancel(small["id"])
+
+
 def test_budget_that_comes_free_is_given_before_its_time(team: Team) -> None:
     source = team.source()
     assert ends(team.ada, team.ada.submit(job(source, 0.5, blocks=day(1)))["id"])

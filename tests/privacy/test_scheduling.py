@@ -162,6 +162,17 @@ def test_the_order_is_static_and_nobody_is_overtaken_for_long() -> None:
         Rule({"ada": WHOLE, "bo": 1}, LENT)
 
 
+def test_those_who_are_due_are_decided_in_their_order() -> None:
+    """The small one first, though it came later and is named last; who is not due is promised."""
+    for due in (LENT, 0):
+        blocks = {"a": block()}
+        small, large = request(1, "ada", 600, key=1.0), request(0, "bo", 700, key=2.0)
+        decided = scheduling.decide_due([(large, 0), (small, due - 1)], blocks, HALVES, LENT)
+        assert decided == [(small, Granted()), (large, Refused("spent", "a"))]
+    decided = scheduling.decide_due([(large, 0), (small, LENT + 1)], {"a": block()}, HALVES, LENT)
+    assert decided == [(large, Refused("promised", "a"))]
+
+
 PASTS = st.lists(
     st.tuples(
         st.integers(0, 20 * DAY),  # when
