@@ -42,7 +42,8 @@ class Team:
     def source(self, days: int = 1, **more: Any) -> dict[str, Any]:
         """Half of each block is Ada's and half Bo's, lent over ten days."""
         rule = {"shares": {"ada": 0.5, "bo": 0.5}, "lent_days": 10}
-        source = create(self.owner, **{"rule": rule, **more})
+        said = {"rule": rule, **more}
+        source = create(self.owner, **{name: value for name, value in said.items() if value})
         for number in range(1, days + 1):
             self.owner.sources.add(source["id"], day(number), trips(day(number), number))
         return source
@@ -209,6 +210,29 @@ def test_budget_that_comes_free_is_given_before_its_time(team: Team) -> None:
     assert team.owner.sources.set_rule(source["id"], rule)["version"] == 2
     assert team.owner.sources.set_rule(source["id"], rule)["version"] == 2
     assert ends(team.ada, waits["id"])["state"] == "succeeded"
+
+
+def test_one_account_of_all_blocks_is_shared_as_well(team: Team) -> None:
+    source = team.source(2, cap_of="source")
+    assert ends(team.ada, team.ada.submit(job(source, 0.5, last=2))["id"])["state"] == "succeeded"
+    waits = team.ada.submit({**job(source, 0.25, last=1), "wait": 6})
+    assert waits["state"] == "waiting"
+    assert waits["waiting"] is not None
+    assert waits["waiting"]["block"] is None
+    assert ends(team.bo, team.bo.submit(job(source, 0.25, last=2))["id"])["state"] == "succeeded"
+    team.later(5.1, source)
+    assert ends(team.ada, waits["id"])["state"] == "succeeded"
+
+
+def test_a_first_rule_counts_what_was_spent_before(team: Team) -> None:
+    source = team.source(rule=None)
+    assert ends(team.ada, team.ada.submit(job(source, 0.5, blocks=day(1)))["id"])
+    team.owner.sources.set_rule(source["id"], {"shares": {"ada": 0.5, "bo": 0.5}})
+    with pytest.raises(Conflict, match="held for whose share it is"):
+        team.ada.submit(job(source, 0.1, blocks=day(1)))
+    assert ends(team.bo, team.bo.submit(job(source, 0.5, blocks=day(1)))["id"])["state"] == (
+        "succeeded"
+    )
 
 
 def test_who_has_no_place_to_wait(

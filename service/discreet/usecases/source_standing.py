@@ -64,14 +64,17 @@ async def standing(
     source: Mapping[str, Any],
     rule: Mapping[str, Any],
     principal: str | None = None,
+    names: Sequence[str] = (),
 ) -> Standing:
-    """The source as it is, read in this transaction. `principal`: who asks for one more job."""
+    """The source as it is, read in this transaction. `principal`: who asks for one more job, on
+    blocks of these names."""
     rows = await waits.waiting(connection, source["id"])
     caps = {
         name: await ledger.caps(connection, tenant_id, name)
         for name in {row["principal"] for row in rows} | ({principal} if principal else set())
     }
-    found = await sources.blocks(connection, source["id"])
+    asked = {name for row in rows for name in row["blocks"]}.union(names)
+    found = [row for row in await sources.blocks(connection, source["id"]) if row["block"] in asked]
     if source["account_id"] is None:
         accounts = {row["block"]: row["account_id"] for row in found}
         opened = {row["block"]: seconds_of(row["first_at"]) for row in found}

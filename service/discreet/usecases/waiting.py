@@ -45,6 +45,8 @@ from discreet.usecases.waiting_words import held, held_sentence, view
 log = structlog.get_logger()
 
 USUAL_WAIT_DAYS = 3
+MOST_PASSES = 1000
+"""Grants and refusals of one source in one round."""
 MOST_DUE = 100
 """Sources that are looked at in one round."""
 SYSTEM_ACTOR = "discreet"
@@ -98,9 +100,7 @@ async def submit(
         payers = acceptance.Payers(principal.tenant_id, principal.name, tuple(planned.accounts))
         if known is not None:
             return await acceptance.accept(services.database, connection, payers, order)
-        seen = await standing(
-            connection, principal.tenant_id, source, rule, principal=principal.name
-        )
+        seen = await standing(connection, principal.tenant_id, source, rule, principal.name, names)
         total = planned.plan.total
         request = request_of(seen, order.job_id, principal.name, total, names, now, wait_days)
         decision = decision_on(seen, request, now)
@@ -170,9 +170,7 @@ async def preview(
         rule = await waits.rule(connection, source_id)
         if source is None or rule is None:
             return None
-        seen = await standing(
-            connection, principal.tenant_id, source, rule, principal=principal.name
-        )
+        seen = await standing(connection, principal.tenant_id, source, rule, principal.name, names)
     now = datetime.now(UTC)
     request = request_of(seen, "", principal.name, planned.plan.total, names, now, wait_days)
     decision = decision_on(seen, request, now)
@@ -196,8 +194,9 @@ async def decide(services: Services) -> int:
     async with services.database.transaction(SYSTEM) as connection:
         due = await waits.due(connection, MOST_DUE)
     for source_id, tenant_id in due:
-        while await decide_source(services, tenant_id, source_id):
-            pass
+        for _ in range(MOST_PASSES):
+            if not await decide_source(services, tenant_id, source_id):
+                break
     return len(due)
 
 
