@@ -4,18 +4,22 @@ time, in one order, and never overspent."""
 from __future__ import annotations
 
 import itertools
+import json
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
+from pathlib import Path
 from typing import Any
 
 import psycopg
 import pytest
+from typer.testing import CliRunner
 
+from discreet.cli import app
 from discreet.installation.postgres import EmbeddedPostgres
 from discreet_client.client import Client
 from discreet_client.errors import BudgetExhausted, Conflict, Forbidden, InvalidInput, NotFound
-from tests.api.test_sources import create, day, job, trips
+from tests.api.test_sources import PUBLIC, create, day, job, trips
 from tests.conftest import Installation
 from tests.dashboard.browsing import Browser
 from tests.reliability.chains import check_chain, read_chains, superuser_url
@@ -32,12 +36,11 @@ class Team:
         self.owner_key = service.owner_of(tenant)
         self.owner = service.client(self.owner_key)
         with service.client(service.operator_key) as operator:
-            self.ada, self.bo = (
-                service.client(
-                    operator.create_key(role="analyst", principal=name, tenant=tenant)["key"]
-                )
+            self.ada_key, bo_key = (
+                operator.create_key(role="analyst", principal=name, tenant=tenant)["key"]
                 for name in ("ada", "bo")
             )
+        self.ada, self.bo = service.client(self.ada_key), service.client(bo_key)
 
     def source(self, days: int = 1, **more: Any) -> dict[str, Any]:
         """Half of each block is Ada's and half Bo's, lent over ten days."""
@@ -210,6 +213,53 @@ def test_budget_that_comes_free_is_given_before_its_time(team: Team) -> None:
     assert team.owner.sources.set_rule(source["id"], rule)["version"] == 2
     assert team.owner.sources.set_rule(source["id"], rule)["version"] == 2
     assert ends(team.ada, waits["id"])["state"] == "succeeded"
+
+
+def test_the_command_line_and_the_pages_say_why_a_job_waits(
+    team: Team, service: Installation, tmp_path: Path
+) -> None:
+    def said(client: Client, *command: str) -> str:
+        key = team.owner_key if client is team.owner else team.ada_key
+        done = CliRunner().invoke(app, [*command, "--server", service.url, "--key", key])
+        assert done.exit_code == 0, (done.stdout, done.stderr)
+        return " ".join((done.stdout + done.stderr).split())
+
+    name = f"Shared {next(_numbers)}"
+    made = ["--kind", "routing", "--by", "day", "--epsilon", "1", "--public", json.dumps(PUBLIC)]
+    shown = said(team.owner, "source", "create", name, *made, "--shares", "ada=0.2,bo=0.3")
+    assert "ada 20 %, bo 30 %; lent over 28 days" in shown
+    shares = ("--shares", "ada=0.5, bo=0.5", "--lent-days", "10")
+    assert "ada 50 %, bo 50 %; lent over 10 days" in said(
+        team.owner, "source", "share", name, *shares
+    )
+    for wrong in ([], ["--shares", "ada"], ["--shares", "ada=.1,ada=.2"]):
+        refused = CliRunner().invoke(
+            app, ["source", "share", name, *wrong, "--server", service.url, "--key", team.owner_key]
+        )
+        assert refused.exit_code == 2, refused.stdout
+    source = next(one for one in team.owner.sources.list() if one["name"] == name)
+    team.owner.sources.add(source["id"], day(1), trips(day(1)))
+    assert ends(team.ada, team.ada.submit(job(source, 0.5, blocks=day(1)))["id"])
+    asked = tmp_path / "job.json"
+    asked.write_text(json.dumps({**job(source, 0.2, blocks=day(1)), "wait": 5}))
+    assert "it would wait: what is left of block 2026-10-01" in said(team.ada, "plan", str(asked))
+    told = said(team.ada, "submit", str(asked), "--anew")
+    assert "it waits for budget" in told
+    job_id = told.split()[0]
+    assert "waits for budget: not before" in said(team.ada, "jobs")
+    with Browser.logged_in(service, team.owner_key) as browser:
+        page = browser.get(f"/sources/{source['id']}").text
+        assert "Who may spend" in page
+        assert "50 %" in page
+        assert "Who waits" in page
+        assert "Decided by" in page
+    asked.write_text(json.dumps({**job(source, 0.4, blocks=day(1)), "wait": 1}))
+    plan = CliRunner().invoke(
+        app, ["plan", str(asked), "--server", service.url, "--key", team.ada_key]
+    )
+    assert plan.exit_code == 1
+    assert "it would be refused" in " ".join(plan.stdout.split())
+    team.ada.cancel(job_id)
 
 
 def test_one_account_of_all_blocks_is_shared_as_well(team: Team) -> None:

@@ -203,11 +203,11 @@ def share(
 
 def _rule(shares: str, lent_days: int) -> dict[str, Any]:
     """A rule as it is sent."""
-    pairs = (part.partition("=") for part in shares.split(","))
-    return {
-        "shares": {name.strip(): number(part, "--shares") for name, _, part in pairs},
-        "lent_days": lent_days,
-    }
+    pairs = [part.partition("=") for part in shares.split(",")]
+    named = {name.strip(): number(part.strip(), "--shares") for name, _, part in pairs}
+    if len(named) < len(pairs):
+        raise typer.BadParameter("an analyst stands twice", param_hint="--shares")
+    return {"shares": named, "lent_days": lent_days}
 
 
 @app.command("list")
