@@ -96,12 +96,8 @@ async def priced(
         body["asked_again"] = planned.problem.questions(planned.dataset.public)
     if planned.texts.made.in_other_words:
         body["privacy"] = planned.texts.made.figures
-    days = waiting.days(planned, wait)
-    if (
-        body["admitted"]
-        and days is not None
-        and (held := await waiting.preview(services, principal, planned, days)) is not None
-    ):
+    held = await waiting.preview(services, principal, planned, wait)
+    if body["admitted"] and held is not None:
         body["admitted"], body["waits"] = held.pop("admitted"), held
         return body, balances, total
     if body["admitted"] and planned.plan.source is not None and balances:
@@ -202,17 +198,7 @@ async def submit(
         blocks=() if data is None else data.versions,
         objects=tuple(sorted({named for named, _ in problem.named().values()})),
     )
-    days = waiting.days(planned, wait)
-    if days is None:
-        found = await acceptance.submit(
-            services.database,
-            order,
-            tenant_id=principal.tenant_id,
-            principal=principal.name,
-            accounts=planned.accounts,
-        )
-    else:
-        found = await waiting.submit(services, principal, order, planned, days)
+    found = await waiting.submit(services, principal, order, planned, wait)
     faults.point("submit.committed")
     if found.outcome == "in_flight":
         raise Conflict("a request with this Idempotency-Key is in flight", code="request_in_flight")

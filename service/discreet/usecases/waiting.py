@@ -55,7 +55,7 @@ ENDINGS = {"share": "wait_over", "promised": "wait_overtaken", "spent": "wait_sp
 """The code of a job whose wait ended without a grant."""
 
 
-def days(planned: Planned, wait: float | None) -> float | None:
+def _days(planned: Planned, wait: float | None) -> float | None:
     """How long a job may wait; None: it cannot. InvalidInput where it was told to, and cannot."""
     if planned.may_wait:
         return USUAL_WAIT_DAYS if wait is None else wait
@@ -80,13 +80,23 @@ async def submit(
     principal: Principal,
     order: JobOrder,
     planned: Planned,
-    wait_days: float,
+    wait: float | None,
 ) -> Submission:
-    """Accept a job on these blocks: granted at once, or waiting with nothing reserved.
+    """Accept a job: at once, or, where shares of a source are lent in its time, waiting with
+    nothing reserved.
 
     Conflict (`budget_held`) where it would not pass in its time; outcome `refused` where it does
     not fit at all. Idempotent as `acceptance.submit` is.
     """
+    wait_days = _days(planned, wait)
+    if wait_days is None:
+        return await acceptance.submit(
+            services.database,
+            order,
+            tenant_id=principal.tenant_id,
+            principal=principal.name,
+            accounts=planned.accounts,
+        )
     source_id, names = _asked(planned)
     async with services.database.transaction(principal.tenant_id) as connection:
         now = await waits.lock(connection, source_id)
@@ -160,10 +170,13 @@ async def preview(
     services: Services,
     principal: Principal,
     planned: Planned,
-    wait_days: float,
+    wait: float | None,
 ) -> dict[str, Any] | None:
     """What would become of such a job now, where it would not be granted at once though the caps
     would let it pass; None elsewhere."""
+    wait_days = _days(planned, wait)
+    if wait_days is None:
+        return None
     source_id, names = _asked(planned)
     async with services.database.transaction(principal.tenant_id, snapshot=True) as connection:
         source = await sources.find(connection, principal.tenant_id, source_id)
