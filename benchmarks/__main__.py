@@ -32,7 +32,7 @@ ALL = (
     "uploads",
 )
 ON_REQUEST = (
-    *("scale", "curves", "noise", "timing", "capacity", "blocks"),
+    *("scale", "curves", "noise", "timing", "capacity", "blocks", "scheduling"),
     *("coverage", "inverse", "advice", "importance_sampling", "coupled_qp"),
 )
 """Benchmarks that take many minutes: run when they are named."""

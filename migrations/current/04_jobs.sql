@@ -32,7 +32,7 @@ CREATE TABLE jobs (
   mostly_noise boolean NOT NULL DEFAULT false,  -- its result says of itself that it is
   headline text,  -- what its result answers, in a sentence; null: nothing, or from before schema 0012
   CONSTRAINT jobs_state CHECK (
-    state IN ('queued', 'awaiting_agents', 'running', 'succeeded', 'failed', 'cancelled')),
+    state IN ('queued', 'awaiting_agents', 'waiting', 'running', 'succeeded', 'failed', 'cancelled')),
   CONSTRAINT jobs_headline CHECK (length(headline) <= 200)
 );
 CREATE INDEX jobs_page ON jobs (tenant_id, created_at, id);

@@ -346,7 +346,16 @@ def test_an_archive_is_one_servers(here: Settings, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    "content", [b"", bytes(8192), page(SEGMENT)[:39], page(f"{SEGMENT[:-1]}B"), os.urandom(64)]
+    "content",
+    [
+        pytest.param(b"", id="nothing"),
+        pytest.param(bytes(8192), id="zeros"),
+        pytest.param(page(SEGMENT)[:39], id="half a head"),
+        pytest.param(page(f"{SEGMENT[:-1]}B"), id="another segment"),
+        pytest.param(
+            b"what anybody may have written there, who can write in a bucket" * 2, id="text"
+        ),
+    ],
 )
 def test_a_segment_begins_as_its_name_says(here: Settings, tmp_path: Path, content: bytes) -> None:
     (tmp_path / SEGMENT).write_bytes(content)

@@ -20,6 +20,7 @@ from discreet.storage import (  # noqa: F401 - whose tables are declared there
     people_tables,
     session_tables,
     source_tables,
+    wait_tables,
 )
 from discreet.storage.jobs import FINAL
 from discreet.storage.schema import scripts

@@ -29,6 +29,7 @@ from discreet.storage import (
     sources,
     stored_releases,
     tenants,
+    waits,
     webhooks,
 )
 from discreet.storage.database import SYSTEM, Database, libpq_url
@@ -36,6 +37,7 @@ from discreet.storage.people_tables import Identity
 from discreet.storage.source_tables import JobBlock
 from discreet.storage.tables import Base
 from discreet.storage.tenants import Principal
+from discreet.storage.wait_tables import JobWait, SourceUse
 from discreet.usecases.budgets import cap_amounts, filter_limits
 
 CAP = Cap(10**9, 0)
@@ -138,6 +140,31 @@ async def fill(database: Database) -> None:
                 job_id=f"job_{name}", dataset_id=f"dst_{name}", tenant_id=name
             )
             await connection.execute(block)
+            rule = {"source_id": f"src_{name}", "version": 1, "tenant_id": name}
+            said = {"shares": {"p": 10**6}, "lent_days": 1, "created_by": "p"}
+            await waits.add_rule(connection, **rule, **said)  # which leaves a wake
+            for row in (
+                insert(SourceUse).values(
+                    source_id=f"src_{name}",
+                    block="b",
+                    principal="p",
+                    tenant_id=name,
+                    epsilon=1,
+                    delta=0,
+                    rho=1,
+                    delta_z=0,
+                ),
+                insert(JobWait).values(
+                    job_id=f"job_{name}",
+                    source_id=f"src_{name}",
+                    tenant_id=name,
+                    place=0.0,
+                    until=LATER,
+                    next_try=LATER,
+                    block="b",
+                ),
+            ):
+                await connection.execute(row)
             await audit_log.note(
                 connection, Principal(name, "p", "owner", f"key_{name}"), "key.create"
             )

@@ -183,6 +183,11 @@ def add_block(
     return added
 
 
+def set_source_rule(source_id: str, rule: Mapping[str, Any]) -> Call[models.RuleAnswer]:
+    body: Any = dict(rule)
+    return call(operations.set_source_rule(source_id, body), repeatable=True)
+
+
 def get_source(source_id: str) -> Call[models.SourceAnswer]:
     return call(operations.get_source(source_id))
 

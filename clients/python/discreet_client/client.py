@@ -81,6 +81,11 @@ class Sources:
         None of a block without records."""
         return self._client._drive(calls.add_block(source_id, block, content))
 
+    def set_rule(self, source_id: str, rule: Mapping[str, Any]) -> models.RuleAnswer:
+        """Who may spend which share of each block from now on: `{shares: {name: share},
+        lent_days}`."""
+        return self._client._run(calls.set_source_rule(source_id, rule))
+
     def get(self, source_id: str) -> models.SourceAnswer:
         """One source, with what is spent, reserved and left of each of its blocks."""
         return self._client._run(calls.get_source(source_id))

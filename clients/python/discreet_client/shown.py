@@ -30,7 +30,10 @@ class Plan(dict[str, Any]):
 
     def _repr_html_(self) -> str:
         plan, binding = self["plan"], self.get("binding")
-        if self["admitted"]:
+        if waits := self.get("waits"):
+            says = "would wait" if self["admitted"] else "would be refused"
+            verdict = f"{says}: {waits['detail']}"
+        elif self["admitted"]:
             verdict = "would be admitted"
         elif binding is None:
             verdict = "would be refused"

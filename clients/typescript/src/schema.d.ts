@@ -330,6 +330,9 @@ export interface paths {
          * Submit Job
          * @description Submit a job: its price is reserved at once, on every account that it touches or on none.
          *
+         *     On blocks of a source with a rule it may wait for shares to be lent (`wait`): then it is
+         *     `waiting`, nothing is reserved, and `waiting` says why and until when.
+         *
          *     Before data are touched a failure or a cancellation releases the price in full; afterwards it is
          *     charged in full, whatever happens.
          */
@@ -972,6 +975,27 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/v1/sources/{source_id}/rule": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        /**
+         * Set Source Rule
+         * @description Say who may spend which share of each block. Who waits is decided anew; what was granted
+         *     stays. The same rule again changes nothing.
+         */
+        put: operations["set_source_rule"];
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/v1/tenants": {
         parameters: {
             query?: never;
@@ -1181,7 +1205,7 @@ export interface components {
              * Action
              * @enum {string}
              */
-            action: "cap.grant" | "cap.set" | "budget_request.decline" | "dataset.erase" | "dataset.register" | "dataset.retention" | "key.create" | "key.revoke" | "login.end" | "login.end_by_provider" | "login.key" | "login.link" | "login.link_made" | "login.provider" | "object.add" | "object.remove" | "person.remove" | "person.restore" | "roster.remove_member" | "roster.sign" | "session.tokens" | "source.create" | "tenant.create" | "webhook.create" | "webhook.remove";
+            action: "cap.grant" | "cap.set" | "budget_request.decline" | "dataset.erase" | "dataset.register" | "dataset.retention" | "key.create" | "key.revoke" | "login.end" | "login.end_by_provider" | "login.key" | "login.link" | "login.link_made" | "login.provider" | "object.add" | "object.remove" | "person.remove" | "person.restore" | "roster.remove_member" | "roster.sign" | "session.tokens" | "source.create" | "source.rule" | "tenant.create" | "webhook.create" | "webhook.remove";
             /**
              * At
              * Format: date-time
@@ -1588,7 +1612,9 @@ export interface components {
              * State
              * @enum {string}
              */
-            state: "queued" | "awaiting_agents" | "running" | "succeeded" | "failed" | "cancelled";
+            state: "queued" | "awaiting_agents" | "waiting" | "running" | "succeeded" | "failed" | "cancelled";
+            /** @description Of a job that waits for budget: nothing is reserved for it */
+            waiting?: components["schemas"]["JobWaits"] | null;
         };
         /**
          * Cap
@@ -2775,7 +2801,9 @@ export interface components {
              * State
              * @enum {string}
              */
-            state: "queued" | "awaiting_agents" | "running" | "succeeded" | "failed" | "cancelled";
+            state: "queued" | "awaiting_agents" | "waiting" | "running" | "succeeded" | "failed" | "cancelled";
+            /** @description Of a job that waits for budget: nothing is reserved for it */
+            waiting?: components["schemas"]["JobWaits"] | null;
         };
         /**
          * JobError
@@ -2831,6 +2859,38 @@ export interface components {
              * @default null
              */
             seed?: number | null;
+            /**
+             * Wait
+             * @description Days that it may wait for budget, on blocks of a source with a rule: 3 where absent, at most 30; 0: accepted or refused at once, as jobs on other data are
+             * @default null
+             */
+            wait?: number | null;
+        };
+        /**
+         * JobWaits
+         * @description Why a job waits for budget, and until when.
+         */
+        JobWaits: {
+            /**
+             * Block
+             * @description The block that lets it pass last; null: the source as a whole
+             */
+            block?: string | null;
+            /**
+             * Detail
+             * @description The same for people
+             */
+            detail: string;
+            /**
+             * Not Before
+             * @description When shares let it pass, if no budget comes free before
+             */
+            not_before: string | null;
+            /**
+             * Until
+             * @description It is decided by then
+             */
+            until: string | null;
         };
         /**
          * KeyAnswer
@@ -3971,6 +4031,8 @@ export interface components {
             reusable_noise?: string[];
             /** @description Of a job on blocks of a source that is admitted, where fewer than 1000 such jobs fit */
             until_spent?: components["schemas"]["UntilSpent"] | null;
+            /** @description Where it would not be granted at once: that it would wait, or, where `admitted` is false, that it would be refused since it would not pass in its time */
+            waits?: components["schemas"]["JobWaits"] | null;
         };
         /**
          * PlanBody
@@ -4824,6 +4886,36 @@ export interface components {
             trips: number;
         };
         /**
+         * RuleAnswer
+         * @description Who may spend which share of each block.
+         */
+        RuleAnswer: {
+            /**
+             * Created At
+             * Format: date-time
+             */
+            created_at: string;
+            /** Created By */
+            created_by: string;
+            /**
+             * Lent Days
+             * @description What of a share is unused is lent to all, linearly over so many days
+             */
+            lent_days: number;
+            /**
+             * Shares
+             * @description Of each block, by principal, in parts of one
+             */
+            shares: {
+                [key: string]: number;
+            };
+            /**
+             * Version
+             * @description From 1; the newest counts
+             */
+            version: number;
+        };
+        /**
          * SessionAgentAnswer
          * @description An agent that has enrolled.
          */
@@ -4902,7 +4994,7 @@ export interface components {
              * State
              * @enum {string}
              */
-            state: "queued" | "awaiting_agents" | "running" | "succeeded" | "failed" | "cancelled";
+            state: "queued" | "awaiting_agents" | "waiting" | "running" | "succeeded" | "failed" | "cancelled";
             /** Terms */
             terms: {
                 [key: string]: unknown;
@@ -5043,6 +5135,8 @@ export interface components {
             };
             /** Retention Days */
             retention_days: number | null;
+            /** @description Who may spend which share; null: whoever comes first. Not in lists */
+            rule?: components["schemas"]["RuleAnswer"] | null;
         };
         /**
          * SourceBlock
@@ -5172,6 +5266,30 @@ export interface components {
              * @default null
              */
             retention_days?: number | null;
+            /**
+             * @description Who may spend which share of each block; `PUT /v1/sources/{id}/rule` changes it. Absent: whoever comes first
+             * @default null
+             */
+            rule?: components["schemas"]["SourceRule"] | null;
+        };
+        /**
+         * SourceRule
+         * @description Who may spend which share of each block of a source.
+         */
+        SourceRule: {
+            /**
+             * Lent Days
+             * @description What of a share is unused is lent to all, linearly over so many days from when the block was first registered (with `cap_of: source`, when the source was made)
+             * @default 28
+             */
+            lent_days?: number;
+            /**
+             * Shares
+             * @description Of each block, by principal, in parts of one with up to six decimals; at most 1 together. What is nobody's share is everybody's at once
+             */
+            shares: {
+                [key: string]: number;
+            };
         };
         /**
          * States
@@ -7102,7 +7220,7 @@ export interface operations {
     list_jobs: {
         parameters: {
             query?: {
-                state?: ("queued" | "awaiting_agents" | "running" | "succeeded" | "failed" | "cancelled") | null;
+                state?: ("queued" | "awaiting_agents" | "waiting" | "running" | "succeeded" | "failed" | "cancelled") | null;
                 page_size?: number;
                 page_token?: string | null;
             };
@@ -7245,7 +7363,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["ProblemDocument"];
                 };
             };
-            /** @description `budget_exhausted`: The privacy budget does not allow this; `exposed`: So few agents are exposed to each other; `no_release`: The job has released nothing that can be asked again; `release_differs`: The first job released something else; `request_in_flight`: The same request is being answered */
+            /** @description `budget_exhausted`: The privacy budget does not allow this; `budget_held`: What is left is held for others; `exposed`: So few agents are exposed to each other; `no_release`: The job has released nothing that can be asked again; `release_differs`: The first job released something else; `request_in_flight`: The same request is being answered */
             409: {
                 headers: {
                     [name: string]: unknown;
@@ -10337,6 +10455,112 @@ export interface operations {
                 };
             };
             /** @description `database_busy`: The database is too busy; `database_full`: The database's disk is full; `database_read_only`: The database takes no changes; `database_unavailable`: The database does not answer; `keys_unavailable`: The place where keys lie does not answer; `ledger_rolled_back`: The database lacks entries of the ledger; `not_isolated`: Uploads are not read on this machine; `not_read`: The upload could not be read; `provider_unavailable`: The identity provider does not answer; `reader_not_started`: Uploads cannot be read now; `spool_unavailable`: There is no room for the upload; `storage_denied`: The object storage refuses this service; `storage_full`: The object storage is full; `storage_unavailable`: The object storage does not answer; `unavailable`: The service cannot answer now; `wrong_schema`: The database has the schema of another version */
+            503: {
+                headers: {
+                    /** @description Seconds to wait before asking again */
+                    "Retry-After"?: number;
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemDocument"];
+                };
+            };
+        };
+    };
+    set_source_rule: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                source_id: string;
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["SourceRule"];
+            };
+        };
+        responses: {
+            /** @description Successful Response */
+            200: {
+                headers: {
+                    /** @description `"requests";r=…;t=…`: what is left of the quota, and for how many seconds */
+                    RateLimit?: string;
+                    /** @description `"requests";q=…;w=…`: the quota of a key and its window in seconds */
+                    "RateLimit-Policy"?: string;
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["RuleAnswer"];
+                };
+            };
+            /** @description `invalid_json`: The body is no strict JSON */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemDocument"];
+                };
+            };
+            /** @description `key_expired`: The API key has expired; `key_malformed`: This is no API key; `key_revoked`: The API key was revoked; `key_unknown`: The API key is unknown; `person_removed`: The person was removed here; `token_ended`: The person was logged out at the identity provider; `token_expired`: The access token has expired; `token_invalid`: This is no access token for this service; `unauthenticated`: An API key is needed */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemDocument"];
+                };
+            };
+            /** @description `forbidden`: The key's role does not allow this; `no_role`: The identity provider gives the person no role here; `several_tenants`: The identity provider gives the person roles in several tenants */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemDocument"];
+                };
+            };
+            /** @description `not_found`: There is no such object */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemDocument"];
+                };
+            };
+            /** @description `payload_too_large`: The request is too large */
+            413: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemDocument"];
+                };
+            };
+            /** @description `invalid_input`: A field is not valid */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemDocument"];
+                };
+            };
+            /** @description `rate_limited`: The key has used up its requests for now; `too_many_bodies`: So many large bodies of this tenant are held already */
+            429: {
+                headers: {
+                    /** @description Seconds to wait before asking again */
+                    "Retry-After"?: number;
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemDocument"];
+                };
+            };
+            /** @description `database_busy`: The database is too busy; `database_full`: The database's disk is full; `database_read_only`: The database takes no changes; `database_unavailable`: The database does not answer; `keys_unavailable`: The place where keys lie does not answer; `ledger_rolled_back`: The database lacks entries of the ledger; `provider_unavailable`: The identity provider does not answer; `unavailable`: The service cannot answer now; `wrong_schema`: The database has the schema of another version */
             503: {
                 headers: {
                     /** @description Seconds to wait before asking again */

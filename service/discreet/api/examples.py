@@ -96,6 +96,11 @@ def blocks() -> dict[str, Any]:
     return {"day": {"block": day, "content": content}}
 
 
+def rules() -> dict[str, Any]:
+    """Two analysts, and what is nobody's share."""
+    return {"two": {"shares": {"ada": 0.5, "bo": 0.3}, "lent_days": 28}}
+
+
 def _in_blocks() -> dict[str, Any] | None:
     """The first kind's example that may come in blocks; None where no kind's may."""
     for kind, model in DATASETS.items():

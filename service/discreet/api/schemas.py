@@ -139,6 +139,19 @@ class UntilSpent(BaseModel):
     sentence: str = Field(description="The same for people")
 
 
+class JobWaits(BaseModel):
+    """Why a job waits for budget, and until when."""
+
+    not_before: datetime | None = Field(
+        description="When shares let it pass, if no budget comes free before"
+    )
+    until: datetime | None = Field(description="It is decided by then")
+    block: str | None = Field(
+        default=None, description="The block that lets it pass last; null: the source as a whole"
+    )
+    detail: str = Field(description="The same for people")
+
+
 class PlanAnswer(BaseModel):
     """A plan and its price; nothing is spent."""
 
@@ -151,6 +164,11 @@ class PlanAnswer(BaseModel):
         "`auto`, accuracy): sent with a job they are the same plan",
     )
     binding: Binding | None = None
+    waits: JobWaits | None = Field(
+        default=None,
+        description="Where it would not be granted at once: that it would wait, or, where "
+        "`admitted` is false, that it would be refused since it would not pass in its time",
+    )
     until_spent: UntilSpent | None = Field(
         default=None,
         description="Of a job on blocks of a source that is admitted, where fewer than 1000 such "
@@ -204,6 +222,9 @@ class JobAnswer(BaseModel):
         "of jobs that ended since there are such sentences",
     )
     state: JobState
+    waiting: JobWaits | None = Field(
+        default=None, description="Of a job that waits for budget: nothing is reserved for it"
+    )
     progress: JobProgress
     price: Price
     created_by: str

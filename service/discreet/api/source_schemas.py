@@ -35,6 +35,18 @@ class SourceBlock(BlockAnswer):
     remaining: Figures
 
 
+class RuleAnswer(BaseModel):
+    """Who may spend which share of each block."""
+
+    shares: dict[str, float] = Field(description="Of each block, by principal, in parts of one")
+    lent_days: int = Field(
+        description="What of a share is unused is lent to all, linearly over so many days"
+    )
+    version: int = Field(description="From 1; the newest counts")
+    created_by: str
+    created_at: datetime
+
+
 class SourceAnswer(BaseModel):
     """A source: data that keep coming, in blocks. What it says of them is for good."""
 
@@ -51,6 +63,10 @@ class SourceAnswer(BaseModel):
     account: str | None = Field(description="Of all blocks, with `cap_of: source`")
     created_by: str
     created_at: datetime
+    rule: RuleAnswer | None = Field(
+        default=None,
+        description="Who may spend which share; null: whoever comes first. Not in lists",
+    )
     blocks: list[SourceBlock] | None = Field(
         default=None, description="In their order; not in lists"
     )

@@ -28,7 +28,7 @@ from discreet.cli.plans import offered, show_plan
 from discreet.cli.roads import in_the_fields_form, roads_of, roads_of_answer
 from discreet.cli.servers import client_of, settings_of, with_id, with_network, without_a_server
 from discreet.cli.servers import job_id as job_id_of
-from discreet.cli.showing import progress_bar, show_jobs, tell
+from discreet.cli.showing import progress_bar, show_jobs, show_submitted, tell
 from discreet.cli.showing_answers import show_answer
 from discreet.errors import DiscreetError, InvalidInput
 from discreet_client.servers import kept_key, running
@@ -175,7 +175,7 @@ def submit(
     if wait:
         tell(answer, as_json, lambda: show_answer(answer, out, roads, left))
     else:
-        tell(answer, as_json, lambda: print(answer["id"]))
+        tell(answer, as_json, lambda: show_submitted(answer))
 
 
 @app.command()

@@ -93,7 +93,11 @@ def show_plan(answer: Mapping[str, Any], *, simulation: bool = False) -> None:
         out.print(asked_again(others))
     if ends := answer.get("until_spent"):
         out.print(ends["sentence"], highlight=False, soft_wrap=True)
-    if not answer.get("admitted", True):
+    admitted = answer.get("admitted", True)
+    if waits := answer.get("waits"):
+        says = "it would wait" if admitted else "it would be refused"
+        out.print(f"{says}: {printable(waits['detail'])}", style="bold yellow", highlight=False)
+    elif not admitted:
         out.print(f"over budget: {_over(answer['binding'])}", style="bold yellow", highlight=False)
 
 

@@ -85,6 +85,14 @@ def _minute(time: str) -> str:
     return time[:16].replace("T", " ")
 
 
+def show_submitted(job: Mapping[str, Any]) -> None:
+    """The job's id; beside it, for people, why it waits."""
+    print(job["id"])
+    if waits := job.get("waiting"):
+        says = as_said(f"it waits for budget: {waits['detail']}")
+        Console(stderr=True).print(says, soft_wrap=True)
+
+
 def show_jobs(found: Sequence[Mapping[str, Any]]) -> None:
     """Under its id when it was made, under its kind its name, or that of its dataset, and below
     both what it answers. What a simulation would cost is no price."""
@@ -102,6 +110,11 @@ def show_jobs(found: Sequence[Mapping[str, Any]]) -> None:
             "simulation" if job.get("simulation") else f"{job['price']['epsilon']:.9g}",
         )
         screen.print(table)
+        if waits := job.get("waiting"):
+            says = (
+                f"not before {_minute(waits['not_before'])}, decided by {_minute(waits['until'])}"
+            )
+            screen.print(Padding(f"waits for budget: {says} UTC", (0, 0, 0, 2)), highlight=False)
         if headline := job.get("headline"):
             screen.print(Padding(as_said(headline), (0, 0, 0, 2)))
 
@@ -187,6 +200,9 @@ def show_source(one: Mapping[str, Any]) -> None:
             f"{cap}"
         )
     )
+    if rule := one.get("rule"):
+        shares = ", ".join(f"{name} {100 * share:g} %" for name, share in rule["shares"].items())
+        output.print(as_said(f"shares: {shares}; lent over {rule['lent_days']} days"))
     if one.get("blocks") is None:
         return
     table = Table(Column("block", overflow="fold"), "version", "spent", "reserved", "left", "")

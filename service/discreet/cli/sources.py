@@ -21,6 +21,17 @@ app = typer.Typer(
 
 FORMATS = (".csv", ".parquet", ".json")
 NAMED = {"day": re.compile(r"\d{4}-\d{2}-\d{2}"), "month": re.compile(r"\d{4}-\d{2}")}
+SharesOption = Annotated[
+    str | None,
+    typer.Option(
+        metavar="NAME=SHARE,…",
+        help="Who may spend which share of each block: ada=0.5,bo=0.3. What is nobody's share is "
+        "everybody's at once; without this all of it is",
+    ),
+]
+LentOption = Annotated[
+    int, typer.Option(help="What of a share is unused is lent to all over so many days")
+]
 SourceArgument = Annotated[str, typer.Argument(metavar="SOURCE", help="Id or name of a source")]
 
 
@@ -69,6 +80,8 @@ def create(
     mode: Annotated[
         str, typer.Option(help="private, or simulation for data that are public")
     ] = "private",
+    shares: SharesOption = None,
+    lent_days: LentOption = 28,
     state: StateOption = None,
     server: ServerOption = None,
     key: KeyOption = None,
@@ -86,6 +99,7 @@ def create(
         "block_bytes": block_bytes,
         "retention_days": retention_days,
         "mode": mode,
+        "rule": None if shares is None else _rule(shares, lent_days),
     }
     with client_of(state, server, key) as client:
         made = client.sources.create(
@@ -165,6 +179,35 @@ def _named(by: str, file: Path | None) -> str:
     if len(set(found)) != 1:
         raise typer.BadParameter("say which block it is", param_hint="--block")
     return str(found[0])
+
+
+@app.command("share")
+def share(
+    given: SourceArgument,
+    shares: SharesOption = None,
+    lent_days: LentOption = 28,
+    state: StateOption = None,
+    server: ServerOption = None,
+    key: KeyOption = None,
+    as_json: JsonFlag = False,
+) -> None:
+    """Say who may spend which share of each block, from now on."""
+    if shares is None:
+        raise typer.BadParameter("who may spend how much: ada=0.5,bo=0.3", param_hint="--shares")
+    with client_of(state, server, key) as client:
+        found = source_id(client, given)
+        client.sources.set_rule(found, _rule(shares, lent_days))
+        source = client.sources.get(found)
+    tell(source, as_json, lambda: show_source(source))
+
+
+def _rule(shares: str, lent_days: int) -> dict[str, Any]:
+    """A rule as it is sent."""
+    pairs = [part.partition("=") for part in shares.split(",")]
+    named = {name.strip(): number(part.strip(), "--shares") for name, _, part in pairs}
+    if len(named) < len(pairs):
+        raise typer.BadParameter("an analyst stands twice", param_hint="--shares")
+    return {"shares": named, "lent_days": lent_days}
 
 
 @app.command("list")

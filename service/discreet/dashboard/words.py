@@ -47,6 +47,7 @@ CHANGES = {
     "roster.sign": "roster of agents signed",
     "session.tokens": "links for agents made",
     "source.create": "source made",
+    "source.rule": "shares of a source said",
     "tenant.create": "tenant made",
     "webhook.create": "webhook made",
     "webhook.remove": "webhook removed",

@@ -157,6 +157,7 @@ async def _solve(
             privacy=request.privacy,
             seed=request.seed,
             name=request.name,
+            wait=0,
         )
         with progress() as on_progress:
             watching = asyncio.create_task(_watch(services, owner, job["id"], on_progress))

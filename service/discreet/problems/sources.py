@@ -12,9 +12,10 @@ import re
 from abc import abstractmethod
 from collections.abc import Sequence
 from datetime import date, timedelta
+from decimal import Decimal
 from typing import Annotated, Any, ClassVar, Literal, Self
 
-from pydantic import Field, StringConstraints, model_validator
+from pydantic import Field, StringConstraints, WithJsonSchema, model_validator
 
 from discreet.errors import InvalidInput, NotFound
 from discreet.intake.field_issues import FieldError
@@ -35,6 +36,14 @@ FORMS = {"day": re.compile(r"\d{4}-\d{2}-\d{2}"), "month": re.compile(r"\d{4}-\d
 LABEL = re.compile(r"[^/]{1,100}")
 POINTER = "/problem/source"
 
+WHOLE = 1_000_000
+MOST_SHARES = 100
+USUAL_LENT_DAYS = 28
+Share = Annotated[
+    Decimal,
+    Field(gt=0, le=1, decimal_places=6),
+    WithJsonSchema({"type": "number", "exclusiveMinimum": 0, "maximum": 1}),
+]
 BlockName = Annotated[str, StringConstraints(min_length=1, max_length=100, strip_whitespace=True)]
 
 
@@ -67,6 +76,31 @@ class SourceSettings(Frozen):
         description="The content of each version is erased after so many days; absent: as is usual "
         "here",
     )
+
+
+class SourceRule(Frozen):
+    """Who may spend which share of each block of a source."""
+
+    shares: Annotated[dict[Name, Share], Field(min_length=1, max_length=MOST_SHARES)] = Field(
+        description="Of each block, by principal, in parts of one with up to six decimals; at most "
+        "1 together. What is nobody's share is everybody's at once"
+    )
+    lent_days: Annotated[int, Field(strict=True, ge=1, le=3650)] = Field(
+        default=USUAL_LENT_DAYS,
+        description="What of a share is unused is lent to all, linearly over so many days from "
+        "when the block was first registered (with `cap_of: source`, when the source was made)",
+    )
+
+    @model_validator(mode="after")
+    def _at_most_all(self) -> Self:
+        if sum(self.millionths.values()) > WHOLE:
+            raise FieldError("shares", "shares are at most 1 together")
+        return self
+
+    @property
+    def millionths(self) -> dict[str, int]:
+        """The shares as the database keeps them."""
+        return {name: int(share * WHOLE) for name, share in sorted(self.shares.items())}
 
 
 class SourceBlocks(Frozen):

@@ -87,7 +87,7 @@ class JobOrder:
 
 
 @dataclass(frozen=True)
-class _Payers:
+class Payers:
     """Who pays for an order: those of the same payers need the same locks."""
 
     tenant_id: str
@@ -95,7 +95,7 @@ class _Payers:
     accounts: tuple[str, ...]
 
 
-_Acceptances = GroupCommit[_Payers, JobOrder, Submission]
+_Acceptances = GroupCommit[Payers, JobOrder, Submission]
 _acceptances: WeakKeyDictionary[Database, _Acceptances] = WeakKeyDictionary()
 
 
@@ -110,7 +110,7 @@ async def submit(
     key makes safe. Workers and listeners are told after the commit; should this process die before,
     workers find the job when they look by themselves.
     """
-    payers = _Payers(tenant_id, principal, tuple(accounts))
+    payers = Payers(tenant_id, principal, tuple(accounts))
     if payers.accounts:
         acceptances = _acceptances.get(database)
         if acceptances is None:
@@ -121,30 +121,45 @@ async def submit(
     else:  # nothing is locked
         (found,) = await _accept(ref(database), payers, [order])
     if found.outcome == "accepted":
-        database.tell({CHANNEL: order.job_id, **({} if order.session_id else WAKE_WORKERS)})
+        tell(database, order)
     return found
 
 
+def tell(database: Database, order: JobOrder) -> None:
+    """Let workers and listeners hear of an accepted order, after the commit."""
+    database.tell({CHANNEL: order.job_id, **({} if order.session_id else WAKE_WORKERS)})
+
+
 async def _accept(
-    database: ref[Database], payers: _Payers, orders: Sequence[JobOrder]
+    database: ref[Database], payers: Payers, orders: Sequence[JobOrder]
 ) -> list[Submission]:
     here = database()
     assert here is not None
-    seen = here.log_memory.last
-    rows = await here.ask(
-        _ACCEPT,
-        {
-            "tenant": payers.tenant_id,
-            "principal": payers.principal,
-            "accounts": list(payers.accounts),
-            "queue": QUEUE,
-            "task": RUN_JOB,
-            "orders": f"[{','.join(_order_text(one) for one in orders)}]",
-            "seen_size": seen.size,
-            "seen_root": seen.root,
-        },
-    )
+    rows = await here.ask(_ACCEPT, _values(here, payers, orders))
     return [_submission(payers, order, row) for order, row in zip(orders, rows, strict=True)]
+
+
+async def accept(
+    database: Database, connection: AsyncConnection, payers: Payers, order: JobOrder
+) -> Submission:
+    """One order in the caller's transaction, as `submit` otherwise; the caller tells of it after
+    the commit."""
+    rows = await connection.execute(_ACCEPT, _values(database, payers, [order]))
+    return _submission(payers, order, rows.mappings().one())
+
+
+def _values(here: Database, payers: Payers, orders: Sequence[JobOrder]) -> dict[str, Any]:
+    seen = here.log_memory.last
+    return {
+        "tenant": payers.tenant_id,
+        "principal": payers.principal,
+        "accounts": list(payers.accounts),
+        "queue": QUEUE,
+        "task": RUN_JOB,
+        "orders": f"[{','.join(_order_text(one) for one in orders)}]",
+        "seen_size": seen.size,
+        "seen_root": seen.root,
+    }
 
 
 def _order_text(order: JobOrder) -> str:
@@ -174,7 +189,7 @@ def _order_text(order: JobOrder) -> str:
     return f'{json.dumps(small)[:-1]}, "problem": {order.problem}, "plan": {order.plan}}}'
 
 
-def _submission(payers: _Payers, order: JobOrder, row: Mapping[Any, Any]) -> Submission:
+def _submission(payers: Payers, order: JobOrder, row: Mapping[Any, Any]) -> Submission:
     if row["outcome"] != "accepted":
         balances = tuple(account_balance(one) for one in row["standings"] or ())
         return Submission(row["outcome"], row["job_id"], balances=balances)

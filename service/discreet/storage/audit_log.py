@@ -39,6 +39,7 @@ Action = Literal[
     "roster.sign",
     "session.tokens",
     "source.create",
+    "source.rule",
     "tenant.create",
     "webhook.create",
     "webhook.remove",

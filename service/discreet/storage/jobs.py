@@ -28,6 +28,7 @@ from discreet.storage.tables import (
     Release,
     ResultTable,
 )
+from discreet.storage.wait_tables import WAITS, JobWait
 
 _REPAIR_LOCK = 7_365_208_515
 
@@ -57,7 +58,10 @@ async def find(
     """The job, with `dataset_name` and `simulated` of its dataset; `asked_name`: what the first of
     the jobs that it asks again is called, or that one's dataset."""
     statement = (
-        select(Job, *_OF_DATASET).outerjoin(Dataset, Dataset.id == _READS).where(Job.id == job_id)
+        select(Job, *_OF_DATASET, *WAITS)
+        .outerjoin(Dataset, Dataset.id == _READS)
+        .outerjoin(JobWait, JobWait.job_id == Job.id)
+        .where(Job.id == job_id)
     )
     if tenant_id is not None:
         statement = statement.where(Job.tenant_id == tenant_id)
@@ -76,7 +80,8 @@ async def page(
     """Jobs of a tenant, newest first, as `find` gives them, but without problem and plan, which may
     be large."""
     brief = [column for column in Job.__table__.columns if column.name not in ("problem", "plan")]
-    statement = select(*brief, *_OF_DATASET).outerjoin(Dataset, Dataset.id == _READS)
+    statement = select(*brief, *_OF_DATASET, *WAITS).outerjoin(Dataset, Dataset.id == _READS)
+    statement = statement.outerjoin(JobWait, JobWait.job_id == Job.id)
     statement = statement.where(Job.tenant_id == tenant_id)
     if state is not None:
         statement = statement.where(Job.state == state)

@@ -70,7 +70,8 @@ _ACTIVE = text(
     """
     SELECT kind, state, count(*),
       CAST(max(extract(epoch FROM clock_timestamp() - created_at)) AS double precision)
-    FROM jobs WHERE state IN ('queued', 'awaiting_agents', 'running') GROUP BY kind, state
+    FROM jobs WHERE state IN ('queued', 'awaiting_agents', 'waiting', 'running')
+    GROUP BY kind, state
     """
 )
 # Entries are never removed: the statistics' count of living rows is theirs, and after a crash,

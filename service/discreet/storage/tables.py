@@ -1,11 +1,9 @@
 """The tables, as SQLAlchemy models. Migrations make them; a test holds the two equal.
 
-Sessions, sources, public objects, the transparency log, people and the audit log have files of
-their own (`…_tables`).
-
-`migrations/current` explains every table and column, and says what else the database owns:
-row-level security, the functions that alone write accounts and the ledger (see
-`storage/ledger.py`), and the rights of the application's role.
+Sessions, sources, waits, public objects, the transparency log, people and the audit log have files
+of their own (`…_tables`). `migrations/current` explains every table and column, and says what else
+the database owns: row-level security, the functions that alone write accounts and the ledger, and
+the rights of the application's role.
 """
 
 from __future__ import annotations
@@ -31,7 +29,9 @@ from sqlalchemy.orm import DeclarativeBase, Mapped, mapped_column
 
 NOW = func.now()
 
-JobState = Literal["queued", "awaiting_agents", "running", "succeeded", "failed", "cancelled"]
+JobState = Literal[
+    "queued", "awaiting_agents", "waiting", "running", "succeeded", "failed", "cancelled"
+]
 """How far a job is; the last three are final."""
 
 

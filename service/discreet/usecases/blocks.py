@@ -9,7 +9,7 @@ from discreet.errors import InvalidInput, NotFound
 from discreet.problems import read_as_one
 from discreet.problems.plans import PlannedBlock, PlannedSource
 from discreet.problems.sources import POINTER, ProblemOnBlocks, SourceBlocks, chosen
-from discreet.storage import sources
+from discreet.storage import sources, waits
 from discreet.storage.database import Database
 from discreet.storage.ledger import AccountBalance
 from discreet.storage.tenants import Principal
@@ -43,6 +43,7 @@ async def pinned(
         source = await sources.find(connection, principal.tenant_id, asked.id)
         if source is None:
             raise no_source(asked.id)
+        shared = await waits.rule(connection, asked.id) is not None
         newest = {row["block"]: row for row in await sources.blocks(connection, asked.id)}
         names = chosen(asked, source["block_by"], list(newest))
         read = [newest[name] for name in names]
@@ -80,6 +81,7 @@ async def pinned(
         unit=source["public"]["unit"],
         public=read_as_one(source["kind"], [source["public"]] * len(read)),
         source=planned,
+        shared=shared,
     )
     return problem.model_copy(update={"source": asked.model_copy(update=pins)}), facts
 

@@ -24,7 +24,7 @@ from discreet.privacy.units import (
     epsilon_units,
     to_decimal,
 )
-from discreet.storage import audit_log, ledger
+from discreet.storage import audit_log, ledger, waits
 from discreet.storage.identifiers import new_id
 from discreet.storage.ledger import AccountBalance, BudgetRow
 from discreet.storage.tenants import Principal
@@ -294,6 +294,8 @@ async def grant(
         )
         if granted:
             await audit_log.note(connection, principal, "cap.grant", account_id, reason=says)
+        if granted:
+            await waits.wake_tenant(connection, principal.tenant_id)
         if granted and request_id is not None:
             await budget_requests.granted(connection, principal, request_id, reason)
     if not granted:

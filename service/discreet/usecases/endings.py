@@ -37,6 +37,10 @@ FAILURES: Mapping[str, str] = {
     "one does not take",
     "object_altered": "a public object that it names, such as a network, is not what was stored, "
     "or is gone",
+    "wait_over": "the budget that it waited for did not come free in its time: what is left is "
+    "held for whose share it is",
+    "wait_spent": "the budget that it waited for was spent meanwhile by others",
+    "wait_overtaken": "the budget that it waited for is promised to smaller jobs ahead of it",
     # The step on the data: one code, whatever happened
     "solver_failed": "the step on the data ended without a result; only operators hear why, for it "
     "may tell of them",

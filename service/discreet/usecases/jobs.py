@@ -22,7 +22,16 @@ from discreet.storage.acceptance import JobOrder
 from discreet.storage.identifiers import new_id
 from discreet.storage.ledger import AccountBalance
 from discreet.storage.tenants import Principal
-from discreet.usecases import blocks, budgets, earlier, naming, outlook, planning
+from discreet.usecases import (
+    blocks,
+    budgets,
+    earlier,
+    naming,
+    outlook,
+    planning,
+    waiting,
+    waiting_words,
+)
 from discreet.usecases.access import require
 from discreet.usecases.facts import no_dataset
 from discreet.usecases.published import require_unaltered
@@ -39,9 +48,10 @@ async def price(
     problem: Problem,
     privacy: Privacy | None,
     seed: int | None,
+    wait: float | None = None,
 ) -> dict[str, Any]:
     """The plan, its price, and whether it would be admitted now; spends nothing."""
-    body, _, _ = await priced(services, principal, problem, privacy, seed)
+    body, _, _ = await priced(services, principal, problem, privacy, seed, wait)
     return body
 
 
@@ -51,6 +61,7 @@ async def priced(
     problem: Problem,
     privacy: Privacy | None,
     seed: int | None,
+    wait: float | None = None,
 ) -> tuple[dict[str, Any], list[AccountBalance], Price]:
     """What `price` answers; the accounts that would be charged, as they stand; the price."""
     require(principal, *SUBMITTERS)
@@ -85,6 +96,10 @@ async def priced(
         body["asked_again"] = planned.problem.questions(planned.dataset.public)
     if planned.texts.made.in_other_words:
         body["privacy"] = planned.texts.made.figures
+    held = await waiting.preview(services, principal, planned, wait)
+    if body["admitted"] and held is not None:
+        body["admitted"], body["waits"] = held.pop("admitted"), held
+        return body, balances, total
     if body["admitted"] and planned.plan.source is not None and balances:
         named = await blocks.of_accounts(services.database, principal, balances)
         if (ends := outlook.until_spent(balances, total, named)) is not None:
@@ -106,11 +121,13 @@ async def submit(
     privacy: Privacy | None,
     seed: int | None,
     name: str | None = None,
+    wait: float | None = None,
 ) -> dict[str, Any]:
     """Accept a job: its row, its reservation and its place in the queue in one transaction.
 
     The same key with the same request answers the same job; with another request it is refused.
-    When the budget does not allow the price nothing is written at all.
+    When the budget does not allow the price nothing is written at all, unless it comes free within
+    `wait` days, by shares of a source that are lent: then the job waits.
     """
     require(principal, *SUBMITTERS)
     digest = hashlib.sha256(request).digest()
@@ -181,13 +198,7 @@ async def submit(
         blocks=() if data is None else data.versions,
         objects=tuple(sorted({named for named, _ in problem.named().values()})),
     )
-    found = await acceptance.submit(
-        services.database,
-        order,
-        tenant_id=principal.tenant_id,
-        principal=principal.name,
-        accounts=planned.accounts,
-    )
+    found = await waiting.submit(services, principal, order, planned, wait)
     faults.point("submit.committed")
     if found.outcome == "in_flight":
         raise Conflict("a request with this Idempotency-Key is in flight", code="request_in_flight")
@@ -318,6 +329,8 @@ def view(row: dict[str, Any], principal: Principal) -> dict[str, Any]:
         body["mostly_noise"] = True
     if row["headline"] is not None and principal.role in SUBMITTERS:
         body["headline"] = row["headline"]
+    if row["state"] == "waiting" and row.get("waits_until") is not None:
+        body["waiting"] = waiting_words.view(row)
     if row["released_by"] is not None:
         body["release"] = row["released_by"]
     if "reusable" in row:  # of one that was accepted just now

@@ -93,6 +93,11 @@ class Planned:
         return self.dataset.mode == "simulation"
 
     @property
+    def may_wait(self) -> bool:
+        """Whether budget is held for shares there, and comes free with time."""
+        return bool(self.accounts) and self.dataset is not None and self.dataset.shared
+
+    @property
     def accounts(self) -> list[str]:
         """The accounts that the price is charged to at once; public data cost nothing, and agents'
         accounts are charged when the owner has signed the roster."""

@@ -16,9 +16,10 @@ from discreet.problems.numbers import Epsilon, Frozen, Positive, Privacy
 from discreet.problems.rehearsals.job import LADDER, MOST_STEPS
 from discreet.problems.reuse import JobId
 from discreet.problems.road_network import RoadNetwork
-from discreet.problems.sources import BlockName, SourceSettings
+from discreet.problems.sources import BlockName, SourceRule, SourceSettings
 from discreet.storage.jobs import WebhookEvent
 
+MOST_WAIT_DAYS = 30
 Role = Literal["operator", "owner", "analyst", "auditor"]
 
 
@@ -60,6 +61,11 @@ class SourceRequest(SourceSettings):
     public: dict[str, Any] = Field(
         description="The public part of each block, as of a dataset of this kind"
     )
+    rule: SourceRule | None = Field(
+        default=None,
+        description="Who may spend which share of each block; `PUT /v1/sources/{id}/rule` changes "
+        "it. Absent: whoever comes first",
+    )
 
 
 class BlockRequest(Frozen):
@@ -71,6 +77,9 @@ class BlockRequest(Frozen):
         "`date` beside their fields; `{}` of a block without records",
         json_schema_extra={"x-private": True},
     )
+
+
+Wait = Annotated[float, Field(ge=0, le=MOST_WAIT_DAYS)]
 
 
 class JobRequest(Frozen):
@@ -86,6 +95,11 @@ class JobRequest(Frozen):
     )
     name: Name | None = Field(
         default=None, description="What you call it, in lists and on its page"
+    )
+    wait: Wait | None = Field(
+        default=None,
+        description="Days that it may wait for budget, on blocks of a source with a rule: 3 where "
+        "absent, at most 30; 0: accepted or refused at once, as jobs on other data are",
     )
 
 

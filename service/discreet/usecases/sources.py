@@ -19,7 +19,7 @@ from discreet.storage import audit_log, ledger, sources, tamper_seals
 from discreet.storage import datasets as dataset_rows
 from discreet.storage.identifiers import new_id
 from discreet.storage.tenants import Principal
-from discreet.usecases import dataset_accounts, datasets
+from discreet.usecases import dataset_accounts, datasets, source_rules
 from discreet.usecases.access import require
 from discreet.usecases.budgets import best_balance, cap_amounts, figures, filter_limits, units_of
 from discreet.usecases.datasets import Registration, SealedContent
@@ -71,6 +71,8 @@ async def create(
                 raise Conflict(
                     f"{says}: what a source says of its blocks is for good", code="name_taken"
                 )
+            if asked.rule is not None:
+                await source_rules.require_same(connection, known, asked.rule)
             return known, False
         account = None
         if asked.cap_of == "source":
@@ -88,6 +90,8 @@ async def create(
         await audit_log.note(
             connection, principal, "source.create", source_id, name=asked.name, kind=asked.kind
         )
+        if asked.rule is not None:
+            await source_rules.add(connection, principal, source_id, asked.rule)
     return row, True
 
 

@@ -150,6 +150,11 @@ CODES: dict[str, Code] = {
         "The object's state does not allow this",
         "the object is in a state that does not allow this",
     ),
+    "budget_held": Code(
+        409,
+        "What is left is held for others",
+        "what is left of block 2026-10-03 is held for whose share it is, and lent over 28 days",
+    ),
     # Sessions of agents
     "not_awaiting_agents": Code(409, "The job waits for no agents", "this job is running"),
     "owner_pinned": Code(

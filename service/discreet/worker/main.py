@@ -19,7 +19,15 @@ from discreet.observability.monitoring import answering
 from discreet.settings import Settings
 from discreet.storage.queue import LONG_QUEUE, QUEUE, RUN_JOB
 from discreet.storage.schema import check_schema
-from discreet.usecases import erasure, metrics, processes, repairs, transparency, webhooks
+from discreet.usecases import (
+    erasure,
+    metrics,
+    processes,
+    repairs,
+    transparency,
+    waiting,
+    webhooks,
+)
 from discreet.usecases.services import Services, keys_open, open_services
 from discreet.worker.places import PlacedJobs
 from discreet.worker.runner import Runner
@@ -29,6 +37,9 @@ log = structlog.get_logger()
 _repaired = Counter(
     "discreet_jobs_repaired_total", "Jobs put back on the queue that no worker would have come for"
 )
+
+DECIDE_SECONDS = 1.0
+"""How often a worker looks whether somebody who waits for budget is due."""
 
 GRACE_SECONDS = 8.0
 """Running jobs get so long to end when the worker is told to stop; then they go back on the
@@ -89,6 +100,7 @@ async def _serve(settings: Settings, services: Services, zygote: Zygote) -> None
     helpers = [
         asyncio.create_task(_repair_forever(services, zygote)),
         asyncio.create_task(_expire_forever(services)),
+        asyncio.create_task(_decide_forever(services)),
         asyncio.create_task(webhooks.Sender(services).run()),
         asyncio.create_task(transparency.keep_memory(services)),
     ]
@@ -130,6 +142,16 @@ async def _repair_forever(services: Services, zygote: Zygote) -> None:
         except Exception as error:
             log.warning("repair failed", error=type(error).__name__)
         await asyncio.sleep(services.settings.lease_seconds / 3)
+
+
+async def _decide_forever(services: Services) -> None:
+    """Decide who waits for budget: an index says who is due."""
+    while True:
+        try:
+            await waiting.decide(services)
+        except Exception as error:
+            log.warning("who waits was not decided", error=type(error).__name__)
+        await asyncio.sleep(DECIDE_SECONDS)
 
 
 async def _expire_forever(services: Services) -> None:

@@ -85,6 +85,7 @@ class AuditEntry(TypedDict):
         "roster.sign",
         "session.tokens",
         "source.create",
+        "source.rule",
         "tenant.create",
         "webhook.create",
         "webhook.remove",
@@ -607,6 +608,19 @@ class JobProgress(TypedDict):
 
     step: int
     total: int
+
+
+class JobWaits(TypedDict):
+    """Why a job waits for budget, and until when."""
+
+    block: NotRequired[str | None]
+    """The block that lets it pass last; null: the source as a whole"""
+    detail: str
+    """The same for people"""
+    not_before: str | None
+    """When shares let it pass, if no budget comes free before; date-time"""
+    until: str | None
+    """It is decided by then; date-time"""
 
 
 class KeyAnswer(TypedDict):
@@ -1280,6 +1294,20 @@ class RoutingSelected(TypedDict):
     """Of the released demand; unit: trips a period"""
 
 
+class RuleAnswer(TypedDict):
+    """Who may spend which share of each block."""
+
+    created_at: str
+    """date-time"""
+    created_by: str
+    lent_days: int
+    """What of a share is unused is lent to all, linearly over so many days"""
+    shares: dict[str, float]
+    """Of each block, by principal, in parts of one"""
+    version: int
+    """From 1; the newest counts"""
+
+
 class SessionAgentAnswer(TypedDict):
     """An agent that has enrolled."""
 
@@ -1315,7 +1343,9 @@ class SessionAnswer(TypedDict):
     roster: str | None
     round: int
     """Rounds that were completed"""
-    state: Literal["queued", "awaiting_agents", "running", "succeeded", "failed", "cancelled"]
+    state: Literal[
+        "queued", "awaiting_agents", "waiting", "running", "succeeded", "failed", "cancelled"
+    ]
     terms: dict[str, Any]
     tokens: dict[str, int]
 
@@ -1407,38 +1437,19 @@ class SourceBlocks(TypedDict):
     """
 
 
-class SourceRequest(TypedDict):
-    """A source to make: data that will come in blocks."""
+class SourceRule(TypedDict):
+    """Who may spend which share of each block of a source."""
 
-    block_bytes: NotRequired[int | None]
+    lent_days: NotRequired[int]
     """
-    The most that the content of a block takes in memory, chosen without looking at the data.
-    A job reads as many blocks as fit where one content does. Absent: a 32nd of that; >= 1024
+    What of a share is unused is lent to all, linearly over so many days from when the block
+    was first registered (with `cap_of: source`, when the source was made); >= 1, <= 3650;
+    default `28`
     """
-    by: Literal["day", "month", "label"]
+    shares: dict[str, float]
     """
-    Which records a block has: those of a day (`2026-10-01`) or month (`2026-10`), by the
-    column `date` of every record, which is checked; or those that the owner gives a label
-    """
-    cap: Cap
-    """What may be spent on each block in all, or on the source with `cap_of: source`"""
-    cap_of: NotRequired[Literal["block", "source"]]
-    """
-    `block`: each block has an account, and a job is charged to every block it reads.
-    `source`: all blocks have one account, to which each job is charged once; default `block`
-    """
-    kind: str
-    """Of problem, as of a dataset; length <= 100"""
-    mode: NotRequired[Literal["private", "simulation"]]
-    """Of all blocks; default `private`"""
-    name: str
-    """No other source of the tenant is called so; length >= 1, length <= 200"""
-    public: dict[str, Any]
-    """The public part of each block, as of a dataset of this kind"""
-    retention_days: NotRequired[int | None]
-    """
-    The content of each version is erased after so many days; absent: as is usual here; >= 1,
-    <= 36500
+    Of each block, by principal, in parts of one with up to six decimals; at most 1 together.
+    What is nobody's share is everybody's at once
     """
 
 
@@ -2556,6 +2567,8 @@ class SourceAnswer(TypedDict):
     public: dict[str, Any]
     """Of each block"""
     retention_days: int | None
+    rule: NotRequired[RuleAnswer | None]
+    """Who may spend which share; null: whoever comes first. Not in lists"""
 
 
 class SourcePage(TypedDict):
@@ -2563,6 +2576,46 @@ class SourcePage(TypedDict):
 
     next_page_token: str | None
     sources: list[SourceAnswer]
+
+
+class SourceRequest(TypedDict):
+    """A source to make: data that will come in blocks."""
+
+    block_bytes: NotRequired[int | None]
+    """
+    The most that the content of a block takes in memory, chosen without looking at the data.
+    A job reads as many blocks as fit where one content does. Absent: a 32nd of that; >= 1024
+    """
+    by: Literal["day", "month", "label"]
+    """
+    Which records a block has: those of a day (`2026-10-01`) or month (`2026-10`), by the
+    column `date` of every record, which is checked; or those that the owner gives a label
+    """
+    cap: Cap
+    """What may be spent on each block in all, or on the source with `cap_of: source`"""
+    cap_of: NotRequired[Literal["block", "source"]]
+    """
+    `block`: each block has an account, and a job is charged to every block it reads.
+    `source`: all blocks have one account, to which each job is charged once; default `block`
+    """
+    kind: str
+    """Of problem, as of a dataset; length <= 100"""
+    mode: NotRequired[Literal["private", "simulation"]]
+    """Of all blocks; default `private`"""
+    name: str
+    """No other source of the tenant is called so; length >= 1, length <= 200"""
+    public: dict[str, Any]
+    """The public part of each block, as of a dataset of this kind"""
+    retention_days: NotRequired[int | None]
+    """
+    The content of each version is erased after so many days; absent: as is usual here; >= 1,
+    <= 36500
+    """
+    rule: NotRequired[SourceRule | None]
+    """
+    Who may spend which share of each block; `PUT /v1/sources/{id}/rule` changes it. Absent:
+    whoever comes first
+    """
 
 
 class CancelAnswer(TypedDict):
@@ -2623,7 +2676,11 @@ class CancelAnswer(TypedDict):
     """
     started_at: str | None
     """date-time"""
-    state: Literal["queued", "awaiting_agents", "running", "succeeded", "failed", "cancelled"]
+    state: Literal[
+        "queued", "awaiting_agents", "waiting", "running", "succeeded", "failed", "cancelled"
+    ]
+    waiting: NotRequired[JobWaits | None]
+    """Of a job that waits for budget: nothing is reserved for it"""
 
 
 class DrEnsembleDataset(TypedDict):
@@ -2694,7 +2751,11 @@ class JobAnswer(TypedDict):
     """
     started_at: str | None
     """date-time"""
-    state: Literal["queued", "awaiting_agents", "running", "succeeded", "failed", "cancelled"]
+    state: Literal[
+        "queued", "awaiting_agents", "waiting", "running", "succeeded", "failed", "cancelled"
+    ]
+    waiting: NotRequired[JobWaits | None]
+    """Of a job that waits for budget: nothing is reserved for it"""
 
 
 class JobPage(TypedDict):
@@ -2714,6 +2775,11 @@ class JobRequest(TypedDict):
     problem: Routing | DrEnsemble | OffPolicyEvaluation | MultiAgent | CoupledQp
     seed: NotRequired[int | None]
     """For datasets of mode simulation only; >= 0, < 9223372036854775808"""
+    wait: NotRequired[float | None]
+    """
+    Days that it may wait for budget, on blocks of a source with a rule: 3 where absent, at
+    most 30; 0: accepted or refused at once, as jobs on other data are; >= 0, <= 30
+    """
 
 
 class MultiAgentDataset(TypedDict):
@@ -2765,6 +2831,11 @@ class PlanAnswer(TypedDict):
     """Those of `reusable` whose own answers are mostly noise"""
     until_spent: NotRequired[UntilSpent | None]
     """Of a job on blocks of a source that is admitted, where fewer than 1000 such jobs fit"""
+    waits: NotRequired[JobWaits | None]
+    """
+    Where it would not be granted at once: that it would wait, or, where `admitted` is false,
+    that it would be refused since it would not pass in its time
+    """
 
 
 class RehearsalRequest(TypedDict):

@@ -399,7 +399,9 @@ def get_dataset(dataset_id: str) -> Operation[models.DatasetAnswer]:
 
 def list_jobs(
     *,
-    state: Literal["queued", "awaiting_agents", "running", "succeeded", "failed", "cancelled"]
+    state: Literal[
+        "queued", "awaiting_agents", "waiting", "running", "succeeded", "failed", "cancelled"
+    ]
     | None = None,
     page_size: int | None = None,
     page_token: str | None = None,
@@ -429,6 +431,9 @@ def submit_job(
 ) -> Operation[models.JobAnswer]:
     """Submit a job: its price is reserved at once, on every account that it touches or on none.
 
+    On blocks of a source with a rule it may wait for shares to be lent (`wait`): then it is
+    `waiting`, nothing is reserved, and `waiting` says why and until when.
+
     Before data are touched a failure or a cancellation releases the price in full; afterwards
     it is charged in full, whatever happens.
 
@@ -442,7 +447,7 @@ def submit_job(
         token_expired, token_invalid, unauthenticated
     403 forbidden, no_role, several_tenants
     404 not_found
-    409 budget_exhausted, exposed, no_release, release_differs, request_in_flight
+    409 budget_exhausted, budget_held, exposed, no_release, release_differs, request_in_flight
     413 payload_too_large
     422 idempotency_key_reused, invalid_input
     429 rate_limited, too_many_bodies
@@ -1133,6 +1138,27 @@ def add_block(source_id: str, body: models.BlockRequest) -> Operation[models.Blo
         storage_unavailable, unavailable, wrong_schema
     """
     return Operation("POST", f"/v1/sources/{quoted(source_id)}/blocks", body=body)
+
+
+def set_source_rule(source_id: str, body: models.SourceRule) -> Operation[models.RuleAnswer]:
+    """Say who may spend which share of each block. Who waits is decided anew; what was granted
+    stays. The same rule again changes nothing.
+
+    Answers 200. Roles: owner.
+
+    Problem codes:
+    400 invalid_json
+    401 key_expired, key_malformed, key_revoked, key_unknown, person_removed, token_ended,
+        token_expired, token_invalid, unauthenticated
+    403 forbidden, no_role, several_tenants
+    404 not_found
+    413 payload_too_large
+    422 invalid_input
+    429 rate_limited, too_many_bodies
+    503 database_busy, database_full, database_read_only, database_unavailable,
+        keys_unavailable, ledger_rolled_back, provider_unavailable, unavailable, wrong_schema
+    """
+    return Operation("PUT", f"/v1/sources/{quoted(source_id)}/rule", body=body)
 
 
 def create_tenant(body: models.TenantRequest) -> Operation[models.TenantAnswer]:

@@ -63,7 +63,9 @@ async def price_job(
     """What a job would do and cost, and whether it would be admitted now. Spends nothing, touches
     no data."""
     return answer(
-        await jobs.price(services, principal, request.problem, request.privacy, request.seed)
+        await jobs.price(
+            services, principal, request.problem, request.privacy, request.seed, request.wait
+        )
     )
 
 
@@ -77,6 +79,7 @@ async def price_job(
             "idempotency_key_missing",
             "not_found",
             "budget_exhausted",
+            "budget_held",
             "no_release",
             "release_differs",
             "exposed",
@@ -99,6 +102,9 @@ async def submit_job(
 ) -> Response:
     """Submit a job: its price is reserved at once, on every account that it touches or on none.
 
+    On blocks of a source with a rule it may wait for shares to be lent (`wait`): then it is
+    `waiting`, nothing is reserved, and `waiting` says why and until when.
+
     Before data are touched a failure or a cancellation releases the price in full; afterwards it is
     charged in full, whatever happens.
     """
@@ -114,6 +120,7 @@ async def submit_job(
             privacy=parsed.privacy,
             seed=parsed.seed,
             name=parsed.name,
+            wait=parsed.wait,
         )
     return answer(
         jobs.view(row, principal), 202, {"Location": f"/v1/jobs/{row['id']}", "Retry-After": "1"}

@@ -10,8 +10,9 @@ from starlette.responses import Response
 
 from discreet.api import examples
 from discreet.api.operations import EVERYBODY, operation
-from discreet.api.source_schemas import BlockAnswer, SourceAnswer, SourcePage
-from discreet.usecases import sources
+from discreet.api.source_schemas import BlockAnswer, RuleAnswer, SourceAnswer, SourcePage
+from discreet.problems.sources import SourceRule
+from discreet.usecases import source_rules, sources
 from discreet.usecases.requests import BlockRequest, SourceRequest
 from discreet.web import bodies, uploads
 from discreet.web.responses import Pages, answer, resource
@@ -20,6 +21,7 @@ from discreet.web.security import CurrentPrincipal, CurrentServices
 router = APIRouter(prefix="/v1/sources", tags=["sources"])
 
 _REQUEST: TypeAdapter[SourceRequest] = TypeAdapter(SourceRequest)
+_RULE: TypeAdapter[SourceRule] = TypeAdapter(SourceRule)
 
 
 @router.post(
@@ -41,7 +43,9 @@ async def create_source(
     async with bodies.held(request, bodies.of_job(services.settings)) as body:
         asked = await bodies.parse(_REQUEST, body)
         row, new = await sources.create(services, principal, asked)
-    return answer(sources.view(row), 201 if new else 200, {"Location": f"/v1/sources/{row['id']}"})
+    rule = await source_rules.newest(services, principal, row["id"])
+    shown = sources.view(row) | ({} if rule is None else {"rule": rule})
+    return answer(shown, 201 if new else 200, {"Location": f"/v1/sources/{row['id']}"})
 
 
 @router.get(
@@ -78,7 +82,30 @@ async def get_source(
     left."""
     row = await sources.find(services, principal, source_id)
     blocks = await sources.blocks_of(services, principal, row)
-    return resource(request, {**sources.view(row), "blocks": blocks})
+    rule = await source_rules.newest(services, principal, source_id)
+    shown = sources.view(row) | ({} if rule is None else {"rule": rule})
+    return resource(request, {**shown, "blocks": blocks})
+
+
+@router.put(
+    "/{source_id}/rule",
+    **operation(
+        "set_source_rule",
+        roles=["owner"],
+        answers={200: RuleAnswer},
+        codes=["not_found"],
+        body=SourceRule,
+        examples=examples.rules(),
+    ),
+)
+async def set_source_rule(
+    source_id: str, request: Request, services: CurrentServices, principal: CurrentPrincipal
+) -> Response:
+    """Say who may spend which share of each block. Who waits is decided anew; what was granted
+    stays. The same rule again changes nothing."""
+    async with bodies.held(request, bodies.of_job(services.settings)) as body:
+        asked = await bodies.parse(_RULE, body)
+        return answer(await source_rules.change(services, principal, source_id, asked))
 
 
 @router.post(

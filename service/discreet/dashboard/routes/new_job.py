@@ -117,6 +117,7 @@ async def price_or_submit(
                 privacy=parsed.privacy,
                 seed=parsed.seed,
                 name=parsed.name,
+                wait=parsed.wait,
             )
             return go_to(f"/jobs/{row['id']}")
         if form.get("action") == "rehearse":
@@ -193,7 +194,7 @@ async def _priced(
 ) -> tuple[dict[str, Any], list[dict[str, Any]]]:
     """The plan of a job, and what it would leave on each account."""
     body, accounts, price = await jobs.priced(
-        services, viewer.principal, asked.problem, asked.privacy, asked.seed
+        services, viewer.principal, asked.problem, asked.privacy, asked.seed, asked.wait
     )
     return body, [budgets.left_by(one, price) for one in accounts]
 

@@ -8,7 +8,7 @@ from starlette.responses import Response
 from discreet.dashboard import paging
 from discreet.dashboard.pages import render
 from discreet.dashboard.sessions import Reader
-from discreet.usecases import sources
+from discreet.usecases import source_rules, sources
 from discreet.web.security import CurrentServices
 
 router = APIRouter(include_in_schema=False)
@@ -42,5 +42,11 @@ async def show_source(
     row = await sources.find(services, viewer.principal, source_id)
     blocks = await sources.blocks_of(services, viewer.principal, row)
     return render(
-        request, "source.html", source=sources.view(row), blocks=blocks, band=blocks[-WIDEST:]
+        request,
+        "source.html",
+        source=sources.view(row),
+        blocks=blocks,
+        band=blocks[-WIDEST:],
+        rule=await source_rules.newest(services, viewer.principal, source_id),
+        waiting=await source_rules.waiting(services, viewer.principal, source_id),
     )

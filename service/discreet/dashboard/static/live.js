@@ -69,6 +69,7 @@ const job = document.querySelector("[data-job]");
 if (job) {
   const text = job.querySelector("[data-progress-text]");
   const bar = job.querySelector("progress");
+  let waited = false; // the stream begins with what was before it waited
   const source = listen(job.dataset.job, {
     progress({ step, total }) {
       bar.max = total;
@@ -79,6 +80,10 @@ if (job) {
       if (["succeeded", "failed", "cancelled"].includes(state)) {
         source.close();
         text.textContent = `The job has ${state === "cancelled" ? "been cancelled" : state}.`;
+        location.reload();
+      } else if (state === "waiting") {
+        waited = true;
+      } else if (state === "queued" && waited && text.dataset.waits) {
         location.reload();
       } else if (state === "running") {
         text.textContent = "Running.";
