@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from discreet.errors import FieldIssue
 from discreet.problems.off_policy_evaluation.choice import name_of
 from discreet.problems.off_policy_evaluation.features import initial_issues
 from discreet.problems.off_policy_evaluation.methods import methods_named
 from discreet.problems.off_policy_evaluation.public import OffPolicyPublic
+from discreet.problems.off_policy_evaluation.request import OffPolicyRequest
 
 RELEASED = "released"
 
 
-def issues_of(problem: Any, public: OffPolicyPublic) -> list[FieldIssue]:
+def issues_of(problem: OffPolicyRequest, public: OffPolicyPublic) -> list[FieldIssue]:
     """Of a `problem.OffPolicyEvaluation` on a dataset with this public part."""
     found = []
     fitted = not problem.weighs(public)

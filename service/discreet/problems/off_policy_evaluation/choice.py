@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from discreet.problems.numbers import Budget
 from discreet.problems.off_policy_evaluation.method import Method
 from discreet.problems.off_policy_evaluation.public import OffPolicyPublic
+from discreet.problems.off_policy_evaluation.request import WEIGHING, OffPolicyRequest
 
-WEIGHING = "importance_sampling"
 FEW_STATES, FEW_FEATURES = 8, 10
 """Up to so many `auto` takes moments: d² numbers get noise there, 2 d numbers a step elsewhere."""
 
 
-def name_of(problem: Any, public: OffPolicyPublic) -> str:
+def name_of(problem: OffPolicyRequest, public: OffPolicyPublic) -> str:
     """The method's name of a `problem.OffPolicyEvaluation`; `auto` follows from public figures."""
     if problem.method != "auto":
         return str(problem.method)
@@ -31,7 +29,9 @@ def name_of(problem: Any, public: OffPolicyPublic) -> str:
     return "moments" if few else "minibatch"
 
 
-def why_chosen(problem: Any, public: OffPolicyPublic, method: Method, budget: Budget) -> str:
+def why_chosen(
+    problem: OffPolicyRequest, public: OffPolicyPublic, method: Method, budget: Budget
+) -> str:
     """Why `auto` stands for this method, and what the next best would do."""
     if method.name == WEIGHING:
         return (

@@ -11,6 +11,7 @@ from discreet.problems.base import Neighbours, Problem
 from discreet.problems.numbers import Budget
 from discreet.problems.off_policy_evaluation.dataset import OffPolicyContent, OffPolicyDataset
 from discreet.problems.off_policy_evaluation.public import OffPolicyPublic
+from discreet.problems.off_policy_evaluation.request import OffPolicyRequest
 
 FEW_COORDINATES = 3
 """Up to so many an example has Fourier features, of which there are two to the power of them."""
@@ -291,7 +292,7 @@ def _neighbours(
     return Neighbours(f"off_policy_evaluation, {name}", problem, public, plan, left, right)
 
 
-def otherwise(problem: Any, public: OffPolicyPublic) -> dict[str, dict[str, Any]]:
+def otherwise(problem: OffPolicyRequest, public: OffPolicyPublic) -> dict[str, dict[str, Any]]:
     """Another value of each field of the request."""
     n = public.states or public.features or 1
     identity = {"type": "identity", "bound": getattr(problem.features, "bound", 1) / 2}
