@@ -6,7 +6,8 @@
     finish(public, plan, released, …)       pure post-processing of what was released
 
 A kind is a folder (`problem.py` with one subclass of `Problem`, `dataset.py`, `result.py`,
-`charts.py`, its own), one line in `problems.KINDS`, one test and its docs page:
+`charts.py`, its own; where those need the fields of a request, these stand in `request.py`, of
+which the subclass is one), one line in `problems.KINDS`, one test and its docs page:
 `tests/problems/test_new_kind.py` adds one.
 """
 
