@@ -83,12 +83,32 @@ def check_inclusion(
                 False,
                 f"account {entry['account']} reserved for other events or another price",
             )
+    if (many := _blocks_charged(entries)) is not None and many != _blocks_read(body):
+        says = f"the ledger charged {many} blocks, the certificate names {_blocks_read(body)}"
+        return Check(name, False, says)
     counted = (
         "1 ledger entry with this hash"
         if len(named) == 1
         else f"{len(named)} ledger entries with these hashes"
     )
     return Check(name, True, f"{counted}, for the same events and price")
+
+
+def _blocks_charged(entries: Sequence[tuple[Mapping[str, Any], str]]) -> int | None:
+    """Blocks that commits in chains of blocks are about; None where there are none."""
+    found = [
+        last - first + 1
+        for entry, _ in entries
+        if entry["kind"] == "commit" and "blocks" in entry
+        for first, last in entry["blocks"]
+    ]
+    return sum(found) if found else None
+
+
+def _blocks_read(body: Mapping[str, Any]) -> int:
+    source = body.get("source")
+    named = source.get("blocks") if isinstance(source, Mapping) else None
+    return len(named) if isinstance(named, list) else 0
 
 
 def followed_jobs(body: Mapping[str, Any]) -> list[str]:

@@ -37,8 +37,23 @@ class Source(Base):
     block_bytes: Mapped[int] = mapped_column(BigInteger)
     retention_days: Mapped[int | None]
     account_id: Mapped[str | None] = mapped_column(ForeignKey("accounts.id"))
+    chain_id: Mapped[str | None] = mapped_column(ForeignKey("accounts.id"))
     created_by: Mapped[str]
     created_at: Mapped[datetime] = mapped_column(server_default=NOW)
+
+
+class BlockSums(Base):
+    """What was spent on a block of a source that has one chain."""
+
+    __tablename__ = "block_sums"
+    chain_id: Mapped[str] = mapped_column(ForeignKey("accounts.id"), primary_key=True)
+    number: Mapped[int] = mapped_column(primary_key=True, autoincrement=False)
+    account_id: Mapped[str] = mapped_column(ForeignKey("accounts.id"), unique=True)
+    tenant_id: Mapped[str]
+    cap: Mapped[dict[str, Any]]
+    filters: Mapped[str]
+    totals: Mapped[dict[str, Any]]
+    reserved: Mapped[dict[str, Any]]
 
 
 class JobBlock(Base):
