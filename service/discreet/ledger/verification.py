@@ -14,9 +14,8 @@ before); `hash = SHA-256(previous hash || canonical body)`; that the price follo
 mechanism events, the filters' limits from the cap, totals and reservations from the prices; that
 every sum is within at least one filter; that a job reserves, touches and ends once each, in this
 order, and is released only if nothing was touched; of a chain of blocks (`ledger.blocks`) also that
-each block passes a filter of its own, and that the sums that an entry binds are those of the prices.
-Then, that the entries end exactly where the
-signed head says.
+each block passes a filter of its own, and that the sums that entries bind are those of the prices.
+Then, that the entries end exactly where the signed head says.
 
 What it cannot show: that the file is not an older, shorter and once true ledger. For that, keep
 heads outside (`GET /v1/ledger/head`) and give one of them: the ledger must contain it.

@@ -59,9 +59,9 @@ async def sums(
 
 
 _OPEN = text("SELECT ledger_open_chain(:account, :tenant, :unit)")
-_OPEN_BLOCK = text(
-    "SELECT ledger_open_block(:chain, :cap, :filters, :actor, :reason)"
-).bindparams(bindparam("cap", type_=JSONB), bindparam("filters", type_=JSONB))
+_OPEN_BLOCK = text("SELECT ledger_open_block(:chain, :cap, :filters, :actor, :reason)").bindparams(
+    bindparam("cap", type_=JSONB), bindparam("filters", type_=JSONB)
+)
 _CHARGED = text(
     """
     SELECT coalesce(b.account_id, e.account_id) FROM ledger_entries AS e
