@@ -1015,16 +1015,17 @@ def check_inclusion(body, entries):
     require(places, "the certificate names no ledger entries")
     require(len(places) == len(named), "the certificate names an entry twice")
     require(places == commits, "the ledger charged other entries than the certificate names")
-    charged = [
-        last - first + 1
+    charged = {
+        (one["body"]["account"], one["body"]["seq"]): one["body"]["blocks"]
         for one in entries
-        if one["body"]["kind"] == "commit"
-        for first, last in one["body"].get("blocks", [])
-    ]
-    read = len((body.get("source") or {}).get("blocks", []))
-    require(
-        not charged or sum(charged) == read, "the ledger charged more or fewer blocks than read"
-    )
+        if one["body"]["kind"] == "commit" and "blocks" in one["body"]
+    }
+    said = {(one["account"], one["seq"]): one["blocks"] for one in named if "blocks" in one}
+    require(charged == said, "the ledger charged other blocks than the certificate says")
+    if charged:
+        many = sum(last - first + 1 for runs in charged.values() for first, last in runs)
+        read = len(body["source"]["blocks"])
+        require(many == read, f"the ledger charged {many} blocks, the certificate names {read}")
     for one in entries:
         if one["body"]["kind"] == "reserve":
             same = (one["body"]["events"], one["body"]["price"]) == (body["events"], body["price"])

@@ -35,7 +35,12 @@ DROP FUNCTION ledger_write(
   ledger_entries, accounts, text, text, text, text, text, jsonb, jsonb, jsonb, jsonb, text, int4multirange, text);
 DROP FUNCTION ledger_body(
   accounts, bigint, timestamptz, text, text, text, text, text, jsonb, jsonb, jsonb, jsonb, text, text, text);
-DROP FUNCTION ledger_block_sums(text, int4multirange);
+DROP FUNCTION ledger_block_sums(text);
+DROP FUNCTION ledger_block_text(block_sums);
+DROP FUNCTION ledger_amounts(numeric, numeric, numeric, numeric);
+DROP FUNCTION ledger_limits(jsonb);
+DROP FUNCTION ledger_within(numeric, numeric, numeric, numeric, numeric[]);
+DROP FUNCTION ledger_named_block(text);
 DROP FUNCTION ledger_blocks_text(int4multirange);
 DROP FUNCTION ledger_block(integer);
 DROP TABLE block_sums;
@@ -63,7 +68,8 @@ FROM PUBLIC;
 """
 GRANTS = """
 GRANT SELECT ON block_sums TO {role};
-GRANT EXECUTE ON FUNCTION ledger_open_chain(text, text, text), ledger_open_block(text, jsonb, jsonb, text, text) TO {role};
+GRANT EXECUTE ON FUNCTION ledger_amounts(numeric, numeric, numeric, numeric), ledger_open_chain(text, text, text),
+  ledger_open_block(text, jsonb, jsonb, text, text) TO {role};
 """
 
 

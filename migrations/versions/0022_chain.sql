@@ -14,9 +14,15 @@ CREATE TABLE block_sums (
   account_id text NOT NULL UNIQUE REFERENCES accounts,
   tenant_id text NOT NULL,
   cap jsonb NOT NULL,
-  filters text NOT NULL,
-  totals jsonb NOT NULL,
-  reserved jsonb NOT NULL,
+  limits numeric[] NOT NULL,
+  delta numeric NOT NULL DEFAULT 0,
+  delta_z numeric NOT NULL DEFAULT 0,
+  epsilon numeric NOT NULL DEFAULT 0,
+  rho numeric NOT NULL DEFAULT 0,
+  reserved_delta numeric NOT NULL DEFAULT 0,
+  reserved_delta_z numeric NOT NULL DEFAULT 0,
+  reserved_epsilon numeric NOT NULL DEFAULT 0,
+  reserved_rho numeric NOT NULL DEFAULT 0,
   PRIMARY KEY (chain_id, number)
 );
 ALTER TABLE block_sums SET (fillfactor = 50);
@@ -30,9 +36,15 @@ COMMENT ON COLUMN block_sums.number IS 'the block''s number in that chain, from 
 COMMENT ON COLUMN block_sums.account_id IS 'the block''s own account: chain, a dot and number';
 COMMENT ON COLUMN block_sums.tenant_id IS 'whose both are';
 COMMENT ON COLUMN block_sums.cap IS 'epsilon and delta that the owner allows on the block';
-COMMENT ON COLUMN block_sums.filters IS 'canonical JSON of the limits that follow from the cap, by filter';
-COMMENT ON COLUMN block_sums.totals IS 'prices admitted so far and not released, by price column';
-COMMENT ON COLUMN block_sums.reserved IS 'the part of them that is still pending';
+COMMENT ON COLUMN block_sums.limits IS 'that follow from the cap: delta, delta_z, epsilon, rho of each filter; null: no limit';
+COMMENT ON COLUMN block_sums.delta IS 'sum of the prices admitted so far and not released';
+COMMENT ON COLUMN block_sums.delta_z IS 'the same';
+COMMENT ON COLUMN block_sums.epsilon IS 'the same';
+COMMENT ON COLUMN block_sums.rho IS 'the same';
+COMMENT ON COLUMN block_sums.reserved_delta IS 'the part of delta that is still pending';
+COMMENT ON COLUMN block_sums.reserved_delta_z IS 'the part of delta_z that is';
+COMMENT ON COLUMN block_sums.reserved_epsilon IS 'the part of epsilon that is';
+COMMENT ON COLUMN block_sums.reserved_rho IS 'the part of rho that is';
 CREATE TRIGGER block_sums_kept BEFORE DELETE OR TRUNCATE ON block_sums
   FOR EACH STATEMENT EXECUTE FUNCTION ledger_refuse_change();
 
@@ -44,19 +56,56 @@ LANGUAGE sql IMMUTABLE AS $$
   SELECT int4multirange(int4range(_number, _number, '[]'))
 $$;
 
+CREATE OR REPLACE FUNCTION ledger_amounts(_delta numeric, _delta_z numeric, _epsilon numeric, _rho numeric) RETURNS jsonb
+LANGUAGE sql STABLE AS $$
+  SELECT jsonb_build_object('delta', _delta::text, 'delta_z', _delta_z::text, 'epsilon', _epsilon::text, 'rho', _rho::text)
+$$;
+
+CREATE OR REPLACE FUNCTION ledger_within(
+  _delta numeric, _delta_z numeric, _epsilon numeric, _rho numeric, _limits numeric[]
+) RETURNS boolean
+LANGUAGE sql IMMUTABLE AS $$
+  -- ledger_passes for sums and limits as block_sums has them, of one or two filters. (Written out, so that it is inlined.)
+  SELECT (_delta <= _limits[1]) IS NOT false AND (_delta_z <= _limits[2]) IS NOT false
+      AND (_epsilon <= _limits[3]) IS NOT false AND (_rho <= _limits[4]) IS NOT false
+    OR cardinality(_limits) > 4
+      AND (_delta <= _limits[5]) IS NOT false AND (_delta_z <= _limits[6]) IS NOT false
+      AND (_epsilon <= _limits[7]) IS NOT false AND (_rho <= _limits[8]) IS NOT false
+$$;
+
+CREATE OR REPLACE FUNCTION ledger_limits(_filters jsonb) RETURNS numeric[]
+LANGUAGE plpgsql IMMUTABLE AS $$
+-- The limits of one or two filters, as block_sums has them.
+DECLARE
+  limits numeric[] := ARRAY(
+    SELECT (f.value ->> c.name)::numeric FROM jsonb_each(_filters) AS f
+    CROSS JOIN unnest('{delta,delta_z,epsilon,rho}'::text[]) WITH ORDINALITY AS c(name, place) ORDER BY f.key COLLATE "C", c.place);
+BEGIN
+  IF cardinality(limits) NOT IN (4, 8) THEN
+    RAISE EXCEPTION 'a block has one or two filters' USING ERRCODE = 'DL001';
+  END IF;
+  RETURN limits;
+END
+$$;
+
+CREATE OR REPLACE FUNCTION ledger_block_text(b block_sums) RETURNS text
+LANGUAGE sql STABLE AS $$
+  -- canonical JSON of [number, reserved, totals]
+  SELECT concat('[', b.number, ',{"delta":"', b.reserved_delta, '","delta_z":"', b.reserved_delta_z, '","epsilon":"',
+    b.reserved_epsilon, '","rho":"', b.reserved_rho, '"},{"delta":"', b.delta, '","delta_z":"', b.delta_z, '","epsilon":"',
+    b.epsilon, '","rho":"', b.rho, '"}]')
+$$;
+
+CREATE OR REPLACE FUNCTION ledger_block_sums(_blocks text) RETURNS text
+LANGUAGE sql IMMUTABLE AS $$
+  -- What a line binds of its blocks, as a JSON string: SHA-256 of the canonical JSON of [[number, reserved, totals], ...].
+  SELECT '"' || encode(sha256(convert_to('[' || _blocks || ']', 'UTF8')), 'hex') || '"'
+$$;
+
 CREATE OR REPLACE FUNCTION ledger_blocks_text(_blocks int4multirange) RETURNS text
 LANGUAGE sql IMMUTABLE AS $$
   -- canonical JSON of blocks: first and last of each run of neighbours, in order
   SELECT '[' || string_agg(concat('[', lower(r), ',', upper(r) - 1, ']'), ',' ORDER BY lower(r)) || ']' FROM unnest(_blocks) AS r
-$$;
-
-CREATE OR REPLACE FUNCTION ledger_block_sums(_chain text, _blocks int4multirange) RETURNS text
-LANGUAGE sql STABLE AS $$
-  -- What a line binds of these blocks, as a JSON string: SHA-256 of the canonical JSON of [[number, reserved, totals], ...].
-  SELECT '"' || encode(sha256(convert_to('[' || string_agg(
-      concat('[', b.number, ',', ledger_text(b.reserved), ',', ledger_text(b.totals), ']'), ',' ORDER BY b.number
-    ) || ']', 'UTF8')), 'hex') || '"'
-  FROM unnest(_blocks) AS r JOIN block_sums AS b ON b.chain_id = _chain AND b.number >= lower(r) AND b.number < upper(r)
 $$;
 
 CREATE OR REPLACE FUNCTION ledger_body(
@@ -121,25 +170,50 @@ CREATE OR REPLACE FUNCTION ledger_write_blocks(
   _last ledger_entries, _chain accounts, _kind text, _job text, _actor text, _events text, _price jsonb,
   _totals_sign integer, _reserved_sign integer, _blocks int4multirange
 ) RETURNS ledger_entries
-LANGUAGE plpgsql SET enable_seqscan = off AS $$
--- One line in a chain of blocks whose lock the caller holds, and the sums of all of these blocks with it, by one statement.
+LANGUAGE plpgsql SET enable_seqscan = off SET enable_bitmapscan = off AS $$
+-- One line in a chain of blocks whose lock the caller holds, and the sums of all of these blocks with it: one statement for
+-- each run of neighbours.
 DECLARE
+  run int4range;
+  part text;
+  parts text := '';
   there integer;
+  spent_delta numeric := _totals_sign * coalesce((_price->>'delta')::numeric, 0);
+  spent_delta_z numeric := _totals_sign * coalesce((_price->>'delta_z')::numeric, 0);
+  spent_epsilon numeric := _totals_sign * coalesce((_price->>'epsilon')::numeric, 0);
+  spent_rho numeric := _totals_sign * coalesce((_price->>'rho')::numeric, 0);
+  held_delta numeric := _reserved_sign * coalesce((_price->>'delta')::numeric, 0);
+  held_delta_z numeric := _reserved_sign * coalesce((_price->>'delta_z')::numeric, 0);
+  held_epsilon numeric := _reserved_sign * coalesce((_price->>'epsilon')::numeric, 0);
+  held_rho numeric := _reserved_sign * coalesce((_price->>'rho')::numeric, 0);
 BEGIN
-  IF _totals_sign <> 0 OR _reserved_sign <> 0 THEN
-    UPDATE block_sums AS b
-      SET totals = CASE _totals_sign WHEN 0 THEN b.totals ELSE ledger_add(b.totals, _price, _totals_sign) END,
-        reserved = CASE _reserved_sign WHEN 0 THEN b.reserved ELSE ledger_add(b.reserved, _price, _reserved_sign) END
-      FROM unnest(_blocks) AS r WHERE b.chain_id = _chain.id AND b.number >= lower(r) AND b.number < upper(r);
-    GET DIAGNOSTICS there = ROW_COUNT;
-    IF there IS DISTINCT FROM (SELECT sum(upper(r) - lower(r)) FROM unnest(_blocks) AS r) THEN
+  FOR run IN SELECT r FROM unnest(_blocks) AS r LOOP
+    IF _totals_sign = 0 AND _reserved_sign = 0 THEN
+      SELECT count(*), string_agg(ledger_block_text(b), ',' ORDER BY b.number) INTO there, part
+      FROM block_sums AS b WHERE b.chain_id = _chain.id AND b.number >= lower(run) AND b.number < upper(run);
+    ELSE
+      WITH changed AS (
+        UPDATE block_sums AS b
+        SET delta = b.delta + spent_delta, delta_z = b.delta_z + spent_delta_z,
+          epsilon = b.epsilon + spent_epsilon, rho = b.rho + spent_rho,
+          reserved_delta = b.reserved_delta + held_delta,
+          reserved_delta_z = b.reserved_delta_z + held_delta_z,
+          reserved_epsilon = b.reserved_epsilon + held_epsilon,
+          reserved_rho = b.reserved_rho + held_rho
+        WHERE b.chain_id = _chain.id AND b.number >= lower(run) AND b.number < upper(run)
+        RETURNING b.number, ledger_block_text(b) AS text
+      )
+      SELECT count(*), string_agg(c.text, ',' ORDER BY c.number) INTO there, part FROM changed AS c;
+    END IF;
+    IF there <> upper(run) - lower(run) THEN
       RAISE EXCEPTION 'a block is missing' USING ERRCODE = 'DL002';
     END IF;
-  END IF;
+    parts := concat_ws(',', nullif(parts, ''), part);
+  END LOOP;
   RETURN ledger_write(_last, _chain, _kind, _job, _actor, NULL, _events, _price,
     CASE _totals_sign WHEN 0 THEN _last.totals ELSE ledger_add(_last.totals, _price, _totals_sign) END,
     CASE _reserved_sign WHEN 0 THEN _last.reserved ELSE ledger_add(_last.reserved, _price, _reserved_sign) END,
-    '{}', '{}', _blocks, ledger_block_sums(_chain.id, _blocks));
+    '{}', '{}', _blocks, ledger_block_sums(parts));
 END
 $$;
 
@@ -221,21 +295,22 @@ LANGUAGE plpgsql SECURITY DEFINER SET search_path = public, pg_temp AS $$
 DECLARE
   chain accounts;
   last ledger_entries;
-  block integer;
+  block block_sums;
   zero jsonb := ledger_add('{}', '{}', 1);
 BEGIN
   PERFORM ledger_check_cap(_cap, _filters);
   SELECT * INTO STRICT chain FROM accounts WHERE id = _chain AND accounts.scope = 'source' FOR UPDATE;
   SELECT * INTO last FROM ledger_entries AS e WHERE e.account_id = _chain ORDER BY e.seq DESC LIMIT 1;
-  block := coalesce((SELECT max(b.number) FROM block_sums AS b WHERE b.chain_id = _chain), 0) + 1;
+  block.number := coalesce((SELECT max(b.number) FROM block_sums AS b WHERE b.chain_id = _chain), 0) + 1;
+  block.account_id := _chain || '.' || block.number;
   INSERT INTO accounts (id, tenant_id, scope, subject, unit)
-    VALUES (_chain || '.' || block, chain.tenant_id, 'data', _chain || '.' || block, chain.unit);
-  INSERT INTO block_sums VALUES (
-    _chain, block, _chain || '.' || block, chain.tenant_id, _cap, ledger_filters_text(_filters), zero, zero);
+    VALUES (block.account_id, chain.tenant_id, 'data', block.account_id, chain.unit);
+  INSERT INTO block_sums (chain_id, number, account_id, tenant_id, cap, limits)
+    VALUES (_chain, block.number, block.account_id, chain.tenant_id, _cap, ledger_limits(_filters)) RETURNING * INTO block;
   PERFORM ledger_write(last, chain, 'open', NULL, _actor, _reason, '[]', '{}', coalesce(last.totals, zero),
-    coalesce(last.reserved, zero), _cap, ledger_filters_text(_filters), ledger_block(block),
-    ledger_block_sums(_chain, ledger_block(block)));
-  RETURN _chain || '.' || block;
+    coalesce(last.reserved, zero), _cap, ledger_filters_text(_filters), ledger_block(block.number),
+    ledger_block_sums(ledger_block_text(block)));
+  RETURN block.account_id;
 END
 $$;
 
@@ -249,14 +324,14 @@ DECLARE
 BEGIN
   SELECT * INTO STRICT chain FROM accounts WHERE id = split_part(_account, '.', 1) AND accounts.scope = 'source' FOR UPDATE;
   SELECT * INTO STRICT block FROM block_sums AS b WHERE b.account_id = _account;
-  IF NOT ledger_passes(block.totals, _filters::text) THEN
+  IF NOT ledger_within(block.delta, block.delta_z, block.epsilon, block.rho, ledger_limits(_filters)) THEN
     RETURN false;
   END IF;
-  UPDATE block_sums AS b SET cap = _cap, filters = ledger_filters_text(_filters)
+  UPDATE block_sums AS b SET cap = _cap, limits = ledger_limits(_filters)
     WHERE b.chain_id = block.chain_id AND b.number = block.number;
   last := ledger_last(chain.id);
   PERFORM ledger_write(last, chain, 'grant', NULL, _actor, _reason, '[]', '{}', last.totals, last.reserved, _cap,
-    ledger_filters_text(_filters), ledger_block(block.number), ledger_block_sums(chain.id, ledger_block(block.number)));
+    ledger_filters_text(_filters), ledger_block(block.number), ledger_block_sums(ledger_block_text(block)));
   RETURN true;
 END
 $$;
@@ -283,32 +358,45 @@ BEGIN
 END
 $$;
 
+CREATE OR REPLACE FUNCTION ledger_named_block(_account text) RETURNS int4range
+LANGUAGE plpgsql IMMUTABLE AS $$
+-- The block whose account is called so.
+BEGIN
+  IF _account !~ '^[^.]+[.][1-9][0-9]{0,8}$' THEN
+    RAISE EXCEPTION 'an account is missing or named twice' USING ERRCODE = 'DL002';
+  END IF;
+  RETURN int4range(split_part(_account, '.', 2)::integer, split_part(_account, '.', 2)::integer, '[]');
+END
+$$;
+
 CREATE OR REPLACE FUNCTION ledger_reserve_blocks(_job text, _accounts text[], _price jsonb, _events text, _actor text)
 RETURNS TABLE (account_id text, scope text, subject text, admitted boolean, totals jsonb, reserved jsonb, cap jsonb)
-LANGUAGE plpgsql SET enable_seqscan = off AS $$
+LANGUAGE plpgsql SET enable_seqscan = off SET enable_bitmapscan = off AS $$
 -- ledger_reserve where some of the accounts are those of blocks: one line in their chain, and one on each other account.
 DECLARE
   plain text[] := ARRAY(SELECT n FROM unnest(_accounts) AS n WHERE strpos(n, '.') = 0);
   chains text[];
   spans int4multirange[];
-  many bigint;
-  there bigint;
+  named bigint;
   held accounts[];
   lasts ledger_entries[];
+  run int4range;
+  there bigint := 0;
+  passed bigint := 0;
+  here bigint[];
   passes boolean;
+  price_delta numeric := (_price->>'delta')::numeric;
+  price_delta_z numeric := (_price->>'delta_z')::numeric;
+  price_epsilon numeric := (_price->>'epsilon')::numeric;
+  price_rho numeric := (_price->>'rho')::numeric;
 BEGIN
-  IF EXISTS (SELECT FROM unnest(_accounts) AS n WHERE strpos(n, '.') > 0 AND n !~ '^[^.]+[.][1-9][0-9]{0,8}$') THEN
-    RAISE EXCEPTION 'an account is missing or named twice' USING ERRCODE = 'DL002';
-  END IF;
-  SELECT array_agg(c.chain ORDER BY c.chain), array_agg(c.span ORDER BY c.chain), sum(c.many) INTO chains, spans, many
+  SELECT array_agg(c.chain ORDER BY c.chain), array_agg(c.span ORDER BY c.chain), sum(c.many) INTO chains, spans, named
   FROM (
-    SELECT n.chain, range_agg(int4range(n.number, n.number, '[]')) AS span, count(DISTINCT n.number) AS many
-    FROM (SELECT split_part(a, '.', 1) AS chain, split_part(a, '.', 2)::integer AS number
-          FROM unnest(_accounts) AS a WHERE strpos(a, '.') > 0) AS n
-    GROUP BY n.chain
+    SELECT split_part(n, '.', 1) AS chain, range_agg(ledger_named_block(n)) AS span, count(*) AS many
+    FROM unnest(_accounts) AS n WHERE strpos(n, '.') > 0 GROUP BY 1
   ) AS c;
   held := ledger_hold(plain || chains);
-  IF many + cardinality(plain) <> cardinality(_accounts) OR cardinality(held) <> cardinality(plain) + cardinality(chains)
+  IF cardinality(held) <> cardinality(plain) + cardinality(chains)
     OR EXISTS (SELECT FROM unnest(held) AS a WHERE (a.scope = 'source') <> (a.id = ANY (chains)))
   THEN
     RAISE EXCEPTION 'an account is missing or named twice' USING ERRCODE = 'DL002';
@@ -317,23 +405,38 @@ BEGIN
   IF cardinality(lasts) <> cardinality(held) THEN
     RAISE EXCEPTION 'an account has no entry' USING ERRCODE = 'DL002';
   END IF;
-  SELECT count(*), bool_and(coalesce(ledger_passes(ledger_add(b.totals, _price, 1), b.filters), false)) INTO there, passes
-  FROM unnest(chains, spans) AS c(chain, span) CROSS JOIN LATERAL unnest(c.span) AS r
-  JOIN block_sums AS b ON b.chain_id = c.chain AND b.number >= lower(r) AND b.number < upper(r);
-  IF there <> many THEN
+  FOR n IN 1 .. cardinality(chains) LOOP
+    FOR run IN SELECT r FROM unnest(spans[n]) AS r LOOP
+      SELECT ARRAY[count(*), count(*) FILTER (WHERE ledger_within(b.delta + price_delta, b.delta_z + price_delta_z,
+        b.epsilon + price_epsilon, b.rho + price_rho, b.limits))] INTO here
+      FROM block_sums AS b WHERE b.chain_id = chains[n] AND b.number >= lower(run) AND b.number < upper(run);
+      there := there + here[1];
+      passed := passed + here[2];
+    END LOOP;
+  END LOOP;
+  IF there <> named THEN  -- fewer blocks are there than were named, or one was named twice
     RAISE EXCEPTION 'an account is missing or named twice' USING ERRCODE = 'DL002';
   END IF;
-  passes := passes AND NOT EXISTS (
-    SELECT FROM unnest(lasts) AS l WHERE l.blocks IS NULL
-      AND NOT coalesce(ledger_passes(ledger_add(l.totals, _price, 1), l.filters), false));
-  RETURN QUERY  -- before anything is written
-    SELECT a.id, a.scope, a.subject, passes OR ledger_passes(ledger_add(l.totals, _price, 1), l.filters), l.totals, l.reserved, l.cap
-    FROM unnest(held) AS a JOIN unnest(lasts) AS l ON l.account_id = a.id WHERE a.scope <> 'source';
-  RETURN QUERY
-    SELECT b.account_id, 'data', b.account_id, passes OR ledger_passes(ledger_add(b.totals, _price, 1), b.filters),
-      b.totals, b.reserved, b.cap
-    FROM unnest(chains, spans) AS c(chain, span) CROSS JOIN LATERAL unnest(c.span) AS r
-    JOIN block_sums AS b ON b.chain_id = c.chain AND b.number >= lower(r) AND b.number < upper(r);
+  passes := passed = named AND NOT EXISTS (
+    SELECT FROM unnest(lasts) AS l
+    WHERE l.blocks IS NULL AND NOT coalesce(ledger_passes(ledger_add(l.totals, _price, 1), l.filters), false));
+  -- Before anything is written. (Runs again what has refused, to say of each account whether it did.)
+  IF cardinality(plain) > 0 THEN
+    RETURN QUERY
+      SELECT a.id, a.scope, a.subject, passes OR ledger_passes(ledger_add(l.totals, _price, 1), l.filters), l.totals,
+        l.reserved, l.cap
+      FROM unnest(held) AS a JOIN unnest(lasts) AS l ON l.account_id = a.id WHERE a.scope <> 'source';
+  END IF;
+  FOR n IN 1 .. cardinality(chains) LOOP
+    FOR run IN SELECT r FROM unnest(spans[n]) AS r LOOP
+      RETURN QUERY
+        SELECT b.account_id, 'data', b.account_id, passes OR ledger_within(b.delta + price_delta, b.delta_z + price_delta_z,
+            b.epsilon + price_epsilon, b.rho + price_rho, b.limits),
+          ledger_amounts(b.delta, b.delta_z, b.epsilon, b.rho),
+          ledger_amounts(b.reserved_delta, b.reserved_delta_z, b.reserved_epsilon, b.reserved_rho), b.cap
+        FROM block_sums AS b WHERE b.chain_id = chains[n] AND b.number >= lower(run) AND b.number < upper(run);
+    END LOOP;
+  END LOOP;
   IF passes THEN
     FOR n IN 1 .. cardinality(chains) LOOP
       PERFORM ledger_write_blocks(
@@ -390,7 +493,10 @@ LANGUAGE plpgsql SET enable_sort = off AS $$
 BEGIN
   PERFORM set_config('discreet.tenant', _tenant, true);
   RETURN QUERY
-    SELECT a.id, a.scope, a.subject, a.unit, coalesce(b.totals, e.totals)::text, coalesce(b.reserved, e.reserved)::text,
+    SELECT a.id, a.scope, a.subject, a.unit, CASE WHEN b.number IS NULL THEN e.totals
+        ELSE ledger_amounts(b.delta, b.delta_z, b.epsilon, b.rho) END::text,
+      CASE WHEN b.number IS NULL THEN e.reserved
+        ELSE ledger_amounts(b.reserved_delta, b.reserved_delta_z, b.reserved_epsilon, b.reserved_rho) END::text,
       coalesce(b.cap, e.cap)::text,
       coalesce((SELECT jsonb_agg(jsonb_build_object('id', d.id, 'name', d.name, 'deleted', d.deleted_at IS NOT NULL)
                                  ORDER BY d.created_at, d.id)
@@ -412,7 +518,12 @@ REVOKE ALL ON FUNCTION
   ledger_write_blocks(ledger_entries, accounts, text, text, text, text, jsonb, integer, integer, int4multirange),
   ledger_block(integer),
   ledger_blocks_text(int4multirange),
-  ledger_block_sums(text, int4multirange),
+  ledger_block_sums(text),
+  ledger_block_text(block_sums),
+  ledger_amounts(numeric, numeric, numeric, numeric),
+  ledger_limits(jsonb),
+  ledger_within(numeric, numeric, numeric, numeric, numeric[]),
+  ledger_named_block(text),
   ledger_open_chain(text, text, text),
   ledger_open_block(text, jsonb, jsonb, text, text),
   ledger_grant_block(text, jsonb, jsonb, text, text),

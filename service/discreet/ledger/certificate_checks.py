@@ -83,8 +83,7 @@ def check_inclusion(
                 False,
                 f"account {entry['account']} reserved for other events or another price",
             )
-    if (many := _blocks_charged(entries)) is not None and many != _blocks_read(body):
-        says = f"the ledger charged {many} blocks, the certificate names {_blocks_read(body)}"
+    if says := _other_blocks(body, entries):
         return Check(name, False, says)
     counted = (
         "1 ledger entry with this hash"
@@ -94,21 +93,28 @@ def check_inclusion(
     return Check(name, True, f"{counted}, for the same events and price")
 
 
-def _blocks_charged(entries: Sequence[tuple[Mapping[str, Any], str]]) -> int | None:
-    """Blocks that commits in chains of blocks are about; None where there are none."""
-    found = [
-        last - first + 1
+def _other_blocks(body: Mapping[str, Any], entries: Sequence[tuple[Mapping[str, Any], str]]) -> str:
+    """How the blocks that commits in a source's chain are about differ from those that the
+    certificate says were charged and read; empty where they do not, or where there is no chain."""
+    charged = {
+        (entry["account"], entry["seq"]): entry["blocks"]
         for entry, _ in entries
         if entry["kind"] == "commit" and "blocks" in entry
-        for first, last in entry["blocks"]
-    ]
-    return sum(found) if found else None
-
-
-def _blocks_read(body: Mapping[str, Any]) -> int:
+    }
+    said = {
+        (entry["account"], entry["seq"]): entry["blocks"]
+        for entry in body["ledger_entry"]
+        if "blocks" in entry
+    }
+    if charged != said:
+        return "the ledger charged other blocks than the certificate says"
     source = body.get("source")
     named = source.get("blocks") if isinstance(source, Mapping) else None
-    return len(named) if isinstance(named, list) else 0
+    read = len(named) if isinstance(named, list) else 0
+    many = sum(last - first + 1 for runs in charged.values() for first, last in runs)
+    if charged and many != read:
+        return f"the ledger charged {many} blocks, the certificate names {read}"
+    return ""
 
 
 def followed_jobs(body: Mapping[str, Any]) -> list[str]:

@@ -53,7 +53,7 @@ async def sums(
     connection: AsyncConnection, chain_id: str
 ) -> dict[int, tuple[dict[str, str], dict[str, str], dict[str, str]]]:
     """Totals, reserved amounts and cap of each block of a chain, by its number."""
-    columns = (BlockSums.number, BlockSums.totals, BlockSums.reserved, BlockSums.cap)
+    columns = (BlockSums.number, BlockSums.totals(), BlockSums.reserved(), BlockSums.cap)
     rows = await connection.execute(select(*columns).where(BlockSums.chain_id == chain_id))
     return {number: (totals, reserved, cap) for number, totals, reserved, cap in rows}
 

@@ -70,6 +70,14 @@ class Settlement:
     seq: int
     kind: str
     hash: bytes
+    blocks: list[list[int]] | None = None
+    """First and last of each run of blocks that it is about, in the chain of a source."""
+
+    @property
+    def place(self) -> dict[str, Any]:
+        """The entry as a certificate names it."""
+        about = {} if self.blocks is None else {"blocks": self.blocks}
+        return {"account": self.account_id, "seq": self.seq, "hash": self.hash.hex(), **about}
 
 
 async def open_account(
@@ -152,7 +160,7 @@ async def settle(connection: AsyncConnection, job_id: str, actor: str) -> list[S
     """Commit what touched data, release what did not; the entries it wrote, none when all is
     settled already."""
     rows = (await connection.execute(_SETTLE, {"job": job_id, "actor": actor})).all()
-    return [Settlement(row[0], row[1], row[2], bytes(row[3])) for row in rows]
+    return [Settlement(row[0], row[1], row[2], bytes(row[3]), row[4]) for row in rows]
 
 
 async def balances(
@@ -172,8 +180,8 @@ async def balances(
             Account.id.label("account_id"),
             Account.scope,
             Account.subject,
-            func.coalesce(BlockSums.totals, last.c.totals).label("totals"),
-            func.coalesce(BlockSums.reserved, last.c.reserved).label("reserved"),
+            func.coalesce(BlockSums.totals(), last.c.totals).label("totals"),
+            func.coalesce(BlockSums.reserved(), last.c.reserved).label("reserved"),
             func.coalesce(BlockSums.cap, last.c.cap).label("cap"),
         )
         .outerjoin(BlockSums, of_block)
@@ -382,4 +390,11 @@ _READ_BUDGETS = text("SELECT * FROM read_budgets(:tenant, :account)").bindparams
 )
 _CAPS = text("SELECT ledger_caps(:tenant, :principal)")
 _TOUCH = text("SELECT ledger_touch(:job, :actor)")
-_SETTLE = text("SELECT account_id, seq, kind, hash FROM ledger_settle(:job, :actor)")
+_SETTLE = text(
+    """
+    SELECT s.account_id, s.seq, s.kind, s.hash,
+      (SELECT CAST(e.body AS jsonb) -> 'blocks' FROM ledger_entries AS e
+       WHERE e.job_id = :job AND e.account_id = s.account_id AND e.kind = 'reserve')
+    FROM ledger_settle(:job, :actor) AS s
+    """
+)

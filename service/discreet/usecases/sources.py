@@ -132,6 +132,13 @@ async def accounts(services: Services, principal: Principal) -> set[str]:
         return await sources.accounts(connection, principal.tenant_id)
 
 
+async def of_chains(services: Services, principal: Principal) -> dict[str, tuple[str, str]]:
+    """Id and name of each source whose blocks share a chain of entries, by that chain's account."""
+    require(principal, *READERS)
+    async with services.database.transaction(principal.tenant_id) as connection:
+        return await sources.of_chains(connection, principal.tenant_id)
+
+
 async def page(
     services: Services, principal: Principal, after: tuple[Any, str] | None, size: int
 ) -> list[Row]:
