@@ -40,7 +40,6 @@ DROP FUNCTION ledger_block_text(block_sums);
 DROP FUNCTION ledger_amounts(numeric, numeric, numeric, numeric);
 DROP FUNCTION ledger_limits(jsonb);
 DROP FUNCTION ledger_within(numeric, numeric, numeric, numeric, numeric[]);
-DROP FUNCTION ledger_named_block(text);
 DROP FUNCTION ledger_blocks_text(int4multirange);
 DROP FUNCTION ledger_block(integer);
 DROP TABLE block_sums;

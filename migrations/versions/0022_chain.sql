@@ -358,21 +358,11 @@ BEGIN
 END
 $$;
 
-CREATE OR REPLACE FUNCTION ledger_named_block(_account text) RETURNS int4range
-LANGUAGE plpgsql IMMUTABLE AS $$
--- The block whose account is called so.
-BEGIN
-  IF _account !~ '^[^.]+[.][1-9][0-9]{0,8}$' THEN
-    RAISE EXCEPTION 'an account is missing or named twice' USING ERRCODE = 'DL002';
-  END IF;
-  RETURN int4range(split_part(_account, '.', 2)::integer, split_part(_account, '.', 2)::integer, '[]');
-END
-$$;
-
 CREATE OR REPLACE FUNCTION ledger_reserve_blocks(_job text, _accounts text[], _price jsonb, _events text, _actor text)
 RETURNS TABLE (account_id text, scope text, subject text, admitted boolean, totals jsonb, reserved jsonb, cap jsonb)
 LANGUAGE plpgsql SET enable_seqscan = off SET enable_bitmapscan = off AS $$
--- ledger_reserve where some of the accounts are those of blocks: one line in their chain, and one on each other account.
+-- ledger_reserve where some of the accounts are those of blocks: one line in their chain, and one on each other account. How
+-- blocks stand is told only where nothing was written: who is admitted does not ask.
 DECLARE
   plain text[] := ARRAY(SELECT n FROM unnest(_accounts) AS n WHERE strpos(n, '.') = 0);
   chains text[];
@@ -390,10 +380,15 @@ DECLARE
   price_epsilon numeric := (_price->>'epsilon')::numeric;
   price_rho numeric := (_price->>'rho')::numeric;
 BEGIN
+  IF array_to_string(_accounts, ' ') !~ '^[^ .]+([.][1-9][0-9]{0,8})?( [^ .]+([.][1-9][0-9]{0,8})?)*$' THEN
+    RAISE EXCEPTION 'an account is missing or named twice' USING ERRCODE = 'DL002';
+  END IF;
   SELECT array_agg(c.chain ORDER BY c.chain), array_agg(c.span ORDER BY c.chain), sum(c.many) INTO chains, spans, named
   FROM (
-    SELECT split_part(n, '.', 1) AS chain, range_agg(ledger_named_block(n)) AS span, count(*) AS many
-    FROM unnest(_accounts) AS n WHERE strpos(n, '.') > 0 GROUP BY 1
+    SELECT b.chain, range_agg(int4range(b.number, b.number, '[]')) AS span, count(*) AS many
+    FROM (SELECT split_part(n, '.', 1) AS chain, split_part(n, '.', 2)::integer AS number
+          FROM unnest(_accounts) AS n WHERE strpos(n, '.') > 0) AS b
+    GROUP BY b.chain
   ) AS c;
   held := ledger_hold(plain || chains);
   IF cardinality(held) <> cardinality(plain) + cardinality(chains)
@@ -420,34 +415,32 @@ BEGIN
   passes := passed = named AND NOT EXISTS (
     SELECT FROM unnest(lasts) AS l
     WHERE l.blocks IS NULL AND NOT coalesce(ledger_passes(ledger_add(l.totals, _price, 1), l.filters), false));
-  -- Before anything is written. (Runs again what has refused, to say of each account whether it did.)
-  IF cardinality(plain) > 0 THEN
+  IF cardinality(plain) > 0 THEN  -- before anything is written
     RETURN QUERY
       SELECT a.id, a.scope, a.subject, passes OR ledger_passes(ledger_add(l.totals, _price, 1), l.filters), l.totals,
         l.reserved, l.cap
       FROM unnest(held) AS a JOIN unnest(lasts) AS l ON l.account_id = a.id WHERE a.scope <> 'source';
   END IF;
   FOR n IN 1 .. cardinality(chains) LOOP
+    IF passes THEN
+      PERFORM ledger_write_blocks(
+        (SELECT l FROM unnest(lasts) AS l WHERE l.account_id = chains[n]), (SELECT a FROM unnest(held) AS a WHERE a.id = chains[n]),
+        'reserve', _job, _actor, _events, _price, 1, 1, spans[n]);
+      CONTINUE;
+    END IF;
     FOR run IN SELECT r FROM unnest(spans[n]) AS r LOOP
       RETURN QUERY
-        SELECT b.account_id, 'data', b.account_id, passes OR ledger_within(b.delta + price_delta, b.delta_z + price_delta_z,
+        SELECT b.account_id, 'data', b.account_id, ledger_within(b.delta + price_delta, b.delta_z + price_delta_z,
             b.epsilon + price_epsilon, b.rho + price_rho, b.limits),
           ledger_amounts(b.delta, b.delta_z, b.epsilon, b.rho),
           ledger_amounts(b.reserved_delta, b.reserved_delta_z, b.reserved_epsilon, b.reserved_rho), b.cap
         FROM block_sums AS b WHERE b.chain_id = chains[n] AND b.number >= lower(run) AND b.number < upper(run);
     END LOOP;
   END LOOP;
-  IF passes THEN
-    FOR n IN 1 .. cardinality(chains) LOOP
-      PERFORM ledger_write_blocks(
-        (SELECT l FROM unnest(lasts) AS l WHERE l.account_id = chains[n]), (SELECT a FROM unnest(held) AS a WHERE a.id = chains[n]),
-        'reserve', _job, _actor, _events, _price, 1, 1, spans[n]);
-    END LOOP;
-    IF cardinality(plain) > 0 THEN
-      PERFORM ledger_write_all(
-        ARRAY(SELECT l FROM unnest(lasts) AS l WHERE l.account_id = ANY (plain)),
-        ARRAY(SELECT a FROM unnest(held) AS a WHERE a.id = ANY (plain)), 'reserve', _job, _actor, _events, _price, 1, 1);
-    END IF;
+  IF passes AND cardinality(plain) > 0 THEN
+    PERFORM ledger_write_all(
+      ARRAY(SELECT l FROM unnest(lasts) AS l WHERE l.account_id = ANY (plain)),
+      ARRAY(SELECT a FROM unnest(held) AS a WHERE a.id = ANY (plain)), 'reserve', _job, _actor, _events, _price, 1, 1);
   END IF;
 END
 $$;
@@ -456,7 +449,8 @@ CREATE OR REPLACE FUNCTION ledger_reserve(_job text, _accounts text[], _price js
 RETURNS TABLE (account_id text, scope text, subject text, admitted boolean, totals jsonb, reserved jsonb, cap jsonb)
 LANGUAGE plpgsql SECURITY DEFINER SET search_path = public, pg_temp AS $$
 -- One row for each account, as it stood before. Either all are admitted, and each has its entry, or nothing is written.
--- The account of a block has no lines of its own, and shares one with the others of its chain.
+-- The account of a block has no lines of its own, and shares one with the others of its chain; its row is there only where
+-- nothing was written.
 DECLARE
   held accounts[];
   lasts ledger_entries[];
@@ -523,7 +517,6 @@ REVOKE ALL ON FUNCTION
   ledger_amounts(numeric, numeric, numeric, numeric),
   ledger_limits(jsonb),
   ledger_within(numeric, numeric, numeric, numeric, numeric[]),
-  ledger_named_block(text),
   ledger_open_chain(text, text, text),
   ledger_open_block(text, jsonb, jsonb, text, text),
   ledger_grant_block(text, jsonb, jsonb, text, text),
