@@ -57,7 +57,11 @@ async def _measured(settings: Settings) -> list[dict[str, Any]]:
     try:
         async with database.transaction(SYSTEM) as connection:
             await tenants.add_tenant(connection, "ten_1", "one")
-            amounts = {"cap": cap_amounts(CAP), "filters": filter_limits(CAP), "actor": "owner"}
+            amounts: dict[str, Any] = {
+                "cap": cap_amounts(CAP),
+                "filters": filter_limits(CAP),
+                "actor": "owner",
+            }
             whose = {"tenant_id": "ten_1", "unit": "request"}
             await ledger.open_account(
                 connection, "acc_1", scope="data", subject="acc_1", **whose, **amounts

@@ -173,7 +173,7 @@ def test_a_certificate_says_as_many_blocks_as_were_charged() -> None:
     )
     body = {
         "guarantee": {"type": "pure_dp"},
-        "ledger_entry": [{"account": CHAIN, "seq": 7, "hash": entries[-1][1]}],
+        "ledger_entry": [{"account": CHAIN, "seq": 7, "hash": entries[-1][1], "blocks": [[1, 3]]}],
         "events": [made.event],
         "price": made.price,
         "source": {"blocks": [{"block": name} for name in "abc"]},
@@ -186,5 +186,11 @@ def test_a_certificate_says_as_many_blocks_as_were_charged() -> None:
         found = certificate_checks.check_inclusion(other, entries)
         assert not found.holds
         assert "the ledger charged 3 blocks" in found.detail
-        with pytest.raises(stranger.Bad, match="more or fewer blocks"):
+        with pytest.raises(stranger.Bad, match="the ledger charged 3 blocks"):
+            stranger.check_inclusion(other, written)
+    for said in ({}, {"blocks": [[1, 2]]}, {"blocks": [[2, 4]]}):
+        entry = {"account": CHAIN, "seq": 7, "hash": entries[-1][1], **said}
+        other = {**body, "ledger_entry": [entry]}
+        assert not certificate_checks.check_inclusion(other, entries).holds
+        with pytest.raises(stranger.Bad, match="other blocks than the certificate says"):
             stranger.check_inclusion(other, written)
