@@ -62,7 +62,7 @@ async def _measured(settings: Settings) -> list[dict[str, Any]]:
                 "filters": filter_limits(CAP),
                 "actor": "owner",
             }
-            whose = {"tenant_id": "ten_1", "unit": "request"}
+            whose: dict[str, Any] = {"tenant_id": "ten_1", "unit": "request"}
             await ledger.open_account(
                 connection, "acc_1", scope="data", subject="acc_1", **whose, **amounts
             )

@@ -1024,6 +1024,12 @@ def check_inclusion(body, entries):
     require(charged == said, "the ledger charged other blocks than the certificate says")
     if charged:
         many = sum(last - first + 1 for runs in charged.values() for first, last in runs)
+        many += sum(
+            one["body"]["kind"] == "commit"
+            and one["body"]["scope"] == "data"
+            and "blocks" not in one["body"]
+            for one in entries
+        )
         read = len(body["source"]["blocks"])
         require(many == read, f"the ledger charged {many} blocks, the certificate names {read}")
     for one in entries:

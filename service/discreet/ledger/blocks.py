@@ -9,7 +9,7 @@ amounts are those of the source as a whole, to which each job counts once.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -102,3 +102,32 @@ def faults(
             yield f"the totals of block {number} pass no filter"
     if body["sums"] != sums(blocks, named):
         yield "it binds other sums of its blocks than their prices have"
+
+
+def other_blocks(body: Mapping[str, Any], entries: Sequence[tuple[Mapping[str, Any], str]]) -> str:
+    """How the blocks that commits in a source's chain are about differ from those that the
+    certificate says were charged and read; empty where they do not, or where there is no chain."""
+    charged = {
+        (entry["account"], entry["seq"]): entry["blocks"]
+        for entry, _ in entries
+        if entry["kind"] == "commit" and "blocks" in entry
+    }
+    said = {
+        (entry["account"], entry["seq"]): entry["blocks"]
+        for entry in body["ledger_entry"]
+        if "blocks" in entry
+    }
+    if charged != said:
+        return "the ledger charged other blocks than the certificate says"
+    source = body.get("source")
+    named = source.get("blocks") if isinstance(source, Mapping) else None
+    read = len(named) if isinstance(named, list) else 0
+    many = sum(last - first + 1 for runs in charged.values() for first, last in runs)
+    # Blocks that came from older code have accounts of their own.
+    many += sum(
+        entry["kind"] == "commit" and entry["scope"] == "data" and "blocks" not in entry
+        for entry, _ in entries
+    )
+    if charged and many != read:
+        return f"the ledger charged {many} blocks, the certificate names {read}"
+    return ""

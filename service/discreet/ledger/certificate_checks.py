@@ -8,6 +8,7 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from discreet.ledger import blocks
 from discreet.ledger.certificates import FOLLOWED, FREE, POST_PROCESSING, is_signed, kind_of
 from discreet.privacy.events import TooManyEvents, price_of
 from discreet.privacy.units import DELTA_UNIT, EPSILON_UNIT, Price, display, to_decimal
@@ -83,7 +84,7 @@ def check_inclusion(
                 False,
                 f"account {entry['account']} reserved for other events or another price",
             )
-    if says := _other_blocks(body, entries):
+    if says := blocks.other_blocks(body, entries):
         return Check(name, False, says)
     counted = (
         "1 ledger entry with this hash"
@@ -91,30 +92,6 @@ def check_inclusion(
         else f"{len(named)} ledger entries with these hashes"
     )
     return Check(name, True, f"{counted}, for the same events and price")
-
-
-def _other_blocks(body: Mapping[str, Any], entries: Sequence[tuple[Mapping[str, Any], str]]) -> str:
-    """How the blocks that commits in a source's chain are about differ from those that the
-    certificate says were charged and read; empty where they do not, or where there is no chain."""
-    charged = {
-        (entry["account"], entry["seq"]): entry["blocks"]
-        for entry, _ in entries
-        if entry["kind"] == "commit" and "blocks" in entry
-    }
-    said = {
-        (entry["account"], entry["seq"]): entry["blocks"]
-        for entry in body["ledger_entry"]
-        if "blocks" in entry
-    }
-    if charged != said:
-        return "the ledger charged other blocks than the certificate says"
-    source = body.get("source")
-    named = source.get("blocks") if isinstance(source, Mapping) else None
-    read = len(named) if isinstance(named, list) else 0
-    many = sum(last - first + 1 for runs in charged.values() for first, last in runs)
-    if charged and many != read:
-        return f"the ledger charged {many} blocks, the certificate names {read}"
-    return ""
 
 
 def followed_jobs(body: Mapping[str, Any]) -> list[str]:

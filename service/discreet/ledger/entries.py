@@ -152,7 +152,7 @@ def _check_entry(account: Account, body: dict[str, Any]) -> None:
         )
         if not account.of_source:
             account.cap, account.limits = body["cap"], body["filters"]
-        price = {}
+        price: dict[str, int] = {}
     else:
         require(account.seq > 0, "an account begins with the entry that opens it")
         require(

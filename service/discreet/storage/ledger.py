@@ -138,8 +138,8 @@ async def reserve(
     events: Sequence[Mapping[str, Any]],
     actor: str,
 ) -> list[AccountBalance]:
-    """How each account stood before. When all are admitted each has its entry (blocks share one, and
-    are left out here); when one is not, nothing was written."""
+    """How each account stood before. When all are admitted each has its entry (blocks share one,
+    and are left out here); when one is not, nothing was written."""
     values = {
         "job": job_id,
         "accounts": list(account_ids),
