@@ -12,19 +12,13 @@ from pathlib import Path
 import psycopg
 from alembic import context, op
 
+from discreet.storage.schema import WrongSchema
+
 revision = "0022"
 down_revision = "0021"
 OLDEST = "0022"
 
 DOWNGRADE = """
-DO $$
-BEGIN
-  PERFORM set_config('discreet.tenant', '*', true);
-  IF EXISTS (SELECT FROM accounts WHERE scope = 'source') THEN
-    RAISE EXCEPTION 'there are sources with one chain for all blocks, whose entries version 0021 cannot go on';
-  END IF;
-END
-$$;
 DROP FUNCTION ledger_open_chain(text, text, text);
 DROP FUNCTION ledger_open_block(text, jsonb, jsonb, text, text);
 DROP FUNCTION ledger_grant_block(text, jsonb, jsonb, text, text);
@@ -92,6 +86,12 @@ def upgrade() -> None:
 
 
 def downgrade() -> None:
+    op.execute("SELECT set_config('discreet.tenant', '*', true)")
+    chains = op.get_bind().exec_driver_sql("SELECT count(*) FROM accounts WHERE scope = 'source'")
+    if chains.scalar_one() > 0:
+        raise WrongSchema(
+            "there are sources whose blocks share one chain, which schema 0021 cannot read: there is no way back"
+        )
     execute_script(DOWNGRADE)
     for function, name in BEFORE.items():
         found = re.search(
