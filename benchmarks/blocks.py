@@ -1,5 +1,5 @@
-"""What it costs to be charged to thirty accounts instead of one: jobs accepted a second, in the
-same run.
+"""What it costs to be charged to many blocks instead of one account: jobs accepted a second, in the
+same run, and what a job over thirty blocks writes from its acceptance to its end.
 
 The statement that accepts jobs, as the service sends it, on a fresh database, with one submitter
 and with 16. Rounds alternate, so that both meet the same machine.
@@ -14,19 +14,24 @@ import tempfile
 import time
 import uuid
 from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
+
+from sqlalchemy import text
 
 from discreet.installation.prepared import embedded
 from discreet.privacy.filters import Cap
 from discreet.privacy.units import Price
 from discreet.settings import Settings
-from discreet.storage import acceptance, ledger, tenants
+from discreet.storage import acceptance, chains, ledger, tenants
 from discreet.storage.acceptance import JobOrder
 from discreet.storage.database import SYSTEM, Database
 from discreet.usecases.budgets import cap_amounts, filter_limits
 
-BLOCKS, ROUNDS, SUBMITTERS = 30, 5, (1, 16)
+BLOCKS, MANY, ROUNDS = 30, 1000, 5
+CASES = ((BLOCKS, 1), (BLOCKS, 16), (MANY, 1))
+"""Blocks of a job, and who submit at once."""
 JOBS = {1: 40, 16: 160}
 """A round has of each number of accounts."""
 CAP = Cap(10**15, 0)
@@ -39,7 +44,7 @@ EVENT = {
 
 
 def run() -> list[dict[str, Any]]:
-    """Acceptances a second over thirty accounts, beside one account."""
+    """Acceptances a second over blocks, beside one account; then the write-ahead log of a job."""
     with (
         tempfile.TemporaryDirectory(prefix="discreet-bench-") as folder,
         embedded(Settings(state=Path(folder) / "state")) as ready,
@@ -49,32 +54,33 @@ def run() -> list[dict[str, Any]]:
 
 async def _measured(settings: Settings) -> list[dict[str, Any]]:
     database = Database(settings)
-    names = [f"acc_{number:02}" for number in range(BLOCKS + 1)]
     try:
         async with database.transaction(SYSTEM) as connection:
             await tenants.add_tenant(connection, "ten_1", "one")
-            for name in names:
-                await ledger.open_account(
-                    connection,
-                    name,
-                    tenant_id="ten_1",
-                    scope="data",
-                    subject=name,
-                    unit="request",
-                    cap=cap_amounts(CAP),
-                    filters=filter_limits(CAP),
-                    actor="owner",
-                )
+            amounts: dict[str, Any] = {
+                "cap": cap_amounts(CAP),
+                "filters": filter_limits(CAP),
+                "actor": "owner",
+            }
+            whose: dict[str, Any] = {"tenant_id": "ten_1", "unit": "request"}
+            await ledger.open_account(
+                connection, "acc_1", scope="data", subject="acc_1", **whose, **amounts
+            )
+            await chains.open_chain(connection, "acc_s", **whose)
+            blocks = [
+                await chains.open_block(connection, "acc_s", reason=f"block {number}", **amounts)
+                for number in range(MANY)
+            ]
         rows = []
-        for submitters in SUBMITTERS:
-            rates: dict[int, list[float]] = {1: [], BLOCKS: []}
+        for count, submitters in CASES:
+            rates: dict[int, list[float]] = {1: [], count: []}
             for _ in range(ROUNDS + 1):  # the first warms up
-                for accounts in (names[:1], names[1:]):
+                for accounts in (["acc_1"], blocks[:count]):
                     rates[len(accounts)].append(await _rate(database, accounts, submitters))
-            one, many = (statistics.median(rates[count][1:]) for count in (1, BLOCKS))
+            one, many = (statistics.median(rates[accounts][1:]) for accounts in (1, count))
             rows.append(
                 {
-                    "benchmark": f"jobs accepted over {BLOCKS} blocks, {submitters} submitters",
+                    "benchmark": f"jobs accepted over {count} blocks, {submitters} submitters",
                     "ours": many,
                     "unit": "1/s",
                     "note": f"medians of {ROUNDS} rounds that alternate",
@@ -83,9 +89,47 @@ async def _measured(settings: Settings) -> list[dict[str, Any]]:
                     "ratio": many / one,
                 }
             )
+        many, one = [await _written(database, names) for names in (blocks[:BLOCKS], ["acc_1"])]
+        rows.append(
+            {
+                "benchmark": f"write-ahead log of a job over {BLOCKS} blocks, to its end",
+                "ours": many / 1000,
+                "unit": "kB",
+                "note": f"mean of {JOBS[1]} jobs: reserved, touched and charged by one entry each",
+                "peer": "over one account",
+                "peer_value": one / 1000,
+                "ratio": many / one,
+            }
+        )
         return rows
     finally:
         await database.close()
+
+
+async def _written(database: Database, accounts: Sequence[str]) -> float:
+    """Bytes of the write-ahead log for each job: what the ledger alone writes of its life."""
+    position = text("SELECT pg_current_wal_insert_lsn() - '0/0'::pg_lsn")
+    async with database.transaction(SYSTEM) as connection:
+        begun = (await connection.execute(position)).scalar_one()
+    for _ in range(JOBS[1]):
+        order = _order()
+        for step in (
+            partial(
+                ledger.reserve,
+                job_id=order.job_id,
+                account_ids=accounts,
+                price=order.price,
+                events=[EVENT],
+                actor="p",
+            ),
+            partial(ledger.touch, job_id=order.job_id, actor="worker"),
+            partial(ledger.settle, job_id=order.job_id, actor="worker"),
+        ):
+            async with database.transaction(SYSTEM) as connection:
+                await step(connection)
+    async with database.transaction(SYSTEM) as connection:
+        ended = (await connection.execute(position)).scalar_one()
+    return float(ended - begun) / JOBS[1]
 
 
 async def _rate(database: Database, accounts: Sequence[str], submitters: int) -> float:

@@ -29,6 +29,8 @@ class Writer:
 
     def __init__(self, event: Mapping[str, Any] = EVENT, cap: Cap = CAP) -> None:
         self.bodies: dict[str, list[dict[str, Any]]] = {}
+        self.standing: dict[tuple[str, int], dict[str, dict[str, str]]] = {}
+        """What each block of a chain stands at, by chain and number."""
         self.event, self.cap = dict(event), cap
         self.price = EVENTS.validate_python((self.event,))[0].price().to_json()
 
@@ -67,6 +69,28 @@ class Writer:
                 body["totals"] = add(body["totals"], price, -1)
         body.update(values)
         chain.append(body)
+
+    def write_blocks(
+        self, chain: str, kind: str, job: str | None, *runs: tuple[int, int], **values: Any
+    ) -> None:
+        """An entry in the chain of a source, about these runs of blocks."""
+        signs = {"reserve": (1, 1), "release": (-1, -1), "commit": (0, -1)}.get(kind, (0, 0))
+        said = []
+        for number in (n for first, last in runs for n in range(first, last + 1)):
+            zero = Price.zero().to_json()
+            block = self.standing.setdefault((chain, number), {"totals": zero, "reserved": zero})
+            for name, sign in zip(("totals", "reserved"), signs, strict=True):
+                block[name] = add(block[name], self.price, sign)
+            said.append([number, dict(block["reserved"]), dict(block["totals"])])
+        cap = {"epsilon": str(self.cap.epsilon), "delta": str(self.cap.delta)}
+        own = (
+            {"cap": cap, "filters": limits(self.cap)} if job is None else {"cap": {}, "filters": {}}
+        )
+        bound = hashlib.sha256(rfc8785.dumps(said)).hexdigest()
+        shown = [list(run) for run in runs]
+        self.write(
+            chain, kind, job, **{"scope": "source", **own, "blocks": shown, "sums": bound, **values}
+        )
 
     def life(self, account: str, job: str, *kinds: str) -> None:
         for kind in kinds:

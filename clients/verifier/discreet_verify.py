@@ -313,6 +313,10 @@ CHARGES = (
     "totals",
 )
 BODY = {*IDENTITY, *CHARGES}
+OF_BLOCKS = {"blocks", "sums"}
+"""What an entry of the chain of a source has more: the blocks that it is about, and what they stand
+at after it."""
+MOST_BLOCKS = 10_000
 HEAD = {"accounts", "format", "hash", "public_key", "seq", "signature", "tenant"}
 BEFORE = {"data_touched": "reserve", "commit": "data_touched", "release": "reserve"}
 NOTHING = dict.fromkeys(COLUMNS, 0)
@@ -368,6 +372,7 @@ class Account:
             {},
         )
         self.underived = 0
+        self.of_source, self.blocks, self.charged = body["scope"] == "source", {}, {}
 
     def follow(self, entry):
         """The next entry: its place, its hashes, and the rules that it follows."""
@@ -391,14 +396,18 @@ class Account:
         spent, held = dict(self.totals), dict(self.reserved)
         if kind in ("open", "grant"):
             require(
-                (kind == "open") == (self.seq == 0), "an account is opened once, by its first entry"
+                kind == "open" if self.seq == 0 else kind == "grant" or self.of_source,
+                "an account is opened once, by its first entry",
             )
             require(
                 (job, body["price"], body["events"]) == (None, {}, []),
                 "a cap has no job, price or events",
             )
             check_limits(amounts(body["cap"], ("epsilon", "delta")), body["filters"])
-            self.cap, self.filters = body["cap"], body["filters"]
+            if self.of_source:  # of one block, and no job's
+                self.cap, self.filters = {}, {}
+            else:
+                self.cap, self.filters = body["cap"], body["filters"]
         else:
             self._charge(kind, job, body, spent, held)
         require(amounts(body["totals"]) == spent, "the totals are not the sum of the prices")
@@ -406,12 +415,51 @@ class Account:
             amounts(body["reserved"]) == held,
             "the reserved amounts are not the sum of the open reservations",
         )
-        passed = any(
-            all(spent[name] <= int(most) for name, most in one.items())
-            for one in self.filters.values()
-        )
-        require(passed, "the totals pass no filter")
+        if self.of_source:
+            self._follow_blocks(body, kind, job)
+        else:
+            require(passes(spent, self.filters), "the totals pass no filter")
         self.totals, self.reserved, self.seq, self.hash = spent, held, self.seq + 1, found.digest()
+
+    def _follow_blocks(self, body, kind, job):
+        """What the entry says of its blocks: none is beyond its cap, and all sums are bound."""
+        named = numbers_of(body["blocks"])
+        if kind == "open":
+            require(named == [len(self.blocks) + 1], "it opens another block than the next")
+            self.blocks[named[0]] = {"reserved": NOTHING, "totals": NOTHING}
+        require(named and named[-1] <= len(self.blocks), "it is about a block that is not there")
+        if kind in ("open", "grant"):
+            require(len(named) == 1, "it changes the caps of several blocks")
+            self.blocks[named[0]]["filters"] = body["filters"]
+        elif kind == "reserve":
+            self.charged[job] = named
+        else:
+            same = named == self.charged[job]
+            require(same, "it is about other blocks than its job has reserved")
+        price = {} if job is None else self.jobs[job][1]
+        sums = []
+        for number in named:
+            block = self.blocks[number]
+            for amounts_of, signs in (
+                ("totals", {"reserve": 1, "release": -1}),
+                ("reserved", {"reserve": 1, "release": -1, "commit": -1}),
+            ):
+                if sign := signs.get(kind, 0):
+                    before = block[amounts_of]
+                    block[amounts_of] = {one: before[one] + sign * price[one] for one in COLUMNS}
+            require(
+                passes(block["totals"], block["filters"]),
+                f"the totals of block {number} pass no filter",
+            )
+            sums.append(
+                [number]
+                + [
+                    {one: str(units) for one, units in block[amounts_of].items()}
+                    for amounts_of in ("reserved", "totals")
+                ]
+            )
+        bound = hashlib.sha256(canonical(sums)).hexdigest() == body["sums"]
+        require(bound, "it binds other sums of its blocks than their prices have")
 
     def _charge(self, kind, job, body, spent, held):
         require(self.seq > 0, "an account begins with the entry that opens it")
@@ -435,6 +483,27 @@ class Account:
             spent[name] += {"reserve": price[name], "release": -price[name]}.get(kind, 0)
             held[name] += {"reserve": price[name], "data_touched": 0}.get(kind, -price[name])
         self.jobs[job] = (kind, price)
+
+
+def passes(spent, filters):
+    """Whether the sums are within one filter."""
+    return any(
+        all(spent[name] <= int(most) for name, most in one.items()) for one in filters.values()
+    )
+
+
+def numbers_of(runs):
+    """The blocks that an entry names by the first and last of each run of neighbours, in order."""
+    found = []
+    for first, last in runs:
+        formed = type(first) is int and type(last) is int and first <= last
+        require(
+            formed and first > (found[-1] + 1 if found else 0),
+            "runs of blocks are in order and do not touch",
+        )
+        require(len(found) + last - first < MOST_BLOCKS, "it is about too many blocks")
+        found += range(first, last + 1)
+    return found
 
 
 def whole_numbers(value):
@@ -478,7 +547,8 @@ def check_ledger(lines, keys=(), head=None, watch=None):
             entry = line_of(line, {"body", "hash", "previous_hash"})
             body = entry["body"]
             require(
-                set(body) == BODY and isinstance(body["account"], str),
+                set(body) == (BODY | OF_BLOCKS if body["scope"] == "source" else BODY)
+                and isinstance(body["account"], str),
                 "it is not an entry of this format",
             )
             if account is None or body["account"] != name:
@@ -945,6 +1015,23 @@ def check_inclusion(body, entries):
     require(places, "the certificate names no ledger entries")
     require(len(places) == len(named), "the certificate names an entry twice")
     require(places == commits, "the ledger charged other entries than the certificate names")
+    charged = {
+        (one["body"]["account"], one["body"]["seq"]): one["body"]["blocks"]
+        for one in entries
+        if one["body"]["kind"] == "commit" and "blocks" in one["body"]
+    }
+    said = {(one["account"], one["seq"]): one["blocks"] for one in named if "blocks" in one}
+    require(charged == said, "the ledger charged other blocks than the certificate says")
+    if charged:
+        many = sum(last - first + 1 for runs in charged.values() for first, last in runs)
+        many += sum(
+            one["body"]["kind"] == "commit"
+            and one["body"]["scope"] == "data"
+            and "blocks" not in one["body"]
+            for one in entries
+        )
+        read = len(body["source"]["blocks"])
+        require(many == read, f"the ledger charged {many} blocks, the certificate names {read}")
     for one in entries:
         if one["body"]["kind"] == "reserve":
             same = (one["body"]["events"], one["body"]["price"]) == (body["events"], body["price"])

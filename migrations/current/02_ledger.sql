@@ -16,11 +16,11 @@
 CREATE TABLE accounts (
   id text PRIMARY KEY,  -- identifies the account; the ledger's lines name it
   tenant_id text NOT NULL REFERENCES tenants,  -- whose account it is
-  scope text NOT NULL,  -- what is protected or capped: data of a dataset, all of a tenant, a principal, an agent
+  scope text NOT NULL,  -- what is protected or capped: data of a dataset, all of a tenant, a principal, an agent; source: a chain of blocks
   subject text NOT NULL,  -- which one of them: an account of data, a tenant, a principal's name, a key's fingerprint
   unit text NOT NULL,  -- what neighbouring data differ by: a request, a person, an agent's data, ...
   created_at timestamptz NOT NULL DEFAULT now(),  -- when it was opened
-  CONSTRAINT accounts_scope CHECK (scope IN ('data', 'tenant', 'principal', 'agent')),
+  CONSTRAINT accounts_scope CHECK (scope IN ('data', 'tenant', 'principal', 'agent', 'source')),
   CONSTRAINT accounts_subject UNIQUE (tenant_id, scope, subject)
 );
 ALTER TABLE accounts ENABLE ROW LEVEL SECURITY;
@@ -43,6 +43,7 @@ CREATE TABLE ledger_entries (
   cap jsonb NOT NULL,  -- epsilon and delta that the account's owner allows
   filters text NOT NULL,  -- canonical JSON of the limits that follow from the cap, by filter
   at timestamptz NOT NULL,  -- when the line was written, by the database's clock
+  blocks int4multirange,  -- the blocks that it is about, in the chain of a source; null in every other
   PRIMARY KEY (account_id, seq),
   CONSTRAINT ledger_entries_kind CHECK (kind IN ('open', 'grant', 'reserve', 'data_touched', 'commit', 'release')),
   CONSTRAINT ledger_entries_once UNIQUE (job_id, account_id, kind)
@@ -51,6 +52,31 @@ ALTER TABLE ledger_entries ENABLE ROW LEVEL SECURITY;
 ALTER TABLE ledger_entries FORCE ROW LEVEL SECURITY;
 CREATE POLICY own_tenant ON ledger_entries USING (current_setting('discreet.tenant', true) IN (tenant_id, '*'));
 GRANT SELECT ON ledger_entries TO discreet_app;
+
+-- What was spent on each block of a source that has one chain: the account of a block has no lines of its own. These sums
+-- follow from the chain, whose lines bind them (sums), and change only together with it, under the lock of its account.
+CREATE TABLE block_sums (
+  chain_id text NOT NULL REFERENCES accounts,  -- the account, of scope source, whose lines say how the sums came about
+  number integer NOT NULL,  -- the block's number in that chain, from 1
+  account_id text NOT NULL UNIQUE REFERENCES accounts,  -- the block's own account: chain, a dot and number
+  tenant_id text NOT NULL,  -- whose both are
+  cap jsonb NOT NULL,  -- epsilon and delta that the owner allows on the block
+  limits numeric[] NOT NULL,  -- that follow from the cap: delta, delta_z, epsilon, rho of each filter; null: no limit
+  delta numeric NOT NULL DEFAULT 0,  -- sum of the prices admitted so far and not released
+  delta_z numeric NOT NULL DEFAULT 0,  -- the same
+  epsilon numeric NOT NULL DEFAULT 0,  -- the same
+  rho numeric NOT NULL DEFAULT 0,  -- the same
+  reserved_delta numeric NOT NULL DEFAULT 0,  -- the part of delta that is still pending
+  reserved_delta_z numeric NOT NULL DEFAULT 0,  -- the part of delta_z that is
+  reserved_epsilon numeric NOT NULL DEFAULT 0,  -- the part of epsilon that is
+  reserved_rho numeric NOT NULL DEFAULT 0,  -- the part of rho that is
+  PRIMARY KEY (chain_id, number)
+);
+ALTER TABLE block_sums SET (fillfactor = 50);  -- so that new sums find room beside the old ones
+ALTER TABLE block_sums ENABLE ROW LEVEL SECURITY;
+ALTER TABLE block_sums FORCE ROW LEVEL SECURITY;
+CREATE POLICY own_tenant ON block_sums USING (current_setting('discreet.tenant', true) IN (tenant_id, '*'));
+GRANT SELECT ON block_sums TO discreet_app;
 
 CREATE FUNCTION ledger_add(a jsonb, b jsonb, sign integer) RETURNS jsonb
 LANGUAGE sql STABLE AS $$
@@ -155,15 +181,17 @@ $$;
 
 CREATE FUNCTION ledger_body(
   _account accounts, _seq bigint, _at timestamptz, _kind text, _job text, _actor text, _reason text, _events text,
-  _price jsonb, _totals jsonb, _reserved jsonb, _cap jsonb, _filters text
+  _price jsonb, _totals jsonb, _reserved jsonb, _cap jsonb, _filters text, _blocks text, _sums text
 ) RETURNS text
 LANGUAGE sql STABLE AS $$
-  -- The canonical JSON of a line: what its hash covers. (STABLE as concat is: else it is not inlined.)
+  -- The canonical JSON of a line: what its hash covers. (STABLE as concat is: else it is not inlined.) concat leaves out
+  -- what is null: only a line of a chain of blocks has blocks and sums, and no cap where it is about a job.
   SELECT concat(
     '{"account":', to_json((_account).id),
     ',"actor":', coalesce(to_json(_actor)::text, 'null'),
     ',"at":"', to_char(_at AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.US"Z"'),
-    '","cap":{"delta":"', _cap->>'delta', '","epsilon":"', _cap->>'epsilon', '"}',
+    '"', ',"blocks":' || _blocks,
+    ',"cap":{', '"delta":"' || (_cap->>'delta') || '","epsilon":"' || (_cap->>'epsilon') || '"', '}',
     ',"events":', _events,
     ',"filters":', _filters,
     ',"job":', coalesce(to_json(_job)::text, 'null'),
@@ -174,15 +202,73 @@ LANGUAGE sql STABLE AS $$
     ',"scope":', to_json((_account).scope),
     ',"seq":', _seq,
     ',"subject":', to_json((_account).subject),
+    ',"sums":' || _sums,
     ',"tenant":', to_json((_account).tenant_id),
     ',"totals":', ledger_text(_totals),
     ',"unit":', to_json((_account).unit),
     '}')
 $$;
 
+CREATE FUNCTION ledger_block(_number integer) RETURNS int4multirange
+LANGUAGE sql IMMUTABLE AS $$
+  SELECT int4multirange(int4range(_number, _number, '[]'))
+$$;
+
+CREATE FUNCTION ledger_amounts(_delta numeric, _delta_z numeric, _epsilon numeric, _rho numeric) RETURNS jsonb
+LANGUAGE sql STABLE AS $$
+  SELECT jsonb_build_object('delta', _delta::text, 'delta_z', _delta_z::text, 'epsilon', _epsilon::text, 'rho', _rho::text)
+$$;
+
+CREATE FUNCTION ledger_within(
+  _delta numeric, _delta_z numeric, _epsilon numeric, _rho numeric, _limits numeric[]
+) RETURNS boolean
+LANGUAGE sql IMMUTABLE AS $$
+  -- ledger_passes for sums and limits as block_sums has them, of one or two filters. (Written out, so that it is inlined.)
+  SELECT (_delta <= _limits[1]) IS NOT false AND (_delta_z <= _limits[2]) IS NOT false
+      AND (_epsilon <= _limits[3]) IS NOT false AND (_rho <= _limits[4]) IS NOT false
+    OR cardinality(_limits) > 4
+      AND (_delta <= _limits[5]) IS NOT false AND (_delta_z <= _limits[6]) IS NOT false
+      AND (_epsilon <= _limits[7]) IS NOT false AND (_rho <= _limits[8]) IS NOT false
+$$;
+
+CREATE FUNCTION ledger_limits(_filters jsonb) RETURNS numeric[]
+LANGUAGE plpgsql IMMUTABLE AS $$
+-- The limits of one or two filters, as block_sums has them.
+DECLARE
+  limits numeric[] := ARRAY(
+    SELECT (f.value ->> c.name)::numeric FROM jsonb_each(_filters) AS f
+    CROSS JOIN unnest('{delta,delta_z,epsilon,rho}'::text[]) WITH ORDINALITY AS c(name, place) ORDER BY f.key COLLATE "C", c.place);
+BEGIN
+  IF cardinality(limits) NOT IN (4, 8) THEN
+    RAISE EXCEPTION 'a block has one or two filters' USING ERRCODE = 'DL001';
+  END IF;
+  RETURN limits;
+END
+$$;
+
+CREATE FUNCTION ledger_block_text(b block_sums) RETURNS text
+LANGUAGE sql STABLE AS $$
+  -- canonical JSON of [number, reserved, totals]
+  SELECT concat('[', b.number, ',{"delta":"', b.reserved_delta, '","delta_z":"', b.reserved_delta_z, '","epsilon":"',
+    b.reserved_epsilon, '","rho":"', b.reserved_rho, '"},{"delta":"', b.delta, '","delta_z":"', b.delta_z, '","epsilon":"',
+    b.epsilon, '","rho":"', b.rho, '"}]')
+$$;
+
+CREATE FUNCTION ledger_block_sums(_blocks text) RETURNS text
+LANGUAGE sql IMMUTABLE AS $$
+  -- What a line binds of its blocks, as a JSON string: SHA-256 of the canonical JSON of [[number, reserved, totals], ...].
+  SELECT '"' || encode(sha256(convert_to('[' || _blocks || ']', 'UTF8')), 'hex') || '"'
+$$;
+
+CREATE FUNCTION ledger_blocks_text(_blocks int4multirange) RETURNS text
+LANGUAGE sql IMMUTABLE AS $$
+  -- canonical JSON of blocks: first and last of each run of neighbours, in order
+  SELECT '[' || string_agg(concat('[', lower(r), ',', upper(r) - 1, ']'), ',' ORDER BY lower(r)) || ']' FROM unnest(_blocks) AS r
+$$;
+
 CREATE FUNCTION ledger_write(
   _last ledger_entries, _account accounts, _kind text, _job text, _actor text, _reason text, _events text, _price jsonb,
-  _totals jsonb, _reserved jsonb, _cap jsonb, _filters text
+  _totals jsonb, _reserved jsonb, _cap jsonb, _filters text, _blocks int4multirange, _sums text
 ) RETURNS ledger_entries
 LANGUAGE plpgsql AS $$
 DECLARE
@@ -199,8 +285,9 @@ BEGIN
   entry.reserved := _reserved;
   entry.cap := _cap;
   entry.filters := _filters;
+  entry.blocks := _blocks;
   entry.body := ledger_body(_account, entry.seq, entry.at, _kind, _job, _actor, _reason, _events, _price, _totals, _reserved,
-    _cap, _filters);
+    _cap, _filters, ledger_blocks_text(_blocks), _sums);
   entry.hash := sha256(entry.previous_hash || convert_to(entry.body, 'UTF8'));
   INSERT INTO ledger_entries SELECT entry.*;
   RETURN entry;
@@ -216,10 +303,71 @@ DECLARE
   account accounts;
 BEGIN
   PERFORM ledger_check_cap(_cap, _filters);
+  IF _scope = 'source' OR strpos(_account, '.') > 0 THEN
+    RAISE EXCEPTION 'chains of sources and their blocks are opened otherwise' USING ERRCODE = 'DL001';
+  END IF;
   INSERT INTO accounts (id, tenant_id, scope, subject, unit) VALUES (_account, _tenant, _scope, _subject, _unit)
   RETURNING * INTO account;
   PERFORM ledger_write(NULL, account, 'open', NULL, _actor, _reason, '[]', '{}',
-    ledger_add('{}', '{}', 1), ledger_add('{}', '{}', 1), _cap, ledger_filters_text(_filters));
+    ledger_add('{}', '{}', 1), ledger_add('{}', '{}', 1), _cap, ledger_filters_text(_filters), NULL, NULL);
+END
+$$;
+
+CREATE FUNCTION ledger_open_chain(_account text, _tenant text, _unit text) RETURNS void
+LANGUAGE plpgsql SECURITY DEFINER SET search_path = public, pg_temp AS $$
+-- The chain of a source, which has no lines before its first block.
+BEGIN
+  IF strpos(_account, '.') > 0 THEN
+    RAISE EXCEPTION 'the id of a chain has no dot' USING ERRCODE = 'DL001';
+  END IF;
+  INSERT INTO accounts (id, tenant_id, scope, subject, unit) VALUES (_account, _tenant, 'source', _account, _unit);
+END
+$$;
+
+CREATE FUNCTION ledger_open_block(_chain text, _cap jsonb, _filters jsonb, _actor text, _reason text) RETURNS text
+LANGUAGE plpgsql SECURITY DEFINER SET search_path = public, pg_temp AS $$
+-- The next block of a chain, and its account, whose id is returned.
+DECLARE
+  chain accounts;
+  last ledger_entries;
+  block block_sums;
+  zero jsonb := ledger_add('{}', '{}', 1);
+BEGIN
+  PERFORM ledger_check_cap(_cap, _filters);
+  SELECT * INTO STRICT chain FROM accounts WHERE id = _chain AND accounts.scope = 'source' FOR UPDATE;
+  SELECT * INTO last FROM ledger_entries AS e WHERE e.account_id = _chain ORDER BY e.seq DESC LIMIT 1;
+  block.number := coalesce((SELECT max(b.number) FROM block_sums AS b WHERE b.chain_id = _chain), 0) + 1;
+  block.account_id := _chain || '.' || block.number;
+  INSERT INTO accounts (id, tenant_id, scope, subject, unit)
+    VALUES (block.account_id, chain.tenant_id, 'data', block.account_id, chain.unit);
+  INSERT INTO block_sums (chain_id, number, account_id, tenant_id, cap, limits)
+    VALUES (_chain, block.number, block.account_id, chain.tenant_id, _cap, ledger_limits(_filters)) RETURNING * INTO block;
+  PERFORM ledger_write(last, chain, 'open', NULL, _actor, _reason, '[]', '{}', coalesce(last.totals, zero),
+    coalesce(last.reserved, zero), _cap, ledger_filters_text(_filters), ledger_block(block.number),
+    ledger_block_sums(ledger_block_text(block)));
+  RETURN block.account_id;
+END
+$$;
+
+CREATE FUNCTION ledger_grant_block(_account text, _cap jsonb, _filters jsonb, _actor text, _reason text) RETURNS boolean
+LANGUAGE plpgsql AS $$
+-- ledger_grant for a block of a chain.
+DECLARE
+  chain accounts;
+  last ledger_entries;
+  block block_sums;
+BEGIN
+  SELECT * INTO STRICT chain FROM accounts WHERE id = split_part(_account, '.', 1) AND accounts.scope = 'source' FOR UPDATE;
+  SELECT * INTO STRICT block FROM block_sums AS b WHERE b.account_id = _account;
+  IF NOT ledger_within(block.delta, block.delta_z, block.epsilon, block.rho, ledger_limits(_filters)) THEN
+    RETURN false;
+  END IF;
+  UPDATE block_sums AS b SET cap = _cap, limits = ledger_limits(_filters)
+    WHERE b.chain_id = block.chain_id AND b.number = block.number;
+  last := ledger_last(chain.id);
+  PERFORM ledger_write(last, chain, 'grant', NULL, _actor, _reason, '[]', '{}', last.totals, last.reserved, _cap,
+    ledger_filters_text(_filters), ledger_block(block.number), ledger_block_sums(ledger_block_text(block)));
+  RETURN true;
 END
 $$;
 
@@ -231,13 +379,16 @@ DECLARE
   last ledger_entries;
 BEGIN
   PERFORM ledger_check_cap(_cap, _filters);
-  SELECT * INTO STRICT account FROM accounts WHERE id = _account FOR UPDATE;
+  IF strpos(_account, '.') > 0 THEN
+    RETURN ledger_grant_block(_account, _cap, _filters, _actor, _reason);
+  END IF;
+  SELECT * INTO STRICT account FROM accounts WHERE id = _account AND accounts.scope <> 'source' FOR UPDATE;
   last := ledger_last(_account);
   IF NOT ledger_passes(last.totals, _filters::text) THEN
     RETURN false;
   END IF;
   PERFORM ledger_write(last, account, 'grant', NULL, _actor, _reason, '[]', '{}', last.totals, last.reserved, _cap,
-    ledger_filters_text(_filters));
+    ledger_filters_text(_filters), NULL, NULL);
   RETURN true;
 END
 $$;
@@ -267,37 +418,183 @@ BEGIN
 END
 $$;
 
+CREATE FUNCTION ledger_write_blocks(
+  _last ledger_entries, _chain accounts, _kind text, _job text, _actor text, _events text, _price jsonb,
+  _totals_sign integer, _reserved_sign integer, _blocks int4multirange
+) RETURNS ledger_entries
+LANGUAGE plpgsql SET enable_seqscan = off SET enable_bitmapscan = off AS $$
+-- One line in a chain of blocks whose lock the caller holds, and the sums of all of these blocks with it: one statement for
+-- each run of neighbours.
+DECLARE
+  run int4range;
+  part text;
+  parts text := '';
+  there integer;
+  spent_delta numeric := _totals_sign * coalesce((_price->>'delta')::numeric, 0);
+  spent_delta_z numeric := _totals_sign * coalesce((_price->>'delta_z')::numeric, 0);
+  spent_epsilon numeric := _totals_sign * coalesce((_price->>'epsilon')::numeric, 0);
+  spent_rho numeric := _totals_sign * coalesce((_price->>'rho')::numeric, 0);
+  held_delta numeric := _reserved_sign * coalesce((_price->>'delta')::numeric, 0);
+  held_delta_z numeric := _reserved_sign * coalesce((_price->>'delta_z')::numeric, 0);
+  held_epsilon numeric := _reserved_sign * coalesce((_price->>'epsilon')::numeric, 0);
+  held_rho numeric := _reserved_sign * coalesce((_price->>'rho')::numeric, 0);
+BEGIN
+  FOR run IN SELECT r FROM unnest(_blocks) AS r LOOP
+    IF _totals_sign = 0 AND _reserved_sign = 0 THEN
+      SELECT count(*), string_agg(ledger_block_text(b), ',' ORDER BY b.number) INTO there, part
+      FROM block_sums AS b WHERE b.chain_id = _chain.id AND b.number >= lower(run) AND b.number < upper(run);
+    ELSE
+      WITH changed AS (
+        UPDATE block_sums AS b
+        SET delta = b.delta + spent_delta, delta_z = b.delta_z + spent_delta_z,
+          epsilon = b.epsilon + spent_epsilon, rho = b.rho + spent_rho,
+          reserved_delta = b.reserved_delta + held_delta,
+          reserved_delta_z = b.reserved_delta_z + held_delta_z,
+          reserved_epsilon = b.reserved_epsilon + held_epsilon,
+          reserved_rho = b.reserved_rho + held_rho
+        WHERE b.chain_id = _chain.id AND b.number >= lower(run) AND b.number < upper(run)
+        RETURNING b.number, ledger_block_text(b) AS text
+      )
+      SELECT count(*), string_agg(c.text, ',' ORDER BY c.number) INTO there, part FROM changed AS c;
+    END IF;
+    IF there <> upper(run) - lower(run) THEN
+      RAISE EXCEPTION 'a block is missing' USING ERRCODE = 'DL002';
+    END IF;
+    parts := concat_ws(',', nullif(parts, ''), part);
+  END LOOP;
+  RETURN ledger_write(_last, _chain, _kind, _job, _actor, NULL, _events, _price,
+    CASE _totals_sign WHEN 0 THEN _last.totals ELSE ledger_add(_last.totals, _price, _totals_sign) END,
+    CASE _reserved_sign WHEN 0 THEN _last.reserved ELSE ledger_add(_last.reserved, _price, _reserved_sign) END,
+    '{}', '{}', _blocks, ledger_block_sums(parts));
+END
+$$;
+
 CREATE FUNCTION ledger_write_all(
   _lasts ledger_entries[], _accounts accounts[], _kind text, _job text, _actor text, _events text, _price jsonb,
   _totals_sign integer, _reserved_sign integer
 ) RETURNS SETOF ledger_entries
 LANGUAGE plpgsql AS $$
 -- One entry after each of these last ones, of accounts whose locks the caller holds: the price is added to totals and to
--- what is reserved (1), taken away (-1), or only told (0). Many are written by one statement.
+-- what is reserved (1), taken away (-1), or only told (0). Many are written by one statement, those of chains of blocks
+-- each by itself: about the blocks that the job has reserved there.
 DECLARE
   last ledger_entries := _lasts[1];
+  account accounts := _accounts[1];
   written_at timestamptz := clock_timestamp();
 BEGIN
-  IF cardinality(_lasts) = 1 THEN  -- most jobs: faster by itself
-    RETURN NEXT ledger_write(last, _accounts[1], _kind, _job, _actor, NULL, _events, _price,
+  IF cardinality(_lasts) = 1 AND account.scope <> 'source' THEN  -- most jobs: faster by itself
+    RETURN NEXT ledger_write(last, account, _kind, _job, _actor, NULL, _events, _price,
       CASE _totals_sign WHEN 0 THEN last.totals ELSE ledger_add(last.totals, _price, _totals_sign) END,
       CASE _reserved_sign WHEN 0 THEN last.reserved ELSE ledger_add(last.reserved, _price, _reserved_sign) END,
-      last.cap, last.filters);
+      last.cap, last.filters, NULL, NULL);
     RETURN;
   END IF;
+  FOREACH account IN ARRAY _accounts LOOP
+    CONTINUE WHEN account.scope <> 'source';
+    SELECT l.* INTO last FROM unnest(_lasts) AS l WHERE l.account_id = account.id;
+    RETURN NEXT ledger_write_blocks(last, account, _kind, _job, _actor, _events, _price, _totals_sign, _reserved_sign,
+      (SELECT e.blocks FROM ledger_entries AS e WHERE e.job_id = _job AND e.account_id = account.id AND e.kind = 'reserve'));
+  END LOOP;
   RETURN QUERY
     INSERT INTO ledger_entries
     SELECT l.account_id, l.seq + 1, l.tenant_id, _kind, _job, b.body, sha256(l.hash || convert_to(b.body, 'UTF8')), l.hash,
       t.totals, t.reserved, l.cap, l.filters, written_at
     FROM unnest(_lasts) AS l
-    JOIN unnest(_accounts) AS a ON a.id = l.account_id
+    JOIN unnest(_accounts) AS a ON a.id = l.account_id AND a.scope <> 'source'
     CROSS JOIN LATERAL (SELECT
       CASE _totals_sign WHEN 0 THEN l.totals ELSE ledger_add(l.totals, _price, _totals_sign) END AS totals,
       CASE _reserved_sign WHEN 0 THEN l.reserved ELSE ledger_add(l.reserved, _price, _reserved_sign) END AS reserved
       OFFSET 0) AS t
     CROSS JOIN LATERAL (SELECT ledger_body(a, l.seq + 1, written_at, _kind, _job, _actor, NULL, _events, _price, t.totals,
-      t.reserved, l.cap, l.filters) AS body OFFSET 0) AS b
+      t.reserved, l.cap, l.filters, NULL, NULL) AS body OFFSET 0) AS b
     RETURNING ledger_entries.*;
+END
+$$;
+
+CREATE FUNCTION ledger_reserve_blocks(_job text, _accounts text[], _price jsonb, _events text, _actor text)
+RETURNS TABLE (account_id text, scope text, subject text, admitted boolean, totals jsonb, reserved jsonb, cap jsonb)
+LANGUAGE plpgsql SET enable_seqscan = off SET enable_bitmapscan = off AS $$
+-- ledger_reserve where some of the accounts are those of blocks: one line in their chain, and one on each other account. How
+-- blocks stand is told only where nothing was written: who is admitted does not ask.
+DECLARE
+  plain text[] := ARRAY(SELECT n FROM unnest(_accounts) AS n WHERE strpos(n, '.') = 0);
+  chains text[];
+  spans int4multirange[];
+  named bigint;
+  held accounts[];
+  lasts ledger_entries[];
+  run int4range;
+  there bigint := 0;
+  passed bigint := 0;
+  here bigint[];
+  passes boolean;
+  price_delta numeric := (_price->>'delta')::numeric;
+  price_delta_z numeric := (_price->>'delta_z')::numeric;
+  price_epsilon numeric := (_price->>'epsilon')::numeric;
+  price_rho numeric := (_price->>'rho')::numeric;
+BEGIN
+  IF array_to_string(_accounts, ' ') !~ '^[^ .]+([.][1-9][0-9]{0,8})?( [^ .]+([.][1-9][0-9]{0,8})?)*$' THEN
+    RAISE EXCEPTION 'an account is missing or named twice' USING ERRCODE = 'DL002';
+  END IF;
+  SELECT array_agg(c.chain ORDER BY c.chain), array_agg(c.span ORDER BY c.chain), sum(c.many) INTO chains, spans, named
+  FROM (
+    SELECT b.chain, range_agg(int4range(b.number, b.number, '[]')) AS span, count(*) AS many
+    FROM (SELECT split_part(n, '.', 1) AS chain, split_part(n, '.', 2)::integer AS number
+          FROM unnest(_accounts) AS n WHERE strpos(n, '.') > 0) AS b
+    GROUP BY b.chain
+  ) AS c;
+  held := ledger_hold(plain || chains);
+  IF cardinality(held) <> cardinality(plain) + cardinality(chains)
+    OR EXISTS (SELECT FROM unnest(held) AS a WHERE (a.scope = 'source') <> (a.id = ANY (chains)))
+  THEN
+    RAISE EXCEPTION 'an account is missing or named twice' USING ERRCODE = 'DL002';
+  END IF;
+  lasts := ledger_ends(held);
+  IF cardinality(lasts) <> cardinality(held) THEN
+    RAISE EXCEPTION 'an account has no entry' USING ERRCODE = 'DL002';
+  END IF;
+  FOR n IN 1 .. cardinality(chains) LOOP
+    FOR run IN SELECT r FROM unnest(spans[n]) AS r LOOP
+      SELECT ARRAY[count(*), count(*) FILTER (WHERE ledger_within(b.delta + price_delta, b.delta_z + price_delta_z,
+        b.epsilon + price_epsilon, b.rho + price_rho, b.limits))] INTO here
+      FROM block_sums AS b WHERE b.chain_id = chains[n] AND b.number >= lower(run) AND b.number < upper(run);
+      there := there + here[1];
+      passed := passed + here[2];
+    END LOOP;
+  END LOOP;
+  IF there <> named THEN  -- fewer blocks are there than were named, or one was named twice
+    RAISE EXCEPTION 'an account is missing or named twice' USING ERRCODE = 'DL002';
+  END IF;
+  passes := passed = named AND NOT EXISTS (
+    SELECT FROM unnest(lasts) AS l
+    WHERE l.blocks IS NULL AND NOT coalesce(ledger_passes(ledger_add(l.totals, _price, 1), l.filters), false));
+  IF cardinality(plain) > 0 THEN  -- before anything is written
+    RETURN QUERY
+      SELECT a.id, a.scope, a.subject, passes OR ledger_passes(ledger_add(l.totals, _price, 1), l.filters), l.totals,
+        l.reserved, l.cap
+      FROM unnest(held) AS a JOIN unnest(lasts) AS l ON l.account_id = a.id WHERE a.scope <> 'source';
+  END IF;
+  FOR n IN 1 .. cardinality(chains) LOOP
+    IF passes THEN
+      PERFORM ledger_write_blocks(
+        (SELECT l FROM unnest(lasts) AS l WHERE l.account_id = chains[n]), (SELECT a FROM unnest(held) AS a WHERE a.id = chains[n]),
+        'reserve', _job, _actor, _events, _price, 1, 1, spans[n]);
+      CONTINUE;
+    END IF;
+    FOR run IN SELECT r FROM unnest(spans[n]) AS r LOOP
+      RETURN QUERY
+        SELECT b.account_id, 'data', b.account_id, ledger_within(b.delta + price_delta, b.delta_z + price_delta_z,
+            b.epsilon + price_epsilon, b.rho + price_rho, b.limits),
+          ledger_amounts(b.delta, b.delta_z, b.epsilon, b.rho),
+          ledger_amounts(b.reserved_delta, b.reserved_delta_z, b.reserved_epsilon, b.reserved_rho), b.cap
+        FROM block_sums AS b WHERE b.chain_id = chains[n] AND b.number >= lower(run) AND b.number < upper(run);
+    END LOOP;
+  END LOOP;
+  IF passes AND cardinality(plain) > 0 THEN
+    PERFORM ledger_write_all(
+      ARRAY(SELECT l FROM unnest(lasts) AS l WHERE l.account_id = ANY (plain)),
+      ARRAY(SELECT a FROM unnest(held) AS a WHERE a.id = ANY (plain)), 'reserve', _job, _actor, _events, _price, 1, 1);
+  END IF;
 END
 $$;
 
@@ -305,17 +602,24 @@ CREATE FUNCTION ledger_reserve(_job text, _accounts text[], _price jsonb, _event
 RETURNS TABLE (account_id text, scope text, subject text, admitted boolean, totals jsonb, reserved jsonb, cap jsonb)
 LANGUAGE plpgsql SECURITY DEFINER SET search_path = public, pg_temp AS $$
 -- One row for each account, as it stood before. Either all are admitted, and each has its entry, or nothing is written.
+-- The account of a block has no lines of its own, and shares one with the others of its chain; its row is there only where
+-- nothing was written.
 DECLARE
-  held accounts[] := ledger_hold(_accounts);
+  held accounts[];
   lasts ledger_entries[];
   passes boolean;
 BEGIN
   PERFORM ledger_check_price(_price);
+  IF strpos(array_to_string(_accounts, ' '), '.') > 0 THEN
+    RETURN QUERY SELECT * FROM ledger_reserve_blocks(_job, _accounts, _price, _events, _actor);
+    RETURN;
+  END IF;
+  held := ledger_hold(_accounts);
   IF cardinality(held) = 0 OR cardinality(held) IS DISTINCT FROM cardinality(_accounts) THEN
     RAISE EXCEPTION 'an account is missing or named twice' USING ERRCODE = 'DL002';
   END IF;
   lasts := ledger_ends(held);
-  IF cardinality(lasts) <> cardinality(held) THEN
+  IF cardinality(lasts) <> cardinality(held) OR 'source' = ANY (ARRAY(SELECT a.scope FROM unnest(held) AS a)) THEN
     RAISE EXCEPTION 'an account has no entry' USING ERRCODE = 'DL002';
   END IF;
   passes := (SELECT bool_and(coalesce(ledger_passes(ledger_add(l.totals, _price, 1), l.filters), false)) FROM unnest(lasts) AS l);
@@ -408,25 +712,33 @@ $$;
 
 CREATE TRIGGER ledger_entries_append_only BEFORE UPDATE OR DELETE OR TRUNCATE ON ledger_entries
   FOR EACH STATEMENT EXECUTE FUNCTION ledger_refuse_change();
+CREATE TRIGGER block_sums_kept BEFORE DELETE OR TRUNCATE ON block_sums
+  FOR EACH STATEMENT EXECUTE FUNCTION ledger_refuse_change();
 CREATE TRIGGER accounts_append_only BEFORE UPDATE OR DELETE OR TRUNCATE ON accounts
   FOR EACH STATEMENT EXECUTE FUNCTION ledger_refuse_change();
 
 CREATE FUNCTION read_budgets(_tenant text, _account text)
 RETURNS TABLE (id text, scope text, subject text, unit text, totals text, reserved text, cap text, datasets text)
 LANGUAGE plpgsql SET enable_sort = off AS $$
--- The accounts of a tenant (_account: that one) in the order they were opened, as their last entries say, with their
--- datasets. Everything as text: equal text is an equal budget.
+-- The accounts of a tenant (_account: that one) in the order they were opened, as their last entries or the sums of blocks
+-- say, with their datasets. Everything as text: equal text is an equal budget.
 BEGIN
   PERFORM set_config('discreet.tenant', _tenant, true);
   RETURN QUERY
-    SELECT a.id, a.scope, a.subject, a.unit, e.totals::text, e.reserved::text, e.cap::text,
+    SELECT a.id, a.scope, a.subject, a.unit, CASE WHEN b.number IS NULL THEN e.totals
+        ELSE ledger_amounts(b.delta, b.delta_z, b.epsilon, b.rho) END::text,
+      CASE WHEN b.number IS NULL THEN e.reserved
+        ELSE ledger_amounts(b.reserved_delta, b.reserved_delta_z, b.reserved_epsilon, b.reserved_rho) END::text,
+      coalesce(b.cap, e.cap)::text,
       coalesce((SELECT jsonb_agg(jsonb_build_object('id', d.id, 'name', d.name, 'deleted', d.deleted_at IS NOT NULL)
                                  ORDER BY d.created_at, d.id)
                 FROM datasets AS d WHERE d.account_id = a.id), '[]')::text
     FROM accounts AS a
-    CROSS JOIN LATERAL (SELECT l.totals, l.reserved, l.cap FROM ledger_entries AS l
-                        WHERE l.account_id = a.id ORDER BY l.seq DESC LIMIT 1) AS e
-    WHERE a.tenant_id = _tenant AND (_account IS NULL OR a.id = _account)
+    LEFT JOIN block_sums AS b ON b.account_id = a.id
+    LEFT JOIN LATERAL (SELECT l.totals, l.reserved, l.cap FROM ledger_entries AS l
+                       WHERE l.account_id = a.id ORDER BY l.seq DESC LIMIT 1) AS e ON b.account_id IS NULL
+    WHERE a.tenant_id = _tenant AND a.scope <> 'source' AND (_account IS NULL OR a.id = _account)
+      AND (b.account_id IS NOT NULL OR e.totals IS NOT NULL)
     ORDER BY a.created_at, a.id;
 END
 $$;
@@ -435,13 +747,22 @@ REVOKE ALL ON FUNCTION ledger_add(jsonb, jsonb, integer), ledger_text(jsonb), le
   ledger_passes(jsonb, text), ledger_check(jsonb, text[], boolean), ledger_check_price(jsonb),
   ledger_check_cap(jsonb, jsonb), ledger_last(text), ledger_lock(text),
   ledger_hold(text[]), ledger_ends(accounts[]),
-  ledger_body(accounts, bigint, timestamptz, text, text, text, text, text, jsonb, jsonb, jsonb, jsonb, text),
+  ledger_body(accounts, bigint, timestamptz, text, text, text, text, text, jsonb, jsonb, jsonb, jsonb, text, text, text),
   ledger_write_all(ledger_entries[], accounts[], text, text, text, text, jsonb, integer, integer),
-  ledger_write(ledger_entries, accounts, text, text, text, text, text, jsonb, jsonb, jsonb, jsonb, text),
+  ledger_write(
+    ledger_entries, accounts, text, text, text, text, text, jsonb, jsonb, jsonb, jsonb, text, int4multirange, text),
+  ledger_write_blocks(
+    ledger_entries, accounts, text, text, text, text, jsonb, integer, integer, int4multirange),
+  ledger_block(integer), ledger_blocks_text(int4multirange), ledger_block_sums(text),
+  ledger_block_text(block_sums), ledger_amounts(numeric, numeric, numeric, numeric), ledger_limits(jsonb),
+  ledger_within(numeric, numeric, numeric, numeric, numeric[]),
+  ledger_open_chain(text, text, text), ledger_open_block(text, jsonb, jsonb, text, text),
+  ledger_grant_block(text, jsonb, jsonb, text, text), ledger_reserve_blocks(text, text[], jsonb, text, text),
   ledger_open(text, text, text, text, text, jsonb, jsonb, text, text), ledger_grant(text, jsonb, jsonb, text, text),
   ledger_reserve(text, text[], jsonb, text, text), ledger_touch(text, text), ledger_settle(text, text),
   ledger_caps(text, text), ledger_refuse_change(), read_budgets(text, text) FROM PUBLIC;
-GRANT EXECUTE ON FUNCTION
+GRANT EXECUTE ON FUNCTION ledger_amounts(numeric, numeric, numeric, numeric),
+  ledger_open_chain(text, text, text), ledger_open_block(text, jsonb, jsonb, text, text),
   ledger_open(text, text, text, text, text, jsonb, jsonb, text, text), ledger_grant(text, jsonb, jsonb, text, text),
   ledger_reserve(text, text[], jsonb, text, text), ledger_touch(text, text), ledger_settle(text, text),
   ledger_caps(text, text), read_budgets(text, text) TO discreet_app;

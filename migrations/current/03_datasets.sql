@@ -15,6 +15,7 @@ CREATE TABLE sources (
   block_bytes bigint NOT NULL,  -- the most that the content of a block takes in memory; public, so that jobs go by it
   retention_days integer,  -- the content of a version is erased after so many days; null: when somebody deletes it
   account_id text REFERENCES accounts,  -- the account of all blocks; null: cap_of is block
+  chain_id text REFERENCES accounts,  -- the chain that has the entries of all blocks; null: each block has a chain of its own
   created_by text NOT NULL,  -- the principal who made it
   created_at timestamptz NOT NULL DEFAULT now(),  -- when that was
   CONSTRAINT sources_name UNIQUE (tenant_id, name),

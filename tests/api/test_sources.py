@@ -21,6 +21,7 @@ from discreet.cli import app
 from discreet.installation.postgres import EmbeddedPostgres
 from discreet.ledger.certificates import is_signed
 from discreet.ledger.verification import verify
+from discreet_client.certificates import charged_accounts
 from discreet_client.client import ApiError, Client
 from discreet_client.errors import BudgetExhausted, Conflict, Forbidden, InvalidInput, NotFound
 from discreet_client.rest import operations
@@ -126,9 +127,9 @@ def test_a_month_of_days_is_charged_to_the_days_that_are_read(
         named = {one["block"]: one["version"] for one in certificate["source"]["blocks"]}
         blocks = {one["block"]: one for one in client.sources.get(source["id"])["blocks"] or []}
         assert named == {name: blocks[name]["dataset"] for name in (day(2), day(3), day(4))}
-        assert {one["account"] for one in certificate["ledger_entry"]} == {
-            blocks[name]["account"] for name in named
-        }
+        (charged,) = certificate["ledger_entry"]  # one entry for all of them
+        assert charged["blocks"] == [[2, 4]]
+        assert charged_accounts(charged) == [blocks[name]["account"] for name in named]
         assert any(
             "lies in exactly one block, by the day of its date" in one
             for one in certificate["assumptions"]
@@ -143,7 +144,7 @@ def test_a_month_of_days_is_charged_to_the_days_that_are_read(
             verify(
                 exported.read_bytes().splitlines(keepends=True), head=client.ledger_head()
             ).accounts
-            == 6
+            == 1
         )
         named_by.write_text(json.dumps(certificate))
         for what in (["ledger", exported], ["certificate", named_by, "--ledger", exported]):
@@ -541,3 +542,44 @@ def test_from_the_command_line(service: Installation, tmp_path: Path) -> None:
         assert f"From {day(1)} on the left to {day(3)}" in page.text
         assert f"/sources/{made['id']}" in browser.get("/sources").links
         assert "/sources" in browser.get("/").links
+
+
+def private_on(account: str) -> dict[str, Any]:
+    body = bodies.dataset(mode="private") | {"account": account}
+    return {name: value for name, value in body.items() if name != "cap"}
+
+
+def test_a_chain_is_no_budget_and_its_entries_are_shown(service: Installation) -> None:
+    """One entry for all blocks: with its source and blocks on the pages, of each block in its
+    history; nobody grants, asks or registers on the chain itself."""
+    key = service.owner_of("chained")
+    with service.client(key) as client:
+        source = filled(client, 3)
+        answer = solved(client, job(source, last=2))
+        (entry,) = answer["certificate"]["ledger_entry"]
+        chain = entry["account"]
+        blocks = {one["block"]: one for one in client.sources.get(source["id"])["blocks"] or []}
+        assert [one["account"] for one in blocks.values()] == [f"{chain}.{n}" for n in (1, 2, 3)]
+        assert chain not in {one["id"] for one in client.budgets()}
+        more: Any = {"epsilon": 9, "delta": 0, "reason": "r"}
+        for refused in (
+            lambda: client.budget(chain),
+            lambda: client.grant(chain, **more),
+            lambda: client.request_budget(chain, **more),
+            lambda: client.budget(f"{chain}.4"),
+            lambda: client.grant(f"{chain}.4", **more),
+            lambda: client.register(private_on(chain)),
+        ):
+            with pytest.raises(NotFound):
+                refused()
+        raised = client.grant(f"{chain}.1", **more)
+        assert raised["cap"]["epsilon"] == 9
+    with Browser.logged_in(service, key) as browser:
+        page = browser.get(f"/ledger/{chain}/{entry['seq']}")
+        assert f'href="/sources/{source["id"]}"' in page.text
+        for number in (2, 3):
+            assert f'href="/budgets/{chain}.{number}"' in page.text
+        assert f'href="/sources/{source["id"]}"' in browser.get("/ledger").text
+        assert answer["job"]["id"] in browser.get(f"/ledger?account={chain}.2").text
+        assert answer["job"]["id"] not in browser.get(f"/ledger?account={chain}.1").text
+        assert answer["job"]["id"] in browser.get(f"/budgets/{chain}.3").text

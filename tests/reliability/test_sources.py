@@ -3,10 +3,12 @@ block charged alone."""
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import Any
 
 import httpx
+import psycopg
 
 from discreet.installation.postgres import EmbeddedPostgres
 from discreet.observability.faults import SWITCH
@@ -47,6 +49,24 @@ def killed_by(
         faulty.stop()
 
 
+def assert_blocks_follow(url: str, rows: list[dict[str, Any]]) -> dict[int, tuple[int, int]]:
+    """Epsilon spent and reserved on each block, which are what the entries add up to."""
+    counted: dict[int, list[int]] = {}
+    for row in rows:
+        body = json.loads(row["body"])
+        units = int(body["price"].get("epsilon", 0))
+        for first, last in body["blocks"]:
+            for number in range(first, last + 1):
+                block = counted.setdefault(number, [0, 0])
+                block[0] += {"reserve": units, "release": -units}.get(body["kind"], 0)
+                block[1] += {"reserve": units}.get(body["kind"], -units)
+    with psycopg.connect(url) as connection:
+        kept = connection.execute("SELECT number, epsilon, reserved_epsilon FROM block_sums")
+        found = {number: (spent, held) for number, spent, held in kept}
+    assert found == {number: tuple(block) for number, block in counted.items()}
+    return found
+
+
 def test_kill_9_around_blocks_and_a_job_over_thirty(
     postgres: EmbeddedPostgres, template: str, tmp_path: Path
 ) -> None:
@@ -68,7 +88,8 @@ def test_kill_9_around_blocks_and_a_job_over_thirty(
         for point, there in (("block.opened", 0), ("block.written", 0), ("block.committed", 1)):
             killed_by(running, point, path, block(1))
             chains = read_chains(url)
-            assert len(chains) == there, point  # an account is there with its block, or not at all
+            # Its entry is there with the block, or not at all.
+            assert sum(map(len, chains.values())) == there, point
             with running.client() as client:
                 assert len(client.sources.get(source)["blocks"] or []) == there, point
         with running.client() as client:
@@ -91,27 +112,27 @@ def test_kill_9_around_blocks_and_a_job_over_thirty(
             submitted = client.submit(job, idempotency_key="once")["id"]
             pinned = client.job(submitted)["problem"]["source"]["versions"]
         chains = read_chains(url)
-        assert len(chains) == DAYS
-        assert {tuple(row["kind"] for row in rows) for rows in chains.values()} == {
-            ("open", "reserve")
-        }
+        (chain,) = chains  # one for all blocks
+        assert [row["kind"] for row in chains[chain]] == ["open"] * DAYS + ["reserve"]
 
         for point in WORKER_POINTS:
             running.extra |= {"DISCREET_FAULTS_SWITCH": SWITCH, "DISCREET_FAULTS": f"{point}=1"}
             worker = running.start_worker()
             del running.extra["DISCREET_FAULTS"]
             eventually(lambda dead=worker: dead.poll() is not None, f"the worker dies at {point}")
-            kinds = {tuple(row["kind"] for row in rows) for rows in read_chains(url).values()}
-            assert len(kinds) == 1, point  # all blocks are where the others are
+            last = read_chains(url)[chain][-1]
+            assert json.loads(last["body"])["blocks"] == [[1, DAYS]], point
+            assert_blocks_follow(url, read_chains(url)[chain])
         running.start_worker()
         with running.client() as client:
             assert client.wait(submitted)["state"] == "succeeded"
             certificate = client.result(submitted)["certificate"]
         assert [one["version"] for one in certificate["source"]["blocks"]] == pinned
         chains = read_chains(url)
-        assert {one["account"] for one in certificate["ledger_entry"]} == set(chains)
-        for rows in chains.values():
-            sums = check_chain(rows)
-            assert sums.lives == {submitted: ["reserve", "data_touched", "commit"]}
-            assert sums.committed["epsilon"] == 10**8
-            assert not any(sums.reserved.values())
+        assert [one["account"] for one in certificate["ledger_entry"]] == [chain] == list(chains)
+        sums = check_chain(chains[chain])
+        assert sums.lives == {submitted: ["reserve", "data_touched", "commit"]}
+        assert sums.committed["epsilon"] == 10**8
+        assert not any(sums.reserved.values())
+        standing = assert_blocks_follow(url, chains[chain])
+        assert standing == dict.fromkeys(range(1, DAYS + 1), (10**8, 0))

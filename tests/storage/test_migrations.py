@@ -196,6 +196,23 @@ def test_up_with_data_down_and_up_again(
     asyncio.run(ready(settings))
 
 
+def test_there_is_no_way_back_from_a_chain_of_blocks(
+    postgres: EmbeddedPostgres, empty: Database, tmp_path: Path
+) -> None:
+    """A downgrade would lose what was spent on blocks: it changes nothing."""
+    settings = settings_of(empty, tmp_path)
+    migrate(settings, "0024")
+    fill(empty)
+    with psycopg.connect(empty.app_url) as connection:
+        connection.execute("SELECT set_config('discreet.tenant', 'ten_1', false)")
+        connection.execute("SELECT ledger_open_chain('acc_s', 'ten_1', 'request')")
+    with pytest.raises(WrongSchema, match="there is no way back"):
+        migrate(settings, "0023", down=True)
+    assert [row["version_num"] for row in rows(postgres, empty, "alembic_version")] == ["0024"]
+    fill(empty)
+    assert chain_holds(postgres, empty) > 0
+
+
 CLAIM_OF_0007 = (
     """UPDATE jobs SET state = 'running', attempt = attempt + 1,
       lease_until = now() + interval '1 min' WHERE id = %s RETURNING id""",

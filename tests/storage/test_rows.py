@@ -17,6 +17,7 @@ from discreet.settings import Settings
 from discreet.storage import (
     acceptance,
     audit_log,
+    chains,
     datasets,
     jobs,
     ledger,
@@ -136,6 +137,15 @@ async def fill(database: Database) -> None:
             )
             await connection.execute(person)
             await sources.add(connection, **SOURCE, id=f"src_{name}", tenant_id=name)
+            await chains.open_chain(connection, f"acc_of_{name}", tenant_id=name, unit="request")
+            await chains.open_block(
+                connection,
+                f"acc_of_{name}",
+                cap=cap_amounts(CAP),
+                filters=filter_limits(CAP),
+                actor="owner",
+                reason="block 1",
+            )
             block = insert(JobBlock).values(
                 job_id=f"job_{name}", dataset_id=f"dst_{name}", tenant_id=name
             )
@@ -170,8 +180,8 @@ async def fill(database: Database) -> None:
             )
     async with database.transaction(SYSTEM) as connection:
         await log.append(
-            connection, [SALT, SALT, SALT]
-        )  # of four entries: both of the first, one of the second
+            connection, [SALT, SALT, SALT, SALT]
+        )  # of six entries: all three of the first, one of the second
 
 
 ASKED = """INSERT INTO budget_requests (id, tenant_id, account_id, principal, more, reason)
@@ -258,10 +268,11 @@ def test_queries_without_where_see_their_own_tenant(settings: Settings) -> None:
         return [await counts(database, scope) for scope in ("one", "three", "", SYSTEM)]
 
     own, stranger, nobody, system = run(settings, work)
-    logged = dict.fromkeys(SHARED, 0) | {"log_leaves": 2, "log_pending": 0}
-    assert own == {table: 2 if table == "ledger_entries" else 1 for table in TABLES} | logged
+    logged = dict.fromkeys(SHARED, 0) | {"log_leaves": 3, "log_pending": 0}
+    ledger_rows = {"accounts": 3, "ledger_entries": 3}
+    assert own == dict.fromkeys(TABLES, 1) | ledger_rows | logged
     assert stranger == nobody == dict.fromkeys(TABLES, 0)
-    everything = {"log_origin": 1, "log_leaves": 3, "log_pending": 1}
+    everything = {"log_origin": 1, "log_leaves": 4, "log_pending": 2}
     assert system == {table: 2 * count for table, count in own.items()} | everything
     assert settings.database_url is not None
     assert settings.migration_database_url is not None
@@ -394,6 +405,6 @@ def test_a_snapshot_sees_one_moment_and_writes_nothing(settings: Settings) -> No
             with pytest.raises(Exception, match="read-only"):
                 await connection.execute(text("UPDATE jobs SET step = 1"))
         async with database.transaction("one") as connection:
-            assert [seq for _, seq, _ in await ledger.heads(connection, "one")] == [3]
+            assert [seq for _, seq, _ in await ledger.heads(connection, "one")] == [1, 3]
 
     run(settings, work)

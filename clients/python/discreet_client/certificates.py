@@ -34,3 +34,17 @@ def require_table(certificate: Mapping[str, Any], name: str, parquet: bytes) -> 
         raise ResultAltered(
             f"the table {name!r} is not the one that its certificate was signed for"
         )
+
+
+def charged_accounts(entry: Mapping[str, Any]) -> list[str]:
+    """The accounts that an entry of `ledger_entry` charged: its own, or, where it stands in the
+    chain of a source, that of each of its blocks."""
+    return (
+        [
+            f"{entry['account']}.{number}"
+            for first, last in entry["blocks"]
+            for number in range(first, last + 1)
+        ]
+        if "blocks" in entry
+        else [entry["account"]]
+    )

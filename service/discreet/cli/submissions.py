@@ -86,4 +86,7 @@ def submitted(
 
 def charged(client: Client, answer: Mapping[str, Any]) -> list[Mapping[str, Any]]:
     """The budgets that the job of an answer was charged to, as they are now."""
-    return [client.budget(entry["account"]) for entry in answer["certificate"]["ledger_entry"]]
+    from discreet_client.certificates import charged_accounts  # noqa: PLC0415
+
+    entries = answer["certificate"]["ledger_entry"]
+    return [client.budget(name) for entry in entries for name in charged_accounts(entry)]

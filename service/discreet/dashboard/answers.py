@@ -23,6 +23,7 @@ from discreet.usecases import budgets, jobs, objects
 from discreet.usecases.services import Services
 from discreet.web import drawings
 from discreet_client import intervals
+from discreet_client.certificates import charged_accounts
 
 log = structlog.get_logger()
 
@@ -128,11 +129,10 @@ async def _left(
 ) -> list[dict[str, Any]]:
     """The budgets that a certificate's job was charged to; none where that are those of agents."""
     entries = [] if certificate is None else certificate["ledger_entry"]
-    if len(entries) > MOST_BUDGETS:
+    names = [name for entry in entries for name in charged_accounts(entry)]
+    if len(names) > MOST_BUDGETS:
         return []
-    found = [
-        await budgets.one_budget(services, viewer.principal, one["account"]) for one in entries
-    ]
+    found = [await budgets.one_budget(services, viewer.principal, name) for name in names]
     return [one for one in found if one["scope"] != "agent"]
 
 

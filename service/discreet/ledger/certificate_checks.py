@@ -8,6 +8,7 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from discreet.ledger import blocks
 from discreet.ledger.certificates import FOLLOWED, FREE, POST_PROCESSING, is_signed, kind_of
 from discreet.privacy.events import TooManyEvents, price_of
 from discreet.privacy.units import DELTA_UNIT, EPSILON_UNIT, Price, display, to_decimal
@@ -83,6 +84,8 @@ def check_inclusion(
                 False,
                 f"account {entry['account']} reserved for other events or another price",
             )
+    if says := blocks.other_blocks(body, entries):
+        return Check(name, False, says)
     counted = (
         "1 ledger entry with this hash"
         if len(named) == 1

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
+from discreet.ledger.blocks import Block
 from discreet.ledger.entries import (
     GENESIS,
     IDENTITY,
@@ -34,6 +37,11 @@ class Chain:
     @property
     def hash(self) -> bytes:
         return GENESIS if self._account is None else self._account.hash
+
+    @property
+    def blocks(self) -> Mapping[int, Block]:
+        """Of the chain of a source: each block by its number, as it stands."""
+        return {} if self._account is None else self._account.blocks
 
     def follow(self, line: bytes) -> None:
         """Check the next entry, a line as in an export. Broken when it does not hold; no entry can

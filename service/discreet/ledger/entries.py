@@ -13,9 +13,10 @@ from typing import Any
 import rfc8785
 
 from discreet.errors import DiscreetError
+from discreet.ledger import blocks
+from discreet.ledger.blocks import COLUMNS, Block
 from discreet.privacy import events as mechanism_events
 from discreet.privacy.filters import FILTERS, Cap
-from discreet.privacy.units import Price
 
 FORMAT = "discreet-ledger/1"
 GENESIS = bytes(32)
@@ -38,7 +39,7 @@ FIELDS = frozenset(
         "totals",
     )
 )
-COLUMNS = tuple(sorted(Price.zero().columns()))
+FIELDS_OF_BLOCKS = FIELDS | set(blocks.FIELDS)
 Watch = Callable[[dict[str, Any], str], None]
 """Called with the body and the hash of each entry that has passed."""
 
@@ -88,6 +89,14 @@ class Account:
     limits: dict[str, dict[str, str]] = field(default_factory=dict)
     jobs: dict[str, tuple[str, dict[str, int]]] = field(default_factory=dict)
     """Last kind of entry and price of each job."""
+    blocks: dict[int, Block] = field(default_factory=dict)
+    """In the chain of a source: each block by its number."""
+    charged: dict[str, tuple[int, ...]] = field(default_factory=dict)
+    """In the chain of a source: the blocks of each job that has not ended."""
+
+    @property
+    def of_source(self) -> bool:
+        return bool(self.identity["scope"] == blocks.SCOPE)
 
 
 @lru_cache(maxsize=1024)
@@ -129,7 +138,8 @@ def _check_entry(account: Account, body: dict[str, Any]) -> None:
     spent, held = dict(account.totals), dict(account.reserved)
     if kind in ("open", "grant"):
         require(
-            (kind == "open") == (body["seq"] == 1), "an account is opened once, by its first entry"
+            kind == "open" if body["seq"] == 1 else kind == "grant" or account.of_source,
+            "an account is opened once, by its first entry",
         )
         require(
             job is None and body["price"] == {} and body["events"] == [],
@@ -140,7 +150,9 @@ def _check_entry(account: Account, body: dict[str, Any]) -> None:
             body["filters"] == _limits(cap["epsilon"], cap["delta"]),
             "the filters do not follow from the cap",
         )
-        account.cap, account.limits = body["cap"], body["filters"]
+        if not account.of_source:
+            account.cap, account.limits = body["cap"], body["filters"]
+        price: dict[str, int] = {}
     else:
         require(account.seq > 0, "an account begins with the entry that opens it")
         require(
@@ -183,7 +195,14 @@ def _check_entry(account: Account, body: dict[str, Any]) -> None:
         account.jobs[job] = (kind, price if kind in ("reserve", "data_touched") else {})
     require(totals == spent, "the totals are not the sum of the prices")
     require(reserved == held, "the reserved amounts are not the sum of the open reservations")
-    passed = any(
+    if account.of_source:
+        for fault in blocks.faults(account.blocks, account.charged.get(job, ()), body, price):
+            raise Fault(fault)
+        if kind == "reserve":
+            account.charged[job] = blocks.numbers(body["blocks"])
+        elif kind in ("commit", "release"):
+            del account.charged[job]
+    passed = account.of_source or any(
         all(totals[name] <= int(most) for name, most in one.items())
         for one in account.limits.values()
     )
@@ -215,7 +234,7 @@ def read_entry(line: bytes, before: Account | None) -> tuple[bytes, dict[str, An
         body_bytes: bytes = rfc8785.dumps(body)
         digest, previous = entry["hash"], entry["previous_hash"]
         well_formed = (
-            set(body) == FIELDS
+            set(body) == (FIELDS_OF_BLOCKS if body.get("scope") == blocks.SCOPE else FIELDS)
             and isinstance(body["account"], str)
             and type(body["seq"]) is int
             and is_hash(digest)
@@ -223,7 +242,7 @@ def read_entry(line: bytes, before: Account | None) -> tuple[bytes, dict[str, An
             and entry_line(body_bytes.decode(), bytes.fromhex(digest), bytes.fromhex(previous))
             == line
         )
-    except (KeyError, ValueError, TypeError, RecursionError):
+    except (KeyError, ValueError, TypeError, AttributeError, RecursionError):
         well_formed = False
     if not well_formed:
         place = ("", 1) if before is None else (before.identity["account"], before.seq + 1)

@@ -21,8 +21,8 @@ from functools import lru_cache
 
 import rfc8785
 
+from discreet.ledger.blocks import COLUMNS
 from discreet.ledger.entries import (
-    COLUMNS,
     GENESIS,
     Account,
     entry_line,

@@ -13,8 +13,9 @@ entry, in this order: its form; its place (numbers from 1 with no gap, the hash 
 before); `hash = SHA-256(previous hash || canonical body)`; that the price follows from the
 mechanism events, the filters' limits from the cap, totals and reservations from the prices; that
 every sum is within at least one filter; that a job reserves, touches and ends once each, in this
-order, and is released only if nothing was touched. Then, that the entries end exactly where the
-signed head says.
+order, and is released only if nothing was touched; of a chain of blocks (`ledger.blocks`) also that
+each block passes a filter of its own, and that the sums that entries bind are those of the prices.
+Then, that the entries end exactly where the signed head says.
 
 What it cannot show: that the file is not an older, shorter and once true ledger. For that, keep
 heads outside (`GET /v1/ledger/head`) and give one of them: the ledger must contain it.
@@ -89,7 +90,7 @@ def verify(
         # The slow way says what is wrong at the ends: the last entry that the signed head names,
         # the one that is kept.
         taken = None
-        if account is not None and account.seq + 1 < least:
+        if account is not None and account.seq + 1 < least and not account.of_source:
             expected = expected or Expected.of(account)
             taken = take_quickly(account, expected, line)
         if taken is not None:

@@ -13,12 +13,13 @@ from datetime import datetime
 from typing import Any
 
 import rfc8785
-from sqlalchemy import bindparam, select, text, true, tuple_
+from sqlalchemy import ColumnElement, Integer, bindparam, cast, func, select, text, true, tuple_
 from sqlalchemy.dialects.postgresql import ARRAY, JSONB
 from sqlalchemy.ext.asyncio import AsyncConnection
 from sqlalchemy.types import Text
 
 from discreet.storage.database import Database
+from discreet.storage.source_tables import BlockSums
 from discreet.storage.tables import Account, LedgerEntry
 
 Amounts = Mapping[str, str]
@@ -69,6 +70,14 @@ class Settlement:
     seq: int
     kind: str
     hash: bytes
+    blocks: list[list[int]] | None = None
+    """First and last of each run of blocks that it is about, in the chain of a source."""
+
+    @property
+    def place(self) -> dict[str, Any]:
+        """The entry as a certificate names it."""
+        about = {} if self.blocks is None else {"blocks": self.blocks}
+        return {"account": self.account_id, "seq": self.seq, "hash": self.hash.hex(), **about}
 
 
 async def open_account(
@@ -129,8 +138,8 @@ async def reserve(
     events: Sequence[Mapping[str, Any]],
     actor: str,
 ) -> list[AccountBalance]:
-    """How each account stood before. When all are admitted each has its entry; when one is not,
-    nothing was written."""
+    """How each account stood before. When all are admitted each has its entry (blocks share one,
+    and are left out here); when one is not, nothing was written."""
     values = {
         "job": job_id,
         "accounts": list(account_ids),
@@ -151,13 +160,13 @@ async def settle(connection: AsyncConnection, job_id: str, actor: str) -> list[S
     """Commit what touched data, release what did not; the entries it wrote, none when all is
     settled already."""
     rows = (await connection.execute(_SETTLE, {"job": job_id, "actor": actor})).all()
-    return [Settlement(row[0], row[1], row[2], bytes(row[3])) for row in rows]
+    return [Settlement(row[0], row[1], row[2], bytes(row[3]), row[4]) for row in rows]
 
 
 async def balances(
     connection: AsyncConnection, account_ids: Sequence[str]
 ) -> dict[str, AccountBalance]:
-    """The state of accounts, without a lock."""
+    """The state of accounts, without a lock: what their last entries say, or the sums of blocks."""
     last = (
         select(LedgerEntry)
         .where(LedgerEntry.account_id == Account.id)
@@ -165,14 +174,20 @@ async def balances(
         .limit(1)
         .lateral()
     )
-    statement = select(
-        Account.id.label("account_id"),
-        Account.scope,
-        Account.subject,
-        last.c.totals,
-        last.c.reserved,
-        last.c.cap,
-    ).where(Account.id.in_(list(account_ids)))
+    of_block = BlockSums.account_id == Account.id
+    statement = (
+        select(
+            Account.id.label("account_id"),
+            Account.scope,
+            Account.subject,
+            func.coalesce(BlockSums.totals(), last.c.totals).label("totals"),
+            func.coalesce(BlockSums.reserved(), last.c.reserved).label("reserved"),
+            func.coalesce(BlockSums.cap, last.c.cap).label("cap"),
+        )
+        .outerjoin(BlockSums, of_block)
+        .outerjoin(last, BlockSums.account_id.is_(None))
+        .where(Account.id.in_(list(account_ids)), Account.scope != "source")
+    )
     return {
         row["account_id"]: account_balance(row)
         for row in (await connection.execute(statement)).mappings()
@@ -205,6 +220,20 @@ async def lock_caps(connection: AsyncConnection, tenant_id: str) -> None:
     )
 
 
+def chain_of(account_id: str) -> tuple[str, int | None]:
+    """The account that has an account's entries, and which of its blocks the account is of."""
+    chain, _, number = account_id.partition(".")
+    return (chain, int(number)) if number.isascii() and number.isdecimal() else (account_id, None)
+
+
+def _about(account_id: str) -> list[ColumnElement[bool]]:
+    chain, number = chain_of(account_id)
+    about = [LedgerEntry.account_id == chain]
+    if number is not None:
+        about.append(LedgerEntry.blocks.op("@>")(cast(min(number, 2**31 - 1), Integer)))
+    return about
+
+
 async def accounts(
     connection: AsyncConnection,
     tenant_id: str,
@@ -231,11 +260,11 @@ async def accounts(
 async def entries(
     connection: AsyncConnection, account_id: str, *, after: int, size: int
 ) -> list[dict[str, Any]]:
-    """Entries of one account in the order of their chain."""
+    """Entries of one account in the order of their chain; of a block those that are about it."""
     columns = (LedgerEntry.seq, LedgerEntry.body, LedgerEntry.hash, LedgerEntry.previous_hash)
     statement = (
         select(*columns)
-        .where(LedgerEntry.account_id == account_id, LedgerEntry.seq > after)
+        .where(*_about(account_id), LedgerEntry.seq > after)
         .order_by(LedgerEntry.seq)
         .limit(size)
     )
@@ -260,6 +289,8 @@ async def search(
     Each account is read backwards from its head, so that no index of all entries by time is needed.
     """
     wanted = [LedgerEntry.account_id == Account.id]
+    if account_id is not None:
+        wanted += _about(account_id)
     if kinds:
         wanted.append(LedgerEntry.kind.in_(list(kinds)))
     if job_id is not None:
@@ -290,7 +321,7 @@ async def search(
         .limit(size)
     )
     if account_id is not None:
-        statement = statement.where(Account.id == account_id)
+        statement = statement.where(Account.id == chain_of(account_id)[0])
     return [dict(row) for row in (await connection.execute(statement)).mappings()]
 
 
@@ -359,4 +390,11 @@ _READ_BUDGETS = text("SELECT * FROM read_budgets(:tenant, :account)").bindparams
 )
 _CAPS = text("SELECT ledger_caps(:tenant, :principal)")
 _TOUCH = text("SELECT ledger_touch(:job, :actor)")
-_SETTLE = text("SELECT account_id, seq, kind, hash FROM ledger_settle(:job, :actor)")
+_SETTLE = text(
+    """
+    SELECT s.account_id, s.seq, s.kind, s.hash,
+      (SELECT CAST(e.body AS jsonb) -> 'blocks' FROM ledger_entries AS e
+       WHERE e.job_id = :job AND e.account_id = s.account_id AND e.kind = 'reserve')
+    FROM ledger_settle(:job, :actor) AS s
+    """
+)

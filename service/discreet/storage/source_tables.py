@@ -3,9 +3,21 @@
 from __future__ import annotations
 
 from datetime import datetime
+from decimal import Decimal
 from typing import Any
 
-from sqlalchemy import BigInteger, CheckConstraint, ForeignKey, Index, UniqueConstraint
+from sqlalchemy import (
+    BigInteger,
+    Case,
+    CheckConstraint,
+    ForeignKey,
+    Index,
+    Numeric,
+    UniqueConstraint,
+    case,
+    func,
+)
+from sqlalchemy.dialects.postgresql import ARRAY, JSONB
 from sqlalchemy.orm import Mapped, mapped_column
 
 from discreet.storage.tables import NOW, Base
@@ -37,8 +49,46 @@ class Source(Base):
     block_bytes: Mapped[int] = mapped_column(BigInteger)
     retention_days: Mapped[int | None]
     account_id: Mapped[str | None] = mapped_column(ForeignKey("accounts.id"))
+    chain_id: Mapped[str | None] = mapped_column(ForeignKey("accounts.id"))
     created_by: Mapped[str]
     created_at: Mapped[datetime] = mapped_column(server_default=NOW)
+
+
+class BlockSums(Base):
+    """What was spent on a block of a source that has one chain."""
+
+    __tablename__ = "block_sums"
+    chain_id: Mapped[str] = mapped_column(ForeignKey("accounts.id"), primary_key=True)
+    number: Mapped[int] = mapped_column(primary_key=True, autoincrement=False)
+    account_id: Mapped[str] = mapped_column(ForeignKey("accounts.id"), unique=True)
+    tenant_id: Mapped[str]
+    cap: Mapped[dict[str, Any]]
+    limits: Mapped[list[Decimal | None]] = mapped_column(ARRAY(Numeric))
+    delta: Mapped[Decimal] = mapped_column(server_default="0")
+    delta_z: Mapped[Decimal] = mapped_column(server_default="0")
+    epsilon: Mapped[Decimal] = mapped_column(server_default="0")
+    rho: Mapped[Decimal] = mapped_column(server_default="0")
+    reserved_delta: Mapped[Decimal] = mapped_column(server_default="0")
+    reserved_delta_z: Mapped[Decimal] = mapped_column(server_default="0")
+    reserved_epsilon: Mapped[Decimal] = mapped_column(server_default="0")
+    reserved_rho: Mapped[Decimal] = mapped_column(server_default="0")
+
+    @classmethod
+    def totals(cls) -> Case[Any]:
+        """Prices admitted so far and not released, as an account's last entry says them."""
+        return cls._amounts(cls.delta, cls.delta_z, cls.epsilon, cls.rho)
+
+    @classmethod
+    def reserved(cls) -> Case[Any]:
+        """The part of them that is still pending."""
+        return cls._amounts(
+            cls.reserved_delta, cls.reserved_delta_z, cls.reserved_epsilon, cls.reserved_rho
+        )
+
+    @classmethod
+    def _amounts(cls, *columns: Any) -> Case[Any]:
+        amounts = func.ledger_amounts(*columns, type_=JSONB)
+        return case((cls.account_id.is_not(None), amounts))
 
 
 class JobBlock(Base):

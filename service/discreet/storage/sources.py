@@ -119,6 +119,14 @@ async def blocks_of_accounts(
     }
 
 
+async def of_chains(connection: AsyncConnection, tenant_id: str) -> dict[str, tuple[str, str]]:
+    """Id and name of each source that has a chain, by that."""
+    statement = select(Source.chain_id, Source.id, Source.name).where(
+        Source.tenant_id == tenant_id, Source.chain_id.is_not(None)
+    )
+    return {str(chain): (one, name) for chain, one, name in await connection.execute(statement)}
+
+
 async def of_job(connection: AsyncConnection, job: Mapping[str, Any]) -> list[Row]:
     """The datasets that a job reads, in its order, whether their contents are there or were erased:
     one; the versions of blocks that its problem names, which its seal covers; or none. Those that

@@ -2,8 +2,8 @@
 
 Sessions, sources, waits, public objects, the transparency log, people and the audit log have files
 of their own (`…_tables`). `migrations/current` explains every table and column, and says what else
-the database owns: row-level security, the functions that alone write accounts and the ledger, and
-the rights of the application's role.
+the database owns: row-level security, the functions that alone write the ledger, and the rights of
+the application's role.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from sqlalchemy import (
     func,
     text,
 )
-from sqlalchemy.dialects.postgresql import ARRAY, JSONB
+from sqlalchemy.dialects.postgresql import ARRAY, INT4MULTIRANGE, JSONB
 from sqlalchemy.orm import DeclarativeBase, Mapped, mapped_column
 
 NOW = func.now()
@@ -119,7 +119,9 @@ class Account(Base):
 
     __tablename__ = "accounts"
     __table_args__ = (
-        CheckConstraint("scope IN ('data', 'tenant', 'principal', 'agent')", name="accounts_scope"),
+        CheckConstraint(
+            "scope IN ('data', 'tenant', 'principal', 'agent', 'source')", name="accounts_scope"
+        ),
         UniqueConstraint("tenant_id", "scope", "subject", name="accounts_subject"),
     )
     id: Mapped[str] = mapped_column(primary_key=True)
@@ -154,6 +156,7 @@ class LedgerEntry(Base):
     cap: Mapped[dict[str, Any]]
     filters: Mapped[str]
     at: Mapped[datetime]
+    blocks: Mapped[Any | None] = mapped_column(INT4MULTIRANGE)
 
 
 class Dataset(Base):

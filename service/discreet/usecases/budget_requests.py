@@ -147,5 +147,6 @@ def view(row: Mapping[str, Any]) -> dict[str, Any]:
 async def _require_account(
     connection: AsyncConnection, principal: Principal, account_id: str
 ) -> None:
-    if not await ledger.accounts(connection, principal.tenant_id, account_id=account_id):
+    found = await ledger.accounts(connection, principal.tenant_id, account_id=account_id)
+    if not found or found[0]["scope"] == "source":  # a chain has no budget, its blocks have
         raise NotFound("there is no such budget")

@@ -350,8 +350,12 @@ async def set_cap(
     return await one_budget(services, principal, account_id), True
 
 
-async def known_account(connection: Any, principal: Principal, account_id: str) -> dict[str, Any]:
+async def known_account(
+    connection: Any, principal: Principal, account_id: str, *, chain: bool = False
+) -> dict[str, Any]:
+    """NotFound for what is no account of this tenant; the chain of a source is none with a budget,
+    and is found only where it is asked for."""
     found = await ledger.accounts(connection, principal.tenant_id, account_id=account_id)
-    if not found:
+    if not found or (found[0]["scope"] == "source" and not chain):
         raise NotFound("there is no such budget")
     return found[0]

@@ -10,7 +10,7 @@ from typing import Any
 from discreet.ledger.certificates import ACCOUNTS_ASSUMPTION, FAILURE_ASSUMPTION, TIMING_ASSUMPTION
 from discreet.privacy import filters
 from discreet.privacy.units import Price
-from discreet.storage import ledger
+from discreet.storage import chains, ledger
 from discreet.usecases.budgets import CAPS, cap_of
 from discreet.usecases.claims import Claim
 
@@ -38,11 +38,7 @@ async def filters_passed(connection: Any, held: Claim) -> list[str]:
     nothing more."""
     if held.simulation:
         return []
-    accounts = [
-        row["account_id"]
-        for row in await ledger.reservation(connection, held.job_id)
-        if row["kind"] == "reserve"
-    ]
+    accounts = await chains.charged_accounts(connection, held.job_id)
     if not accounts:
         return []
     balances = await ledger.balances(connection, accounts)

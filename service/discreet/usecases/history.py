@@ -26,7 +26,7 @@ async def entries(
     """Ledger entries of one account, in the order of their chain."""
     require(principal, *READERS)
     async with services.database.transaction(principal.tenant_id) as connection:
-        await known_account(connection, principal, account_id)
+        await known_account(connection, principal, account_id, chain=True)
         rows = await ledger.entries(connection, account_id, after=after, size=size)
     return [entry(row) for row in rows]
 

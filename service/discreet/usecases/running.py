@@ -252,10 +252,7 @@ async def publish(
                 *(release_assumptions(held) if assumptions is None else assumptions),
             ],
             versions={name: version(name) for name in ("discreet", "numpy", "scipy")},
-            ledger_entries=[
-                {"account": entry.account_id, "seq": entry.seq, "hash": entry.hash.hex()}
-                for entry in settled
-            ],
+            ledger_entries=[entry.place for entry in settled],
             job=held.job_id,
             result_digest=digests[0],
             tables=digests[1],

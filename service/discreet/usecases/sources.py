@@ -15,7 +15,7 @@ from discreet.observability import faults
 from discreet.privacy.filters import Cap
 from discreet.problems import DATASETS
 from discreet.problems.sources import DatasetInBlocks, block_name
-from discreet.storage import audit_log, ledger, sources, tamper_seals
+from discreet.storage import audit_log, chains, ledger, sources, tamper_seals
 from discreet.storage import datasets as dataset_rows
 from discreet.storage.identifiers import new_id
 from discreet.storage.tenants import Principal
@@ -74,9 +74,14 @@ async def create(
             if asked.rule is not None:
                 await source_rules.require_same(connection, known, asked.rule)
             return known, False
-        account = None
+        account = chain = None
         if asked.cap_of == "source":
             account = await _open_account(connection, principal, cap, public["unit"])
+        else:
+            chain = new_id("acc")
+            await chains.open_chain(
+                connection, chain, tenant_id=principal.tenant_id, unit=public["unit"]
+            )
         source_id = new_id("src")
         row = await sources.add(
             connection,
@@ -84,6 +89,7 @@ async def create(
             tenant_id=principal.tenant_id,
             name=asked.name,
             account_id=account,
+            chain_id=chain,
             created_by=principal.name,
             **said,
         )
@@ -128,6 +134,13 @@ async def accounts(services: Services, principal: Principal) -> set[str]:
     require(principal, *READERS)
     async with services.database.transaction(principal.tenant_id) as connection:
         return await sources.accounts(connection, principal.tenant_id)
+
+
+async def of_chains(services: Services, principal: Principal) -> dict[str, tuple[str, str]]:
+    """Id and name of each source whose blocks share a chain of entries, by that chain's account."""
+    require(principal, *READERS)
+    async with services.database.transaction(principal.tenant_id) as connection:
+        return await sources.of_chains(connection, principal.tenant_id)
 
 
 async def page(
@@ -243,7 +256,17 @@ async def _store(
             # Erased, it had another label: on another account what was spent on it would not count
             # any more.
             await dataset_accounts.require_unspent(connection, known)
-        if account is None:
+        if account is None and source["chain_id"] is not None:
+            account = await chains.open_block(
+                connection,
+                source["chain_id"],
+                cap=source["cap"],
+                filters=_filters(source["cap"]),
+                actor=principal.name,
+                reason=f"block {block}",
+            )
+            faults.point("block.opened")
+        elif account is None:  # its source was made before sources had chains
             account = await _open_account(
                 connection, principal, source["cap"], source["public"]["unit"]
             )
@@ -299,7 +322,7 @@ async def _open_account(
         subject=account_id,
         unit=unit,
         cap=cap,
-        filters=filter_limits(Cap(int(cap["epsilon"]), int(cap["delta"]))),
+        filters=_filters(cap),
         actor=principal.name,
     )
     return account_id
@@ -347,3 +370,7 @@ def version_view(row: Mapping[str, Any]) -> dict[str, Any]:
         "created_at": row["created_at"],
         "expires_at": row["expires_at"],
     }
+
+
+def _filters(cap: Mapping[str, str]) -> dict[str, dict[str, str]]:
+    return filter_limits(Cap(int(cap["epsilon"]), int(cap["delta"])))

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import OrderedDict
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any
@@ -19,6 +19,7 @@ import anyio.to_thread
 from discreet.ledger.chain import Chain
 from discreet.ledger.entries import Broken, entry_line
 from discreet.ledger.heads import Head, sign_head
+from discreet.storage import chains as chain_rows
 from discreet.storage import ledger
 from discreet.storage.tenants import Principal
 from discreet.usecases.access import require
@@ -106,6 +107,8 @@ async def _look(services: Services, tenant_id: str, chains: dict[str, Chain]) ->
                         account,
                         seq,
                     )
+                if chain.seq == seq and chain.blocks:
+                    _check_sums(chain, await chain_rows.sums(connection, account), account, seq)
         except Broken as found:
             broken = found
     entries = sum(chain.seq for chain in chains.values())
@@ -125,6 +128,19 @@ def _check_nothing_is_gone(
             raise Broken(
                 "the entry is missing: it was verified before", account, last.get(account, 0) + 1
             )
+
+
+def _check_sums(chain: Chain, kept: Mapping[int, Any], account: str, seq: int) -> None:
+    """Broken when the sums that are kept of blocks are not those of their entries."""
+    for number in sorted(chain.blocks.keys() | kept.keys()):
+        block = chain.blocks.get(number)
+        totals, reserved, cap = kept.get(number, ({}, {}, {}))
+        if block is None or (block.totals, block.reserved, block.cap) != (
+            {name: int(units) for name, units in totals.items()},
+            {name: int(units) for name, units in reserved.items()},
+            cap,
+        ):
+            raise Broken(f"the sums of block {number} were changed after it", account, seq)
 
 
 def _follow(chain: Chain, rows: Sequence[dict[str, Any]]) -> None:

@@ -12,7 +12,7 @@ from discreet.dashboard.pages import HEADERS, go_to, render
 from discreet.dashboard.sessions import Auditor, Reader
 from discreet.errors import InvalidInput, NotFound
 from discreet.ledger.words import ENTRIES
-from discreet.usecases import budgets, history, ledger
+from discreet.usecases import budgets, history, ledger, sources
 from discreet.usecases.verification import Verification, Verifier
 from discreet.web.responses import answer
 from discreet.web.security import CurrentServices
@@ -67,6 +67,7 @@ async def show_ledger(
         filters={name: value for name, value in filters.items() if value},
         first=after is None,
         accounts=await budgets.all_budgets(services, viewer.principal),
+        chains=await sources.of_chains(services, viewer.principal),
         kinds=ENTRIES,
         verified=await verifier.look(services, viewer.principal)
         if viewer.may(*ledger.READERS)
@@ -112,16 +113,20 @@ async def show_entry(
     in the chain."""
     if not 0 < seq < 2**63:
         raise NotFound("there is no such entry")
-    budget = await budgets.one_budget(services, viewer.principal, account_id)
     found = await history.entries(services, viewer.principal, account_id, after=seq - 1, size=2)
     if not found or found[0]["seq"] != seq:
         raise NotFound("there is no such entry")
-    entry = found[0]
+    entry, chains = found[0], await sources.of_chains(services, viewer.principal)
+    of_blocks = "blocks" in entry
+    chain = chains.get(entry["account"])
     return render(
         request,
         "entry.html",
         entry=entry,
-        budget=budget,
+        budget=None
+        if of_blocks
+        else await budgets.one_budget(services, viewer.principal, account_id),
+        source=None if chain is None else {"id": chain[0], "name": chain[1]},
         title=words.title(entry["kind"]),
         meaning=words.meaning(entry),
         events=[words.event(event) for event in entry["events"]],

@@ -1,0 +1,318 @@
+"""The chain of a source, in the database: one entry for all blocks, and no block beyond its cap."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from typing import Any
+
+import psycopg
+import pytest
+from sqlalchemy.exc import DBAPIError
+
+from discreet.installation.postgres import EmbeddedPostgres
+from discreet.ledger.chain import Chain
+from discreet.ledger.entries import Broken, entry_line
+from discreet.privacy.filters import Cap
+from discreet.privacy.units import Price
+from discreet.settings import Settings
+from discreet.storage import chains, ledger, tenants
+from discreet.storage.database import Database
+from discreet.storage.tenants import Principal
+from discreet.usecases.budgets import cap_amounts, filter_limits
+from discreet.usecases.services import open_services
+from discreet.usecases.verification import Verifier
+from tests.ledgers import EVENT, PRICE
+from tests.reliability.chains import superuser_url
+
+BLOCKS = 30
+CAP = Cap(10 * PRICE.epsilon, 0)
+CHAIN = "acc_s"
+ALL = [f"{CHAIN}.{number}" for number in range(1, BLOCKS + 1)]
+
+
+async def opened(database: Database, cap: Cap = CAP, many: int = BLOCKS) -> None:
+    async with database.transaction("*") as connection:
+        await tenants.add_tenant(connection, "ten_1", "one")
+        await tenants.add_tenant(connection, "ten_2", "two")
+    async with database.transaction("ten_1") as connection:
+        await chains.open_chain(connection, CHAIN, tenant_id="ten_1", unit="request")
+        for number in range(1, many + 1):
+            name = await chains.open_block(
+                connection,
+                CHAIN,
+                cap=cap_amounts(cap),
+                filters=filter_limits(cap),
+                actor='ow"ner\\é',
+                reason=f"block {number}",
+            )
+            assert name == f"{CHAIN}.{number}"
+        await ledger.open_account(
+            connection,
+            "acc_1",
+            tenant_id="ten_1",
+            scope="data",
+            subject="acc_1",
+            unit="request",
+            cap=cap_amounts(cap),
+            filters=filter_limits(cap),
+            actor="owner",
+        )
+
+
+async def reserve(
+    database: Database,
+    job: str,
+    accounts: Sequence[str],
+    price: Price = PRICE,
+    tenant: str = "ten_1",
+) -> list[ledger.AccountBalance]:
+    async with database.transaction(tenant) as connection:
+        return await ledger.reserve(
+            connection, job, accounts, price=price.to_json(), events=[EVENT], actor="analyst"
+        )
+
+
+async def touch(database: Database, job: str) -> None:
+    async with database.transaction("ten_1") as connection:
+        await ledger.touch(connection, job, "worker")
+
+
+async def settle(database: Database, job: str) -> list[ledger.Settlement]:
+    async with database.transaction("ten_1") as connection:
+        return await ledger.settle(connection, job, "worker")
+
+
+async def grant(database: Database, account: str, cap: Cap) -> bool:
+    async with database.transaction("ten_1") as connection:
+        return await ledger.grant(
+            connection,
+            account,
+            cap=cap_amounts(cap),
+            filters=filter_limits(cap),
+            actor="owner",
+            reason="more",
+        )
+
+
+async def spent(database: Database, accounts: Sequence[str] = ALL) -> list[tuple[int, int]]:
+    """Totals and reserved epsilon of each account, in prices."""
+    async with database.transaction("ten_1") as connection:
+        found = await ledger.balances(connection, accounts)
+    return [
+        (
+            found[one].totals["epsilon"] // PRICE.epsilon,
+            found[one].reserved["epsilon"] // PRICE.epsilon,
+        )
+        for one in accounts
+    ]
+
+
+async def entries(database: Database, account: str = CHAIN) -> list[dict[str, Any]]:
+    async with database.transaction("ten_1") as connection:
+        return await ledger.entries(connection, account, after=0, size=10_000)
+
+
+async def verified(database: Database) -> Chain:
+    """The chain as an auditor reads it; its sums are those that are kept."""
+    chain = Chain("ten_1", CHAIN)
+    for row in await entries(database):
+        chain.follow(entry_line(row["body"], bytes(row["hash"]), bytes(row["previous_hash"])))
+    async with database.transaction("ten_1") as connection:
+        kept = await chains.sums(connection, CHAIN)
+    assert kept == {
+        number: (
+            {name: str(units) for name, units in block.totals.items()},
+            {name: str(units) for name, units in block.reserved.items()},
+            block.cap,
+        )
+        for number, block in chain.blocks.items()
+    }
+    return chain
+
+
+def run(settings: Settings, steps: Any) -> None:
+    async def go() -> None:
+        database = Database(settings)
+        try:
+            await steps(database)
+        finally:
+            await database.close()
+
+    asyncio.run(go())
+
+
+def test_three_entries_a_job_however_many_blocks(settings: Settings) -> None:
+    async def steps(database: Database) -> None:
+        await opened(database)
+        before = len(await entries(database))
+        some = [*ALL[4:20], ALL[29]]
+        assert all(one.admitted for one in await reserve(database, "job_1", some[::-1]))
+        async with database.transaction("ten_1") as connection:
+            assert await chains.charged_accounts(connection, "job_1") == sorted(some)
+        await touch(database, "job_1")
+        await touch(database, "job_1")
+        settled = await settle(database, "job_1")
+        assert [(one.account_id, one.kind) for one in settled] == [(CHAIN, "commit")]
+        assert await settle(database, "job_1") == []
+        assert len(await entries(database)) == before + 3
+        expected = [(1, 0) if name in some else (0, 0) for name in ALL]
+        assert await spent(database) == expected
+        await reserve(database, "job_2", ALL)
+        assert [one.kind for one in await settle(database, "job_2")] == ["release"]
+        assert await spent(database) == expected
+        chain = await verified(database)
+        assert chain.blocks[5].totals == PRICE.columns()
+        # What a page shows of one block: its opening, and the jobs that read it.
+        assert [row["seq"] for row in await entries(database, ALL[4])] == [5, *range(31, 36)]
+        assert [row["seq"] for row in await entries(database, ALL[0])] == [1, 34, 35]
+        assert await entries(database, f"{CHAIN}.99999999999999999999") == []
+
+    run(settings, steps)
+
+
+def test_all_blocks_or_none(settings: Settings) -> None:
+    async def steps(database: Database) -> None:
+        await opened(database)
+        assert await grant(database, ALL[6], Cap(PRICE.epsilon, 0))
+        await reserve(database, "job_1", ALL)
+        before = len(await entries(database))
+        refused = await reserve(database, "job_2", [*ALL, "acc_1"])
+        assert sorted(one.account_id for one in refused) == sorted([*ALL, "acc_1"])
+        (full,) = [one for one in refused if not one.admitted]
+        assert (full.account_id, full.scope, full.totals) == (ALL[6], "data", PRICE.columns())
+        assert len(await entries(database)) == before
+        assert await spent(database, [*ALL, "acc_1"]) == [(1, 1)] * BLOCKS + [(0, 0)]
+        assert not await grant(database, ALL[6], Cap(1, 0))  # below what is spent
+        assert await grant(database, ALL[6], CAP)
+        assert all(one.admitted for one in await reserve(database, "job_2", [*ALL, "acc_1"]))
+        await touch(database, "job_2")
+        assert len(await settle(database, "job_2")) == 2
+        assert await spent(database, [*ALL, "acc_1"]) == [(2, 1)] * BLOCKS + [(1, 0)]
+        # An account beside them that is full keeps all blocks free.
+        assert await grant(database, "acc_1", Cap(PRICE.epsilon, 0))
+        refused = await reserve(database, "job_3", [*ALL, "acc_1"])
+        assert [one.account_id for one in refused if not one.admitted] == ["acc_1"]
+        assert await spent(database, ALL) == [(2, 1)] * BLOCKS
+        await verified(database)
+
+    run(settings, steps)
+
+
+@pytest.mark.parametrize(
+    "accounts",
+    [
+        [CHAIN],
+        [CHAIN, ALL[0]],
+        [ALL[0], ALL[0]],
+        [ALL[0], f"{CHAIN}.31"],
+        [f"{CHAIN}.0"],
+        [f"{CHAIN}.01"],
+        [f"{CHAIN}.1.1"],
+        [f"{CHAIN}."],
+        [f"{CHAIN}.4294967297"],
+        [".1"],
+        ["acc_1.1"],
+        ["acc_none.1"],
+        ["acc_1", "acc_none", ALL[0]],
+    ],
+)
+def test_only_blocks_that_are_there_and_once(settings: Settings, accounts: list[str]) -> None:
+    async def steps(database: Database) -> None:
+        await opened(database)
+        before = len(await entries(database))
+        with pytest.raises(DBAPIError, match=r"missing or named twice|has no entry"):
+            await reserve(database, "job_1", accounts)
+        assert len(await entries(database)) == before
+
+    run(settings, steps)
+
+
+def test_no_other_tenant_and_no_other_way(settings: Settings) -> None:
+    async def steps(database: Database) -> None:
+        await opened(database)
+        with pytest.raises(DBAPIError, match="missing or named twice"):
+            await reserve(database, "job_1", ALL, tenant="ten_2")
+        async with database.transaction("ten_2") as connection:
+            assert await ledger.balances(connection, ALL) == {}
+            assert await chains.sums(connection, CHAIN) == {}
+        values = {"cap": cap_amounts(CAP), "filters": filter_limits(CAP), "actor": "x"}
+        for name, scope in ((f"{CHAIN}.31", "data"), ("acc_2", "source")):
+            with pytest.raises(DBAPIError, match="are opened otherwise"):
+                async with database.transaction("ten_1") as connection:
+                    await ledger.open_account(
+                        connection,
+                        name,
+                        tenant_id="ten_1",
+                        scope=scope,
+                        subject=name,
+                        unit="request",
+                        **values,
+                    )
+        for account in (CHAIN, f"{CHAIN}.31"):
+            with pytest.raises(DBAPIError):
+                await grant(database, account, CAP)
+        with pytest.raises(DBAPIError):
+            async with database.transaction("ten_2") as connection:
+                await chains.open_block(connection, CHAIN, reason="b", **values)
+
+    run(settings, steps)
+
+
+def test_sixteen_submitters_on_overlapping_windows_never_overspend_a_block(
+    settings: Settings,
+) -> None:
+    """Each of 16 asks for windows of ten days until none is admitted any more."""
+
+    async def steps(database: Database) -> None:
+        await opened(database)
+        admitted = [0] * BLOCKS
+
+        async def submitter(number: int) -> None:
+            for turn in range(14):
+                first = (number * 5 + turn * 7) % (BLOCKS - 9)
+                window = ALL[first : first + 10]
+                job = f"job_{number}_{turn}"
+                found = await reserve(database, job, window)
+                if not all(one.admitted for one in found):
+                    continue
+                if turn % 3 == 0:
+                    await settle(database, job)  # gives it back
+                    continue
+                await touch(database, job)
+                await settle(database, job)
+                for block in range(first, first + 10):
+                    admitted[block] += 1
+
+        await asyncio.gather(*(submitter(number) for number in range(16)))
+        assert await spent(database) == [(count, 0) for count in admitted]
+        assert max(admitted) == 10, "the attack has filled no block"
+        await verified(database)
+
+    run(settings, steps)
+
+
+def test_sums_that_somebody_has_changed_are_found(
+    postgres: EmbeddedPostgres, settings: Settings
+) -> None:
+    """At once by whoever compares them with the chain, and from the export after the next entry."""
+
+    async def steps(database: Database) -> None:
+        await opened(database)
+        await reserve(database, "job_1", ALL)
+        auditor = Principal("ten_1", "a", "auditor", "key_a")
+        async with open_services(settings) as services:
+            verifier = Verifier()
+            assert (await verifier.look(services, auditor)).state == "whole"
+            with psycopg.connect(
+                superuser_url(postgres, settings), autocommit=True
+            ) as administrator:
+                administrator.execute("UPDATE block_sums SET epsilon = 0 WHERE number = 3")
+            found = await verifier.look(services, auditor)
+            assert found.broken is not None
+            assert "the sums of block 3 were changed" in str(found.broken)
+        await reserve(database, "job_2", ALL[1:4])
+        with pytest.raises(Broken, match="it binds other sums of its blocks"):
+            await verified(database)
+
+    run(settings, steps)
