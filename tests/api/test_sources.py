@@ -576,10 +576,10 @@ def test_a_chain_is_no_budget_and_its_entries_are_shown(service: Installation) -
         assert raised["cap"]["epsilon"] == 9
     with Browser.logged_in(service, key) as browser:
         page = browser.get(f"/ledger/{chain}/{entry['seq']}")
-        assert f'href="/sources/{source["id"]}"' in page.text
+        assert f'href="/sources/{source["id"]}"' in page.response.text
         for number in (2, 3):
-            assert f'href="/budgets/{chain}.{number}"' in page.text
-        assert f'href="/sources/{source["id"]}"' in browser.get("/ledger").text
-        assert answer["job"]["id"] in browser.get(f"/ledger?account={chain}.2").text
-        assert answer["job"]["id"] not in browser.get(f"/ledger?account={chain}.1").text
-        assert answer["job"]["id"] in browser.get(f"/budgets/{chain}.3").text
+            assert f'href="/budgets/{chain}.{number}"' in page.response.text
+        assert f'href="/sources/{source["id"]}"' in browser.get("/ledger").response.text
+        assert answer["job"]["id"] in browser.get(f"/ledger?account={chain}.2").response.text
+        assert answer["job"]["id"] not in browser.get(f"/ledger?account={chain}.1").response.text
+        assert answer["job"]["id"] in browser.get(f"/budgets/{chain}.3").response.text
