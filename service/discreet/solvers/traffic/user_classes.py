@@ -239,6 +239,40 @@ def policies_by_class(policy: Policy, number: int) -> list[Policy]:
     return found
 
 
+def together(policies: Sequence[Policy], demand: Floats) -> Policy:
+    """The policy of the trips of all classes, whose pairs have `demand` float64[k, zones, zones]:
+    each path with its share of all trips of its pair."""
+    first = policies[0]
+    trips = demand[:, first.origin, first.destination]
+    trips[:, trips.sum(axis=0) == 0] = 1.0
+    weight = trips / trips.sum(axis=0)
+    columns = [
+        (part.pair_start.tolist(), part.path_start.tolist(), part.share.tolist())
+        for part in policies
+    ]
+    counts, shares, lengths = list[int](), list[float](), list[int]()
+    links = list[np.ndarray]()
+    for pair in range(first.origin.size):
+        found = dict[bytes, float]()
+        for number, (starts, ends, share) in enumerate(columns):
+            for path in range(starts[pair], starts[pair + 1]):
+                way = policies[number].links[ends[path] : ends[path + 1]].tobytes()
+                found[way] = found.get(way, 0.0) + share[path] * float(weight[number, pair])
+        counts.append(len(found))
+        for way, part in found.items():
+            passed = np.frombuffer(way, dtype=np.int32)
+            shares.append(part)
+            lengths.append(passed.size)
+            links.append(passed)
+    starts_of = (
+        np.concatenate([[0], np.cumsum(each)]).astype(np.int64) for each in (counts, lengths)
+    )
+    pair_start, path_start = starts_of
+    whole = np.concatenate(links) if links else np.empty(0, dtype=np.int32)
+    ends_of = first.origin, first.destination
+    return Policy(*ends_of, pair_start, np.array(shares), path_start, whole, first.link_count)
+
+
 def flows_by_class(policy: Policy, demand: Floats) -> Floats:
     """The trips of each class over each link, float64[k, links], when `demand` (float64[k, zones,
     zones]) follows `policy`."""
