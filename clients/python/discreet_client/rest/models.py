@@ -1281,8 +1281,7 @@ class RoutingPublic(TypedDict):
     """
     Names of the classes of users, such as car and truck, where each trip says its
     `user_class`: which it is, is private as the trip is. Absent: trips have no classes;
-    length >= 2, length <= 8, each matches `^[\\p{L}\\p{N}]([\\p{L}\\p{N}
-    ._-]{0,38}[\\p{L}\\p{N}])?$`
+    length >= 2, length <= 8, each matches `^[^\\s/]([^\\x00-\\x1f\\x7f/]{0,38}[^\\s/])?$`
     """
     zones: int
     """>= 1, <= 3000"""
@@ -1639,8 +1638,8 @@ class UserClass(TypedDict):
     """
     name: str
     """
-    One of the dataset's public user_classes; matches `^[\\p{L}\\p{N}]([\\p{L}\\p{N}
-    ._-]{0,38}[\\p{L}\\p{N}])?$`
+    One of the dataset's public user_classes; matches
+    `^[^\\s/]([^\\x00-\\x1f\\x7f/]{0,38}[^\\s/])?$`
     """
     pce: NotRequired[float]
     """How many passenger cars one of its trips counts on a link; >= 0.01, <= 100; default `1.0`"""

@@ -110,7 +110,7 @@ class Routing(ProblemOnBlocks):
         description="system_optimum: ways that make all trips together as short as can be; "
         "user_equilibrium: each takes the way that is shortest for itself, as people drive",
     )
-    user_classes: Annotated[tuple[UserClass, ...], Field(max_length=MOST_CLASSES)] = Field(
+    user_classes: Annotated[tuple[UserClass, ...], InPieces(max_length=MOST_CLASSES)] = Field(
         default=(),
         description="What classes of users weigh and count, of the dataset's public user_classes; "
         "one that is left out weighs fixed costs by 1 and counts 1 passenger car",

@@ -6,6 +6,8 @@ from typing import Annotated, Literal
 
 from pydantic import Field, StringConstraints, field_validator
 
+from discreet.intake.field_issues import WHY
+from discreet.intake.items import InPieces
 from discreet.problems.numbers import Frozen, Positive, Real
 
 MAX_TRIPS = 10**6
@@ -18,7 +20,9 @@ many."""
 Zones = Annotated[int, Field(strict=True, ge=1, le=3000)]
 MOST_CLASSES = 8
 ClassName = Annotated[
-    str, StringConstraints(pattern=r"^[\p{L}\p{N}]([\p{L}\p{N} ._-]{0,38}[\p{L}\p{N}])?$")
+    str,
+    StringConstraints(pattern=r"^[^\s/]([^\x00-\x1f\x7f/]{0,38}[^\s/])?$"),
+    Field(json_schema_extra={WHY: "a name of at most 40 letters, without a slash"}),
 ]
 
 
@@ -62,7 +66,7 @@ class RoutingPublic(Frozen):
     )
 
     user_classes: (
-        Annotated[tuple[ClassName, ...], Field(min_length=2, max_length=MOST_CLASSES)] | None
+        Annotated[tuple[ClassName, ...], InPieces(min_length=2, max_length=MOST_CLASSES)] | None
     ) = Field(
         default=None,
         description="Names of the classes of users, such as car and truck, where each trip says "
