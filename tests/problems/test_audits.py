@@ -33,6 +33,7 @@ OTHER_SAMPLES = {
 CELLS = {
     "routing": """counts, unit request; counts, unit request, gaussian; counts, unit person;
         counts, unit person, gaussian; counts, fractions of trips; counts, norm of a person;
+        counts, classes of users, unit request; counts, classes of users, unit person, gaussian;
         gradient""",
     "dr_ensemble": """counts, participant added; counts, participant of any length added;
         counts, participant replaced;

@@ -57,6 +57,9 @@ CELLS: dict[str, tuple[tuple[str, str], float | None, str, int]] = {
     "routing, counts, unit person, gaussian": (GAUSSIAN, 5, ADDED, 1),
     "routing, counts, fractions of trips": (LAPLACE, 500, ADDED, 1),
     "routing, counts, norm of a person": (GAUSSIAN, 6, ADDED, 1),
+    # A class divides the counts: one trip is still one of one count.
+    "routing, counts, classes of users, unit request": (LAPLACE, 1, ADDED, 1),
+    "routing, counts, classes of users, unit person, gaussian": (GAUSSIAN, 5, ADDED, 1),
     "routing, gradient": (
         REAL,
         None,

@@ -205,11 +205,16 @@ class RoutingAnswer(Answer):
     KIND: ClassVar[str] = "routing"
     AXES: ClassVar[Mapping[str, tuple[str, ...]]] = {
         "demand": ("origin", "destination"),
+        "demand_by_class": ("user_class", "origin", "destination"),
         "link_flow_changes": ("link",),
         "link_flows": ("link",),
+        "link_flows_by_class": ("user_class", "link"),
         "policy": ("origin", "destination", "share"),
+        "policy_by_class": ("user_class", "origin", "destination", "share"),
         "select_link": ("link", "origin", "destination", "share"),
+        "select_link_by_class": ("user_class", "link", "origin", "destination", "share"),
         "skims": ("origin", "destination"),
+        "skims_by_class": ("user_class", "origin", "destination"),
         "unit_flows": ("pair", "link"),
     }
     closed: list[str]
@@ -219,6 +224,9 @@ class RoutingAnswer(Answer):
     demand: Floats
     """Released mean demand of a period, zones by zones; of the method counts; unit: trips a
     period; [origin, destination]"""
+    demand_by_class: Floats
+    """Released mean demand of a period of each class, zones by zones; unit: trips a period;
+    [user_class, origin, destination]"""
     iterations: int
     """Steps that the assignment took"""
     latency_law: str
@@ -227,24 +235,36 @@ class RoutingAnswer(Answer):
     """What closing adds to the flow of each link, in the order of the request; with
     closed_links; unit: trips a period; [link]"""
     link_flows: Floats
-    """Flow of each link, in the order of the request; of the method counts; unit: trips a
-    period; [link]"""
+    """Flow of each link, in the order of the request; of the method counts. Of classes of users
+    in passenger cars, by their `pce`; unit: trips a period; [link]"""
+    link_flows_by_class: Floats
+    """Trips of each class over each link, one of several divisions of the same flows where ways
+    differ by no fixed cost: so it has no interval; unit: trips a period; [user_class, link]"""
     policy: list[models.RoutingPair]
     """Paths with their shares, for every ordered pair of distinct zones"""
+    policy_by_class: list[models.RoutingClassPair]
+    """The same of each class of users for itself, where trips have classes: `policy` is of the
+    trips of all then"""
     relative_gap: float
     """How far the assignment is above its minimum at most"""
     select_link: list[models.RoutingSelected]
     """Which pairs' trips use the links of `select_links`; intervals: the true trips on this
     policy"""
+    select_link_by_class: list[models.RoutingClassSelected]
+    """The same of each class of users, in the place of `select_link` where trips have classes"""
     skims: Floats
     """Travel time of a trip of each pair, in the mean of its paths at the released flows, fixed
     costs among it; intervals: where the true trips follow this policy; unit: the unit of
     free_flow_time; [origin, destination]"""
+    skims_by_class: Floats
+    """The same of each class of users, with its own weight of fixed costs, in the place of
+    `skims` where trips have classes; unit: the unit of free_flow_time; [user_class, origin,
+    destination]"""
     status: Literal["converged", "iteration_limit"]
     """Whether the assignment reached the gap that was asked for"""
     total_travel_time: float
-    """Of the released demand, fixed costs of links among it; of the method counts; unit: trips a
-    period times the unit of free_flow_time"""
+    """Of the released demand, fixed costs of links among it, by each class's own weight; of the
+    method counts; unit: trips a period times the unit of free_flow_time"""
     total_travel_time_change: float
     """What closing adds to the total travel time of the same released demand on all roads; with
     closed_links; unit: trips a period times the unit of free_flow_time"""
@@ -258,6 +278,8 @@ class RoutingAnswer(Answer):
     """How far the noise may have moved the numbers of this result"""
     unit_flows: Floats
     """Share of each pair's trips at each link; of the method gradient; [pair, link]"""
+    user_classes: list[str]
+    """The classes of users, in the order of what is told by class; where trips have some"""
 
 
 ANSWERS: dict[str, type[Answer]] = {

@@ -109,8 +109,8 @@ def demand_matrix(result: Mapping[str, Any]) -> bytes:
     """The released demand as an OMX file (open matrix, HDF5; extra `omx`): matrices float64[zones,
     zones] of mean trips a period, `demand` and, where the result has intervals, their ends
     `demand_lower` and `demand_upper`; in the same way `skims`, travel times, where the problem
-    asked for them. The mapping `zones` has the zones' numbers, from 1. NotWritten where the result
-    has no demand.
+    asked for them; of classes of users also `demand_CLASS` and `skims_CLASS`. The mapping `zones`
+    has the zones' numbers, from 1. NotWritten where the result has no demand.
     """
     try:
         h5py: Any = importlib.import_module("h5py")
@@ -127,6 +127,12 @@ def demand_matrix(result: Mapping[str, Any]) -> bytes:
                 field: result[field],
                 **{f"{field}_{end}": ends[end] for end in ends if ends[end]},
             }
+    for field in ("demand", "skims"):
+        of_all = result.get(f"{field}_by_class") or ()
+        ends = _ends(result, f"{field}_by_class")
+        for place, name in enumerate(result["user_classes"] if of_all else ()):
+            matrices[f"{field}_{name}"] = of_all[place]
+            matrices |= {f"{field}_{name}_{end}": ends[end][place] for end in ends}
     out = io.BytesIO()
     with h5py.File(out, "w") as file:
         file.attrs["OMX_VERSION"] = OMX_VERSION
@@ -142,15 +148,17 @@ def demand_matrix(result: Mapping[str, Any]) -> bytes:
 
 
 def selected_links(result: Mapping[str, Any], network: Mapping[str, Any]) -> bytes:
-    """The trips of each pair over the chosen links (`select_links` of the problem) as CSV: link_id,
-    from_node_id, to_node_id, origin and destination by their names, share, trips and, where told,
-    trips_lower and trips_upper. NotWritten where the result has none."""
-    rows = result.get("select_link")
+    """The trips of each pair over the chosen links (`select_links` of the problem) as CSV:
+    user_class where trips have classes, link_id, from_node_id, to_node_id, origin and destination
+    by their names, share, trips and, where told, trips_lower and trips_upper. NotWritten where the
+    result has none."""
+    field = "select_link" if "select_link" in result else "select_link_by_class"
+    rows = result.get(field)
     if rows is None:
         raise NotWritten(
             "this result has no select_link: ask again with select_links, the positions of links"
         )
-    ends = _ends(result, "select_link")
+    ends = _ends(result, field)
     links, nodes, names = network["links"], network.get("node_names"), network.get("link_names")
     if any(row["link"] >= len(links) for row in rows):
         raise NotWritten(
@@ -162,6 +170,7 @@ def selected_links(result: Mapping[str, Any], network: Mapping[str, Any]) -> byt
 
     found = [
         {
+            **({"user_class": row["user_class"]} if "user_class" in row else {}),
             "link_id": str(row["link"]) if names is None else names[row["link"]],
             "from_node_id": node(links[row["link"]]["tail"]),
             "to_node_id": node(links[row["link"]]["head"]),

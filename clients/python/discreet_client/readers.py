@@ -125,7 +125,7 @@ def read(
         rule: one for rule, one in rules.items() if rule not in ("columns", "dates", "encoding")
     }
     if isinstance(source, str | Path) and Path(source).suffix.lower() == ".omx":
-        table, rules = trips.of_matrix(Path(source), rules)
+        table, rules = trips.of_matrix(Path(source), rules, trips.classes_of(told))
     elif openadr.is_openadr(source):
         table, rules = openadr.table_of_reports(source, told, rules)
     elif episodes.are_episodes(source):

@@ -8,7 +8,7 @@ of each row by itself: neighbouring datasets stay neighbours. This runs where th
 from __future__ import annotations
 
 import importlib
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from datetime import datetime, timedelta, tzinfo
 from functools import partial
 from pathlib import Path
@@ -53,8 +53,9 @@ MOST_DAYS = 3_660
 def trips_of(
     table: Table, public: Mapping[str, Any], rules: Mapping[str, Any], columns: Mapping[str, str]
 ) -> Reading:
-    """Trips: columns origin, destination, perhaps count (1 where there is none), and person where
-    that is the unit; `period`, counted from 0, or `time`, which rules make one.
+    """Trips: columns origin, destination, perhaps count (1 where there is none), person where
+    that is the unit, and user_class where `public.user_classes` names some; `period`, counted from
+    0, or `time`, which rules make one.
 
     rules, all of them public:
         zones: the number of each zone, {id: number}, a list of ids that count from 1, or a CSV file
@@ -91,9 +92,15 @@ def trips_of(
             "public.unit is request, so a trip has no person: leave that column out, or say unit "
             "person"
         )
+    own = ["user_class"] if classes_of(public) else []
+    if "user_class" in columns and not own:
+        raise TableError(
+            "a column of classes goes with their names: public.user_classes, such as car and truck"
+        )
+    beside = [*([] if single else [when]), *(["person"] if person else []), *own]
     table = table.named(
         columns,
-        ["origin", "destination", *([] if single else [when]), *(["person"] if person else [])],
+        ["origin", "destination", *beside],
         ["count", *(["period"] if single else [])],
     )
     notes = list[str]()
@@ -131,6 +138,8 @@ def trips_of(
     if person:
         _, owner = np.unique(table.names("person"), return_inverse=True)
         found["person"] = owner.ravel()
+    if own:
+        found["user_class"] = _classes(table, public)
     return Reading(dict(public), found, notes)
 
 
@@ -139,7 +148,9 @@ def checks(
 ) -> Iterator[Callable[[], Any]]:
     """Each column by itself, for who has to mend a file: where a value is missing, and what is
     wrong in other rows."""
-    table = table.named(columns, ["origin", "destination"], ["time", "period", "count", "person"])
+    table = table.named(
+        columns, ["origin", "destination"], ["time", "period", "count", "person", "user_class"]
+    )
     zones = _zone_numbers(rules.get("zones"), [], table.encoding)
     if word(rules, "missing", MISSING) == "refuse":
         for column in table.columns:
@@ -157,12 +168,34 @@ def checks(
         yield lambda: _counts(table, scale_of(public), bool(rules.get("round_trips")), [])
     if "person" in table.columns:
         yield lambda: table.names("person")
+    if "user_class" in table.columns and public.get("user_classes"):
+        yield lambda: _classes(table, public)
 
 
-def of_matrix(path: Path, rules: Mapping[str, Any]) -> tuple[Table, dict[str, Any]]:
+def classes_of(public: Mapping[str, Any]) -> Sequence[str]:
+    """The public names of the classes of users; none where trips have no classes."""
+    told = public.get("user_classes") or ()
+    if not isinstance(told, list | tuple) or not all(isinstance(one, str) for one in told):
+        raise TableError("public.user_classes: a list of names is needed, such as car and truck")
+    return told
+
+
+def _classes(table: Table, public: Mapping[str, Any]) -> NDArray[Any]:
+    """The class of users of each trip, by its public name."""
+    told = classes_of(public)
+    names = table.names("user_class")
+    unknown = np.array([name not in told for name in names.tolist()], dtype=bool)
+    says = f"none of public.user_classes, {' and '.join(told)[:80]}"
+    table.refuse(unknown, "user_class", says, names)
+    return names
+
+
+def of_matrix(
+    path: Path, rules: Mapping[str, Any], classes: Sequence[str] = ()
+) -> tuple[Table, dict[str, Any]]:
     """The trips of an OMX file (open matrix, HDF5), of its one matrix or of `reader.matrix`, with
-    the rules that are left. Zones are named as the file's mapping has them where `reader.zones` is
-    given, else in their order."""
+    the rules that are left; of classes of users the matrices that are called as these. Zones are
+    named as the file's mapping has them where `reader.zones` is given, else in their order."""
     try:
         h5py: Any = importlib.import_module("h5py")
     except ImportError:
@@ -170,27 +203,39 @@ def of_matrix(path: Path, rules: Mapping[str, Any]) -> tuple[Table, dict[str, An
     rules = dict(rules)
     with h5py.File(path) as file:
         names = list(file.get("data", ()))
-        name = rules.pop("matrix", names[0] if len(names) == 1 else None)
-        if name not in names:
+        chosen = list(classes)
+        if not classes:
+            chosen = [rules.pop("matrix", names[0] if len(names) == 1 else None)]
+        if any(name not in names for name in chosen):
+            says = f"{path.name} has the matrices {', '.join(names) or 'none'}"
             raise TableError(
-                f"{path.name} has the matrices {', '.join(names) or 'none'}: say reader.matrix"
+                f"{says}: one is needed for each of public.user_classes, {', '.join(classes)}"
+                if classes
+                else f"{says}: say reader.matrix"
             )
-        trips = np.asarray(file["data"][name], dtype=np.float64)
-        if trips.ndim != 2 or trips.shape[0] != trips.shape[1]:
-            raise TableError(
-                f"matrix {name} of {path.name} is {' by '.join(map(str, trips.shape))}, not square"
-            )
+        parts = [_square(file["data"][name], f"matrix {name} of {path.name}") for name in chosen]
+        if any(len(part) != len(parts[0]) for part in parts):
+            raise TableError(f"the matrices of {path.name} are of different sizes")
         mappings = list(file.get("lookup", ()))
-        ids = np.arange(1, len(trips) + 1)
+        ids = np.arange(1, len(parts[0]) + 1)
         if "zones" in rules and mappings:
             ids = np.asarray(file["lookup"][mappings[0]])
-    origin, destination = np.nonzero(trips)
+    number, origin, destination = np.nonzero(np.array(parts))
     columns = {
         "origin": ids[origin],
         "destination": ids[destination],
-        "count": trips[origin, destination],
+        "count": np.array(parts)[number, origin, destination],
     }
+    if classes:
+        columns["user_class"] = np.array(chosen, dtype=object)[number]
     return table_of(columns), rules
+
+
+def _square(matrix: Any, called: str) -> NDArray[np.float64]:
+    trips = np.asarray(matrix, dtype=np.float64)
+    if trips.ndim != 2 or trips.shape[0] != trips.shape[1]:
+        raise TableError(f"{called} is {' by '.join(map(str, trips.shape))}, not square")
+    return trips
 
 
 def _complete(table: Table, rules: Mapping[str, Any], notes: list[str]) -> Table:

@@ -4631,6 +4631,53 @@ export interface components {
              * @default true
              */
             uncertainty?: boolean;
+            /**
+             * User Classes
+             * @description What classes of users weigh and count, of the dataset's public user_classes; one that is left out weighs fixed costs by 1 and counts 1 passenger car
+             * @default []
+             */
+            user_classes?: components["schemas"]["UserClass"][];
+        };
+        /**
+         * RoutingClassPair
+         * @description The same of the trips of one class of users.
+         */
+        RoutingClassPair: {
+            /** Destination */
+            destination: number;
+            /** Origin */
+            origin: number;
+            /** Paths */
+            paths: components["schemas"]["RoutingPath"][];
+            /** User Class */
+            user_class: string;
+        };
+        /**
+         * RoutingClassSelected
+         * @description The same of the trips of one class of users.
+         */
+        RoutingClassSelected: {
+            /** Destination */
+            destination: number;
+            /**
+             * Link
+             * @description Its position in the request, from 0
+             */
+            link: number;
+            /** Origin */
+            origin: number;
+            /**
+             * Share
+             * @description Of the pair's trips
+             */
+            share: number;
+            /**
+             * Trips
+             * @description Of the released demand
+             */
+            trips: number;
+            /** User Class */
+            user_class: string;
         };
         /**
          * RoutingContent
@@ -4761,6 +4808,12 @@ export interface components {
              * @enum {string}
              */
             unit: "request" | "person";
+            /**
+             * User Classes
+             * @description Names of the classes of users, such as car and truck, where each trip says its `user_class`: which it is, is private as the trip is. Absent: trips have no classes
+             * @default null
+             */
+            user_classes?: string[] | null;
             /** Zones */
             zones: number;
         };
@@ -4782,6 +4835,11 @@ export interface components {
              */
             demand?: number[][];
             /**
+             * Released demand by class of users
+             * @description Released mean demand of a period of each class, zones by zones
+             */
+            demand_by_class?: number[][][];
+            /**
              * Iterations of the assignment
              * @description Steps that the assignment took
              */
@@ -4798,14 +4856,24 @@ export interface components {
             link_flow_changes?: number[];
             /**
              * Link Flows
-             * @description Flow of each link, in the order of the request; of the method counts
+             * @description Flow of each link, in the order of the request; of the method counts. Of classes of users in passenger cars, by their `pce`
              */
             link_flows?: number[];
+            /**
+             * Link flows by class of users
+             * @description Trips of each class over each link, one of several divisions of the same flows where ways differ by no fixed cost: so it has no interval
+             */
+            link_flows_by_class?: number[][];
             /**
              * Policy
              * @description Paths with their shares, for every ordered pair of distinct zones
              */
             policy?: components["schemas"]["RoutingPair"][];
+            /**
+             * Paths by class of users
+             * @description The same of each class of users for itself, where trips have classes: `policy` is of the trips of all then
+             */
+            policy_by_class?: components["schemas"]["RoutingClassPair"][];
             /**
              * Relative gap of the assignment
              * @description How far the assignment is above its minimum at most
@@ -4817,10 +4885,20 @@ export interface components {
              */
             select_link?: components["schemas"]["RoutingSelected"][];
             /**
+             * Who uses the chosen links, by class of users
+             * @description The same of each class of users, in the place of `select_link` where trips have classes
+             */
+            select_link_by_class?: components["schemas"]["RoutingClassSelected"][];
+            /**
              * Skims
              * @description Travel time of a trip of each pair, in the mean of its paths at the released flows, fixed costs among it; intervals: where the true trips follow this policy
              */
             skims?: number[][];
+            /**
+             * Travel times by class of users
+             * @description The same of each class of users, with its own weight of fixed costs, in the place of `skims` where trips have classes
+             */
+            skims_by_class?: number[][][];
             /**
              * Status of the solver
              * @description Whether the assignment reached the gap that was asked for
@@ -4834,7 +4912,7 @@ export interface components {
             tables: string[];
             /**
              * Total travel time of a period
-             * @description Of the released demand, fixed costs of links among it; of the method counts
+             * @description Of the released demand, fixed costs of links among it, by each class's own weight; of the method counts
              */
             total_travel_time?: number;
             /**
@@ -4859,6 +4937,11 @@ export interface components {
              * @description Share of each pair's trips at each link; of the method gradient
              */
             unit_flows?: number[][];
+            /**
+             * Classes of users
+             * @description The classes of users, in the order of what is told by class; where trips have some
+             */
+            user_classes?: string[];
         };
         /**
          * RoutingSelected
@@ -5454,7 +5537,7 @@ export interface components {
         /**
          * Trip
          * @description Trips of one pair in one period, whole or in parts of `trip_scale`; `person` where the unit
-         *     is a person.
+         *     is a person, `user_class` where trips have classes: one of the public `user_classes`.
          */
         Trip: {
             /** Count */
@@ -5467,6 +5550,8 @@ export interface components {
             period: number;
             /** Person */
             person?: string | number;
+            /** User Class */
+            user_class?: string;
         };
         /**
          * Uncertainty
@@ -5525,6 +5610,31 @@ export interface components {
              * @description The same for people
              */
             sentence: string;
+        };
+        /**
+         * UserClass
+         * @description What a class of users weighs and counts on the roads.
+         *
+         *     A link costs it `time + fixed_cost_weight * fixed_cost`, the time at the flow of all classes.
+         */
+        UserClass: {
+            /**
+             * Fixed Cost Weight
+             * @description What the links' fixed costs count for it: 0.2 where its time is worth five times as much money, or 0 where it is free of toll
+             * @default 1
+             */
+            fixed_cost_weight?: number;
+            /**
+             * Name
+             * @description One of the dataset's public user_classes
+             */
+            name: string;
+            /**
+             * Pce
+             * @description How many passenger cars one of its trips counts on a link
+             * @default 1
+             */
+            pce?: number;
         };
         /**
          * Versions

@@ -1235,6 +1235,20 @@ class RosterRequest(TypedDict):
     """Ed25519, base64; length <= 100"""
 
 
+class RoutingClassSelected(TypedDict):
+    """The same of the trips of one class of users."""
+
+    destination: int
+    link: int
+    """Its position in the request, from 0"""
+    origin: int
+    share: float
+    """Of the pair's trips"""
+    trips: float
+    """Of the released demand; unit: trips a period"""
+    user_class: str
+
+
 class RoutingPath(TypedDict):
     """A path from origin to destination, and the share of the pair's trips that take it."""
 
@@ -1277,6 +1291,12 @@ class RoutingPublic(TypedDict):
     """
     unit: Literal["request", "person"]
     """Whom a neighbouring dataset adds or removes"""
+    user_classes: NotRequired[list[str] | None]
+    """
+    Names of the classes of users, such as car and truck, where each trip says its
+    `user_class`: which it is, is private as the trip is. Absent: trips have no classes;
+    length >= 2, length <= 8, each matches `^[^\\s/]([^\\x00-\\x1f\\x7f/]{0,38}[^\\s/])?$`
+    """
     zones: int
     """>= 1, <= 3000"""
 
@@ -1567,7 +1587,7 @@ class TransitionRow(TypedDict):
 class Trip(TypedDict):
     """
     Trips of one pair in one period, whole or in parts of `trip_scale`; `person` where the
-    unit is a person.
+    unit is a person, `user_class` where trips have classes: one of the public `user_classes`.
     """
 
     count: float
@@ -1579,6 +1599,7 @@ class Trip(TypedDict):
     period: int
     """>= 0, <= 1000000000"""
     person: NotRequired[str | int]
+    user_class: NotRequired[str]
 
 
 class Uncertainty(TypedDict):
@@ -1611,6 +1632,28 @@ class UntilSpent(TypedDict):
     """Of accounts, of blocks or of the source, that let no other pass then"""
     sentence: str
     """The same for people"""
+
+
+class UserClass(TypedDict):
+    """
+    What a class of users weighs and counts on the roads.
+
+    A link costs it `time + fixed_cost_weight * fixed_cost`, the time at the flow of all
+    classes.
+    """
+
+    fixed_cost_weight: NotRequired[float]
+    """
+    What the links' fixed costs count for it: 0.2 where its time is worth five times as much
+    money, or 0 where it is free of toll; >= 0, <= 1e+06; default `1.0`
+    """
+    name: str
+    """
+    One of the dataset's public user_classes; matches
+    `^[^\\s/]([^\\x00-\\x1f\\x7f/]{0,38}[^\\s/])?$`
+    """
+    pce: NotRequired[float]
+    """How many passenger cars one of its trips counts on a link; >= 0.01, <= 100; default `1.0`"""
 
 
 class Versions(TypedDict):
@@ -2437,6 +2480,20 @@ class Routing(TypedDict):
     """Instead of `dataset`: blocks of a source, read and charged together"""
     uncertainty: NotRequired[bool]
     """Whether the result says how far the noise may have moved its numbers; default `true`"""
+    user_classes: NotRequired[list[UserClass]]
+    """
+    What classes of users weigh and count, of the dataset's public user_classes; one that is
+    left out weighs fixed costs by 1 and counts 1 passenger car; length <= 8; default `[]`
+    """
+
+
+class RoutingClassPair(TypedDict):
+    """The same of the trips of one class of users."""
+
+    destination: int
+    origin: int
+    paths: list[RoutingPath]
+    user_class: str
 
 
 class RoutingContent(TypedDict):
@@ -2488,6 +2545,8 @@ class RoutingResult(TypedDict):
     Released mean demand of a period, zones by zones; of the method counts; unit: trips a
     period
     """
+    demand_by_class: NotRequired[list[list[list[float]]]]
+    """Released mean demand of a period of each class, zones by zones; unit: trips a period"""
     iterations: NotRequired[int]
     """Steps that the assignment took"""
     latency_law: NotRequired[str]
@@ -2498,9 +2557,22 @@ class RoutingResult(TypedDict):
     closed_links; unit: trips a period
     """
     link_flows: NotRequired[list[float]]
-    """Flow of each link, in the order of the request; of the method counts; unit: trips a period"""
+    """
+    Flow of each link, in the order of the request; of the method counts. Of classes of users
+    in passenger cars, by their `pce`; unit: trips a period
+    """
+    link_flows_by_class: NotRequired[list[list[float]]]
+    """
+    Trips of each class over each link, one of several divisions of the same flows where ways
+    differ by no fixed cost: so it has no interval; unit: trips a period
+    """
     policy: NotRequired[list[RoutingPair]]
     """Paths with their shares, for every ordered pair of distinct zones"""
+    policy_by_class: NotRequired[list[RoutingClassPair]]
+    """
+    The same of each class of users for itself, where trips have classes: `policy` is of the
+    trips of all then
+    """
     relative_gap: NotRequired[float]
     """How far the assignment is above its minimum at most"""
     select_link: NotRequired[list[RoutingSelected]]
@@ -2508,11 +2580,18 @@ class RoutingResult(TypedDict):
     Which pairs' trips use the links of `select_links`; intervals: the true trips on this
     policy
     """
+    select_link_by_class: NotRequired[list[RoutingClassSelected]]
+    """The same of each class of users, in the place of `select_link` where trips have classes"""
     skims: NotRequired[list[list[float]]]
     """
     Travel time of a trip of each pair, in the mean of its paths at the released flows, fixed
     costs among it; intervals: where the true trips follow this policy; unit: the unit of
     free_flow_time
+    """
+    skims_by_class: NotRequired[list[list[list[float]]]]
+    """
+    The same of each class of users, with its own weight of fixed costs, in the place of
+    `skims` where trips have classes; unit: the unit of free_flow_time
     """
     status: NotRequired[Literal["converged", "iteration_limit"]]
     """Whether the assignment reached the gap that was asked for"""
@@ -2520,8 +2599,8 @@ class RoutingResult(TypedDict):
     """Fields of more than a million numbers: left out here, given as Parquet"""
     total_travel_time: NotRequired[float]
     """
-    Of the released demand, fixed costs of links among it; of the method counts; unit: trips a
-    period times the unit of free_flow_time
+    Of the released demand, fixed costs of links among it, by each class's own weight; of the
+    method counts; unit: trips a period times the unit of free_flow_time
     """
     total_travel_time_change: NotRequired[float]
     """
@@ -2542,6 +2621,8 @@ class RoutingResult(TypedDict):
     """How far the noise may have moved the numbers of this result"""
     unit_flows: NotRequired[list[list[float]]]
     """Share of each pair's trips at each link; of the method gradient"""
+    user_classes: NotRequired[list[str]]
+    """The classes of users, in the order of what is told by class; where trips have some"""
 
 
 class SourceAnswer(TypedDict):

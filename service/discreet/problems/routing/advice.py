@@ -13,8 +13,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from functools import lru_cache
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -31,6 +32,9 @@ from discreet.problems.road_network import AffineLatency, BprLatency, RoadNetwor
 from discreet.problems.routing.public import RoutingPublic
 from discreet.solvers.traffic.traffic_assignment import Latency, Network
 from discreet_client.intervals import percent, plain
+
+if TYPE_CHECKING:
+    from discreet.solvers.traffic.user_classes import UserClasses
 
 Floats = NDArray[np.float64]
 
@@ -75,6 +79,22 @@ class Kept(NamedTuple):
     flows: float = 1.0
 
 
+class Each(NamedTuple):
+    """What noise of each class of users for itself makes of that of one."""
+
+    demand: float = 1.0
+    flows: float = 1.0
+    total: float = 1.0
+
+    @classmethod
+    def of(cls, classes: UserClasses) -> Each:
+        """Of demand the root of their number. Of flows each counts by its PCE; of the total travel
+        time too, but no less than its own trip."""
+        pce = classes.pce
+        norms = (np.linalg.norm(one) for one in (np.ones(pce.size), pce, np.maximum(pce, 1.0)))
+        return cls(*map(float, norms))
+
+
 def expectations(
     public: RoutingPublic,
     network: RoadNetwork,
@@ -82,12 +102,39 @@ def expectations(
     objective: str,
     event: Event,
     confidence: float,
+    classes: UserClasses | None = None,
 ) -> Iterator[Expected]:
-    """Of the method counts: total travel time, demand and link flows, in this order."""
-    roads = roads_of(network, latency, objective, public.zones, public.max_total or 0)
-    pairs, bound = public.zones * (public.zones - 1), public.max_total
-    mean = None if bound is None else bound / pairs
-    yield from told(public, roads, event, confidence, mean, times=network.time_unit)
+    """Of the method counts: total travel time, demand and link flows, in this order.
+
+    Which class of users has how many trips is not public: their noise is told of the dearest trips
+    on the fullest roads, and the size of the total travel time of the cheapest on the emptiest.
+    """
+    bound = public.max_total
+    roads = roads_of(network, latency, objective, public.zones, bound or 0)
+    own = Each()
+    if classes is not None:
+        own = Each.of(classes)
+        least, most = (
+            roads_of(
+                _weighed(network, of(classes.weight)),
+                latency,
+                objective,
+                public.zones,
+                round(of([1.0, of(classes.pce)]) * (bound or 0)),
+            )
+            for of in (min, max)
+        )
+        roads = None if least is None or most is None else most._replace(total=least.total)
+    mean = None if bound is None else bound / (public.zones * (public.zones - 1))
+    yield from told(public, roads, event, confidence, mean, times=network.time_unit, own=own)
+
+
+def _weighed(network: RoadNetwork, weight: float) -> RoadNetwork:
+    """The network on which fixed costs are so many times as large."""
+    if weight == 1:
+        return network
+    links = tuple(replace(link, fixed_cost=weight * link.fixed_cost) for link in network.links)
+    return network.model_copy(update={"links": links})
 
 
 def told(
@@ -99,15 +146,17 @@ def told(
     around: bool = False,
     kept: Kept = Kept(),  # noqa: B008  a tuple
     times: str | None = None,
+    own: Each = Each(),  # noqa: B008  a tuple
 ) -> Iterator[Expected]:
     """The same of roads that are known; mean: of the trips of a pair, or at most so many. `around`:
-    as an earlier job released them; times: their unit, where the network says it."""
+    as an earlier job released them; times: their unit, where the network says it; own: of classes
+    of users."""
     in_time = f"in {times or 'the time unit of free_flow_time'}, summed over the trips of a period"
     reach = event.reach(confidence) / public.counts_a_mean_trip
     spread = float(ndtri((1 + confidence) / 2)) * event.deviation() / public.counts_a_mean_trip
     sure, took = f"with {percent(confidence)}", TOOK[around]
     if roads is not None:
-        width = max(kept.total * spread * roads.norm, reach * roads.most)
+        width = own.total * max(kept.total * spread * roads.norm, reach * roads.most)
         where = "max_total trips are made, fewer of them to far zones"
         if around:
             where = "trips are as they were released"
@@ -135,7 +184,8 @@ def told(
         )
     # All pairs together keep their sum, which moves each a little off the whole numbers that noise
     # is of.
-    near = reach + 0.5 / public.counts_a_mean_trip
+    near = own.demand * max(reach, spread if own.demand > 1 else 0.0)
+    near += 0.5 / public.counts_a_mean_trip
     says = f"the trips between each pair of zones within ± {plain(near)} a period {sure}"
     if mean is not None:
         says += f", of {'' if around else 'at most '}{plain(mean, 3)} in the mean of all pairs"
@@ -145,7 +195,7 @@ def told(
     )
     yield Expected("demand", near, TRIPS, says, mean, took=took["demand"])
     if roads is not None:
-        width = max(kept.flows * spread * math.sqrt(roads.pairs), reach)
+        width = own.flows * max(kept.flows * spread * math.sqrt(roads.pairs), reach)
         says = (
             f"the flow of the link that most pairs of zones lead over within ± {plain(width)} "
             f"trips a period {sure}"

@@ -15,11 +15,16 @@ import numpy as np
 
 from discreet.problems.contents import Profile
 from discreet.problems.road_network import AffineLatency, BprLatency, RoadNetwork
-from discreet.problems.routing.advice import Floats, Kept, Roads, roads_of
+from discreet.problems.routing.advice import Each, Floats, Kept, Roads, roads_of
 from discreet.problems.routing.intervals import MAX_LINKS
 from discreet.solvers.traffic import simplex
 from discreet.solvers.traffic.sensitivity import derivative
 from discreet.solvers.traffic.traffic_assignment import Objective, assign
+from discreet.solvers.traffic.user_classes import (
+    UserClasses,
+    assign_classes,
+    derivative_of_classes,
+)
 
 GAP, ITERATIONS = 1e-8, 200
 MOST_WORK = 150_000
@@ -41,31 +46,39 @@ def roads_around(
     objective: Objective,
     profile: Profile,
     deviation: float,
+    classes: UserClasses | None = None,
 ) -> tuple[Roads | None, Kept]:
     """What a profile's demand does, None where the network is too large to look; and what noise of
     such a deviation of a pair's mean trips keeps where no trips are negative."""
     demand = np.ascontiguousarray(profile["demand"], dtype=np.float64)
-    roads, rows = _roads(network, latency, objective, len(demand), demand.tobytes())
-    return roads, Kept() if rows is None else _kept(
-        demand[~np.eye(len(demand), dtype=bool)], rows, deviation
-    )
+    told = None if classes is None else (tuple(classes.weight), tuple(classes.pce))
+    zones = demand.shape[-1]
+    roads, rows = _roads(network, latency, objective, zones, demand.tobytes(), told)
+    own = demand[..., ~np.eye(zones, dtype=bool)].reshape(-1, zones * (zones - 1))
+    return roads, Kept() if rows is None else _kept(own, rows, deviation)
 
 
 def _kept(demand: Floats, rows: Floats, deviation: float) -> Kept:
     """Trips are projected to nonnegative ones of the same sum, as those of a release are
     (`counts.demand_of`), so pairs without trips keep half of their noise at most. All pairs share
     what that adds to the sum, so totals keep more than flows do. rows: of the derivative, that of
-    the total first."""
+    the total first. demand: float64[classes, pairs], each class of which is projected for
+    itself."""
     if demand.size > MOST_PAIRS:
         return Kept()
     noise = np.random.default_rng(18).laplace(
-        scale=deviation / math.sqrt(2), size=(DRAWS, demand.size)
+        scale=deviation / math.sqrt(2), size=(DRAWS, *demand.shape)
     )
-    total = float(demand.sum())
     moved = [
-        simplex.project(demand + one, max(0.0, total + float(one.sum()))) - demand for one in noise
+        [
+            simplex.project(own + one, max(0.0, float(own.sum() + one.sum()))) - own
+            for own, one in zip(demand, each, strict=True)
+        ]
+        for each in noise
     ]
-    free, left = (np.linalg.norm(each @ rows.T, axis=0) for each in (noise, np.array(moved)))
+    free, left = (
+        np.linalg.norm(np.reshape(each, (DRAWS, -1)) @ rows.T, axis=0) for each in (noise, moved)
+    )
 
     def part(some: slice) -> float:
         """Of the number that is moved most."""
@@ -82,17 +95,32 @@ def _roads(
     objective: Objective,
     zones: int,
     numbers: bytes,
+    told: tuple[tuple[float, ...], tuple[float, ...]] | None,
 ) -> tuple[Roads | None, Floats | None]:
-    demand: Floats = np.frombuffer(numbers).reshape(zones, zones)
+    demand: Floats = np.frombuffer(numbers).reshape(-1, zones, zones)
+    classes = None if told is None else UserClasses(*map(np.array, told))
     roads, form = network.arrays(zones), network.latencies(latency)
     if (
         zones * (roads.nodes + roads.first_through_node) > MOST_WORK
         or roads.tail.size > MAX_LINKS
         or not demand.any()
     ):
-        return roads_of(network, latency, objective, zones, round(float(demand.sum()))), None
-    solution = assign(roads, form, demand, objective, gap=GAP, max_iterations=ITERATIONS)
-    slopes = derivative(roads, form, objective, solution)
+        found = roads_of(network, latency, objective, zones, round(float(demand.sum())))
+        if found is None or classes is None:
+            return found, None
+        own = Each.of(classes)
+        norms = own.total * np.array([found.norm, found.most])
+        return found._replace(
+            norm=float(norms[0]), most=float(norms[1]), pairs=own.flows**2 * found.pairs
+        ), None
+    if classes is None:
+        solution = assign(roads, form, demand[0], objective, gap=GAP, max_iterations=ITERATIONS)
+        slopes = derivative(roads, form, objective, solution)
+    else:
+        solution = assign_classes(
+            roads, form, classes, demand, objective, gap=GAP, max_iterations=ITERATIONS
+        )
+        slopes = derivative_of_classes(roads, form, classes, objective, solution, demand)
     assert slopes.total is not None
     norms = slopes.flow_norms()
     busy = int(np.argmax(norms))

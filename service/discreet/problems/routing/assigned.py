@@ -10,9 +10,17 @@ from discreet.problems.plans import Plan
 from discreet.problems.routing import closures
 from discreet.problems.routing.counts import demand_of
 from discreet.problems.routing.intervals import uncertainty_of
+from discreet.problems.routing.policies import policy_output
 from discreet.problems.routing.public import RoutingPublic
 from discreet.problems.routing.selections import Selected, skims
-from discreet.solvers.traffic.traffic_assignment import Policy
+from discreet.problems.routing.user_classes import classes_of, told
+from discreet.solvers.traffic.traffic_assignment import Policy, link_flows_of, total_travel_time
+from discreet.solvers.traffic.user_classes import (
+    flows_by_class,
+    policies_by_class,
+    together,
+    total_time,
+)
 
 
 def assigned(
@@ -25,11 +33,11 @@ def assigned(
         problem.open_roads.arrays(public.zones),
         problem.roads.latencies(problem.latency),
     )
-    demand = demand_of(public, released["trips"])
+    demand, classes = demand_of(public, released["trips"]), classes_of(problem, public)
     solution = problem.routed(
-        network, demand, problem.relative_gap, plan.iterations["assignment"], progress
+        network, demand, problem.relative_gap, plan.iterations["assignment"], progress, classes
     )
-    values = {
+    values: dict[str, Any] = {
         "link_flows": solution.link_flows,
         "demand": demand,
         "total_travel_time": solution.total_travel_time,
@@ -37,17 +45,22 @@ def assigned(
         "iterations": solution.iterations,
         "status": solution.status,
     }
+    if classes is not None:
+        told(values, public, demand, flows_by_class(solution.paths, demand))
     reopened = None
     if problem.closed_links:
         whole = problem.roads.arrays(public.zones)
-        reopened = closures.Reopened(whole, problem.routed(whole, demand, problem.relative_gap))
+        again = problem.routed(whole, demand, problem.relative_gap, classes=classes)
+        reopened = closures.Reopened(whole, again)
         values["closed"] = closures.names(problem.roads, problem.closed_links)
         values |= closures.changes(solution, reopened)
     chosen = Selected.of(solution, demand, problem.select_links) if problem.select_links else None
     if chosen is not None:
-        values["select_link"] = chosen.field()
-    if problem.skims:
-        values["skims"] = skims(network, latency, solution)
+        name = "select_link" if classes is None else "select_link_by_class"
+        values[name] = chosen.field(public.user_classes or ())
+    times = skims(network, latency, solution, classes) if problem.skims else None
+    if times is not None:
+        values["skims" if classes is None else "skims_by_class"] = times
     if problem.uncertainty:
         asked = (
             solution,
@@ -55,8 +68,36 @@ def assigned(
             latency,
             problem.objective,
             chosen,
-            values.get("skims"),
+            times,
             reopened,
+            classes,
         )
         values["uncertainty"] = uncertainty_of(public, event, released["trips"], demand, *asked)
-    return solution.paths, values
+    values |= true_costs(problem, public, solution.paths, released)
+    if classes is None:
+        return solution.paths, values
+    values["policy_by_class"] = policy_output(solution.paths, public.user_classes or ())
+    return together(policies_by_class(solution.paths, classes.number), demand), values
+
+
+def true_costs(
+    problem: Any, public: RoutingPublic, policy: Policy, released: Released
+) -> dict[str, Any]:
+    """Fields of the result of a simulation: what the policy, of each class of users where there
+    are some, and the best one cost on the true mean demand."""
+    if "true_trips" not in released:
+        return {}
+    network, demand = (
+        problem.open_roads.arrays(public.zones),
+        demand_of(public, released["true_trips"]),
+    )
+    latency, classes = problem.roads.latencies(problem.latency), classes_of(problem, public)
+    if classes is None:
+        reached = total_travel_time(network, latency, link_flows_of(policy, demand))
+    else:
+        reached = total_time(network, latency, classes, flows_by_class(policy, demand))
+    best = problem.routed(network, demand, problem.relative_gap, classes=classes)
+    return {
+        "true_total_travel_time": reached,
+        "true_best_total_travel_time": best.total_travel_time,
+    }

@@ -18,9 +18,9 @@ PERSONS = (
 )
 
 
-def nothing() -> Content:
+def nothing(columns: int = 4) -> Content:
     """Canonical content of no trips."""
-    return {"trips": np.zeros((0, 4), dtype=np.int64)}
+    return {"trips": np.zeros((0, columns), dtype=np.int64)}
 
 
 def combined(public: dict[str, Any], blocks: int, rows: int) -> dict[str, Any]:
@@ -39,8 +39,7 @@ def combined(public: dict[str, Any], blocks: int, rows: int) -> dict[str, Any]:
 def joined(periods: int, contents: Sequence[Content]) -> Content:
     """Trips by period and pair, sorted as they are: each block's periods come behind those of the
     one before."""
-    parts = [
-        content["trips"] + np.array([periods * number, 0, 0, 0])
-        for number, content in enumerate(contents)
-    ]
+    parts = [content["trips"].copy() for content in contents]
+    for number, part in enumerate(parts):
+        part[:, 0] += periods * number
     return {"trips": np.concatenate(parts)}

@@ -6,7 +6,7 @@ from typing import Any
 
 from discreet.errors import FieldIssue
 from discreet.problems.road_network import affine
-from discreet.problems.routing import closures
+from discreet.problems.routing import closures, user_classes
 from discreet.problems.routing.public import RoutingPublic
 
 MAX_UNIT_FLOWS = 2 * 10**7
@@ -24,6 +24,7 @@ def issues(asked: Any, public: RoutingPublic) -> list[FieldIssue]:
             )
         )
     issues += _of_persons(asked, public)
+    issues += user_classes.issues(asked, public)
     if not found:
         issues += closures.issues(asked.roads, asked.closed_links, public.zones)
     links = len(asked.roads.links)

@@ -11,8 +11,13 @@ from discreet.problems.routing.public import RoutingPublic
 from discreet.solvers.traffic import simplex
 
 
-def sums_by_pair(trips: Ints, zones: int) -> Ints:
-    """Trips of every ordered pair over all periods: int64[zones, zones]."""
+def sums_by_pair(trips: Ints, zones: int, classes: int | None = None) -> Ints:
+    """Trips of every ordered pair over all periods: int64[zones, zones]; of each of so many classes
+    of users, int64[classes, zones, zones]."""
+    if classes is not None:
+        each = np.zeros((classes, zones, zones), dtype=np.int64)
+        np.add.at(each, (trips[:, 4], trips[:, 1] - 1, trips[:, 2] - 1), trips[:, 3])
+        return each
     sums = np.zeros((zones, zones), dtype=np.int64)
     np.add.at(sums, (trips[:, 1] - 1, trips[:, 2] - 1), trips[:, 3])
     return sums
@@ -20,7 +25,9 @@ def sums_by_pair(trips: Ints, zones: int) -> Ints:
 
 def demand_of(public: RoutingPublic, trips: Ints) -> NDArray[np.float64]:
     """The mean demand of a period in trips, nonnegative and with the same sum, of counts that may
-    be negative."""
+    be negative. Of each class of users, where they are float64[classes, zones, zones]."""
+    if trips.ndim > 2:
+        return np.array([demand_of(public, one) for one in trips])
     mean = trips / public.counts_a_mean_trip
     pairs = ~np.eye(public.zones, dtype=bool)
     demand = np.zeros((public.zones, public.zones))
@@ -55,8 +62,8 @@ def clip(trips: Ints, person_start: Ints, most: int) -> Ints:
 
 
 def shorten(trips: Ints, person_start: Ints, norm: int) -> Ints:
-    """Each person's trips by pair (the period is 0 then), scaled down where their l2 norm is above
-    `norm`.
+    """Each person's trips by pair, and class of users, (the period is 0 then), scaled down where
+    their l2 norm is above `norm`.
 
     Of h trips of one of the pairs floor(h norm/|h|) stay; then, from the largest remainder on, one
     more each as long as the squares stay within norm². That is decided in whole numbers, from this
@@ -64,7 +71,7 @@ def shorten(trips: Ints, person_start: Ints, norm: int) -> Ints:
     """
     person = np.repeat(np.arange(len(person_start) - 1), np.diff(person_start))
     apart = trips[:, 1] != trips[:, 2]  # trips within a zone are not released
-    keys = np.stack([person, trips[:, 1], trips[:, 2]], axis=1)[apart]
+    keys = np.column_stack([person, trips[:, 1:3], trips[:, 4:]])[apart]
     cells, inverse = np.unique(keys, axis=0, return_inverse=True)
     counts = np.zeros(len(cells), dtype=np.int64)
     np.add.at(counts, inverse.ravel(), trips[apart, 3])
@@ -93,6 +100,5 @@ def shorten(trips: Ints, person_start: Ints, norm: int) -> Ints:
     more = order[costs <= room[order]]
     kept[more] += 1
     kept[squares(kept) > norm * norm] = 0  # never; whatever doubles do, the norm holds
-    return np.concatenate(
-        [np.zeros((len(cells), 1), dtype=np.int64), cells[:, 1:], kept[:, None]], axis=1
-    )
+    period = np.zeros(len(cells), dtype=np.int64)
+    return np.column_stack([period, cells[:, 1:3], kept, cells[:, 3:]])

@@ -8,7 +8,7 @@ from typing import Any
 from discreet.privacy import calibration
 from discreet.problems.numbers import Budget
 from discreet.problems.plans import NoiseSummary, Plan, Resources, sized
-from discreet.problems.routing import closures
+from discreet.problems.routing import closures, user_classes
 from discreet.problems.routing.advice import clip_advice, norm_advice
 from discreet.problems.routing.gradient import assumptions
 from discreet.problems.routing.intervals import MAX_LINKS
@@ -32,7 +32,10 @@ def clip_of(problem: Any, public: RoutingPublic) -> int | None:
 def counts_plan(problem: Any, public: RoutingPublic, budget: Budget) -> Plan:
     trips, scale = clip_of(problem, public) or 1, public.trip_scale
     norm = min(trips, problem.max_norm_per_person or trips)
-    pairs = public.zones * (public.zones - 1)
+    pairs, cells = public.zones * (public.zones - 1), public.cells
+    of = f"each of {pairs} ordered pairs of zones"
+    if public.user_classes is not None:
+        of += f" and each of the classes {', '.join(public.user_classes)}"
     over = "the period" if public.periods == 1 else f"{public.periods} periods"
     neighbours = (
         "one trip added or removed"
@@ -44,8 +47,8 @@ def counts_plan(problem: Any, public: RoutingPublic, budget: Budget) -> Plan:
     if scale > 1:
         neighbours += f"; a trip, in one piece or in parts, is {scale} counts"
     event = calibration.least_variance(
-        # |v|_1 <= sqrt(pairs) |v|_2.
-        sensitivity_l1=min(trips * scale, math.isqrt(pairs * (norm * scale) ** 2)),
+        # |v|_1 <= sqrt(cells) |v|_2.
+        sensitivity_l1=min(trips * scale, math.isqrt(cells * (norm * scale) ** 2)),
         sensitivity_l2=norm * scale,
         epsilon=budget.epsilon,
         delta=budget.delta,
@@ -57,18 +60,18 @@ def counts_plan(problem: Any, public: RoutingPublic, budget: Budget) -> Plan:
         noise=(
             NoiseSummary.of(
                 event,
-                f"trips of each of {pairs} ordered pairs of zones, summed over {over}",
+                f"trips of {of}, summed over {over}",
                 scale,
             ),
         ),
         iterations={"assignment": MAX_ITERATIONS},
         resources=Resources.padded(
             # A fork, and the sampler's 600,000 draws a second at the least.
-            0.25 * (1 + pairs // 100_000),
+            0.25 * (1 + cells // 100_000),
             work=public.most_rows * row_seconds(problem, public),
             content_bytes=32.0 * public.most_rows,
             memory_bytes=(1 << 28)
-            + 64 * pairs * 16
+            + 64 * cells * 16
             + 200 * len(problem.roads.links)
             + INTERVAL_BYTES
             * min(len(problem.roads.links), MAX_LINKS) ** 2
@@ -80,11 +83,13 @@ def counts_plan(problem: Any, public: RoutingPublic, budget: Budget) -> Plan:
         assumptions=(
             *assumptions(public, problem.roads, problem.latency),
             *closures.assumption(problem.roads, problem.closed_links),
+            *user_classes.assumptions(problem, public),
             sized(f"{public.most_rows} cells with trips"),
             *(["who a trip's person is, is recorded truly"] if public.unit == "person" else []),
         ),
         advice=(
             *(clip_advice(trips) if problem.max_trips_per_person == "auto" else ()),
+            *user_classes.advice(public),
             *norm_advice(trips, problem.max_norm_per_person, scale, event, budget),
         ),
         parameters={

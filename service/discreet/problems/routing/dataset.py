@@ -25,12 +25,13 @@ from discreet.problems.contents import PRIVATE, Content, Packed, arrays
 from discreet.problems.datasets import Column, FileQuestion
 from discreet.problems.numbers import Count, Frozen, Real
 from discreet.problems.routing import blocks, own_file
+from discreet.problems.routing.bounds import MAX_COUNT, bounds_of, kept
 from discreet.problems.routing.canonical import canonical, summed
 from discreet.problems.routing.cells import add_rows, plain_columns
-from discreet.problems.routing.public import MAX_TRIPS, RoutingPublic
+from discreet.problems.routing.labels import class_column, numbers_of
+from discreet.problems.routing.public import RoutingPublic
 from discreet.problems.sources import DatasetInBlocks
 
-MAX_COUNT = 10**9
 NEARLY_WHOLE = 1e-6
 """As near to a whole number of counts as a decimal of a trip comes in doubles."""
 MERGE_ROWS = 1 << 20
@@ -48,13 +49,14 @@ Ints = NDArray[np.int64]
 @with_config(ConfigDict(extra="forbid"))
 class Trip(TypedDict):
     """Trips of one pair in one period, whole or in parts of `trip_scale`; `person` where the unit
-    is a person."""
+    is a person, `user_class` where trips have classes: one of the public `user_classes`."""
 
     period: Count
     origin: Count
     destination: Count
     count: Annotated[Real, Field(ge=0, le=MAX_COUNT)]
     person: NotRequired[str | int]
+    user_class: NotRequired[str]
 
 
 class RoutingContent(Frozen):
@@ -107,11 +109,14 @@ class RoutingDataset(DatasetInBlocks):
         columns["person"] = np.fromiter(
             (row.get("person") for row in items), dtype=object, count=len(items)
         )
+        columns["user_class"] = np.fromiter(
+            (row.get("user_class") for row in items), dtype=object, count=len(items)
+        )
         return columns
 
     @classmethod
     def read_packed(cls, public: RoutingPublic, packed: Mapping[str, Packed]) -> Content:
-        columns = {name: packed["trips"][name] for name in _bounds(public)}
+        columns = {name: packed["trips"][name] for name in bounds_of(public)}
         persons = packed["trips"]["person"]
         missing = np.fromiter(
             (person is None for person in persons), dtype=bool, count=persons.size
@@ -129,12 +134,16 @@ class RoutingDataset(DatasetInBlocks):
                 "person"
             )
             issues.where(~missing, "person", says, persons)
+        labels = packed["trips"]["user_class"]
+        classes = numbers_of(public, labels.tolist(), issues)
         issues.check()
         columns = _counted(public, columns, "/content/trips")
+        if public.user_classes is not None:
+            columns["user_class"] = classes
         names = None
         if public.unit == "person":
             names = np.fromiter(map(str, persons), dtype=object, count=persons.size)
-        return _kept(public, canonical(columns, names), "/content/trips")
+        return kept(public, canonical(columns, names), "/content/trips")
 
     @classmethod
     def not_in_blocks(cls, public: RoutingPublic) -> str:
@@ -142,7 +151,7 @@ class RoutingDataset(DatasetInBlocks):
 
     @classmethod
     def nothing(cls, public: RoutingPublic) -> Content:
-        return blocks.nothing()
+        return blocks.nothing(4 if public.user_classes is None else 5)
 
     @classmethod
     def combined(cls, public: RoutingPublic, number: int) -> RoutingPublic:
@@ -185,8 +194,13 @@ class RoutingDataset(DatasetInBlocks):
                 named=name in ("origin", "destination"),
                 minutes=public.period_minutes if name == "period" else None,
             )
-            for name, (low, high) in _bounds(public).items()
+            for name, (low, high) in bounds_of(public).items()
         ]
+        if public.user_classes is not None:
+            says_class = f"Class of users: {', '.join(public.user_classes)}"
+            found.append(
+                Column("user_class", "names", says_class, words=("class", "mode", "vehicle"))
+            )
         if public.unit == "person":
             found.append(
                 Column(
@@ -210,6 +224,8 @@ class RoutingDataset(DatasetInBlocks):
         }
         yield public, trips
         yield {**public, "trip_scale": 2}, {**trips, "count": [0.5, 3.0, 4.5]}
+        classes = {"user_classes": ["car", "truck"]}
+        yield {**public, **classes}, {**trips, "user_class": ["car", "truck", "car"]}
         for names in ([7, 7, 8], [8, 7, 8], ["anna", "anna", "ben"]):
             yield {**public, "unit": "person"}, {**trips, "person": names}
 
@@ -225,8 +241,8 @@ class RoutingDataset(DatasetInBlocks):
             raise InvalidInput(says, pointer="/content")
         columns = _columns(public, table, ("person",) if person else ())
         if not person:
-            return _kept(public, canonical(columns, None), "/content")
-        return _kept(
+            return kept(public, canonical(columns, None), "/content")
+        return kept(
             public, canonical(columns, owner_column(table, "person", "/content")), "/content"
         )
 
@@ -236,7 +252,7 @@ class RoutingDataset(DatasetInBlocks):
     ) -> Content:
         """Unit request: trips are summed as they come, so memory goes with the cells that have
         trips, not with rows."""
-        if public.unit == "person":
+        if public.unit == "person" or public.user_classes is not None:
             return super().read_batches(public, batches, schema)
         cls.read_table(public, schema.empty_table())  # what is wrong with its columns
         sums, row = _Sums(public), 0
@@ -244,7 +260,7 @@ class RoutingDataset(DatasetInBlocks):
             if not sums.add_plain(batch):
                 sums.add(_columns(public, pa.Table.from_batches([batch]), first=row))
             row += batch.num_rows
-        return _kept(public, {"trips": sums.trips()}, "/content")
+        return kept(public, {"trips": sums.trips()}, "/content")
 
 
 class _Sums:
@@ -256,7 +272,7 @@ class _Sums:
 
     def __init__(self, public: RoutingPublic) -> None:
         self._shape = public.periods, public.zones, public.zones
-        self._most = _bounds(public)["count"][1] if public.trip_scale == 1 else None
+        self._most = bounds_of(public)["count"][1] if public.trip_scale == 1 else None
         self._cells: Ints | None = None
         self._total = np.zeros((0, 4), dtype=np.int64)
         self._parts: list[Ints] = []
@@ -310,21 +326,17 @@ class _Sums:
         np.add.at(self._cells, (period * zones + origin - 1) * zones + destination - 1, count)
 
 
-def _bounds(public: RoutingPublic) -> dict[str, tuple[int, int]]:
-    return {
-        "period": (0, public.periods - 1),
-        "origin": (1, public.zones),
-        "destination": (1, public.zones),
-        "count": (0, MAX_COUNT // public.trip_scale if public.unit == "request" else MAX_TRIPS),
-    }
-
-
 def _columns(
     public: RoutingPublic, table: pa.Table, beside: Sequence[str] = (), first: int = 0
 ) -> dict[str, NDArray[Any]]:
     """The columns of an uploaded table, or of a part of one that begins at row `first`: whole
     numbers, of which `count` counts `trip_scale` for a trip."""
-    bounds = _bounds(public)
+    bounds = bounds_of(public)
+    if public.user_classes is not None:
+        plain = public.model_copy(update={"user_classes": None})
+        found = _columns(plain, table, (*beside, "user_class"), first)
+        found["user_class"] = class_column(public, table, "/content", first)
+        return found
     if public.trip_scale == 1:
         return integer_columns(table, bounds, "/content", beside, first)
     places = {name: bounds[name] for name in bounds if name != "count"}
@@ -357,32 +369,8 @@ def _counted(
     )
     issues.where(apart, "count", says, trips)
     issues.check()
-    check_bounds(columns, _bounds(public), prefix, first)
+    check_bounds(columns, bounds_of(public), prefix, first)
     return {
         name: (whole if name == "count" else values).astype(np.int64)
         for name, values in columns.items()
     }
-
-
-def _kept(public: RoutingPublic, content: Content, pointer: str) -> Content:
-    """The content, when it keeps the public bounds on trips."""
-    trips, scale = content["trips"], public.trip_scale
-    if public.max_total is not None:
-        totals = np.bincount(trips[:, 0], weights=trips[:, 3], minlength=1)
-        if totals.max() > public.max_total * scale:
-            raise InvalidInput(
-                "a period has more trips than public.max_total says", pointer=pointer
-            )
-    if public.max_pair is not None and len(trips):
-        _, pair = np.unique(trips[:, :3], axis=0, return_inverse=True)
-        if np.bincount(pair.ravel(), weights=trips[:, 3]).max() > public.max_pair * scale:
-            raise InvalidInput(
-                "a pair has more trips in a period than public.max_pair says", pointer=pointer
-            )
-    if public.max_person is not None and "person_start" in content:
-        before = np.concatenate([[0], np.cumsum(trips[:, 3])])
-        if np.diff(before[content["person_start"]]).max(initial=0) > public.max_person * scale:
-            raise InvalidInput(
-                "a person has more trips than public.max_person says", pointer=pointer
-            )
-    return content

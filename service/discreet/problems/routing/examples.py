@@ -66,6 +66,9 @@ def example_for(public: RoutingPublic) -> dict[str, Any]:
             ],
         }
     problem["latency"] = dict(laws.CHOICES[0]["value"])
+    if public.user_classes is not None:
+        plain = {"fixed_cost_weight": 1.0, "pce": 1.0}
+        problem["user_classes"] = [{"name": name, **plain} for name in public.user_classes]
     if public.unit == "person":
         problem["max_trips_per_person"] = TRIPS_A_PERSON if public.max_person is None else "auto"
     return {**body, "privacy": {**body["privacy"], "delta": "auto"}}
@@ -101,7 +104,40 @@ def worst_cases(kind: type[Problem]) -> tuple[Neighbours, ...]:
         plan = problem.plan(public, Budget(epsilon=10**9, delta=delta))
         name = f"routing, counts, unit {unit}" + (", gaussian" if delta else "")
         cases.append(Neighbours(name, problem, public, plan, left, right))
-    return (*cases, _scale_case(kind), _norm_case(kind), _gradient_case(kind))
+    return (
+        *cases,
+        _scale_case(kind),
+        _norm_case(kind),
+        *_class_cases(kind),
+        _gradient_case(kind),
+    )
+
+
+def _class_cases(kind: type[Problem]) -> tuple[Neighbours, ...]:
+    """One trip more of a class that had none; and one person more, whose trips are all of one pair
+    and class. With all that is told beside the flows."""
+    found = []
+    for unit, most, delta in (("request", None, 0), ("person", 5, 10**17)):
+        public = RoutingPublic(
+            unit=unit, zones=2, periods=3, period_minutes=60, user_classes=("car", "truck")
+        )
+        asked = {"dataset": "example", "max_trips_per_person": most}
+        weighed = [{"name": "truck", "fixed_cost_weight": 0.2}]
+        told = {"user_classes": weighed, "select_links": [0], "skims": True}
+        problem = kind.model_validate({**kind.example()["problem"], **asked, **told})
+        car = Trip(period=0, origin=1, destination=2, count=4, user_class="car")
+        count = 1 if most is None else 3 * most
+        truck = Trip(period=2, origin=1, destination=2, count=count, user_class="truck")
+        if unit == "person":
+            car, truck = Trip(**car, person=0), Trip(**truck, person=1)
+        left, right = (
+            RoutingDataset.read_rows(public, RoutingContent(trips=part))
+            for part in ([car], [car, truck])
+        )
+        plan = problem.plan(public, Budget(epsilon=10**9, delta=delta))
+        name = f"routing, counts, classes of users, unit {unit}" + (", gaussian" if delta else "")
+        found.append(Neighbours(name, problem, public, plan, left, right))
+    return tuple(found)
 
 
 def _scale_case(kind: type[Problem]) -> Neighbours:
@@ -199,8 +235,11 @@ def _closing(roads: RoadNetwork, zones: int) -> dict[str, Any]:
     return {"closed_links": [len(roads.links)], "network": network}
 
 
-def otherwise(problem: Any, zones: int) -> dict[str, dict[str, Any]]:
+def otherwise(problem: Any, public: RoutingPublic) -> dict[str, dict[str, Any]]:
     """Another value of each field of the request."""
+    zones = public.zones
+    classes = public.user_classes or ("car",)  # which no dataset without classes takes
+    weighed = [{"name": name, "fixed_cost_weight": 3.0} for name in classes]
     network = problem.roads.model_dump(mode="json")
     network["links"][0]["free_flow_time"] += 1
     network["links"][0]["fixed_cost"] += 1
@@ -208,6 +247,7 @@ def otherwise(problem: Any, zones: int) -> dict[str, dict[str, Any]]:
         "network": {"network": network},
         "latency": {"latency": {"type": "affine", "factor": 2}},
         "objective": {"objective": "user_equilibrium"},
+        "user_classes": {"user_classes": [] if problem.user_classes else weighed},
         "method": {"method": "counts" if problem.method == "gradient" else "gradient"},
         "regularization": {"regularization": 2 * (problem.regularization or 1)},
         "max_trips_per_person": {"max_trips_per_person": 1 + (problem.max_trips_per_person or 0)},

@@ -20,6 +20,7 @@ from discreet.problems.routing.public import RoutingPublic
 from discreet.problems.routing.selections import Noised, Selected, skims_interval
 from discreet.solvers.traffic.sensitivity import Derivative, derivative
 from discreet.solvers.traffic.traffic_assignment import Assignment, Latency, Network, Objective
+from discreet.solvers.traffic.user_classes import UserClasses, derivative_of_classes
 
 Floats = NDArray[np.float64]
 
@@ -46,6 +47,7 @@ def uncertainty_of(
     chosen: Selected | None = None,
     skims: Floats | None = None,
     reopened: closures.Reopened | None = None,
+    classes: UserClasses | None = None,
 ) -> Output:
     """The field `uncertainty` of the method counts, an `accuracy.Uncertainty`.
 
@@ -60,7 +62,9 @@ def uncertainty_of(
     known well where no single pair is. What was chosen beside it (`selections`) has its intervals
     as long as all of them are not too many numbers. `reopened`: the same demand on all roads, where
     some are closed. What closing changes is a function of the same trips, so its derivative is the
-    difference of both, and far less noise goes through that than through either.
+    difference of both, and far less noise goes through that than through either. Of `classes` of
+    users each pair and class has noise of its own, and those of a pair together the root of their
+    number times as much.
     """
     apart = ~np.eye(public.zones, dtype=bool)
     raw = trips_between(public, trips) / public.counts_a_mean_trip
@@ -73,15 +77,33 @@ def uncertainty_of(
     values: dict[str, tuple[Any, Any]] = {}
     dominates: dict[str, Any] = {}
     noise = pairs_are_noise(public, event, trips)
-    if 2 * (demand.size + network.tail.size) <= results.MAX_JSON_NUMBERS:
-        values["demand"] = _around(raw, np.where(apart, reach, 0.0), demand)
+    number = 1 if classes is None else classes.number
+    size = demand.size + (public.zones**2 if number > 1 else 0)
+    if 2 * (size + network.tail.size) <= results.MAX_JSON_NUMBERS:
+        own = _around(raw, np.where(apart, reach, 0.0), demand)
+        between = trips_between(public, trips)
+        if classes is None:
+            values["demand"] = own
+        else:
+            values["demand_by_class"] = own
+            width, together = math.sqrt(number) * spread, (raw.sum(axis=0), demand.sum(axis=0))
+            values["demand"] = _around(together[0], np.where(apart, width, 0.0), together[1])
+            each = public.zones * (public.zones - 1)
+            dominates["demand_by_class"] = _is_noise(event, each, between.sum(axis=(1, 2)))
+            between = between.sum(axis=0)
         dominates["demand"] = _is_noise(
-            event, public.zones - 1, trips_between(public, trips).sum(axis=1)
+            event, math.sqrt(number) * (public.zones - 1), between.sum(axis=1)
         )
     if solution.relative_gap <= LARGEST_GAP:
         links = network.tail.size <= MAX_LINKS
-        slopes = derivative(network, latency, objective, solution, links=links)
-        change = (raw - demand)[apart]
+
+        def derived(roads: Network, at: Assignment) -> Derivative:
+            if classes is None:
+                return derivative(roads, latency, objective, at, links=links)
+            asked = (roads, latency, classes, objective, at, demand)
+            return derivative_of_classes(*asked, links=links)
+
+        slopes, change = derived(network, solution), (raw - demand)[..., apart].ravel()
         if slopes.total is not None:
             total, width = solution.total_travel_time, spread * float(np.linalg.norm(slopes.total))
             dominates["total_travel_time"] = width >= total
@@ -96,9 +118,7 @@ def uncertainty_of(
                 2 * np.count_nonzero(noisy) >= np.count_nonzero(noisy | (flows > 0))
             )
         if reopened is not None and reopened.solution.relative_gap <= LARGEST_GAP:
-            before = derivative(
-                reopened.network, latency, objective, reopened.solution, links=links
-            )
+            before = derived(reopened.network, reopened.solution)
             changes = _of_closing(slopes, before, solution, reopened.solution, change, spread)
             if "total_travel_time" not in values:  # noise as large as that leaves nothing linear
                 changes.pop("total_travel_time_change", None)
@@ -106,17 +126,20 @@ def uncertainty_of(
             for name, (low, high) in changes.items():
                 dominates[name] = np.asarray(low < 0) & np.asarray(high > 0)
     room = results.MAX_JSON_NUMBERS - 2 * (
-        demand.size + (1 if reopened is None else 2) * network.tail.size
+        size + (1 if reopened is None else 2) * network.tail.size
     )
     noised = Noised(raw, demand, reach, spread)
     if chosen is not None and 2 * chosen.trips.size <= room:
         ends = chosen.interval(noised)
-        values["select_link"] = _around(*ends, chosen.trips)
-        dominates["select_link"] = ends[1] >= chosen.trips
+        name = "select_link" if classes is None else "select_link_by_class"
+        values[name] = _around(*ends, chosen.trips)
+        dominates[name] = ends[1] >= chosen.trips
         room -= 2 * chosen.trips.size
     if skims is not None and 2 * skims.size <= room and network.tail.size <= MAX_LINKS:
-        told = skims_interval(network, latency, solution, noised)
-        if told is not None:
+        told = skims_interval(network, latency, solution, noised, classes)
+        if told is not None and classes is not None:
+            values["skims_by_class"] = _around(*told, skims)
+        elif told is not None:
             values["skims"] = _around(*told, skims)
             dominates["skims"] = ((told[1] >= skims) & apart).any(axis=1)
     return _output(values, dominates, noise)
@@ -152,9 +175,7 @@ def _of_closing(
 
 def pairs_are_noise(public: RoutingPublic, event: Event, trips: Ints) -> bool:
     """Whether the pairs' noise adds up to `NOISE_SHARE` of all trips or more."""
-    return bool(
-        _is_noise(event, public.zones * (public.zones - 1), trips_between(public, trips).sum())
-    )
+    return bool(_is_noise(event, public.cells, trips_between(public, trips).sum()))
 
 
 def trips_between(public: RoutingPublic, trips: Ints) -> Ints:
@@ -162,7 +183,7 @@ def trips_between(public: RoutingPublic, trips: Ints) -> Ints:
     return np.where(np.eye(public.zones, dtype=bool), 0, trips)
 
 
-def _is_noise(event: Event, cells: int, counted: Any) -> Any:
+def _is_noise(event: Event, cells: float, counted: Any) -> Any:
     each = event.deviation() / math.sqrt(2)  # mean of a Laplace variate without its sign
     return each * cells > NOISE_SHARE * counted
 

@@ -13,6 +13,7 @@ methods:
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from typing import Annotated, Any, ClassVar, Literal
 
@@ -29,32 +30,34 @@ from discreet.problems.contents import Content, Profile, Progress, Released
 from discreet.problems.numbers import Budget, Count, Flag, Real
 from discreet.problems.objects import PublicObject
 from discreet.problems.plans import Plan
-from discreet.problems.results import Output, Result
+from discreet.problems.results import Result
 from discreet.problems.road_network import AffineLatency, BprLatency, NetworkOrId, RoadNetwork
 from discreet.problems.routing import checks, closures, examples, laws
-from discreet.problems.routing.advice import expectations, expected_shares, model_advice, told
+from discreet.problems.routing.advice import (
+    Each,
+    expectations,
+    expected_shares,
+    model_advice,
+    told,
+)
 from discreet.problems.routing.around import roads_around
-from discreet.problems.routing.assigned import assigned
+from discreet.problems.routing.assigned import assigned, true_costs
 from discreet.problems.routing.counts import clip, demand_of, shorten, sums_by_pair
 from discreet.problems.routing.counts_plan import MAX_ITERATIONS, counts_plan, row_seconds
 from discreet.problems.routing.dataset import RoutingDataset
 from discreet.problems.routing.descended import descended, terms_of
 from discreet.problems.routing.gradient import assumptions, gradient_plan
 from discreet.problems.routing.intervals import pairs_are_noise, uncertainty_of_routing
-from discreet.problems.routing.policies import policy_json, policy_table
-from discreet.problems.routing.public import MAX_TRIPS, RoutingPublic
+from discreet.problems.routing.policies import policy_output
+from discreet.problems.routing.public import MAX_TRIPS, MOST_CLASSES, RoutingPublic
 from discreet.problems.routing.result import RoutingResult
 from discreet.problems.routing.synthesis import SYNTHESIS
+from discreet.problems.routing.user_classes import UserClass, classes_of
 from discreet.problems.sources import ProblemOnBlocks
 from discreet.problems.synthesis import Synthesis
-from discreet.solvers.traffic.traffic_assignment import (
-    Assignment,
-    Network,
-    assign,
-    link_flows_of,
-    total_travel_time,
-)
+from discreet.solvers.traffic.traffic_assignment import Assignment, Network, assign
 from discreet.solvers.traffic.unit_flow_projection import UnitFlows
+from discreet.solvers.traffic.user_classes import UserClasses, assign_classes
 
 MAX_SELECTED = 100
 MAX_CLOSED = 10_000
@@ -83,7 +86,9 @@ class Routing(ProblemOnBlocks):
     made_up: ClassVar[str] = "The network is made up: put your own nodes and links in its place."
     shape: ClassVar[tuple[str, ...]] = ("zones",)
     asked_again: ClassVar[Mapping[str, str]] = {
-        **dict.fromkeys(("objective", "latency", "network"), "with the method counts"),
+        **dict.fromkeys(
+            ("objective", "latency", "network", "user_classes"), "with the method counts"
+        ),
         "relative_gap": ALWAYS,
         "uncertainty": ALWAYS,
         **dict.fromkeys(("closed_links", "select_links", "skims"), "with the method counts"),
@@ -104,6 +109,11 @@ class Routing(ProblemOnBlocks):
         default="system_optimum",
         description="system_optimum: ways that make all trips together as short as can be; "
         "user_equilibrium: each takes the way that is shortest for itself, as people drive",
+    )
+    user_classes: Annotated[tuple[UserClass, ...], InPieces(max_length=MOST_CLASSES)] = Field(
+        default=(),
+        description="What classes of users weigh and count, of the dataset's public user_classes; "
+        "one that is left out weighs fixed costs by 1 and counts 1 passenger car",
     )
     method: Literal["auto", "counts", "gradient"] = "auto"
     regularization: Annotated[Real, Field(gt=0, le=1e15)] | None = Field(
@@ -180,10 +190,13 @@ class Routing(ProblemOnBlocks):
         return int(sizes["nodes"]) >= public.zones
 
     def free(self, public: RoutingPublic) -> frozenset[str]:
-        return super().free(public) if self.method == "gradient" else frozenset(self.asked_again)
+        if self.method == "gradient":
+            return super().free(public)
+        without = frozenset({"user_classes"} if public.user_classes is None else ())
+        return frozenset(self.asked_again) - without
 
     def otherwise(self, public: RoutingPublic) -> dict[str, dict[str, Any]]:
-        return examples.otherwise(self, public.zones)
+        return examples.otherwise(self, public)
 
     # Planning -------------------------------------------------------------------------------------
 
@@ -247,15 +260,39 @@ class Routing(ProblemOnBlocks):
         if around is not None:
             deviation = event.deviation() / public.counts_a_mean_trip
             roads, kept = roads_around(
-                self.open_roads, self.latency, self.objective, around, deviation
+                self.open_roads,
+                self.latency,
+                self.objective,
+                around,
+                deviation,
+                classes_of(self, public),
             )
+            own = Each(demand=math.sqrt(public.class_count or 1))
             mean = float(around["demand"].sum()) / (public.zones * (public.zones - 1))
             unit = self.roads.time_unit
             return tuple(
-                told(public, roads, event, confidence, mean, around=True, kept=kept, times=unit)
+                told(
+                    public,
+                    roads,
+                    event,
+                    confidence,
+                    mean,
+                    around=True,
+                    kept=kept,
+                    times=unit,
+                    own=own,
+                )
             )
         return tuple(
-            expectations(public, self.open_roads, self.latency, self.objective, event, confidence)
+            expectations(
+                public,
+                self.open_roads,
+                self.latency,
+                self.objective,
+                event,
+                confidence,
+                classes_of(self, public),
+            )
         )
 
     # Release --------------------------------------------------------------------------------------
@@ -264,7 +301,8 @@ class Routing(ProblemOnBlocks):
         self, public: RoutingPublic, plan: Plan, content: Content, noise: Noise
     ) -> Released:
         """The noisy counts of every ordered pair over all periods, int64[zones, zones],
-        `trip_scale` of them a trip; by `gradient` the noisy unit flows of every pair,
+        `trip_scale` of them a trip, of each class of users where trips have one,
+        int64[classes, zones, zones]; by `gradient` the noisy unit flows of every pair,
         float64[pairs, links].
 
         Neighbours: one trip, or one person of at most k counted trips, more or less. A trip is s
@@ -274,7 +312,8 @@ class Routing(ProblemOnBlocks):
         sensitivity in l2. With a bound c on the norm, a person's counts by pair become whole
         numbers, none of them larger, whose squares sum to at most (c s)², as a function of these
         counts alone (`shorten`): the sums of neighbours differ by at most c s in l2, and by k s and
-        sqrt(pairs) c s in l1. That is the event's sensitivity.
+        sqrt(pairs) c s in l1, pairs those of all classes. That is the event's sensitivity. The
+        class of a trip is part of it, so classes only divide these counts.
         """
         (event,) = plan.events
         if plan.parameters["method"] == "gradient":
@@ -285,15 +324,16 @@ class Routing(ProblemOnBlocks):
             trips = clip(trips, content["person_start"], most)
         if (norm := plan.parameters.get("max_norm_per_person")) is not None:
             trips = shorten(trips, content["person_start"], norm * public.trip_scale)
-        noisy = noise.add(event, sums_by_pair(trips, public.zones))
-        np.fill_diagonal(noisy, 0)  # intra-zonal trips use no link and are not released
+        noisy = noise.add(event, sums_by_pair(trips, public.zones, public.class_count))
+        within = np.eye(public.zones, dtype=bool)
+        noisy[..., within] = 0  # intra-zonal trips use no link and are not released
         return {"trips": noisy}
 
     def diagnose(
         self, public: RoutingPublic, plan: Plan, content: Content, noise: Noise
     ) -> Released:
         """The trips that no noise was added to."""
-        return {"true_trips": sums_by_pair(content["trips"], public.zones)}
+        return {"true_trips": sums_by_pair(content["trips"], public.zones, public.class_count)}
 
     def noised_sums(self, plan: Plan) -> frozenset[str]:
         return frozenset({"unit_flows" if plan.parameters["method"] == "gradient" else "trips"})
@@ -312,24 +352,12 @@ class Routing(ProblemOnBlocks):
             values["unit_flows"] = near
             if self.uncertainty:
                 values["uncertainty"] = uncertainty_of_routing(event, released["unit_flows"], near)
+            values |= true_costs(self, public, policy, released)
             progress(1, 1)
         else:
             policy, told = assigned(self, public, plan, released, progress)
             values |= told
-        values["policy"] = Output(
-            lambda: policy_json(policy),
-            numbers=int(policy.links.size + policy.share.size + 2 * policy.origin.size),
-            table=lambda: policy_table(policy),
-        )
-        if "true_trips" in released:
-            network, demand = (
-                self.open_roads.arrays(public.zones),
-                demand_of(public, released["true_trips"]),
-            )
-            latency = self.roads.latencies(self.latency)
-            reached = total_travel_time(network, latency, link_flows_of(policy, demand))
-            best = self.routed(network, demand, self.relative_gap).total_travel_time
-            values |= {"true_total_travel_time": reached, "true_best_total_travel_time": best}
+        values["policy"] = policy_output(policy)
         return Result.of(self.Fields, values)
 
     def routed(
@@ -339,9 +367,22 @@ class Routing(ProblemOnBlocks):
         gap: float,
         iterations: int = MAX_ITERATIONS,
         progress: Progress | None = None,
+        classes: UserClasses | None = None,
     ) -> Assignment:
-        """A demand on a network of these links, as the objective sends it."""
+        """A demand on a network of these links, as the objective sends it; of classes of users
+        where there are some."""
         latency = self.roads.latencies(self.latency)
+        if classes is not None:
+            return assign_classes(
+                network,
+                latency,
+                classes,
+                demand,
+                self.objective,
+                gap=gap,
+                max_iterations=iterations,
+                progress=progress,
+            )
         return assign(
             network,
             latency,

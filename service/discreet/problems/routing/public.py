@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from typing import Annotated, Literal
 
-from pydantic import Field
+from pydantic import Field, StringConstraints, field_validator
 
+from discreet.intake.field_issues import WHY
+from discreet.intake.items import InPieces
 from discreet.problems.numbers import Frozen, Positive, Real
 
 MAX_TRIPS = 10**6
@@ -16,6 +18,12 @@ UNDECLARED_ROWS = {"request": 2_000_000, "person": 500_000}
 """Most of a private content, by unit, whose owner declares no bound: releases take the time of so
 many."""
 Zones = Annotated[int, Field(strict=True, ge=1, le=3000)]
+MOST_CLASSES = 8
+ClassName = Annotated[
+    str,
+    StringConstraints(pattern=r"^[^\s/]([^\x00-\x1f\x7f/]{0,38}[^\s/])?$"),
+    Field(json_schema_extra={WHY: "a name of at most 40 letters, without a slash"}),
+]
 
 
 class RoutingPublic(Frozen):
@@ -57,6 +65,31 @@ class RoutingPublic(Frozen):
         f"{UNDECLARED_ROWS['person']:,} for persons",
     )
 
+    user_classes: (
+        Annotated[tuple[ClassName, ...], InPieces(min_length=2, max_length=MOST_CLASSES)] | None
+    ) = Field(
+        default=None,
+        description="Names of the classes of users, such as car and truck, where each trip says "
+        "its `user_class`: which it is, is private as the trip is. Absent: trips have no classes",
+    )
+
+    @field_validator("user_classes")
+    @classmethod
+    def _different(cls, names: tuple[str, ...] | None) -> tuple[str, ...] | None:
+        if names is not None and len(set(names)) < len(names):
+            raise ValueError("a name stands twice")
+        return names
+
+    @property
+    def class_count(self) -> int | None:
+        """How many classes of users there are; None where trips have none."""
+        return None if self.user_classes is None else len(self.user_classes)
+
+    @property
+    def cells(self) -> int:
+        """Counts of a period: of each ordered pair of distinct zones and class of users."""
+        return self.zones * (self.zones - 1) * (self.class_count or 1)
+
     @property
     def counts_a_mean_trip(self) -> int:
         """Counts over all periods of what is one trip a period in the mean."""
@@ -66,4 +99,8 @@ class RoutingPublic(Frozen):
     def most_rows(self) -> int:
         """How many cells may have trips, from public figures."""
         most = self.max_rows or UNDECLARED_ROWS[self.unit]
-        return min(most, self.periods * self.zones**2) if self.unit == "request" else most
+        return (
+            min(most, self.periods * self.zones**2 * (self.class_count or 1))
+            if self.unit == "request"
+            else most
+        )

@@ -34,15 +34,54 @@ class RoutingSelected(TypedDict):
     trips: Annotated[float, shown("Of the released demand", unit="trips a period")]
 
 
+class RoutingClassPair(RoutingPair):
+    """The same of the trips of one class of users."""
+
+    user_class: str
+
+
+class RoutingClassSelected(RoutingSelected):
+    """The same of the trips of one class of users."""
+
+    user_class: str
+
+
 class RoutingResult(SummedFields, total=False):
     """What follows from the released trips, or of the method gradient from the released routing."""
 
     link_flows: Annotated[
         list[float],
         shown(
-            "Flow of each link, in the order of the request; of the method counts",
+            "Flow of each link, in the order of the request; of the method counts. Of classes of "
+            "users in passenger cars, by their `pce`",
             unit="trips a period",
             table=("link", "flow"),
+        ),
+    ]
+    user_classes: Annotated[
+        list[str],
+        shown(
+            "The classes of users, in the order of what is told by class; where trips have some",
+            title="Classes of users",
+        ),
+    ]
+    link_flows_by_class: Annotated[
+        list[list[float]],
+        shown(
+            "Trips of each class over each link, one of several divisions of the same flows where "
+            "ways differ by no fixed cost: so it has no interval",
+            unit="trips a period",
+            title="Link flows by class of users",
+            table=("user_class", "link", "flow"),
+        ),
+    ]
+    demand_by_class: Annotated[
+        list[list[list[float]]],
+        shown(
+            "Released mean demand of a period of each class, zones by zones",
+            unit="trips a period",
+            title="Released demand by class of users",
+            table=("user_class", "origin", "destination", "trips"),
         ),
     ]
     demand: Annotated[
@@ -73,6 +112,24 @@ class RoutingResult(SummedFields, total=False):
             "Which pairs' trips use the links of `select_links`; intervals: the true trips on this "
             "policy",
             table=("link", "origin", "destination", "share", "trips"),
+        ),
+    ]
+    policy_by_class: Annotated[
+        list[RoutingClassPair],
+        shown(
+            "The same of each class of users for itself, where trips have classes: `policy` is of "
+            "the trips of all then",
+            title="Paths by class of users",
+            table=("user_class", "origin", "destination", "share", "links"),
+        ),
+    ]
+    select_link_by_class: Annotated[
+        list[RoutingClassSelected],
+        shown(
+            "The same of each class of users, in the place of `select_link` where trips have "
+            "classes",
+            title="Who uses the chosen links, by class of users",
+            table=("user_class", "link", "origin", "destination", "share", "trips"),
         ),
     ]
     latency_law: Annotated[
@@ -114,10 +171,21 @@ class RoutingResult(SummedFields, total=False):
             table=("origin", "destination", "time"),
         ),
     ]
+    skims_by_class: Annotated[
+        list[list[list[float]]],
+        shown(
+            "The same of each class of users, with its own weight of fixed costs, in the place of "
+            "`skims` where trips have classes",
+            unit="the unit of free_flow_time",
+            title="Travel times by class of users",
+            table=("user_class", "origin", "destination", "time"),
+        ),
+    ]
     total_travel_time: Annotated[
         float,
         shown(
-            "Of the released demand, fixed costs of links among it; of the method counts",
+            "Of the released demand, fixed costs of links among it, by each class's own weight; "
+            "of the method counts",
             unit="trips a period times the unit of free_flow_time",
             title="Total travel time of a period",
         ),

@@ -29,21 +29,25 @@ def selection_charts(
     charts = []
     if result.get("link_flow_changes"):
         charts.append(_changes(roads, result))
-    if result.get("select_link"):
-        charts.append(_users(roads, result))
+    charts += [
+        _users(roads, result, field)
+        for field in ("select_link", "select_link_by_class")
+        if result.get(field)
+    ]
     if "skims" in result:
         charts.append(_times(roads, np.array(result["skims"]), result, names))
     return charts
 
 
-def _users(roads: RoadNetwork, result: Mapping[str, Any]) -> Chart:
-    rows, ends = result["select_link"], interval_of(result, "select_link")
+def _users(roads: RoadNetwork, result: Mapping[str, Any], field: str) -> Chart:
+    rows, ends = result[field], interval_of(result, field)
+    own = field == "select_link_by_class"
     trips = np.array([row["trips"] for row in rows])
     order = np.argsort(-trips, kind="stable")
     most = order[:SHOWN_PAIRS]
     ways = [
         f"{roads.called(row['origin'])} \u2192 {roads.called(row['destination'])} over link "
-        f"{roads.way(row['link'])}"
+        f"{roads.way(row['link'])}{', ' + row['user_class'] if own else ''}"
         for row in (rows[k] for k in most.tolist())
     ]
     interval = None if ends is None else (ends[0][most], ends[1][most])
@@ -55,6 +59,7 @@ def _users(roads: RoadNetwork, result: Mapping[str, Any]) -> Chart:
     links = len({row["link"] for row in rows})
     shown = f"the {len(most)} largest of {len(rows)}" if len(most) < len(rows) else "all"
     columns = (
+        *(("class",) if own else ()),
         "link",
         "from zone",
         "to zone",
@@ -64,6 +69,7 @@ def _users(roads: RoadNetwork, result: Mapping[str, Any]) -> Chart:
     )
     table = (
         (
+            *((rows[k]["user_class"],) if own else ()),
             roads.way(rows[k]["link"]),
             roads.called(rows[k]["origin"]),
             roads.called(rows[k]["destination"]),

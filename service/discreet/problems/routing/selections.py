@@ -23,6 +23,7 @@ from discreet.problems.results import Output
 from discreet.solvers.traffic.path_flows import link_costs
 from discreet.solvers.traffic.sensitivity import gram, shares_of
 from discreet.solvers.traffic.traffic_assignment import Assignment, Latency, Network, costs_of
+from discreet.solvers.traffic.user_classes import UserClasses, pair_times
 
 Floats = NDArray[np.float64]
 Ends = tuple[Floats, Floats]
@@ -38,8 +39,9 @@ class Noised:
     """A pair's mean trips before and after the projection on nonnegative ones, and what the noise
     does to them.
 
-    raw, demand: float64[zones, zones]; reach: half the interval of a pair's trips, exact; spread:
-    of a linear combination of all pairs' with coefficients of l2 norm 1."""
+    raw, demand: float64[zones, zones], of classes of users float64[classes, zones, zones]; reach:
+    half the interval of a pair's trips, exact; spread: of a linear combination of all pairs' with
+    coefficients of l2 norm 1."""
 
     raw: Floats
     demand: Floats
@@ -49,9 +51,12 @@ class Noised:
 
 @dataclass(frozen=True)
 class Selected:
-    """The pairs whose policy leads over chosen links, by link, origin and destination; zones and
-    links from 0."""
+    """The pairs whose policy leads over chosen links, by link, class of users, origin and
+    destination; zones and links from 0. `pair`: their number among the ordered pairs of all
+    classes."""
 
+    pair: NDArray[np.int64]
+    user_class: NDArray[np.int64]
     link: NDArray[np.int64]
     origin: NDArray[np.int64]
     destination: NDArray[np.int64]
@@ -68,54 +73,88 @@ class Selected:
         used = share > 0
         pair, link, share = pair[used], chosen[columns.col[order][used]], share[used]
         origin, destination = policy.origin[pair], policy.destination[pair]
-        return cls(link, origin, destination, share, share * demand[origin, destination])
+        own = pair // (demand.shape[-1] * (demand.shape[-1] - 1))
+        trips = share * _pairs(demand)[pair]
+        return cls(
+            pair.astype(np.int64), own.astype(np.int64), link, origin, destination, share, trips
+        )
 
-    def field(self) -> Output:
-        names = ("link", "origin", "destination", "share", "trips")
-        columns = (self.link, self.origin + 1, self.destination + 1, self.share, self.trips)
+    def field(self, classes: Sequence[str] = ()) -> Output:
+        """With the names of the classes of users, where there are some."""
+        names: tuple[str, ...] = ("link", "origin", "destination", "share", "trips")
+        columns: tuple[NDArray[Any], ...] = (
+            self.link,
+            self.origin + 1,
+            self.destination + 1,
+            self.share,
+            self.trips,
+        )
+        if classes:
+            names = ("user_class", *names)
+            columns = (np.array(classes, dtype=object)[self.user_class], *columns)
 
         def rows() -> list[dict[str, Any]]:
             each = zip(*(column.tolist() for column in columns), strict=True)
             return [dict(zip(names, row, strict=True)) for row in each]
 
         table = pa.table(dict(zip(names, columns, strict=True)))
-        return Output(rows, numbers=5 * self.link.size, table=lambda: table)
+        return Output(rows, numbers=len(names) * self.link.size, table=lambda: table)
 
     def interval(self, noised: Noised) -> Ends:
         """The middle of each row's trips, and half the width."""
-        return self.share * noised.raw[self.origin, self.destination], self.share * noised.reach
+        return self.share * _pairs(noised.raw)[self.pair], self.share * noised.reach
 
 
-def skims(network: Network, latency: Latency, solution: Assignment) -> Floats:
-    """float64[zones, zones]: the time that a trip of each pair takes in the mean on its paths at
-    the released flows, fixed costs among it; 0 within a zone."""
+def _pairs(matrix: Floats) -> Floats:
+    """Numbers of pairs of distinct zones one after the other, of the first class, then the next."""
+    return matrix[..., ~np.eye(matrix.shape[-1], dtype=np.bool_)].ravel()
+
+
+def skims(
+    network: Network, latency: Latency, solution: Assignment, classes: UserClasses | None = None
+) -> Floats:
+    """float64[zones, zones], of classes of users float64[classes, zones, zones]: the time that a
+    trip of each pair takes in the mean on its paths at the released flows, fixed costs among it, by
+    the class's own weight; 0 within a zone."""
+    if classes is not None:
+        return _square(network.zones, pair_times(network, latency, classes, solution))
     times = latency.times(network, solution.link_flows)
     return _square(network.zones, shares_of(solution.paths) @ times)
 
 
 def skims_interval(
-    network: Network, latency: Latency, solution: Assignment, noised: Noised
+    network: Network,
+    latency: Latency,
+    solution: Assignment,
+    noised: Noised,
+    classes: UserClasses | None = None,
 ) -> Ends | None:
     """The middle of each pair's time where the true trips follow this policy, and half the width:
-    float64[zones, zones] each, of the first order in the noise. None where it would take too
+    as `skims` each, of the first order in the noise. None where it would take too
     long."""
     shares, zones = shares_of(solution.paths), network.zones
     if shares.nnz * network.tail.size > MOST_WORK:
         return None
-    times, slope = link_costs(costs_of(network, latency, "user_equilibrium"), solution.link_flows)
-    change = (noised.raw - noised.demand)[~np.eye(zones, dtype=np.bool_)]
-    middle = shares @ (times + slope * (shares.T @ change))
+    _, slope = link_costs(costs_of(network, latency, "user_equilibrium"), solution.link_flows)
+    pce = np.ones(1) if classes is None else classes.pce
+    counted = shares.multiply(np.repeat(pce, shares.shape[0] // pce.size)[:, None]).tocsr()
+    times = _pairs(skims(network, latency, solution, classes))
+    middle = times + shares @ (slope * (counted.T @ _pairs(noised.raw - noised.demand)))
     weighted = shares @ csr_array((slope, np.arange(slope.size), np.arange(slope.size + 1)))
-    squares, widths = gram(shares), np.empty(shares.shape[0])
+    squares, widths = gram(counted), np.empty(shares.shape[0])
     for first in range(0, widths.size, ROWS_AT_ONCE):
         some = weighted[first : first + ROWS_AT_ONCE]
         widths[first : first + ROWS_AT_ONCE] = np.asarray(
             some.multiply(some @ squares).sum(axis=1)
         ).ravel()
-    return _square(zones, middle), _square(zones, noised.spread * np.sqrt(np.maximum(widths, 0.0)))
+    ends = middle, noised.spread * np.sqrt(np.maximum(widths, 0.0))
+    shape = times.shape if classes is None else (classes.number, -1)
+    low, high = (_square(zones, each.reshape(shape)) for each in ends)
+    return low, high
 
 
-def _square(zones: int, pairs: Any) -> Floats:
-    found = np.zeros((zones, zones))
-    found[~np.eye(zones, dtype=np.bool_)] = pairs
+def _square(zones: int, pairs: Floats) -> Floats:
+    """Of pairs of distinct zones on the last axis."""
+    found = np.zeros((*pairs.shape[:-1], zones, zones))
+    found[..., ~np.eye(zones, dtype=np.bool_)] = pairs
     return found

@@ -23,7 +23,7 @@ def rows(public: RoutingPublic, units: int | None) -> int:
     """Cells that may have trips, or the trips of persons."""
     if public.unit == "person":
         return trips_a_period(public, units) * public.periods
-    return public.periods * public.zones * (public.zones - 1)
+    return public.periods * public.cells
 
 
 def columns(
@@ -35,6 +35,8 @@ def columns(
     """Columns of an upload; `units` trips, or trips of so many persons, in all. Around a release
     each period has its demand, in whole trips, of requests in parts of `trip_scale`; with `units`
     in parts of these."""
+    if public.user_classes is not None:
+        return _of_classes(public, generator, units, around)
     scale = 1
     if around is None:
         weight = generator.lognormal(0.0, 1.0, public.zones)
@@ -75,6 +77,34 @@ def columns(
         "count": np.ones_like(each["count"]),
         "person": generator.integers(0, persons, each["count"].size),
     }
+
+
+def _of_classes(
+    public: RoutingPublic,
+    generator: np.random.Generator,
+    units: int | None,
+    around: Profile | None,
+) -> dict[str, Any]:
+    """The trips of all classes of users; each is of a class at random, around a release as often as
+    trips of its pair are there."""
+    names = np.array(public.user_classes, dtype=object)
+    plain = public.model_copy(update={"user_classes": None})
+    demand = None if around is None else around["demand"]
+    together = None if demand is None else {"demand": demand.sum(axis=0)}
+    found = columns(plain, generator, units, together)
+    origin, destination = found["origin"] - 1, found["destination"] - 1
+    shares = np.full((len(names), origin.size), 1 / len(names))
+    if demand is not None:
+        all_trips = demand.sum(axis=0)[origin, destination]
+        own = demand[:, origin, destination]
+        shares = np.where(all_trips > 0, own / np.maximum(all_trips, 1e-300), shares)
+    scale = public.trip_scale if public.unit == "request" else 1
+    parts = np.rint(found["count"] * scale).astype(np.int64)
+    drawn = generator.multinomial(parts, (shares / shares.sum(axis=0)).T)
+    row, number = np.nonzero(drawn)
+    each = {name: column[row] for name, column in found.items() if name != "count"}
+    count = drawn[row, number]
+    return {**each, "count": count if scale == 1 else count / scale, "user_class": names[number]}
 
 
 def trips_a_period(public: RoutingPublic, units: int | None = None) -> int:

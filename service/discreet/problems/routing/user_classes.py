@@ -1,0 +1,111 @@
+"""Classes of users, such as cars and trucks: what each weighs and counts on the roads, and what of
+a result is told of each."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Annotated, Any
+
+import numpy as np
+from numpy.typing import NDArray
+from pydantic import Field
+
+from discreet.errors import FieldIssue
+from discreet.problems.numbers import Frozen, Real
+from discreet.problems.routing.public import ClassName, RoutingPublic
+from discreet.solvers.traffic.user_classes import UserClasses
+
+Floats = NDArray[np.float64]
+
+
+class UserClass(Frozen):
+    """What a class of users weighs and counts on the roads.
+
+    A link costs it `time + fixed_cost_weight * fixed_cost`, the time at the flow of all classes.
+    """
+
+    name: ClassName = Field(description="One of the dataset's public user_classes")
+    fixed_cost_weight: Annotated[Real, Field(ge=0, le=1e6)] = Field(
+        default=1.0,
+        description="What the links' fixed costs count for it: 0.2 where its time is worth five "
+        "times as much money, or 0 where it is free of toll",
+    )
+    pce: Annotated[Real, Field(ge=0.01, le=100)] = Field(
+        default=1.0, description="How many passenger cars one of its trips counts on a link"
+    )
+
+
+def classes_of(asked: Any, public: RoutingPublic) -> UserClasses | None:
+    """Of `problem.Routing` on this dataset, in the order of its public names; None where its trips
+    have no classes."""
+    if public.user_classes is None:
+        return None
+    told = {one.name: one for one in asked.user_classes}
+    found = [told.get(name) or UserClass(name=name) for name in public.user_classes]
+    weights, pce = ([getattr(one, of) for one in found] for of in ("fixed_cost_weight", "pce"))
+    return UserClasses(np.array(weights, dtype=np.float64), np.array(pce, dtype=np.float64))
+
+
+def issues(asked: Any, public: RoutingPublic) -> Iterator[FieldIssue]:
+    """What is wrong with the classes of `problem.Routing` on this dataset."""
+    names = [one.name for one in asked.user_classes]
+    known = public.user_classes or ()
+    if names and not known:
+        says = "the dataset's trips have no classes (public.user_classes)"
+        yield FieldIssue("/problem/user_classes", says)
+        return
+    for place, name in enumerate(names):
+        if name not in known:
+            says = f"the dataset's classes are {', '.join(known)}"
+            yield FieldIssue(f"/problem/user_classes/{place}/name", says)
+        elif name in names[:place]:
+            yield FieldIssue(f"/problem/user_classes/{place}/name", f"{name} stands twice")
+    if known and asked.method == "gradient":
+        says = "gradient takes trips of one class; counts takes the dataset's user_classes"
+        yield FieldIssue("/problem/method", says)
+    classes = classes_of(asked, public)
+    if classes is not None and asked.objective == "system_optimum" and np.ptp(classes.pce) > 0:
+        says = (
+            "with different pce the time of all trips is not convex in the flows, so nobody can "
+            "say where it is least: objective user_equilibrium takes them, or one pce for all"
+        )
+        yield FieldIssue("/problem/user_classes", says)
+
+
+def assumptions(asked: Any, public: RoutingPublic) -> Iterator[str]:
+    """What a plan says of classes."""
+    classes = classes_of(asked, public)
+    if classes is None or public.user_classes is None:
+        return
+    each = ", ".join(
+        f"{name} (fixed costs by {weight:g}, {pce:g} passenger cars)"
+        for name, weight, pce in zip(
+            public.user_classes, classes.weight.tolist(), classes.pce.tolist(), strict=True
+        )
+    )
+    yield (
+        f"all classes of users meet the same travel times: {each}; capacities are in passenger cars"
+    )
+    yield "the class of a trip is recorded truly"
+
+
+def advice(public: RoutingPublic) -> tuple[str, ...]:
+    """What classes cost: no more, but accuracy."""
+    if public.user_classes is None:
+        return ()
+    number = len(public.user_classes)
+    return (
+        f"the class of a trip is private as the trip is, and the price is that of trips without "
+        f"classes; but each of {number} classes has noise of its own, so that of the trips of "
+        f"all classes together is {number**0.5:.3g} times as large",
+    )
+
+
+def told(values: dict[str, Any], public: RoutingPublic, demand: Floats, flows: Floats) -> None:
+    """Put what is of each class beside the fields of a result, whose demand then is of all."""
+    values |= {
+        "user_classes": list(public.user_classes or ()),
+        "demand": demand.sum(axis=0),
+        "demand_by_class": demand,
+        "link_flows_by_class": flows,
+    }
