@@ -27,7 +27,8 @@ def issues_of(problem: Any, public: OffPolicyPublic) -> list[FieldIssue]:
         found.append(FieldIssue("/problem/features/type", says))
     if fitted and problem.discount == 1:
         says = (
-            "less than 1 with methods that fit a value function; only importance_sampling takes 1"
+            "less than 1 with methods that fit a value function; only importance_sampling and "
+            "per_decision take 1"
         )
         found.append(FieldIssue("/problem/discount", says))
     found += problem.fitted_features.issues(public) if fitted else []

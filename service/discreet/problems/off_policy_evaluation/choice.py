@@ -9,6 +9,8 @@ from discreet.problems.off_policy_evaluation.method import Method
 from discreet.problems.off_policy_evaluation.public import OffPolicyPublic
 
 WEIGHING = "importance_sampling"
+WEIGHING_ALL = (WEIGHING, "per_decision")
+"""Methods that fit no value function."""
 FEW_STATES, FEW_FEATURES = 8, 10
 """Up to so many `auto` takes moments: d² numbers get noise there, 2 d numbers a step elsewhere."""
 

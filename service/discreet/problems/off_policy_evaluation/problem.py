@@ -26,7 +26,7 @@ from discreet.problems.contents import Content, Profile, Progress, Released
 from discreet.problems.numbers import CLIP, Budget, Flag, Real, at_least
 from discreet.problems.off_policy_evaluation import examples
 from discreet.problems.off_policy_evaluation.checks import RELEASED, issues_of
-from discreet.problems.off_policy_evaluation.choice import WEIGHING, name_of, why_chosen
+from discreet.problems.off_policy_evaluation.choice import WEIGHING_ALL, name_of, why_chosen
 from discreet.problems.off_policy_evaluation.dataset import OffPolicyDataset
 from discreet.problems.off_policy_evaluation.features import AnyFeatures, TabularFeatures
 from discreet.problems.off_policy_evaluation.gradients import MAX_STEPS
@@ -53,7 +53,8 @@ class OffPolicyEvaluation(ProblemOnBlocks):
     """Weights of a linear value function of the target policy, or its value over the people in the
     data.
 
-    `importance_sampling` releases the value, by clipped weights of whole trajectories. Of a value
+    `importance_sampling` releases the value, by clipped weights of whole trajectories,
+    `per_decision` by those of single steps, for rewards that come along the way. Of a value
     function `moments` releases noised sums over trajectories and solves in closed form; `minibatch`
     noises Poisson-sampled gradient steps; `gradient` is GPOPE, one trajectory a step; `dp_lsw` and
     `dp_lsl` are Monte Carlo regressions with smooth sensitivity. `auto` is importance_sampling
@@ -79,7 +80,7 @@ class OffPolicyEvaluation(ProblemOnBlocks):
         "discount": "with the method moments of tabular features",
         "regularization": "with the method moments of other features",
         "initial": "with methods that fit a value function",
-        "features": "with the method importance_sampling, which reads none",
+        "features": "with the methods importance_sampling and per_decision, which read none",
         "uncertainty": ALWAYS,
     }
 
@@ -98,6 +99,7 @@ class OffPolicyEvaluation(ProblemOnBlocks):
     method: Literal[
         "auto",
         "importance_sampling",
+        "per_decision",
         "moments",
         "minibatch",
         "gradient",
@@ -127,7 +129,8 @@ class OffPolicyEvaluation(ProblemOnBlocks):
         default=None,
         description=f"Public cap on importance ratios; {DEFAULT_MAX_IMPORTANCE:g} when not given; "
         "`auto`: of least expected error by public figures, shown in the plan's advice. Of "
-        "importance_sampling on the weights of whole trajectories, `auto` when not given",
+        "importance_sampling on the weights of whole trajectories, of per_decision on those of "
+        "steps, `auto` when not given",
     )
     return_bounds: tuple[Real, Real] | None = Field(
         default=None,
@@ -283,7 +286,7 @@ class OffPolicyEvaluation(ProblemOnBlocks):
     def weighs(self, public: OffPolicyPublic) -> bool:
         """Whether no value function is asked for, and so no features are looked at."""
         if self.method != "auto":
-            return self.method == WEIGHING
+            return self.method in WEIGHING_ALL
         return bool(public.off_policy) and all(getattr(self, name) is None for name in FITTED_ONLY)
 
     def method_for(self, public: OffPolicyPublic, name: str, cap: float | None = None) -> Method:
