@@ -9,11 +9,14 @@ of epsilon; errors are in parts of the range of returns; truths by dynamic progr
 
 What one patient adds to what each of them releases, with r_t in [0, 1] the reward of a step, w_t
 the product of the ratios up to it, u_t = min(w_t, W) / W (Laplace noise for l1, W as the product
-takes it from the number of patients, which all know):
+takes it from the number of patients and the largest ratio, which all know):
 
 whole         `importance_sampling.weighted_sums`, of u_H and the mean of r_t. l1 <= 1.1.
 per_decision  `importance_sampling.per_decision_sums`, of the means of u_t and of u_t r_t: one
               denominator for all steps. l1 <= 1.1 as well.
+own_clips     The same of u = mean min(w_t, W_t) / mean W_t, where W_t is max_ratio to the power of t
+              at most: what a mean of weights can be. Some of u_t exceed 1 then, so that the
+              behaviour policy's value needs sums of its own, of a fourth of the size: l1 <= 1.35.
 each_step     For each step the sums of a_t u_t r_t and of a_t u_t (1 - r_t), each normalized by its
               own: with a clip W_t by max_ratio to the power of t at most, and public shares a_t ~
               W_t^(2/3) that sum to 1. l1 <= sum a_t u_t <= 1.
@@ -59,6 +62,8 @@ RANDOM = 24
 """Worlds that are drawn, ten repetitions each."""
 QUANTILE = float(norm.ppf(0.95))
 DELTA = 1e-6
+BESIDE = 0.25
+"""Of `own_clips`: what the behaviour policy's value adds to l1."""
 RESIDUAL = 0.25
 """c of `robust`, in parts of the range of returns: of .1 to 1 about the best one here."""
 HEALTH = np.arange(STATES) / (STATES - 1)
@@ -154,9 +159,9 @@ class Found(NamedTuple):
     most: float = math.nan
 
 
-def cap(epsilon: float) -> float:
-    """The product's clip."""
-    return float(np.clip(PATIENTS * epsilon / 60, 2.0, 50.0))
+def cap(world: World, epsilon: float) -> float:
+    """The product's clip, where the largest ratio of a step is public."""
+    return min(float(np.clip(PATIENTS * epsilon / 60, 2.0, 50.0)), float(world.largest[-1]))
 
 
 # What the product releases ------------------------------------------------------------------------
@@ -185,27 +190,48 @@ def summed(people: Patients, name: str, most: float) -> Floats:
     )
 
 
-def by_sums(people: Patients, name: str, epsilon: float, rng: np.random.Generator) -> Found:
-    scale, exact = 1.1 / epsilon, summed(people, name, cap(epsilon))
+def by_sums(
+    world: World, people: Patients, name: str, epsilon: float, rng: np.random.Generator
+) -> Found:
+    scale, exact = 1.1 / epsilon, summed(people, name, cap(world, epsilon))
     noised = exact + rng.laplace(0, scale, exact.size)
-    sums = WeightedSums(noised, 2 * scale**2, cap(epsilon), QUANTILE)
+    sums = WeightedSums(noised, 2 * scale**2, cap(world, epsilon), QUANTILE)
     told = sums.policy()
     return Found(told.value, *told.ends, *sums.true_value())
 
 
-def clipped_worth(people: Patients, name: str, epsilon: float) -> float:
+def clipped_worth(world: World, people: Patients, name: str, epsilon: float) -> float:
     """What the interval of `by_sums` is of, over many people."""
-    first, second, third = summed(people, name, cap(epsilon))[:3]
+    first, second, third = summed(people, name, cap(world, epsilon))[:3]
     return float((first + second / 2) / (first + second + third))
 
 
 # What it might ------------------------------------------------------------------------------------
 
 
+def own_clips(world: World, people: Patients, epsilon: float, rng: np.random.Generator) -> Found:
+    aim = float(np.clip(PATIENTS * epsilon / 60, 2.0, 50.0))
+    most = world.largest
+    if most.mean() > aim:
+        one = brentq(lambda w: np.minimum(world.largest, w).mean() - aim, 1.0, world.largest[-1])
+        most = np.minimum(world.largest, one)
+    clipped = np.minimum(people.weight, most) / most.mean()
+    u = clipped.mean(axis=1)
+    g = (clipped * people.reward).mean(axis=1) / np.maximum(u, 1e-300)
+    exact = np.stack([u * g**2, 2 * u * g * (1 - g), u * (1 - g) ** 2, 0.1 * u**2])
+    assert np.abs(exact).sum(axis=0).max() <= 1.1 + 1e-9
+    scale = (1.1 + BESIDE) / epsilon
+    noised = exact.sum(axis=1) + rng.laplace(0, scale, 4)
+    rest = np.full(3, (PATIENTS - noised[:3].sum()) / 3)  # of which the value takes no notice
+    sums = np.concatenate([noised[:3], rest, noised[3:]])
+    told = WeightedSums(sums, 2 * scale**2, float(most.mean()), QUANTILE).policy()
+    return Found(told.value, *told.ends)
+
+
 def each_step(
     world: World, people: Patients, epsilon: float, gauss: bool, rng: np.random.Generator
 ) -> Found:
-    most = np.minimum(cap(epsilon), world.largest)
+    most = np.minimum(cap(world, epsilon), world.largest)
     share = np.ones(STEPS) if gauss else most ** (2 / 3) / np.sum(most ** (2 / 3))
     u = np.minimum(people.weight, most) / most
     exact = share * np.stack([u * people.reward, u * (1 - people.reward)])
@@ -272,7 +298,7 @@ def residuals(world: World, people: Patients, q: Floats) -> Floats:
 
 
 def robust(world: World, people: Patients, epsilon: float, rng: np.random.Generator) -> Found:
-    q, most = model_of(world, people, epsilon / 2, rng), cap(epsilon)
+    q, most = model_of(world, people, epsilon / 2, rng), cap(world, epsilon)
     u = np.minimum(people.weight, most) / most
     error = np.clip((u * residuals(world, people, q)).mean(axis=1), -RESIDUAL, RESIDUAL)
     start = np.clip(values(world, q)[0, people.state[:, 0]] / STEPS, 0, 1)
@@ -308,9 +334,14 @@ def plainly(world: World, people: Patients, rng: np.random.Generator) -> dict[st
 def estimates(
     world: World, people: Patients, epsilon: float, rng: np.random.Generator
 ) -> dict[str, Found]:
-    q = model_of(world, people, epsilon, rng)
+    q, seed = model_of(world, people, epsilon, rng), int(rng.integers(1 << 62))
     return {
-        **{name: by_sums(people, name, epsilon, rng) for name in SUMMED},
+        # Both with the same noise, which then says nothing of their difference.
+        **{
+            name: by_sums(world, people, name, epsilon, np.random.default_rng(seed))
+            for name in SUMMED
+        },
+        "own_clips": own_clips(world, people, epsilon, rng),
         "each_step": each_step(world, people, epsilon, False, rng),
         "gaussian": each_step(world, people, epsilon, True, rng),
         "robust": robust(world, people, epsilon, rng),
@@ -331,7 +362,7 @@ def measured(
         seed = NAMED.index(name) if name in NAMED else 100 + int(name)
         rng = np.random.default_rng([seed, int(square), int(1000 * epsilon)])
         many = world.draw(REFERENCE, rng)
-        aims = {each: clipped_worth(many, each, epsilon) for each in SUMMED}
+        aims = {each: clipped_worth(world, many, each, epsilon) for each in SUMMED}
         for _ in range(repetitions):
             people = world.draw(PATIENTS, rng)
             for each, one in estimates(world, people, epsilon, rng).items():
