@@ -14,8 +14,8 @@ takes it from the number of patients and the largest ratio, which all know):
 whole         `importance_sampling.weighted_sums`, of u_H and the mean of r_t. l1 <= 1.1.
 per_decision  `importance_sampling.per_decision_sums`, of the means of u_t and of u_t r_t: one
               denominator for all steps. l1 <= 1.1 as well.
-own_clips     The same of u = mean min(w_t, W_t) / mean W_t, where W_t is max_ratio to the power of t
-              at most: what a mean of weights can be. Some of u_t exceed 1 then, so that the
+own_clips     The same of u = mean min(w_t, W_t) / mean W_t, where W_t is max_ratio to the power of
+              t at most: what a mean of weights can be. Some of u_t exceed 1 then, so that the
               behaviour policy's value needs sums of its own, of a fourth of the size: l1 <= 1.35.
 each_step     For each step the sums of a_t u_t r_t and of a_t u_t (1 - r_t), each normalized by its
               own: with a clip W_t by max_ratio to the power of t at most, and public shares a_t ~
@@ -57,9 +57,9 @@ Ints = NDArray[np.int64]
 PATIENTS, STEPS, STATES, EPSILONS = 3_000, 8, 5, (0.2, 1.0, 5.0)
 SQUARES = (4.0, 48.0)
 """Mean squares of the weights of whole trajectories."""
-REPETITIONS, REFERENCE = 300, 400_000
+REPETITIONS, REFERENCE = 200, 100_000
 RANDOM = 24
-"""Worlds that are drawn, ten repetitions each."""
+"""Worlds that are drawn, eight repetitions each."""
 QUANTILE = float(norm.ppf(0.95))
 DELTA = 1e-6
 BESIDE = 0.25
@@ -391,7 +391,7 @@ def cells() -> Iterator[tuple[str, float, float, dict[str, dict[str, float]]]]:
         names = (name,) if name in NAMED else tuple(map(str, range(RANDOM)))
         for square in SQUARES:
             for epsilon in EPSILONS:
-                times = REPETITIONS if name in NAMED else 10
+                times = REPETITIONS if name in NAMED else 8
                 yield name, square, epsilon, measured(names, square, epsilon, times)
 
 
