@@ -4,10 +4,14 @@ of Chicago's size.
 Times are CPU seconds of one thread: ours the best of several runs, a peer's of one. Every solver's
 relative gap is recomputed here from its link flows, with SciPy's Dijkstra; ours is run to the gap
 that the peer has reached.
+
+The city is run by several threads too, in wall time, each once; beside the field's package a
+smaller one, whose whole size is for the patient: `python -m benchmarks.assignment --city 150`.
 """
 
 from __future__ import annotations
 
+import argparse
 import logging
 import multiprocessing
 import os
@@ -15,7 +19,7 @@ import time
 import warnings
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -36,6 +40,8 @@ from discreet.solvers.traffic.traffic_assignment import (
 Floats = NDArray[np.float64]
 AFFINE, BPR = Latency(1.0, 1.0), Latency(0.15, 4.0)
 RUNS = 7
+CITY, SMALLER_CITY = 150, 60
+"""Crossings along a side of the city, and of the one in which every run has the peer beside us."""
 
 
 def run() -> list[dict[str, Any]]:
@@ -67,7 +73,7 @@ def run() -> list[dict[str, Any]]:
         ("Sioux Falls", (network, demand), 1e-6),
         ("Chicago size", chicago_size(least_time=1e-3), 1e-4),
     ):
-        flows, seconds = by_aequilibrae(roads, BPR, trips, gap)
+        flows, used = by_aequilibrae(roads, BPR, trips, gap)
         reached = relative_gap(roads, BPR, trips, flows, "user_equilibrium")
         rows.append(
             compared(
@@ -78,19 +84,24 @@ def run() -> list[dict[str, Any]]:
                 "user_equilibrium",
                 gap,
                 "aequilibrae BFW",
-                seconds,
+                used.cpu,
                 f"peer's gap {reached:.1e}",
             )
         )
     objectives: tuple[Objective, ...] = ("user_equilibrium", "system_optimum")
     rows += [in_child(objective, gap) for objective in objectives for gap in (1e-6, 4e-9)]
-    return rows + by_threads()
+    return rows + by_threads() + city_beside_aequilibrae(SMALLER_CITY)
 
 
 def main() -> None:
-    """Only this benchmark, as a table."""
+    """Only this benchmark, as a table; of a city alone where one is named."""
+    parser = argparse.ArgumentParser(prog="python -m benchmarks.assignment")
+    parser.add_argument(
+        "--city", type=int, metavar="SIDE", help="only a city of so many crossings a side"
+    )
+    side = parser.parse_args().city
     table = Table("benchmark", "ours", "peer", "ratio", "note")
-    for row in run():
+    for row in run() if side is None else city_beside_aequilibrae(side):
         peer = f"{row['peer_value']:.4g} {row['unit']} ({row['peer']})" if row.get("peer") else ""
         ratio = f"{row['ratio']:.3g}" if row.get("ratio") is not None else ""
         table.add_row(
@@ -148,12 +159,15 @@ def chicago_size(seed: int = 1933, least_time: float = 0.0) -> tuple[Network, Fl
     return network, demand * (trips / demand.sum())
 
 
-def city_size(seed: int = 2026, trips: float = 800_000.0) -> tuple[Network, Floats]:
-    """A random city: a shaken grid of 150 x 150 crossings, 89,400 links, of which every tenth
-    street is twice as fast and wide; a million pairs of 1,001 zones, crossings like others that
-    trips lead through, with most trips near."""
+def city_size(side: int = CITY, seed: int = 2026) -> tuple[Network, Floats]:
+    """A random city: a shaken grid of side x side crossings, of which every tenth street is twice
+    as fast and four times as wide. Zones are crossings like others that trips lead through; most
+    trips are near. At 150: 22,500 nodes, 89,400 links, a million pairs of 1,001 zones, 800,000
+    trips; zones and trips are in proportion to the area."""
     rng = np.random.default_rng(seed)
-    side, zones, pairs = 150, 1001, 1_000_000
+    area = (side / CITY) ** 2
+    zones, trips = round(1001 * area), 800_000 * area
+    pairs = round(1_000_000 * zones * (zones - 1) / (1001 * 1000))
     number = rng.permutation(side * side)  # of each crossing: the first are zones
     grid = number.reshape(side, side)
     streets = np.concatenate(
@@ -189,6 +203,21 @@ def city_size(seed: int = 2026, trips: float = 800_000.0) -> tuple[Network, Floa
 
 
 # Measuring ----------------------------------------------------------------------------------------
+
+
+class Seconds(NamedTuple):
+    """Of a clock on the wall, and of the CPU in all threads of this process."""
+
+    wall: float
+    cpu: float
+
+    @classmethod
+    def now(cls) -> Seconds:
+        return cls(time.perf_counter(), time.process_time())
+
+    def since(self) -> Seconds:
+        wall, cpu = self.now()
+        return Seconds(wall - self.wall, cpu - self.cpu)
 
 
 def compared(
@@ -287,6 +316,50 @@ def by_threads() -> list[dict[str, Any]]:
     ]
 
 
+def city_beside_aequilibrae(side: int, gap: float = 1e-4) -> list[dict[str, Any]]:
+    """Both to `gap` in a city of this side, by one thread and by all cores: wall time, each once.
+
+    A row for each number of threads, with both gaps as they are recomputed here and how far apart
+    the flows are: the largest difference in parts of the largest flow, and the sum of all in parts
+    of the sum.
+    """
+    roads, trips = chicago_size(least_time=1e-3)
+    assign(roads, BPR, trips, "user_equilibrium", gap=1e-2, threads=2)  # compiles
+    network, demand = city_size(side)
+    rows, ours = [], []
+    for threads in sorted({1, os.cpu_count() or 1}):
+        begun = Seconds.now()
+        found = assign(network, BPR, demand, "user_equilibrium", gap=gap, threads=threads)
+        seconds = begun.since()
+        flows, peer_seconds = by_aequilibrae(network, BPR, demand, gap, threads=threads)
+        ours.append(found.link_flows)
+        assert np.array_equal(ours[0], found.link_flows)
+        reached, peer_reached = (
+            relative_gap(network, BPR, demand, each, "user_equilibrium")
+            for each in (found.link_flows, flows)
+        )
+        assert reached <= gap + 1e-12
+        apart = np.abs(found.link_flows - flows)
+        rows.append(
+            {
+                "benchmark": f"assignment: city of {side} x {side} crossings, user equilibrium, "
+                f"BPR, to gap {gap:.0e}, threads: {threads}",
+                "ours": seconds.wall,
+                "unit": "s",
+                "peer": "aequilibrae BFW",
+                "peer_value": peer_seconds.wall,
+                "ratio": seconds.wall / peer_seconds.wall,
+                "note": f"{network.nodes:,} nodes, {network.tail.size:,} links, "
+                f"{np.count_nonzero(demand):,} pairs; wall time, each once, on {os.cpu_count()} "
+                f"cores; CPU {seconds.cpu:.3g} s beside {peer_seconds.cpu:.3g} s; gaps recomputed "
+                f"{reached:.1e} beside {peer_reached:.1e}; flows apart by "
+                f"{apart.max() / flows.max():.1e} of the largest, {apart.sum() / flows.sum():.1e} "
+                "of the sum",
+            }
+        )
+    return rows
+
+
 def chicago_run(objective: Objective, gap: float) -> tuple[float, float, int, float]:
     """CPU seconds (best of two), peak MiB of the process, iterations and recomputed gap."""
     network, demand = chicago_size()
@@ -366,9 +439,13 @@ def by_clarabel(
 
 
 def by_aequilibrae(
-    network: Network, latency: Latency, demand: Floats, gap: float
-) -> tuple[Floats, float]:
-    """Link flows and CPU seconds of the bi-conjugate Frank–Wolfe algorithm, its graph and matrix in
+    network: Network,
+    latency: Latency,
+    demand: Floats,
+    gap: float,
+    threads: int = 1,
+) -> tuple[Floats, Seconds]:
+    """Link flows and seconds of the bi-conjugate Frank–Wolfe algorithm, its graph and matrix in
     memory."""
     import pandas as pd
 
@@ -409,12 +486,12 @@ def by_aequilibrae(
     problem.set_capacity_field("capacity")
     problem.set_time_field("free_flow_time")
     problem.set_algorithm("bfw")
-    problem.set_cores(1)
+    problem.set_cores(threads)
     problem.max_iter = 100_000
     problem.rgap_target = gap
-    begun = time.process_time()
+    begun = Seconds.now()
     problem.execute()
-    seconds = time.process_time() - begun
+    seconds = begun.since()
     return problem.results()["trips_ab"].to_numpy(), seconds
 
 

@@ -48,7 +48,8 @@ CELLS = {
         minibatch, continuing, replaced; constant, added; constant, replaced;
         gradient, tabular, replaced; importance sampling, added; importance sampling, replaced;
         importance sampling, added, gaussian; importance sampling, replaced, gaussian;
-        importance sampling, public rules, added;
+        importance sampling, public rules, added; per decision, added; per decision, replaced;
+        per decision, added, gaussian;
         dp_lsw, added; dp_lsw, replaced; dp_lsl, added; dp_lsl, replaced""",
     "multi_agent": "one output; many outputs; a vector",
 }

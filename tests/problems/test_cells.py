@@ -130,6 +130,20 @@ CELLS: dict[str, tuple[tuple[str, str], float | None, str, int]] = {
         REPLACED,
         1,
     ),
+    # Of single steps the same.
+    "off_policy_evaluation, per decision, added": (LAPLACE, WHOLE + WHOLE // 10, ADDED, 1),
+    "off_policy_evaluation, per decision, replaced": (
+        LAPLACE,
+        2 * WHOLE + WHOLE // 10,
+        REPLACED,
+        1,
+    ),
+    "off_policy_evaluation, per decision, added, gaussian": (
+        GAUSSIAN,
+        math.sqrt(WHOLE**2 + (WHOLE // 10) ** 2),
+        ADDED,
+        1,
+    ),
     # Beside a twentieth of the price for the number of trajectories, which the clip rests on.
     "off_policy_evaluation, importance sampling, public rules, added": (
         LAPLACE,

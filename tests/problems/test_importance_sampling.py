@@ -11,6 +11,7 @@ import pytest
 from pydantic import ValidationError
 
 from benchmarks import importance_sampling as bench
+from benchmarks import per_decision as stepwise
 from discreet.errors import InvalidInput
 from discreet.privacy.noise import Noise
 from discreet.problems.numbers import Budget
@@ -70,6 +71,9 @@ def test_auto_takes_it_where_probabilities_are_there_and_no_value_function_is_as
             "/problem/return_bounds",
         ),
         ({}, {"method": "moments", "return_bounds": [0.0, 1.0]}, "/problem/return_bounds"),
+        ({}, {"method": "per_decision", "return_bounds": [0.0, 1.0]}, "/problem/return_bounds"),
+        ({}, {"method": "per_decision", "initial": [1.0, 0.0]}, "/problem/initial"),
+        ({"off_policy": False}, {"method": "per_decision"}, "/problem/method"),
     ],
 )
 def test_what_means_nothing_is_refused(
@@ -275,3 +279,78 @@ def test_a_reward_below_the_least_one_is_refused_with_its_row_and_made_up_data_h
     )
     made = SYNTHESIS.columns(told, np.random.default_rng(1), 200)
     assert made["reward"].min() >= 0.25
+
+
+def content_of(people: stepwise.Patients) -> dict[str, Any]:
+    count, steps = people.reward.shape
+    behaviour = np.full(count * steps, 0.5)
+    return {
+        "start": np.arange(count + 1) * steps,
+        "reward": people.reward.ravel(),
+        "terminal": np.tile(np.arange(steps) == steps - 1, count),
+        "behaviour": behaviour,
+        "target": behaviour * people.ratio.ravel(),
+        "state": people.state[:, :-1].ravel().astype(np.int32),
+        "next_state": people.state[:, 1:].ravel().astype(np.int32),
+    }
+
+
+@pytest.mark.parametrize("values", [{}, {"trajectories": stepwise.PATIENTS, "max_ratio": 1.8}])
+def test_weights_of_steps_answer_for_both_policies(values: dict[str, Any]) -> None:
+    """Thirty repetitions of patients and noise, of rewards along the way; intervals of 90 % hold at
+    least 20, and errors are below those of whole trajectories with the same noise."""
+    world, rng = stepwise.World("steady", 48.0), np.random.default_rng(4)
+    part = public(states=stepwise.STATES, least_reward=0, **values)
+    many = world.draw(100_000, rng)
+    before, truth = float(many.reward.sum(axis=1).mean()), 8 * world.worth()
+    held, errors = [], []
+    methods = ("importance_sampling", "per_decision")
+    asked = {name: problem(method=name, discount=1.0) for name in methods}
+    plans = {name: one.plan(part, Budget(epsilon=10**9, delta=0)) for name, one in asked.items()}
+    for seed in range(30):
+        content, found = content_of(world.draw(stepwise.PATIENTS, rng)), {}
+        for name, one in asked.items():
+            released = one.release(part, plans[name], content, Noise.seeded(seed))
+            done = one.finish(part, plans[name], released, lambda step, total: None)
+            found[name] = done.to_json()
+        errors.append([found[name]["policy_value"] - truth for name in methods])
+        said = found["per_decision"]["uncertainty"]["values"]
+        truths = {"behaviour_value": before, "policy_value": truth, "difference": truth - before}
+        held.append(
+            [said[name]["lower"] <= one <= said[name]["upper"] for name, one in truths.items()]
+        )
+        ends = found["per_decision"]["true_value"]
+        held[-1].append(ends["lower"] <= truth <= ends["upper"])
+    assert (np.sum(held, axis=0) >= 20).all(), np.sum(held, axis=0)
+    whole, single = np.sqrt(np.mean(np.square(errors), axis=0))
+    assert single < whole
+    assert "weights of steps clipped at" in found["per_decision"]["covers"]
+
+
+def test_what_makes_noise_smaller_is_said_of_the_method_that_is_asked_for() -> None:
+    for method, says, other in (
+        ("importance_sampling", "`per_decision`", "each step's reward"),
+        ("per_decision", "between 0 and 1, and noise", "returns are taken"),
+    ):
+        advice = " ".join(planned(public(trajectories=500, least_reward=0), method=method).advice)
+        assert says in advice, method
+        assert other not in advice, method
+    short = planned(public(horizon=1), method="importance_sampling")
+    assert "per_decision" not in " ".join(short.advice)
+
+
+def test_episodes_that_end_early_and_public_rewards_have_ranges_with_nothing_in_them() -> None:
+    assert public(least_reward=0.5).rewards_with_none == (0, 1)
+    ladder = {"topology": [[0, 1], [1, 2]], "states": 2}
+    assert public(**ladder, rewards=[-0.25, -0.5]).rewards_with_none == (-0.5, 0)
+    nothing = public(**ladder, rewards=[0.0, 0.0])
+    assert nothing.rewards_with_none == (0, 1)
+    asked = problem(method="per_decision")
+    plan = asked.plan(nothing, Budget(epsilon=10**10, delta=0))
+    row = {"trajectory": 1, "step": 0, "state": 0, "next_state": 1, "reward": 0, "terminal": False}
+    content = OffPolicyDataset.read_rows(
+        nothing, OffPolicyContent(transitions=[{**row, "behaviour": 0.5, "target": 0.5}])
+    )
+    released = asked.release(nothing, plan, content, Noise.seeded(1))
+    found = asked.finish(nothing, plan, released, lambda step, total: None).to_json()
+    assert 0 <= found["policy_value"] <= nothing.discounted_steps(0.9)

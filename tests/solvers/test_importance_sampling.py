@@ -15,6 +15,7 @@ from discreet.solvers.evaluation.importance_sampling import (
     ENTRIES,
     SQUARE_UNIT,
     UNIT,
+    per_decision_sums,
     weighted_sums,
 )
 from discreet.solvers.evaluation.temporal_difference import Transitions
@@ -42,10 +43,18 @@ def sums(
     return weighted_sums(transitions(trajectories), **{**fixed, **values})
 
 
-@given(TRAJECTORY, TRAJECTORY, st.sampled_from([0.3, 1.0, 3.0, 1e4]))
+def by_steps(
+    trajectories: list[list[tuple[float, float]]], cap: float = 3.0, **values: Any
+) -> np.ndarray:
+    fixed: dict[str, Any] = {"discount": 0.9, "bounds": (-0.5, 1), "horizon": 5}
+    return per_decision_sums(transitions(trajectories), largest_weight=cap, **{**fixed, **values})
+
+
+@pytest.mark.parametrize("sums", [sums, by_steps])
+@given(one=TRAJECTORY, another=TRAJECTORY, cap=st.sampled_from([0.3, 1.0, 3.0, 1e4]))
 @settings(max_examples=300)
 def test_one_trajectory_moves_the_sums_by_at_most_what_is_said(
-    one: Any, another: Any, cap: float
+    sums: Any, one: Any, another: Any, cap: float
 ) -> None:
     """Exactly, in integers, for any ratios and rewards whatever, such as registration would
     refuse."""
@@ -60,6 +69,30 @@ def test_one_trajectory_moves_the_sums_by_at_most_what_is_said(
     assert np.abs(apart).sum() <= 2 * UNIT + SQUARE_UNIT
     assert (apart.astype(object) ** 2).sum() <= 2 * UNIT**2 + SQUARE_UNIT**2
     assert (mine.astype(object) ** 2).sum() <= UNIT**2 + SQUARE_UNIT**2
+
+
+def test_weights_of_steps_without_noise_say_what_numpy_says() -> None:
+    """Of trajectories that end before the horizon, beyond which rewards are 0 and weights stay."""
+    rows, cap, horizon = [one[: 1 + place % 4] for place, one in enumerate(people(300))], 1.8, 5
+    weight, gain = np.empty((300, horizon)), np.full((300, horizon), 0.5 / 1.5)
+    for place, one in enumerate(rows):
+        weight[place] = np.cumprod([ratio for ratio, _ in one] + [1.0] * (horizon - len(one)))
+        gain[place, : len(one)] = [(reward + 0.5) / 1.5 for _, reward in one]
+    share = 0.9 ** np.arange(horizon)
+    share /= share.sum()
+    u = np.minimum(weight, cap) / cap
+    found = WeightedSums(by_steps(rows, cap) / UNIT, 1e-18, cap, 1.645)
+    assert found.weight == pytest.approx((u @ share).sum(), abs=1e-4)
+    assert found.policy().value == pytest.approx((u * gain @ share).sum() / (u @ share).sum())
+    assert found.behaviour().value == pytest.approx((gain @ share).mean(), abs=1e-5)
+    assert found.squares == pytest.approx(((u @ share) ** 2).sum(), rel=1e-5)
+    assert found.clipped_mass().value == pytest.approx(
+        max(0.0, 1 - (np.minimum(weight, cap) @ share).mean()), abs=1e-5
+    )
+    # Of episodes of one step both are the same sums.
+    single = [[one[0]] for one in rows]
+    fixed: dict[str, Any] = {"bounds": (-0.5, 1.0), "discount": 1.0}
+    assert (by_steps(single, cap, horizon=1, **fixed) == sums(single, cap, **fixed)).all()
 
 
 def people(number: int, seed: int = 3) -> list[list[tuple[float, float]]]:

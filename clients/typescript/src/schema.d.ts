@@ -3506,7 +3506,8 @@ export interface components {
          * @description Weights of a linear value function of the target policy, or its value over the people in the
          *     data.
          *
-         *     `importance_sampling` releases the value, by clipped weights of whole trajectories. Of a value
+         *     `importance_sampling` releases the value, by clipped weights of whole trajectories,
+         *     `per_decision` by those of single steps, for rewards that come along the way. Of a value
          *     function `moments` releases noised sums over trajectories and solves in closed form; `minibatch`
          *     noises Poisson-sampled gradient steps; `gradient` is GPOPE, one trajectory a step; `dp_lsw` and
          *     `dp_lsl` are Monte Carlo regressions with smooth sensitivity. `auto` is importance_sampling
@@ -3551,7 +3552,7 @@ export interface components {
             kind: "off_policy_evaluation";
             /**
              * Max Importance
-             * @description Public cap on importance ratios; 10 when not given; `auto`: of least expected error by public figures, shown in the plan's advice. Of importance_sampling on the weights of whole trajectories, `auto` when not given
+             * @description Public cap on importance ratios; 10 when not given; `auto`: of least expected error by public figures, shown in the plan's advice. Of importance_sampling on the weights of whole trajectories, of per_decision on those of steps, `auto` when not given
              * @default null
              */
             max_importance?: number | "auto" | null;
@@ -3560,7 +3561,7 @@ export interface components {
              * @default auto
              * @enum {string}
              */
-            method?: "auto" | "importance_sampling" | "moments" | "minibatch" | "gradient" | "constant" | "dp_lsw" | "dp_lsl";
+            method?: "auto" | "importance_sampling" | "per_decision" | "moments" | "minibatch" | "gradient" | "constant" | "dp_lsw" | "dp_lsl";
             /**
              * Regularization
              * @description Ridge of `moments` in units of one trajectory; `dp_lsl`'s penalty, the public number of them

@@ -2241,8 +2241,9 @@ class OffPolicyEvaluation(TypedDict):
     Weights of a linear value function of the target policy, or its value over the people in
     the data.
 
-    `importance_sampling` releases the value, by clipped weights of whole trajectories. Of a
-    value function `moments` releases noised sums over trajectories and solves in closed form;
+    `importance_sampling` releases the value, by clipped weights of whole trajectories,
+    `per_decision` by those of single steps, for rewards that come along the way. Of a value
+    function `moments` releases noised sums over trajectories and solves in closed form;
     `minibatch` noises Poisson-sampled gradient steps; `gradient` is GPOPE, one trajectory a
     step; `dp_lsw` and `dp_lsl` are Monte Carlo regressions with smooth sensitivity. `auto` is
     importance_sampling where the data have the probabilities of actions and the request names
@@ -2275,12 +2276,13 @@ class OffPolicyEvaluation(TypedDict):
     """
     Public cap on importance ratios; 10 when not given; `auto`: of least expected error by
     public figures, shown in the plan's advice. Of importance_sampling on the weights of whole
-    trajectories, `auto` when not given
+    trajectories, of per_decision on those of steps, `auto` when not given
     """
     method: NotRequired[
         Literal[
             "auto",
             "importance_sampling",
+            "per_decision",
             "moments",
             "minibatch",
             "gradient",

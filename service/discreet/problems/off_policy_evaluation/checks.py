@@ -26,7 +26,8 @@ def issues_of(problem: OffPolicyRequest, public: OffPolicyPublic) -> list[FieldI
         found.append(FieldIssue("/problem/features/type", says))
     if fitted and problem.discount == 1:
         says = (
-            "less than 1 with methods that fit a value function; only importance_sampling takes 1"
+            "less than 1 with methods that fit a value function; only importance_sampling and "
+            "per_decision take 1"
         )
         found.append(FieldIssue("/problem/discount", says))
     found += problem.fitted_features.issues(public) if fitted else []

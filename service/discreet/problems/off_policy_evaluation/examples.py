@@ -182,6 +182,8 @@ def _weighted_cases() -> list[
     ruled, heavy = {"method": "importance_sampling"}, [walk(1.0, 1.0, 0.0, 1.0)] * 50
     added, replaced = ([other], [other, full]), ([other, none], [other, full])
     part: dict[str, Any] = {"states": 1}
+    # Clipped from the first step on.
+    stepwise = {"method": "per_decision", "max_importance": 2}
     rules = {**part, "max_ratio": 2, "target_policy": "treat 0.5, wait 0.5"}
     return [
         ("importance sampling, added", part, asked, added, 1, 0),
@@ -189,6 +191,9 @@ def _weighted_cases() -> list[
         # All of the largest weight that public rules allow: no mean of weights is so.
         ("importance sampling, public rules, added", rules, ruled, (heavy, [*heavy, full]), 1, 0),
         ("importance sampling, added, gaussian", part, asked, added, 1, 10**17),
+        ("per decision, added", part, stepwise, added, 1, 0),
+        ("per decision, replaced", {**part, "trajectories": 2}, stepwise, replaced, 1, 0),
+        ("per decision, added, gaussian", part, stepwise, added, 1, 10**17),
         (
             "importance sampling, replaced, gaussian",
             {**part, "trajectories": 2},

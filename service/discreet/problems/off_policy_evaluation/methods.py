@@ -7,11 +7,13 @@ from discreet.problems.off_policy_evaluation.constants import Constant
 from discreet.problems.off_policy_evaluation.gradients import Gradient, Minibatch
 from discreet.problems.off_policy_evaluation.method import Method
 from discreet.problems.off_policy_evaluation.moments import StackedMoments, TabularMoments
+from discreet.problems.off_policy_evaluation.per_decision import PerDecision
 from discreet.problems.off_policy_evaluation.regressions import DpLsl, DpLsw
 from discreet.problems.off_policy_evaluation.weighting import ImportanceSampling
 
 METHODS: tuple[type[Method], ...] = (
     ImportanceSampling,
+    PerDecision,
     TabularMoments,
     StackedMoments,
     Minibatch,

@@ -43,7 +43,8 @@ class OffPolicyEvaluation(OffPolicyRequest):
     """Weights of a linear value function of the target policy, or its value over the people in the
     data.
 
-    `importance_sampling` releases the value, by clipped weights of whole trajectories. Of a value
+    `importance_sampling` releases the value, by clipped weights of whole trajectories,
+    `per_decision` by those of single steps, for rewards that come along the way. Of a value
     function `moments` releases noised sums over trajectories and solves in closed form; `minibatch`
     noises Poisson-sampled gradient steps; `gradient` is GPOPE, one trajectory a step; `dp_lsw` and
     `dp_lsl` are Monte Carlo regressions with smooth sensitivity. `auto` is importance_sampling
@@ -69,7 +70,7 @@ class OffPolicyEvaluation(OffPolicyRequest):
         "discount": "with the method moments of tabular features",
         "regularization": "with the method moments of other features",
         "initial": "with methods that fit a value function",
-        "features": "with the method importance_sampling, which reads none",
+        "features": "with the methods importance_sampling and per_decision, which read none",
         "uncertainty": ALWAYS,
     }
 

@@ -221,6 +221,14 @@ class OffPolicyPublic(Frozen):
         return -self.reward_bound if self.least_reward is None else self.least_reward
 
     @property
+    def rewards_with_none(self) -> tuple[float, float]:
+        """Between what one reward lies, and 0 with it, which a step after the end brings; never
+        one number."""
+        given = (self.lowest_reward, self.reward_bound) if self.rewards is None else self.rewards
+        low, high = min(*given, 0.0), max(*given, 0.0)
+        return low, high if low < high else self.reward_bound
+
+    @property
     def most_trajectories(self) -> int:
         """How many there may be, from public figures."""
         return self.trajectories or self.max_trajectories or UNDECLARED_TRAJECTORIES
@@ -241,9 +249,9 @@ class OffPolicyPublic(Frozen):
     def largest_value(self, discount: float) -> float:
         """No trajectory's return is larger in modulus: reward_bound (1 + discount + …), as often as
         the horizon."""
-        return self.reward_bound * self._steps(discount)
+        return self.reward_bound * self.discounted_steps(discount)
 
-    def _steps(self, discount: float) -> float:
+    def discounted_steps(self, discount: float) -> float:
         """1 + discount + …, as often as the horizon."""
         if discount in (0, 1):
             return float(self.horizon if discount else 1)
@@ -264,7 +272,7 @@ class OffPolicyPublic(Frozen):
         bounds on rewards."""
         largest = self.largest_value(discount)
         if self.rewards is None:  # an episode may end after its first step
-            one, every = self.lowest_reward, self.lowest_reward * self._steps(discount)
+            one, every = self.lowest_reward, self.lowest_reward * self.discounted_steps(discount)
             return min(one, every), max(self.reward_bound, largest)
         low, high = (side * self._best_return(side, discount) for side in (-1.0, 1.0))
         return max(low, -largest), min(high, largest)

@@ -19,6 +19,8 @@ from discreet.problems.sources import ProblemOnBlocks
 from discreet.solvers.evaluation.value_features import Tabular
 
 WEIGHING = "importance_sampling"
+WEIGHING_ALL = (WEIGHING, "per_decision")
+"""Methods that fit no value function."""
 FITTED_ONLY = ("initial", "clip", "steps", "step_size", "sampling", "regularization")
 """What a request names that asks for a value function."""
 
@@ -41,6 +43,7 @@ class OffPolicyRequest(ProblemOnBlocks):
     method: Literal[
         "auto",
         "importance_sampling",
+        "per_decision",
         "moments",
         "minibatch",
         "gradient",
@@ -70,7 +73,8 @@ class OffPolicyRequest(ProblemOnBlocks):
         default=None,
         description=f"Public cap on importance ratios; {DEFAULT_MAX_IMPORTANCE:g} when not given; "
         "`auto`: of least expected error by public figures, shown in the plan's advice. Of "
-        "importance_sampling on the weights of whole trajectories, `auto` when not given",
+        "importance_sampling on the weights of whole trajectories, of per_decision on those of "
+        "steps, `auto` when not given",
     )
     return_bounds: tuple[Real, Real] | None = Field(
         default=None,
@@ -107,7 +111,7 @@ class OffPolicyRequest(ProblemOnBlocks):
     def weighs(self, public: OffPolicyPublic) -> bool:
         """Whether no value function is asked for, and so no features are looked at."""
         if self.method != "auto":
-            return self.method == WEIGHING
+            return self.method in WEIGHING_ALL
         return bool(public.off_policy) and all(getattr(self, name) is None for name in FITTED_ONLY)
 
     def method_for(self, public: OffPolicyPublic, name: str, cap: float | None = None) -> Method:

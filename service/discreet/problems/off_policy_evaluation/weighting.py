@@ -9,7 +9,7 @@ alone: `solvers.evaluation.weighted_value`.
 from __future__ import annotations
 
 import math
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from scipy.special import ndtri
@@ -25,13 +25,14 @@ from discreet.problems.off_policy_evaluation.dataset import transitions_of
 from discreet.problems.off_policy_evaluation.expectation import GOOD, RATIO_SQUARE, cut_off, rounded
 from discreet.problems.off_policy_evaluation.gradients import COUNT_SHARE
 from discreet.problems.off_policy_evaluation.method import Asked, Chosen, Method
-from discreet.problems.off_policy_evaluation.public import Floats, OffPolicyPublic
+from discreet.problems.off_policy_evaluation.public import Floats, Ints, OffPolicyPublic
 from discreet.problems.off_policy_evaluation.result import REWARD
 from discreet.problems.off_policy_evaluation.weighting_words import (
     MOST_CAP,
     cut_sentence,
     doubt_sentence,
     long_episodes,
+    wide_range,
 )
 from discreet.problems.plans import NoiseSummary
 from discreet.solvers.evaluation import importance_sampling as sampling
@@ -74,21 +75,20 @@ class ImportanceSampling(Method):
     fitted = False
     chooses_cap = True
     unit = float(sampling.UNIT)
+    weighed: ClassVar[str] = "whole trajectories"
+    """What has a weight, in words."""
 
     @classmethod
     def issues(cls, asked: Asked, public: OffPolicyPublic) -> list[FieldIssue]:
         found = super().issues(asked, public)
         if not public.off_policy:
             says = (
-                "importance_sampling needs the probabilities of the actions: the columns "
+                f"{cls.name} needs the probabilities of the actions: the columns "
                 "behaviour and target, which this dataset has not"
             )
             found.append(FieldIssue("/problem/method", says))
         if asked.max_importance is not None and asked.max_importance > LARGEST_CAP:
-            says = (
-                f"at most {LARGEST_CAP:g} with importance_sampling: it is of whole trajectories "
-                "there"
-            )
+            says = f"at most {LARGEST_CAP:g} with {cls.name}: it is of products of ratios there"
             found.append(FieldIssue("/problem/max_importance", says))
         if asked.return_bounds is not None:
             low, high = asked.return_bounds
@@ -157,7 +157,7 @@ class ImportanceSampling(Method):
         most = self.public.largest_weight
         if self.counted:
             return None, (
-                "weights of whole trajectories are clipped where the noised number of trajectories "
+                f"weights of {self.weighed} are clipped where the noised number of trajectories "
                 f"says, which a {COUNT_SHARE}th of epsilon is for"
                 + (
                     f", and at most at {plain(most)}, by max_ratio and horizon"
@@ -174,7 +174,7 @@ class ImportanceSampling(Method):
                 "off",
             )
         return cap, (
-            f"weights of whole trajectories are clipped at {plain(cap)}, which follows from the "
+            f"weights of {self.weighed} are clipped at {plain(cap)}, which follows from the "
             "public number of trajectories and the noise; if their mean square is "
             f"{RATIO_SQUARE:g}, {percent(cut_off(cap))} of the weights are cut off: the interval "
             "is of the policy's value with clipped weights, `true_value` is without them"
@@ -182,14 +182,7 @@ class ImportanceSampling(Method):
 
     def advice(self, chosen: Chosen, event: Event, epsilon: float) -> tuple[str, ...]:
         low, high = self._bounds
-        says = long_episodes(self)
-        if (low, high) == self.public.returns(self.asked.discount) and self.public.rewards is None:
-            says = (
-                *says,
-                f"returns are taken to lie between {plain(low, 3)} and {plain(high, 3)}, as public "
-                "figures allow; noise is in proportion to that range: `return_bounds` that are "
-                "known without the data make it smaller",
-            )
+        says = (*long_episodes(self), *self._said_of_range())
         if self.public.trajectories is None:
             cap = min(self.asked.max_importance or LEAST_CAP, self.public.largest_weight)
             half = (
@@ -212,6 +205,12 @@ class ImportanceSampling(Method):
                 *says,
             )
         return (*(one.sentence for one in self.expected(event, epsilon, LEVEL)[:1]), *says)
+
+    def _said_of_range(self) -> tuple[str, ...]:
+        ends = self.public.returns(self.asked.discount)
+        if self._bounds != ends or self.public.rewards is not None:
+            return ()
+        return (wide_range(*ends, steps=self.public.horizon),)
 
     def expected(
         self, event: Event, epsilon: float, confidence: float, around: Profile | None = None
@@ -262,10 +261,12 @@ class ImportanceSampling(Method):
         if count:
             released["trajectories"] = noise.add(count[0], np.array([moved.trajectories]))
             cap = self._largest_weight(event, int(released["trajectories"][0]))
-        sums = sampling.weighted_sums(
-            moved, discount=self.asked.discount, bounds=self._bounds, largest_weight=cap
+        return {**released, "sums": noise.add(event, self._sums(moved, cap))}
+
+    def _sums(self, moved: td.Transitions, largest_weight: float) -> Ints:
+        return sampling.weighted_sums(
+            moved, discount=self.asked.discount, bounds=self._bounds, largest_weight=largest_weight
         )
-        return {**released, "sums": noise.add(event, sums)}
 
     def fields(
         self,
@@ -307,9 +308,9 @@ class ImportanceSampling(Method):
             "true_value": truth,
             "covers": (
                 f"With probability {percent(LEVEL)} the interval of policy_value holds what the "
-                f"target policy is worth with weights of trajectories clipped at {plain(cap, 3)}, "
-                "for people such as those in the data: noise and the chance of who came are in "
-                f"it. {cut_sentence(mass)}"
+                f"target policy is worth with weights of {self.weighed} clipped at "
+                f"{plain(cap, 3)}, for people such as those in the data: noise and the chance of "
+                f"who came are in it. {cut_sentence(mass)}"
                 + (
                     "."
                     if sums.unclipped

@@ -47,6 +47,22 @@ def doubt_sentence(sums: WeightedSums) -> str:
     )
 
 
+def wide_range(low: float, high: float, steps: int) -> str:
+    """What makes the noise smaller where nothing but the bounds on rewards says what returns
+    are."""
+    says = (
+        f"returns are taken to lie between {plain(low, 3)} and {plain(high, 3)}, as public figures "
+        "allow; noise is in proportion to that range: `return_bounds` that are known without the "
+        "data make it smaller"
+    )
+    if steps == 1:
+        return says
+    return (
+        f"{says}; where most steps have a reward, the method `per_decision` is nearer, if weights "
+        "are large by much"
+    )
+
+
 def long_episodes(method: Any) -> tuple[str, ...]:
     """What is lost where episodes are long: a weight w of at most W and mean 1 exceeds a clip c
     by at most 1 - c/W on average, as it does where one person in W follows the target policy

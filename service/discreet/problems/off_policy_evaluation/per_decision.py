@@ -1,0 +1,48 @@
+"""Importance sampling of single steps: each reward is weighed by the ratios up to its step.
+
+The same seven sums of the same sensitivity as whole trajectories have, of mean weights of steps:
+`solvers.evaluation.importance_sampling` proves it. Where rewards come along the way early ones do
+without the ratios that come later, so less is clipped and chance moves the value less.
+"""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+from discreet.problems.off_policy_evaluation.public import Ints
+from discreet.problems.off_policy_evaluation.weighting import ImportanceSampling
+from discreet.solvers.evaluation import importance_sampling as sampling
+from discreet.solvers.evaluation import temporal_difference as td
+from discreet_client.intervals import plain
+
+
+class PerDecision(ImportanceSampling):
+    """Clipped weights of single steps, their rewards, and both policies' values."""
+
+    name = "per_decision"
+    takes = frozenset()
+    weighed: ClassVar[str] = "steps"
+
+    def _sums(self, moved: td.Transitions, largest_weight: float) -> Ints:
+        return sampling.per_decision_sums(
+            moved,
+            discount=self.asked.discount,
+            bounds=self.public.rewards_with_none,
+            largest_weight=largest_weight,
+            horizon=self.public.horizon,
+        )
+
+    def _said_of_range(self) -> tuple[str, ...]:
+        low, high = self.public.rewards_with_none
+        return (
+            f"each step's reward is taken to lie between {plain(low, 3)} and {plain(high, 3)}, and "
+            "noise is in proportion to what as many as the horizon add up to: where most steps "
+            "have none, `importance_sampling` with `return_bounds` is nearer",
+        )
+
+    @property
+    def _bounds(self) -> tuple[float, float]:
+        """Of what rewards of all steps to the horizon may add up to."""
+        low, high = self.public.rewards_with_none
+        steps = self.public.discounted_steps(self.asked.discount)
+        return low * steps, high * steps
