@@ -33,7 +33,7 @@ ALL = (
 )
 ON_REQUEST = (
     *("scale", "curves", "noise", "timing", "capacity", "blocks"),
-    *("coverage", "inverse", "advice", "importance_sampling", "coupled_qp"),
+    *("coverage", "inverse", "advice", "importance_sampling", "coupled_qp", "dropout"),
 )
 """Benchmarks that take many minutes: run when they are named."""
 COLUMNS = ("benchmark", "ours", "peer", "ours / peer", "note")
