@@ -29,6 +29,8 @@ from discreet_client.sparse_sum.signing import verify
 
 SIZES = (100, 1000, 10_000)
 DIMENSION, ROUNDS, SAMPLE = 100, 3, 20
+GAMMA, DELTA = 0.05, 0.05
+"""Shares of all: corrupt with the server, and dropping in a round."""
 PLACE = 4
 """Bytes of a place beside what is said of it."""
 
@@ -39,10 +41,11 @@ def run(sizes: tuple[int, ...] = SIZES) -> list[dict[str, Any]]:
 
 def measure(agents: int) -> Iterator[dict[str, Any]]:
     """Figures of one size. Raises AssertionError when a sum is not exact."""
-    plan = Plan.choose(agents, DIMENSION, ROUNDS)
+    plan = Plan.choose(agents, DIMENSION, ROUNDS, gamma=GAMMA, delta=DELTA)
     times: dict[str, float] = {}
     with _timed(times, "setup"):
         group, players = _set_up(plan)
+    print(f"{agents:,} agents: setup {times['setup']:.1f} s", file=sys.stderr)
     gc.freeze()
     rng = np.random.default_rng(agents)
     up = down = 0
@@ -52,6 +55,7 @@ def measure(agents: int) -> Iterator[dict[str, Any]]:
         sent, heard, seconds = _round(Server(group, number), players, rng)
         walls.append(time.perf_counter() - since)
         own.append(seconds)
+        print(f"{agents:,} agents, round {number}: exact, {walls[-1]:.1f} s", file=sys.stderr)
         up, down = max(up, sent), max(down, heard)
     gc.unfreeze()
     k, t = plan.neighbours, plan.threshold

@@ -86,7 +86,8 @@ class Agent:
             )
             for other, (first, second) in zip(self._neighbours, pairs, strict=True)
         )
-        keys = b"".join(self._mask_key(other) for other in self._neighbours)
+        self._masks = {other: self._mask_key(other) for other in self._neighbours}
+        keys = b"".join(self._masks.values())
         second = masks.to_bytes(shamir.SIZE, "big")
         escrow = _xor(keys, stream(digest(b"escrow", self.group.context, second), len(keys)))
         head = secret_digest(self.group, self._own) + secret_digest(self.group, second)
@@ -121,7 +122,7 @@ class Agent:
         total = np.concatenate([values, np.ones(CHECKS, dtype=np.int64)]).view(np.uint64)
         total = total + words(own_key(self.group, self._own), self.plan.dimension)
         for other in held:
-            mask = words(self._mask_key(other), self.plan.dimension)
+            mask = words(self._masks[other], self.plan.dimension)
             total = total + mask if self.place < other else total - mask
         proofs = b"".join(
             self._proof(other, self.place) if other in held else bytes(PROOF)
@@ -198,6 +199,7 @@ class Agent:
     def _forget(self) -> None:
         """What is left of a round must not serve a later server."""
         self._own = b""
+        self._masks: dict[int, bytes] = {}
         self._held: dict[int, bytes] = {}
         self._began: bool = False
         self._contributed: bool = False

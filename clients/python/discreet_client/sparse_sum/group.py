@@ -8,7 +8,7 @@ import secrets
 import struct
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
-from functools import cached_property
+from functools import cached_property, lru_cache
 
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey
@@ -161,6 +161,7 @@ class Group:
             raise Tampered(f"agent {place} has not signed this group")
 
 
+@lru_cache
 def _words(plan: Plan) -> bytes:
     return json.dumps(asdict(plan), sort_keys=True, separators=(",", ":")).encode()
 

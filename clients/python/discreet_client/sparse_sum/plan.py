@@ -85,6 +85,7 @@ class Plan:
             variance,
         )
 
+    @lru_cache  # noqa: B019 plans are few, and who plays many agents asks for each
     def check(self) -> None:
         """What an agent demands of a plan that it was given. Raises Unacceptable.
 
