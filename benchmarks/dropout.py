@@ -1,9 +1,9 @@
 """Sums over a sparse graph of masks, with agents that drop: what a round costs an agent.
 
-`python -m benchmarks.dropout [AGENTS …]`. The server runs in this process, the agents in children of
-it; there is one setup for all rounds, and nothing is started again. In each round 5 % of all agents
-drop, a quarter of them each before their shares, after them, after their contribution, and after
-the vote; the next round finds them back. Every sum is compared with numpy's, entry by entry.
+`python -m benchmarks.dropout [AGENTS …]`. The server runs in this process, the agents in children
+of it; there is one setup for all rounds, and nothing is started again. In each round 5 % of all
+agents drop, a quarter of them each before their shares, after them, after their contribution, and
+after the vote; the next round finds them back. Every sum is compared with numpy's, entry by entry.
 
 Real agents have machines of their own, so a signature that several of them check, of a juror or of
 a member, is checked once by the process that plays them all; what a round costs an agent that

@@ -183,6 +183,8 @@ def test_nobody_chooses_the_graph_after_it_saw_a_nonce() -> None:
     late = [*commitments[:-1], Candidate(Ed25519PrivateKey.generate()).commitment]
     with pytest.raises(Refused, match="another list"):
         people[0].open(PLAN, late)
+    with pytest.raises(Refused, match="or plan"):
+        people[0].open(replace(PLAN, dimension=DIMENSION + 1), commitments)
     with pytest.raises(Refused, match="own"):
         people[1].open(PLAN, [*commitments[:1], b"x" * 32, *commitments[2:]])
 
@@ -193,6 +195,8 @@ def test_a_group_with_another_nonce_or_key_is_refused() -> None:
         changed = (*GROUP.members[:5], replace(member, **{name: b"x" * 32}), *GROUP.members[6:])
         with pytest.raises(Tampered, match="not the group"):
             Agent(PEOPLE[0], 0, replace(GROUP, members=changed))
+    with pytest.raises(Tampered, match="not the group"):
+        Agent(PEOPLE[0], 0, replace(GROUP, plan=replace(PLAN, variance=1)))
     near = GROUP.neighbours(0)[0]
     unsigned = list(GROUP.members)
     unsigned[near] = replace(unsigned[near], signature=bytes(64))

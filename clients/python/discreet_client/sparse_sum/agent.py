@@ -44,7 +44,7 @@ class Agent:
     ) -> None:
         group.check()
         if group.members[place].exchange != candidate.exchange.public_key().public_bytes_raw() or (
-            group.commitments != candidate.commitments
+            (group.commitments, group.plan) != (candidate.commitments, candidate.plan)
         ):
             raise Tampered("this is not the group in which this agent has opened its commitment")
         group.check_member(place, verify)

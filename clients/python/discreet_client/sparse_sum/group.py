@@ -56,6 +56,7 @@ class Candidate:
         )
         self.commitments = b""
         """Digest of the commitments of all, on which this agent has opened its own."""
+        self.plan: Plan | None = None
 
     @property
     def commitment(self) -> bytes:
@@ -63,14 +64,16 @@ class Candidate:
 
     def open(self, plan: Plan, commitments: Sequence[bytes]) -> Member:
         """The own entry of the group. Raises Refused when the own commitment is missing, or at a
-        second list: nonces that others saw would let them choose the graph."""
+        second list or plan: nonces that others saw would let them choose the graph.
+
+        That the plan bounds enough corrupt agents is for the caller to demand."""
         plan.check()
         listed = digest(b"commitments", *commitments)
         if self.commitment not in commitments or len(commitments) != plan.agents:
             raise Refused("not a list of n commitments with this agent's own")
-        if self.commitments not in (b"", listed):
-            raise Refused("this agent has opened its commitment on another list")
-        self.commitments = listed
+        if self.plan is not None and (self.commitments, self.plan) != (listed, plan):
+            raise Refused("this agent has opened its commitment on another list, or plan")
+        self.commitments, self.plan = listed, plan
         mine = self._unsigned
         signature = self.identity.sign(
             _entry(plan, listed, mine.identity, mine.exchange, mine.nonce)
