@@ -119,16 +119,17 @@ class _Players:
         own = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
         for end in self._ends:
             end.send(("memory", 0, []))
-        return (own + sum(end.recv() for end in self._ends)) / 2**20
+        return float(own + sum(end.recv() for end in self._ends)) / 2**20
 
     def close(self) -> None:
         for end, child in zip(self._ends, self._children, strict=True):
-            end.close()
+            end.send(("end", 0, []))
             child.join()
+            end.close()
 
 
 def _play(end: Connection, group: Group, candidates: list[Candidate], first: int) -> None:
-    """A process with some of the agents, until the other end is closed."""
+    """A process with some of the agents, until it is told to end."""
     once = cache(verify)
     agents = {
         place: Agent(candidates[place], place, group, verify=once)
@@ -137,9 +138,8 @@ def _play(end: Connection, group: Group, candidates: list[Candidate], first: int
     gc.freeze()
     end.send(None)
     while True:
-        try:
-            step, number, asked = end.recv()
-        except EOFError:
+        step, number, asked = end.recv()
+        if step == "end":
             return
         if step == "memory":
             end.send(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss)

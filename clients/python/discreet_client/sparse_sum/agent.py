@@ -63,7 +63,10 @@ class Agent:
             self._shared[other] = extract(secret)
         self.round = -1
         self._voted = -1
-        self._forget()
+        self._own = b""
+        self._masks: dict[int, bytes] = {}
+        self._held: dict[int, bytes] = {}
+        self._began = self._contributed = False
 
     def shares(self, round_: int) -> bytes:
         """Begin a round. Digests of two fresh secrets; for each neighbour in order a sealed pair of
@@ -153,7 +156,7 @@ class Agent:
         this agent is one, t of its neighbours are, and each of those has its shares here and has
         proved that its mask with this agent is in its vector.
         """
-        if round_ != self.round or not self._contributed or self._released:
+        if round_ != self.round or not self._contributed:
             raise Refused(f"no release of round {round_} is due")
         alive = members_of(survivors, self.plan.agents)
         if len(alive) < self.plan.minimum:
@@ -180,7 +183,6 @@ class Agent:
         )
         frame = self._signed(Kind.RELEASE, present + given)
         self._forget()
-        self._released = True
         return frame
 
     def _check_votes(self, round_: int, survivors: bytes, votes: Mapping[int, bytes]) -> None:
@@ -197,13 +199,9 @@ class Agent:
             raise Refused(f"{sound} jurors have signed, fewer than {self.plan.quorum}")
 
     def _forget(self) -> None:
-        """What is left of a round must not serve a later server."""
-        self._own = b""
-        self._masks: dict[int, bytes] = {}
-        self._held: dict[int, bytes] = {}
-        self._began: bool = False
-        self._contributed: bool = False
-        self._released: bool = False
+        """What is left of a round must not serve a later question."""
+        self._own, self._masks, self._held = b"", {}, {}
+        self._began = self._contributed = False
 
     def _key(self, use: bytes, recipient: int, sender: int) -> bytes:
         """Of a round, a use and a direction: HKDF of the secret with the other."""
