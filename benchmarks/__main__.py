@@ -32,7 +32,7 @@ ALL = (
     "uploads",
 )
 ON_REQUEST = (
-    *("scale", "curves", "noise", "timing", "capacity", "blocks", "scheduling"),
+    *("scale", "curves", "noise", "timing", "capacity", "blocks", "scheduling", "dropout"),
     *("coverage", "inverse", "advice", "importance_sampling", "per_decision", "coupled_qp"),
 )
 """Benchmarks that take many minutes: run when they are named."""

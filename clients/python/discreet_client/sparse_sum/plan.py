@@ -1,0 +1,153 @@
+"""How many neighbours and which threshold: exact tails of the hypergeometric law."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from fractions import Fraction
+from functools import lru_cache
+
+from discreet_client.secure_sum.errors import Unacceptable
+
+SECURITY_BITS = 40
+CORRECTNESS_BITS = 20
+SETUPS = 16
+"""Attempts at a setup that the bound pays for: whoever does not open its commitment, having seen
+the others', gets one more throw of the graph."""
+
+
+@lru_cache
+def largest(total: int, marked: int, drawn: int, bits: float) -> int:
+    """The least x that `drawn` of `total`, `marked` of which are marked, exceed with a probability
+    of at most `2^-bits`. Exact."""
+    allowed = Fraction(math.comb(total, drawn), 2 ** math.ceil(bits))
+    beyond, x = 0, min(marked, drawn)
+    while x > 0:
+        beyond += math.comb(marked, x) * math.comb(total - marked, drawn - x)
+        if beyond > allowed:
+            return x
+        x -= 1
+    return 0
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What all agents agree on. `agents`: n. `neighbours`: k. `threshold`: t, shares that tell a
+    secret. `corrupt`: how many of all may collude, with the server. `minimum`: the fewest
+    survivors of a round. `jurors`, `quorum`: of the jury of a round. `dimension`: entries of a
+    vector. `rounds`: the most that one setup serves. `variance`: of the noise that each agent adds
+    to each entry, on the grid of integers; 0 for none."""
+
+    agents: int
+    neighbours: int
+    threshold: int
+    corrupt: int
+    dropping: int
+    minimum: int
+    jurors: int
+    quorum: int
+    dimension: int
+    rounds: int
+    variance: int = 0
+
+    @classmethod
+    def choose(
+        cls,
+        agents: int,
+        dimension: int,
+        rounds: int,
+        *,
+        gamma: float = 0.1,
+        delta: float = 0.05,
+        sigma: float = 0.0,
+    ) -> Plan:
+        """The fewest neighbours with `t = k/2 + c + 1 <= k - d`, where c bounds the corrupt ones
+        among any honest agent's neighbours in 16 setups but with probability 2^-40 (jury included)
+        and d those that drop in any of the rounds but with 2^-20.
+
+        `gamma`, `delta`: the shares of corrupt agents and of those that drop in a round, at
+        whatever moment of it, without regard to the graph. `sigma`: the standard deviation, in
+        units of the grid, that the honest survivors' noise has at least. Raises Unacceptable where
+        no number of neighbours will do.
+        """
+        if agents < 3 or dimension < 1 or rounds < 1 or not (0 <= gamma < 1 and 0 <= delta < 1):
+            raise Unacceptable("at least three agents, one entry, one round, and shares below 1")
+        corrupt, dropping = math.floor(gamma * agents), math.floor(delta * agents)
+        minimum = agents - dropping
+        honest = minimum - corrupt
+        if honest < 2:
+            raise Unacceptable(f"{honest} honest survivors: a sum hides nobody")
+        k, t = _neighbours(agents, corrupt, dropping, rounds)
+        jurors, quorum = _jury(agents, corrupt, dropping, rounds)
+        variance = math.ceil(Fraction(sigma) ** 2 / honest)
+        return cls(
+            *(agents, k, t, corrupt, dropping, minimum, jurors, quorum, dimension, rounds),
+            variance,
+        )
+
+    @lru_cache  # noqa: B019 plans are few, and who plays many agents asks for each
+    def check(self) -> None:
+        """What an agent demands of a plan that it was given. Raises Unacceptable.
+
+        It does not trust whoever chose it: the figures are computed again from n, `corrupt` and
+        `dropping`, and a plan may only be stricter.
+        """
+        honest = self.minimum - self.corrupt
+        if not (
+            self.agents >= 3
+            and self.corrupt >= 0
+            and self.dropping >= 0
+            and honest >= 2
+            and self.minimum <= self.agents
+            and self.dimension >= 1
+            and self.rounds >= 1
+            and self.variance >= 0
+        ):
+            raise Unacceptable("the plan hides nobody")
+        if not (self.neighbours == self.agents - 1 or 0 < self.neighbours < self.agents - 1):
+            raise Unacceptable("an agent has 1 to n - 1 neighbours")
+        if self.neighbours < self.agents - 1 and self.neighbours % 2:
+            raise Unacceptable("an agent has as many neighbours on each side")
+        colluding = largest(
+            self.agents - 1, self.corrupt, self.neighbours, _security_bits(self.agents)
+        )
+        if not self.neighbours // 2 + colluding < self.threshold <= self.neighbours:
+            raise Unacceptable(
+                f"of {self.neighbours} neighbours up to {colluding} may be corrupt: a threshold of "
+                f"{self.threshold} is too low, or cannot be reached"
+            )
+        bad = largest(self.agents, self.corrupt, self.jurors, _security_bits(self.rounds))
+        if not (self.jurors + bad) // 2 < self.quorum <= self.jurors <= self.agents:
+            raise Unacceptable("two quorums of the jury may have no honest juror in common")
+
+
+def _security_bits(events: int) -> float:
+    """Two kinds of events share the bound: neighbourhoods and juries."""
+    return SECURITY_BITS + 1 + math.log2(SETUPS) + math.log2(events)
+
+
+def _correctness_bits(events: int) -> float:
+    return CORRECTNESS_BITS + 1 + math.log2(events)
+
+
+@lru_cache
+def _neighbours(agents: int, corrupt: int, dropping: int, rounds: int) -> tuple[int, int]:
+    others = agents - 1
+    for k in (*range(2, others, 2), others):
+        t = k // 2 + largest(others, corrupt, k, _security_bits(agents)) + 1
+        if t <= k - largest(others, dropping, k, _correctness_bits(agents * rounds)):
+            return k, t
+    raise Unacceptable(
+        f"of {agents} agents {corrupt} may be corrupt and {dropping} may drop: no threshold is "
+        "above what those know and below what these leave"
+    )
+
+
+@lru_cache
+def _jury(agents: int, corrupt: int, dropping: int, rounds: int) -> tuple[int, int]:
+    for jurors in range(1, agents + 1):
+        bad = largest(agents, corrupt, jurors, _security_bits(rounds))
+        quorum = (jurors + bad) // 2 + 1
+        if quorum <= jurors - largest(agents, dropping, jurors, _correctness_bits(rounds)):
+            return jurors, quorum
+    raise Unacceptable("no jury has an honest majority among those that do not drop")
