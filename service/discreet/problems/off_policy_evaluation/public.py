@@ -37,7 +37,9 @@ def _all_seen(words: str) -> str:
     """Words that answers say: no letter is hidden, and none turns others about."""
     for letter in words:
         if category(letter) in UNSEEN:
-            raise ValueError(f"the letter U+{ord(letter):04X} cannot be seen: all read what is said")
+            raise ValueError(
+                f"the letter U+{ord(letter):04X} cannot be seen: all read what is said"
+            )
     return words
 
 
