@@ -149,7 +149,7 @@ def test_a_release_is_figures_for_plans_and_rehearsals(service: Installation) ->
         )
         with pytest.raises(InvalidInput, match="POST /v1/plans"):
             client.submit(asked)
-        answer = client.rehearse(body, epsilons=[1], around=around, progress=False)
+        answer = client.rehearse(body, epsilon=1, around=around, progress=False)
         assert answer["data"].startswith(f"synthetic, made of what {around} released, ")
         assert f"made of what {around} released" in answer.certificate["assumptions"][0]
         assert answer.document["certificate"]["guarantee"]["type"] == "none"

@@ -113,6 +113,8 @@ def test_the_first_condition_that_holds_says_what_is_done() -> None:
         ),
         ("(" * 50 + "x = 1" + ")" * 50 + " -> a, else b", "within too many parentheses"),
         (f"{'long ' * 50} > 1 -> a, else b", "a rule has at most 200 letters"),
+        ('age > 65 -> "tre\u202eat", else b', "the letter U+202E cannot be seen, and all who read"),
+        ('"a\x07ge" > 65 -> treat, else b', "letter 3: the letter U+0007 cannot be seen"),
     ],
 )
 def test_what_is_no_rule_is_refused_with_the_place(text: str, says: str) -> None:

@@ -282,6 +282,8 @@ RULES = [  # of which each is read alike here and there, or refused alike
     "Age = 1 or Age = old -> drug A, else none",
     f"{'(' * 30}Age = 1{')' * 30} -> drug A, else none",
     f"{'long ' * 50} > 1 -> drug A, else none",
+    'Age >= 65 -> "drug\u202e A", else none',
+    '"Age\\x07" >= 65 -> drug A, else none',
 ]
 
 

@@ -118,3 +118,54 @@ def test_a_network_of_gmns_is_read_as_the_command_line_reads_it(
         assert own == pytest.approx(other)
     assert found["link_names"][:2] == ["Nordring (1 → 2)", "Nordring (2 → 1)"]
     assert len(set(found["link_names"])) == 6
+
+
+NAMED_LINKS = """\
+link_id,from_node_id,to_node_id,directed,length,free_speed,lanes,capacity
+1,101,205,0,1.3,50,1,400
+2,205,17,1,2.2,50,1,400
+3,17,101,1,3.2,100,1,600
+"""
+NAMED_NODES = """\
+node_id,name,x_coord,y_coord,zone_id
+101,Nord,9.9,53.5,2
+17,"Kreuz, alt",9.92,53.52,
+205,Süd,9.95,53.4,1
+"""
+
+
+def test_nodes_beside_links_have_names_and_places(browser: Browser, tmp_path: Path) -> None:
+    """Both files at once, or one after the other; nodes are numbered as the client does it, and
+    files that do not fit are refused in a sentence."""
+    links, nodes = tmp_path / "link.csv", tmp_path / "node.csv"
+    links.write_text(NAMED_LINKS)
+    nodes.write_text(NAMED_NODES)
+    read = networks.read(links, nodes, units="km,kph", columns={"node_name": "name"})
+    with form(browser) as page:
+        file = page.get_by_label("Read it from a file")
+        file.set_input_files(nodes)
+        page.get_by_text("node.csv was not read: it has the nodes; choose the file of").wait_for()
+        file.set_input_files(links)
+        page.get_by_text("link.csv was not read: its free_flow_time follows").wait_for()
+        page.get_by_label("Lengths in the file are in").select_option("km")
+        page.get_by_label("Speeds in the file are in").select_option("km/h")
+        page.get_by_text("Read from link.csv and node.csv: 4 rows").wait_for()
+        page.get_by_text("Nodes are called by name. The first 2 nodes are the zones").wait_for()
+        one_by_one = page.evaluate("holder.network")
+        file.set_input_files([nodes, links])
+        page.get_by_text("Read from link.csv and node.csv: 4 rows").wait_for()
+        assert page.evaluate("holder.network") == one_by_one
+        for bad, said in (
+            (NAMED_NODES.replace("101,", "102,"), "a link begins or ends at 101, of which"),
+            (NAMED_NODES + "17,Ost,1,2,\n", "node 17 stands more than once in the file of nodes"),
+            (NAMED_NODES.replace("53.4,1", "53.4,2"), "zone 2 has the nodes Nord and Süd"),
+            (NAMED_NODES.replace("53.4", "west"), "line 4, y_coord: “west” is not a number"),
+        ):
+            nodes.write_text(bad)
+            file.set_input_files([links, nodes])
+            page.get_by_text(said).wait_for()
+    assert one_by_one["node_names"] == read.network["node_names"] == ["Süd", "Nord", "Kreuz, alt"]
+    assert one_by_one["nodes_xy"] == read.network["nodes_xy"]
+    assert one_by_one["nodes"] == 3
+    for own, other in zip(one_by_one["links"], read.network["links"], strict=True):
+        assert own == pytest.approx(other)

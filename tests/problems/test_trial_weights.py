@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pytest
+from pydantic import ValidationError
 
 from discreet.errors import InvalidInput
 from discreet.privacy.noise import Noise
@@ -298,3 +299,11 @@ def test_a_rule_by_what_was_measured_after_the_treatment_is_doubted() -> None:
     for seed in range(3):
         found = answered(*ruled(4000, seed, RULE, leaks=True), seed, 2)
         assert "or the target policy goes by what was measured after it" in found["doubt"]
+
+
+@pytest.mark.parametrize("letter", ["\u202e", "\x07", "\u200b", "\u2028"])
+def test_words_of_a_policy_hold_no_letter_that_cannot_be_seen(letter: str) -> None:
+    """Answers say them: a letter that turns others about would have two people read two rules."""
+    with pytest.raises(ValidationError, match=f"the letter U\\+{ord(letter):04X} cannot be seen"):
+        public(target_policy=f"tre{letter}at the old")
+    assert public(target_policy="lactate ≥ 2 → traiter, sinon «rien»").target_policy

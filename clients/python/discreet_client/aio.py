@@ -307,6 +307,7 @@ class AsyncClient:
         self,
         problem: Mapping[str, Any],
         *,
+        epsilon: Amount | None = None,
         epsilons: Sequence[Amount] | None = None,
         delta: Amount | Auto | None = None,
         units: int | None = None,
@@ -321,12 +322,13 @@ class AsyncClient:
         nothing and uses no private data; of a dataset that stands in the problem only `public` is
         sent.
 
+        epsilon: a ladder of this one step, instead of the `epsilons`.
         units: how many units the synthetic data have; public: another public part than that of the
         dataset; around: a job of whose release the data are made, instead of public figures alone.
         """
         body = calls.rehearsal_body(
             problem,
-            epsilons=epsilons,
+            epsilons=calls.ladder(epsilon, epsilons),
             delta=delta,
             units=units,
             public=public,

@@ -468,6 +468,15 @@ def submit(body: Mapping[str, Any], idempotency_key: str | None) -> Call[models.
     return call(submission, busy_codes=("request_in_flight",))
 
 
+def ladder(epsilon: Amount | None, epsilons: Sequence[Amount] | None) -> Sequence[Amount] | None:
+    """The steps of a rehearsal, of which one may be said like that of a job. TypeError for both."""
+    if epsilon is None:
+        return epsilons
+    if epsilons is not None:
+        raise TypeError("epsilon or epsilons, not both")
+    return [epsilon]
+
+
 def rehearsal_body(
     problem: Mapping[str, Any],
     *,

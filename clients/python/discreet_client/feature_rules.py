@@ -19,6 +19,7 @@ import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any, NamedTuple
+from unicodedata import category
 
 import numpy as np
 from numpy.typing import NDArray
@@ -56,6 +57,10 @@ _PART = re.compile(
     re.VERBOSE,
 )
 _PLAIN = re.compile(r"[^\W\d](?:[\w.%/]|-(?!>))*(?: [^\W\d](?:[\w.%/]|-(?!>))*)*")
+
+
+_UNSEEN = frozenset(("Cc", "Cf", "Cs", "Zl", "Zp"))
+"""Unicode's categories of letters that are not seen, or that turn about what is seen."""
 
 
 class Part(NamedTuple):
@@ -300,6 +305,13 @@ class _Parser:
     def named(self, what: str) -> str:
         """One text in quotes, or words up to the next sign or word of the language."""
         if self.next.what == "text" and self.next.text.strip():
+            for at, letter in enumerate(self.next.text, start=self.next.at):
+                if category(letter) in _UNSEEN:
+                    raise self.error(
+                        at,
+                        f"the letter U+{ord(letter):04X} cannot be seen, and all who read an "
+                        "answer read its rule",
+                    )
             self.place += 1
             return self.parts[self.place - 1].text.strip()
         words = list[str]()

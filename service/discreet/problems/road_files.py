@@ -6,8 +6,8 @@ from typing import Any
 
 FILES: dict[str, Any] = {
     "formats": "TNTP (`…_net.tntp`), link.csv of GMNS, or CSV with tail, head, capacity and "
-    "free_flow_time, or length and speed, in its first line; `discreet network add` stores a "
-    "network with the names and places of its nodes",
+    "free_flow_time, or length and speed, in its first line; with link.csv choose node.csv, both "
+    "at once or one after the other, and nodes have their names and places",
     "columns": {
         "init_node": "tail",
         "from_node_id": "tail",
@@ -49,6 +49,14 @@ FILES: dict[str, Any] = {
         "ends": ["tail", "head"],
         "no": ["0", "false", "no", "nein"],
     },
+    "nodes": {
+        "told_by": ["node_id", "node"],
+        "called": ["node_name", "name"],
+        "place": [["x_coord", "x"], ["y_coord", "y"]],
+        "zone": ["zone_id", "zone"],
+        "ends": ["tail", "head"],
+        "fields": {"count": "nodes", "names": "node_names", "places": "nodes_xy"},
+    },
     "named": {"field": "link_names", "ends": ["tail", "head"]},
     "doubled": {"ends": ["tail", "head"], "sum": "capacity"},
 }
@@ -57,6 +65,7 @@ CSV's columns; columns by position, weighted sums of them and headings in files 
 fields that are the largest of a column; columns that may be of an hour in the file, and the field
 with the minutes of the period that they are made of; times that follow from lengths and speeds,
 whose units the owner is asked for; capacities of a lane and an hour; a column that counts by a
-weight, which is asked for; the column of rows that lead both ways; the field with their names; by
-what lines that stand twice are named, and the column that adds up where they are made one.
+weight, which is asked for; the column of rows that lead both ways; the columns of a file of nodes
+beside that of links, and the fields that they make; the field with the names of links; by what
+lines that stand twice are named, and the column that adds up where they are made one.
 """

@@ -163,7 +163,9 @@ class RoadNetwork(PublicObject):
             )
             found.append(
                 FieldIssue(
-                    "/period_minutes", f"{says} again for these (--period-minutes {minutes:g})"
+                    "/period_minutes",
+                    f"{says} again for these (--period-minutes {minutes:g}, period_minutes in "
+                    "Python, Minutes of a period on pages)",
                 )
             )
         if self.nodes < zones:

@@ -21,6 +21,7 @@ const PART = new RegExp(
   String.raw`\s*(?:(->|→|>=|<=|==|!=|≥|≤|≠|[<>=(),;])|([+-]?(?:[0-9]+(?:\.[0-9]*)?|\.[0-9]+)(?![\p{L}\p{N}_.]))|"([^"]*)"|([\p{L}\p{N}_]${WORD}))`,
   "uy",
 );
+const UNSEEN = /[\p{Cc}\p{Cf}\p{Cs}\p{Zl}\p{Zp}]/u; // letters that are not seen, or that turn about what is seen
 const PLAIN = new RegExp(String.raw`^[\p{L}_]${WORD}(?: [\p{L}_]${WORD})*$`, "u");
 
 const quoted = (name) => (PLAIN.test(name) && !name.split(" ").some((word) => KEYWORDS.includes(word.toLowerCase())) ? name : `"${name}"`);
@@ -92,7 +93,7 @@ class Parser {
   }
 
   error(at, says) {
-    const here = this.text.slice(at, at + 20).trim();
+    const here = this.text.slice(at, at + 20).trim().replace(new RegExp(UNSEEN, "gu"), "?");
     return new Error(`${here ? `at “${here}”` : "at the end"}: ${says}; a rule is written ${WRITTEN}`);
   }
 
@@ -175,6 +176,11 @@ class Parser {
   // One text in quotes, or words up to the next sign or word of the language.
   named(what) {
     if (this.next.what === "text" && this.next.said.trim()) {
+      const unseen = UNSEEN.exec(this.next.said);
+      if (unseen) {
+        const code = unseen[0].codePointAt(0).toString(16).toUpperCase().padStart(4, "0");
+        throw this.error(this.next.at, `the letter U+${code} cannot be seen, and all who read an answer read its rule`);
+      }
       this.place += 1;
       return this.parts[this.place - 1].said.trim();
     }

@@ -580,26 +580,37 @@ export class Fields {
       element("option", { value: "sum" }, `Make one of them, with ${doubled.sum} added up`),
     );
     const asked = this.asked(schema["x-file"] ?? {}, context);
-    let chosen = null; // read again when what was asked for is said
-    const readFile = async () => {
-      chosen = file.files[0] ?? chosen;
-      if (!chosen) return;
+    const nodes = schema["x-file"]?.nodes;
+    let chosen = {}; // read again when what was asked for is said
+    const readFile = async (event) => {
+      const files = event.target === file ? [...file.files] : [];
+      if (!files.length && !chosen.rows) return;
+      const called = () => files.map((one) => one.name).join(", ") || chosen.rows.name;
       try {
-        const { read } = await import(new URL("table_files.js", import.meta.url));
+        const { isOfNodes, read } = await import(new URL("table_files.js", import.meta.url));
         const [table, one] = tables[0];
         const item = this.item(this.variants(one).find((way) => this.sort(way) === "table"));
         const numeric = (column) => this.numeric(column);
         const { inUtf8 } = await import(new URL("table_text.js", import.meta.url));
-        const plain = await inUtf8(chosen);
-        const value = read(await plain.file.text(), { schema, table, item, numeric, minutes: minutes?.value.trim() ?? "", twice: twice?.value, ...asked.said() });
-        taken(value.object, `Read from ${chosen.name}: ${value.object[table].length} rows. ${value.note}`);
+        const own = {};
+        for (const one of files) {
+          const text = await (await inUtf8(one)).file.text();
+          const sort = nodes && isOfNodes(text, nodes) ? "nodes" : "rows";
+          if (own[sort]) throw new Error("two files of the same sort: one of links is read, and one of nodes beside it");
+          own[sort] = { name: one.name, text };
+        }
+        if (files.length) chosen = own.rows && chosen.rows ? own : { ...chosen, ...own }; // other links have other nodes
+        if (!chosen.rows) throw new Error("it has the nodes; choose the file of links too");
+        const value = read(chosen.rows.text, { schema, table, item, numeric, minutes: minutes?.value.trim() ?? "", twice: twice?.value, nodes: chosen.nodes?.text ?? null, ...asked.said() });
+        const names = [chosen.rows, chosen.nodes].filter(Boolean).map((one) => one.name).join(" and ");
+        taken(value.object, `Read from ${names}: ${value.object[table].length} rows. ${value.note}`);
       } catch (problem) {
-        status.textContent = `${chosen.name} was not read: ${problem.message}`;
+        status.textContent = `${called()} was not read: ${problem.message}`;
         asked.show(problem.asks ?? []);
         file.value = ""; // so that the same file may be chosen again
       }
     };
-    const file = element("input", { id: `${context.id}-file`, type: "file", onchange: readFile });
+    const file = element("input", { id: `${context.id}-file`, type: "file", multiple: Boolean(nodes), onchange: readFile });
     for (const one of [minutes, twice, ...asked.controls]) one?.addEventListener("change", readFile);
     const formats = schema["x-file"]?.formats ?? "CSV with the names of its columns in the first line";
     if (minutes) {

@@ -1,7 +1,10 @@
 // A table of public figures from a file of its field: comma separated values, or rows under `<NAME> value` lines. Which
 // columns are which stands in the schema (`x-file`).
 
+import { Places } from "./place_files.js";
 import { cells, isMissing, number } from "./table_text.js";
+
+const FIRST_LETTERS = 1 << 16;
 
 // What the file alone does not tell, and its owner is asked for: `asks` names the controls to show.
 class Asked extends Error {
@@ -14,49 +17,67 @@ class Asked extends Error {
 // The object of the schema: its table from the rows, its other fields from what the file says or the rows tell. Where
 // `minutes` are given, columns that are of an hour in the file (`hourly`) become those of a period of so many minutes.
 // What stands twice in a file of comma separated values (`doubled`) is refused, taken once, or made one row. `units` are
-// of lengths and speeds that make times (`measured`), `weight` is that of a column that counts by it (`weighed`).
-export function read(text, { schema, table, item, numeric, minutes = "", twice = "refuse", units = {}, weight = "" }) {
+// of lengths and speeds that make times (`measured`), `weight` is that of a column that counts by it (`weighed`). `beside`
+// is the text of a file of nodes (`nodes`), or null.
+export function read(text, { schema, table, item, numeric, minutes = "", twice = "refuse", units = {}, weight = "", nodes = null }) {
   const layout = schema["x-file"] ?? {};
+  const places = nodes === null ? null : new Places(recordsOf(nodes), layout.nodes);
   const said = {};
   for (const [, name, value] of text.matchAll(/^\s*<([^<>]+)>\s*(\S*)/gm)) said[name.trim().toUpperCase()] = Number(value);
   const [rows, note, names = [], beside = {}] = Object.keys(said).length
     ? marked(text, layout, item, said)
-    : once(separated(text, layout, item, numeric, { units, weight }), layout.doubled, twice);
+    : once(separated(text, layout, item, numeric, { units, weight, places }), layout.doubled, twice);
   if (!rows.length) throw new Error("it has no rows");
   const missing = (item.required ?? []).filter((name) => !(name in rows[0]));
   if (missing.length) throw new Error(`no column is ${missing.join(", ")}`);
+  places?.check(rows);
   const object = { ...beside, ...named(rows, names, layout.named) };
-  for (const [name, columns] of Object.entries(layout.largest ?? {})) {
+  if (places) Object.assign(object, places.number(rows));
+  else for (const [name, columns] of Object.entries(layout.largest ?? {})) {
     object[name] = rows.reduce((most, row) => columns.reduce((found, one) => Math.max(found, row[one] ?? 0), most), 0);
   }
   for (const [heading, name] of Object.entries(layout.headings ?? {})) if (Number.isFinite(said[heading])) object[name] = said[heading];
   const { field, columns } = layout.hourly ?? {};
-  if (!layout.hourly || (minutes === "" && !(field in beside))) return { object: { ...object, [table]: rows }, note };
+  const told = [note, places?.note].filter(Boolean).join(" ");
+  if (!layout.hourly || (minutes === "" && !(field in beside))) return { object: { ...object, [table]: rows }, note: told };
   const length = minutes === "" ? beside[field] : Number(minutes);
   if (!(length > 0)) throw new Error("minutes of a period are a number above 0");
   for (const row of rows) for (const name of columns) if (typeof row[name] === "number") row[name] = (row[name] * length) / 60;
-  return { object: { ...object, [field]: length, [table]: rows }, note: `${note} The file’s ${columns.join(", ")}, of an hour, is of ${length} minutes here.`.trim() };
+  return { object: { ...object, [field]: length, [table]: rows }, note: `${told} The file’s ${columns.join(", ")}, of an hour, is of ${length} minutes here.`.trim() };
 }
 
-// Rows by the names of their columns, what is to be said of them, what each is called, and fields beside them.
-function separated(text, layout, item, numeric, said) {
+// The records of a file with the names of its columns in the first line, each a map of the cells that hold something.
+function recordsOf(text, meant = (one) => one) {
   const [first, ...lines] = text.replace(/^\uFEFF/, "").split(/\r?\n/).filter((one) => one.trim());
   const separator = [",", ";", "\t"].reduce((best, one) => (cells(first ?? "", one).length > cells(first ?? "", best).length ? one : best));
   const split = (line) => cells(line, separator).map((one) => one.trim());
-  const other = layout.columns ?? {};
-  const meant = (one) => (Object.hasOwn(other, one.toLowerCase()) ? other[one.toLowerCase()] : one);
-  const columns = split(first ?? "").map((one) => (Object.hasOwn(item.properties, one) ? one : meant(one)));
+  const columns = split(first ?? "").map(meant);
   const records = lines.map((line, place) => {
     const found = split(line);
     if (found.length > columns.length) throw new Error(`line ${place + 2} has more cells than there are columns`);
     return new Map(columns.flatMap((name, at) => ((found[at] ?? "") === "" ? [] : [[name, found[at]]])));
   });
+  return { columns, records, figure: (record, name, place) => figureOf(record, name, place, separator), separator };
+}
+
+// Whether a file is of nodes, by the first of its lines.
+export function isOfNodes(text, rule) {
+  const { columns } = recordsOf(text.slice(0, FIRST_LETTERS).split(/\r?\n/, 1)[0]);
+  return Boolean(rule) && columns.some((one) => rule.told_by.includes(one));
+}
+
+// Rows by the names of their columns, what is to be said of them, what each is called, and fields beside them.
+function separated(text, layout, item, numeric, said) {
+  const other = layout.columns ?? {};
+  const meant = (one) => (Object.hasOwn(item.properties, one) || !Object.hasOwn(other, one.toLowerCase()) ? one : other[one.toLowerCase()]);
+  const { columns, records, figure, separator } = recordsOf(text, meant);
   const value = (name, cell) => {
-    const figure = numeric(item.properties[name]) ? number(cell, separator) : NaN;
-    return Number.isNaN(figure) ? cell : figure;
+    if (said.places && layout.nodes.ends.includes(name)) return said.places.called(cell);
+    const found = numeric(item.properties[name]) ? number(cell, separator) : NaN;
+    return Number.isNaN(found) ? cell : found;
   };
   const rows = records.map((record) => Object.fromEntries([...record].filter(([name]) => Object.hasOwn(item.properties, name)).map(([name, cell]) => [name, value(name, cell)])));
-  const file = { columns, records, rows, figure: (record, name, place) => figureOf(record, name, place, separator) };
+  const file = { columns, records, rows, figure };
   const used = new Set(Object.keys(item.properties));
   const beside = {};
   const asked = [];

@@ -5,10 +5,11 @@ from __future__ import annotations
 import math
 import sys
 from typing import Annotated, Any, Literal, Self
+from unicodedata import category
 
 import numpy as np
 from numpy.typing import NDArray
-from pydantic import Field, StringConstraints, model_validator
+from pydantic import AfterValidator, Field, StringConstraints, model_validator
 
 from discreet.intake.field_issues import FieldError
 from discreet.intake.items import InPieces
@@ -32,7 +33,25 @@ UNDECLARED_TRAJECTORIES, UNDECLARED_ROWS = 100_000, 250_000
 FeatureName = Annotated[str, StringConstraints(min_length=1, max_length=200, strip_whitespace=True)]
 
 
-PolicyName = Annotated[str, StringConstraints(min_length=1, max_length=200, strip_whitespace=True)]
+def _all_seen(words: str) -> str:
+    """Words that answers say: no letter is hidden, and none turns others about."""
+    for letter in words:
+        if category(letter) in UNSEEN:
+            raise ValueError(
+                f"the letter U+{ord(letter):04X} cannot be seen: all read what is said"
+            )
+    return words
+
+
+UNSEEN = frozenset(("Cc", "Cf", "Cs", "Zl", "Zp"))
+"""Unicode's categories of letters that are not seen, or that turn about what is seen."""
+
+
+PolicyName = Annotated[
+    str,
+    StringConstraints(min_length=1, max_length=200, strip_whitespace=True),
+    AfterValidator(_all_seen),
+]
 
 
 class FeatureRange(Frozen):

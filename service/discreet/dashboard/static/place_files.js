@@ -1,0 +1,83 @@
+// The nodes of a network from a file beside that of its links: their numbers, names and places. Which columns are which
+// stands in the schema (`x-file`, `nodes`).
+
+import { isMissing } from "./table_text.js";
+
+const FIRST = 6; // zones that are named where nobody says which nodes are zones
+const isNumber = (text) => /^\d{1,15}$/.test(text);
+
+export class Places {
+  // `columns`, `records` and `figure` are a file's; throws an Error for one that says two things of a node.
+  constructor({ columns, records, figure }, rule) {
+    this.rule = rule;
+    const has = (names) => names.find((one) => columns.includes(one));
+    const cell = (name) => records.map((record) => (isMissing(record.get(name) ?? "") ? "" : record.get(name)));
+    const ids = cell(has(rule.told_by));
+    const lacking = ids.indexOf("");
+    if (lacking >= 0) throw new Error(`the file of nodes has none in line ${lacking + 2}`);
+    const twice = doubled(ids);
+    if (twice !== undefined) throw new Error(`node ${twice} stands more than once in the file of nodes`);
+    const own = rule.called.find((one) => columns.includes(one) && !cell(one).includes("") && doubled(cell(one)) === undefined);
+    const labels = own ? cell(own) : ids;
+    this.labels = new Map(ids.map((id, place) => [id, labels[place]]));
+    this.zoned(labels, has(rule.zone) ? cell(has(rule.zone)) : []);
+    this.points = placed(labels, records, rule.place.map(has), figure);
+    this.note = [own && `Nodes are called by ${own}.`, this.note].filter(Boolean).join(" ");
+  }
+
+  // Numbers of nodes: zones first, in the order of their names; numbers in their order, other names as they came.
+  zoned(labels, zones) {
+    const nodes = labels.every(isNumber) ? [...labels].sort((one, other) => Number(one) - Number(other)) : labels;
+    const byZone = new Map();
+    zones.forEach((zone, place) => {
+      if (zone === "") return;
+      if (byZone.has(zone)) throw new Error(`zone ${zone} has the nodes ${byZone.get(zone)} and ${labels[place]}; here a zone is one node`);
+      byZone.set(zone, labels[place]);
+    });
+    const known = [...byZone.keys()].sort((one, other) => isNumber(other) - isNumber(one) || (isNumber(one) ? one - other : one < other ? -1 : 1));
+    const first = known.map((zone) => byZone.get(zone));
+    const isZone = new Set(first);
+    this.nodes = [...first, ...nodes.filter((one) => !isZone.has(one))];
+    const begins = `${nodes.slice(0, FIRST).join(", ")}${nodes.length > FIRST ? ", …" : ""}`;
+    this.note = first.length
+      ? `The first ${first.length} nodes are the zones, in the order of their names.`
+      : `No zones are told: those of a dataset are the first nodes, from zone 1 on ${begins}.`;
+  }
+
+  // What links call a node is what it is called, where the file of nodes knows it.
+  called(id) {
+    return this.labels.get(id) ?? id;
+  }
+
+  check(rows) {
+    const known = new Set(this.nodes);
+    for (const row of rows) {
+      const lost = this.rule.ends.map((end) => row[end]).find((one) => !known.has(one));
+      if (lost !== undefined) throw new Error(`a link begins or ends at ${lost}, of which the file of nodes knows nothing`);
+    }
+  }
+
+  // Gives the ends of rows their numbers; the fields that follow.
+  number(rows) {
+    const numbers = new Map(this.nodes.map((node, place) => [node, place + 1]));
+    for (const row of rows) for (const end of this.rule.ends) row[end] = numbers.get(row[end]);
+    const { count, names, places } = this.rule.fields;
+    const isPlain = this.nodes.every((node, place) => node === String(place + 1));
+    return {
+      [count]: this.nodes.length,
+      ...(isPlain ? {} : { [names]: this.nodes }),
+      ...(this.points ? { [places]: this.nodes.map((node) => this.points.get(node)) } : {}),
+    };
+  }
+}
+
+function doubled(names) {
+  const seen = new Set();
+  return names.find((one) => seen.size === seen.add(one).size);
+}
+
+// The coordinates of each node; null where the file has none.
+function placed(labels, records, columns, figure) {
+  const without = columns.some((one) => !one) || records.every((record) => columns.every((one) => isMissing(record.get(one) ?? "")));
+  return without ? null : new Map(records.map((record, place) => [labels[place], columns.map((one) => figure(record, one, place))]));
+}
