@@ -21,6 +21,7 @@ from discreet.problems.routing.charts import charts_of
 from discreet.problems.routing.dataset import RoutingContent, RoutingDataset
 from discreet.problems.routing.problem import Routing
 from discreet.problems.routing.public import RoutingPublic
+from discreet.problems.routing.synthesis import SYNTHESIS
 from discreet.problems.routing.user_classes import classes_of
 from discreet.solvers.traffic.user_classes import policies_by_class, together
 from discreet_client import flows, readers
@@ -420,3 +421,30 @@ def test_made_up_trips_have_classes_as_those_released() -> None:
         ].shape[1]
         == 5
     )
+
+
+@pytest.mark.parametrize("values", [{}, {"unit": "person"}, {"trip_scale": 10}])
+def test_trips_are_made_up_of_every_class(values: dict[str, Any]) -> None:
+    part = public(**values)
+    content = SYNTHESIS.content(RoutingDataset, part, np.random.default_rng(0), None)
+    assert set(content["trips"][:, 4].tolist()) == {0, 1}
+    assert ("person_start" in content) == (part.unit == "person")
+
+
+def test_an_example_and_columns_follow_from_the_public_part() -> None:
+    plain = {"fixed_cost_weight": 1.0, "pce": 1.0}
+    asked = Routing.example_for(public())["problem"]
+    assert asked["user_classes"] == [{"name": name, **plain} for name in CLASSES]
+    Routing.model_validate({**asked, "dataset": "dst_x"}).plan(public(), BUDGET)
+    assert "user_classes" not in Routing.example_for(public(user_classes=None))["problem"]
+    (column,) = [one for one in RoutingDataset.columns(public()) if one.name == "user_class"]
+    assert (column.holds, column.says) == ("names", "Class of users: car, truck")
+
+
+def test_blocks_of_classes_follow_each_other() -> None:
+    part = public()
+    content = read(part, ROWS)
+    joined = RoutingDataset.joined(part, [content, RoutingDataset.nothing(part), content])
+    assert joined["trips"][:, 0].tolist() == [0, 1, 1, 4, 5, 5]
+    assert joined["trips"][:3].tolist() == content["trips"].tolist()
+    assert content["trips"][:, 0].tolist() == [0, 1, 1]

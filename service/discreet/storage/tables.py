@@ -1,9 +1,7 @@
 """The tables, as SQLAlchemy models. Migrations make them; a test holds the two equal.
 
-Sessions, sources, waits, public objects, the transparency log, people and the audit log have files
-of their own (`…_tables`). `migrations/current` explains every table and column, and says what else
-the database owns: row-level security, the functions that alone write the ledger, and the rights of
-the application's role.
+What else there is stands in `…_tables`. `migrations/current` explains every table and column, and
+says what else the database owns: row-level security, functions and rights.
 """
 
 from __future__ import annotations
