@@ -65,7 +65,7 @@ DELTA = 1e-6
 BESIDE = 0.25
 """Of `own_clips`: what the behaviour policy's value adds to l1."""
 RESIDUAL = 0.25
-"""c of `robust`, in parts of the range of returns: of .1 to 1 about the best one here."""
+"""c of `robust`, in parts of the range of returns."""
 HEALTH = np.arange(STATES) / (STATES - 1)
 NAMED = ("steady", "decline", "frail")
 EACH = np.arange(STEPS)
