@@ -169,3 +169,39 @@ def test_nodes_beside_links_have_names_and_places(browser: Browser, tmp_path: Pa
     assert one_by_one["nodes"] == 3
     for own, other in zip(one_by_one["links"], read.network["links"], strict=True):
         assert own == pytest.approx(other)
+
+
+def test_a_pasted_table_loses_no_cell(browser: Browser) -> None:
+    """What has no column is told, and stays in its row, where the server refuses it too: a decimal
+    comma among commas, a column that stands twice, one without a name."""
+    read = """async (text) => (await import("/fields.js")).fromCsv(
+        text, { name: { type: "string" }, radius: { type: "number" } },
+        (one) => one.type === "number")"""
+    known = "they are name, radius"
+    with form(browser) as page:
+        for text, rows, said in (
+            ("name,radius,,\na,0.5,,\n", [{"name": "a", "radius": 0.5}], ""),
+            ("name;radius\na;0,5", [{"name": "a", "radius": 0.5}], ""),
+            (
+                "name,radius\na,0,5",
+                [{"name": "a", "radius": 0, "column 3": "5"}],
+                "line 2 has more cells than there are columns",
+            ),
+            (
+                "name,radius,radius\na,1,2",
+                [{"name": "a", "radius": 1, "radius again": "2"}],
+                f"no column is called radius again; {known}",
+            ),
+            (
+                "name,\na,7",
+                [{"name": "a", "column 2": "7"}],
+                f"no column is called column 2; {known}",
+            ),
+            (
+                "name,radius\n<img src=x onerror=alert(1)>,NaN",
+                [{"name": "<img src=x onerror=alert(1)>", "radius": "NaN"}],
+                "",
+            ),
+            ("", [], "the first line names the columns: name, radius"),
+        ):
+            assert page.evaluate(read, text) == [rows, said]

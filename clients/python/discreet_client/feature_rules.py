@@ -225,7 +225,10 @@ class _Parser:
         self.parts.append(Part("end", "", len(text.rstrip())))
 
     def error(self, at: int, says: str) -> TableError:
-        here = self.text[at : at + 20].strip()
+        here = "".join(
+            "?" if category(letter) in _UNSEEN else letter
+            for letter in self.text[at : at + 20].strip()
+        )
         where = f"at {here!r}, letter {at + 1}" if here else "at the end"
         return TableError(f"{self.name}, {where}: {says}; a rule is written {WRITTEN}")
 

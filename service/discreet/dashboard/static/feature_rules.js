@@ -179,7 +179,7 @@ class Parser {
       const unseen = UNSEEN.exec(this.next.said);
       if (unseen) {
         const code = unseen[0].codePointAt(0).toString(16).toUpperCase().padStart(4, "0");
-        throw this.error(this.next.at, `the letter U+${code} cannot be seen, and all who read an answer read its rule`);
+        throw this.error(this.next.at + 1 + unseen.index, `the letter U+${code} cannot be seen, and all who read an answer read its rule`);
       }
       this.place += 1;
       return this.parts[this.place - 1].said.trim();

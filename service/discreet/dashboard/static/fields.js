@@ -701,7 +701,8 @@ export function listOf(text) {
 
 // Rows whose first line names the columns, with commas between them or, as spreadsheets copy and write them, tabs or
 // semicolons: then numbers may have decimal commas. Each line has a separator of its own, since rows are pasted below
-// others. And what is wrong with them. `several`: columns whose cells may have numbers with spaces between.
+// others. And what is wrong with them; whatever has no column of its own stands in its row under a name that is no field,
+// so that nobody takes the row without it. `several`: columns whose cells may have numbers with spaces between.
 export function fromCsv(text, properties, numeric, several = []) {
   const lines = text.split(/\r?\n/).filter((one) => one.trim() !== "");
   const split = (line, width) => {
@@ -709,8 +710,10 @@ export function fromCsv(text, properties, numeric, several = []) {
     const separator = line.includes("\t") ? "\t" : isParted ? ";" : ",";
     return [line.split(separator).map((cell) => cell.trim().replace(/^"(.*)"$/, "$1")), separator];
   };
-  const [columns] = split(lines.shift() ?? "", 0);
-  const unknown = columns.filter((one) => !Object.hasOwn(properties, one));
+  if (!lines.length) return [[], `the first line names the columns: ${Object.keys(properties).join(", ")}`];
+  const [named] = split(lines.shift(), 0);
+  const columns = named.map((one, at) => (one === "" ? `column ${at + 1}` : named.indexOf(one) < at ? `${one} again` : one));
+  const unknown = columns.filter((one, at) => named[at] !== "" && !Object.hasOwn(properties, one));
   let long = 0;
   const rows = lines.map((line, place) => {
     const [cells, separator] = split(line, columns.length);
@@ -721,7 +724,8 @@ export function fromCsv(text, properties, numeric, several = []) {
       const parts = several.includes(name) ? cell.split(/\s+/) : [cell];
       return parts.length > 1 ? parts.map(figure) : figure(cell);
     };
-    const given = columns.map((name, at) => [name, cells[at] ?? ""]).filter(([, cell]) => cell !== "");
+    const given = cells.map((cell, at) => [columns[at] ?? `column ${at + 1}`, cell]).filter(([, cell]) => cell !== "");
+    unknown.push(...given.map(([name]) => name).filter((name) => columns.includes(name) && !Object.hasOwn(properties, name) && !unknown.includes(name)));
     return Object.fromEntries(given.map(([name, cell]) => [name, value(name, cell)]));
   });
   if (unknown.length) return [rows, `no column is called ${unknown.join(", ")}; they are ${Object.keys(properties).join(", ")}`];
