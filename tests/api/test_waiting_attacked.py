@@ -111,11 +111,14 @@ def test_who_left_waits_no_more(team: Team, api_only: Installation, within: Any)
         job_id = held(team, source)
         second = team.owner.create_key(role="analyst", principal="ada")
         auditor = team.owner.create_key(role="auditor", principal="ada")
-        first = next(
-            one["id"]
-            for one in team.owner.keys()
-            if one["principal"] == "ada" and one["id"] not in (second["id"], auditor["id"])
-        )
+        with psycopg.connect(team.url) as connection:
+            row = connection.execute(
+                "SELECT k.id FROM keys AS k JOIN jobs AS j USING (tenant_id, principal) "
+                "WHERE j.id = %s AND k.id NOT IN (%s, %s)",
+                [job_id, second["id"], auditor["id"]],
+            ).fetchone()
+        assert row is not None
+        first = str(row[0])
         assert ada.job(job_id)["state"] == "waiting"
     team.owner.revoke_key(first)
     within(waiting.decide)
@@ -217,7 +220,7 @@ def test_a_first_rule_misses_no_job_that_is_being_accepted(
     body = job(source, 0.4, blocks=day(1))
     blocked = "SELECT count(*) FROM pg_locks WHERE NOT granted"
     if first == "job":  # it holds its blocks, and waits for their accounts
-        table, where = "ledger_accounts", "id = (SELECT min(account_id) FROM datasets"
+        table, where = "accounts", "id = (SELECT min(account_id) FROM datasets"
     else:  # both wait for the block
         table, where = "datasets", "id = (SELECT min(id) FROM datasets"
     lock = f"SELECT FROM {table} WHERE {where} WHERE source_id = %s) FOR UPDATE"
