@@ -58,6 +58,7 @@ CREATE TABLE source_wakes (
   source_id text NOT NULL,  -- on which source
   tenant_id text NOT NULL  -- whose it is
 );
+CREATE INDEX source_wakes_source ON source_wakes (source_id);
 ALTER TABLE source_wakes ENABLE ROW LEVEL SECURITY;
 ALTER TABLE source_wakes FORCE ROW LEVEL SECURITY;
 CREATE POLICY own_tenant ON source_wakes USING (current_setting('discreet.tenant', true) IN (tenant_id, '*'));
@@ -93,7 +94,8 @@ CREATE TRIGGER jobs_turn_after_wait BEFORE UPDATE OF state ON jobs
 CREATE FUNCTION jobs_budget_free() RETURNS trigger
 LANGUAGE plpgsql AS $$
 -- A job on blocks ended without a result. Where it waited, what it was promised is free; where it had touched nothing, what
--- it had reserved. Those who wait on that source are to be decided: also those whose wait is not committed yet.
+-- it had reserved: those who wait on that source are to be decided, also those whose wait is not committed yet. One that had
+-- touched data is charged, frees nothing, and moves nobody's decision: how it ended may tell of the data.
 DECLARE
   source text;
 BEGIN
@@ -103,7 +105,9 @@ BEGIN
   END IF;
   IF OLD.state = 'waiting' THEN
     DELETE FROM job_waits AS w WHERE w.job_id = NEW.id;
-  ELSIF NOT EXISTS (SELECT FROM ledger_entries AS e WHERE e.job_id = NEW.id AND e.kind = 'data_touched') THEN
+  ELSIF EXISTS (SELECT FROM ledger_entries AS e WHERE e.job_id = NEW.id AND e.kind = 'data_touched') THEN
+    RETURN NULL;
+  ELSE
     PERFORM count_use(NEW.id, -1);
   END IF;
   INSERT INTO source_wakes (source_id, tenant_id) VALUES (source, NEW.tenant_id);
@@ -114,5 +118,40 @@ CREATE TRIGGER jobs_budget_free AFTER UPDATE OF state ON jobs
   FOR EACH ROW WHEN (NEW.dataset_id IS NULL AND NEW.state IN ('failed', 'cancelled') AND OLD.state <> NEW.state)
   EXECUTE FUNCTION jobs_budget_free();
 
-REVOKE ALL ON FUNCTION count_use(text, integer), jobs_turn_after_wait(), jobs_budget_free() FROM PUBLIC;
+CREATE FUNCTION job_blocks_counted() RETURNS trigger
+LANGUAGE plpgsql AS $$
+-- Jobs on blocks of a source with a rule that have reserved are uses of it, whoever accepted them: also who planned before
+-- the rule was there. A first rule holds the source's blocks, so that each job is counted here or was there before.
+DECLARE
+  job text;
+BEGIN
+  FOR job IN
+    SELECT DISTINCT n.job_id FROM named AS n JOIN datasets AS d ON d.id = n.dataset_id
+    WHERE EXISTS (SELECT FROM source_rules AS r WHERE r.source_id = d.source_id)
+      AND EXISTS (SELECT FROM ledger_entries AS e WHERE e.job_id = n.job_id AND e.kind = 'reserve')
+  LOOP
+    PERFORM count_use(job, 1);
+  END LOOP;
+  RETURN NULL;
+END
+$$;
+CREATE TRIGGER job_blocks_counted AFTER INSERT ON job_blocks REFERENCING NEW TABLE AS named
+  FOR EACH STATEMENT EXECUTE FUNCTION job_blocks_counted();
+
+CREATE FUNCTION waits_of_who_left() RETURNS trigger
+LANGUAGE plpgsql AS $$
+-- A key was revoked or a person removed: waits of theirs, if they have no other way in, are to end.
+BEGIN
+  INSERT INTO source_wakes (source_id, tenant_id)
+    SELECT DISTINCT w.source_id, w.tenant_id FROM job_waits AS w WHERE w.tenant_id = NEW.tenant_id;
+  RETURN NULL;
+END
+$$;
+CREATE TRIGGER keys_left AFTER UPDATE OF revoked_at ON keys
+  FOR EACH ROW EXECUTE FUNCTION waits_of_who_left();
+CREATE TRIGGER identities_left AFTER UPDATE OF removed_at ON identities
+  FOR EACH ROW EXECUTE FUNCTION waits_of_who_left();
+
+REVOKE ALL ON FUNCTION count_use(text, integer), jobs_turn_after_wait(), jobs_budget_free(), job_blocks_counted(),
+  waits_of_who_left() FROM PUBLIC;
 GRANT EXECUTE ON FUNCTION count_use(text, integer) TO discreet_app;

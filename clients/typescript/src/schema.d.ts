@@ -4294,6 +4294,11 @@ export interface components {
             queued: number;
             /** Running */
             running: number;
+            /**
+             * Waiting For Budget
+             * @description Jobs on sources that wait for shares to be lent; on no queue
+             */
+            waiting_for_budget: number;
         };
         /**
          * Range

@@ -15,6 +15,9 @@ class QueueState(BaseModel):
 
     queued: int
     awaiting_agents: int
+    waiting_for_budget: int = Field(
+        description="Jobs on sources that wait for shares to be lent; on no queue"
+    )
     running: int
     leases_over: int = Field(description="Of those that run: whose worker was silent for too long")
     oldest_wait_seconds: float | None = Field(description="null: none waits")

@@ -40,12 +40,18 @@ OVERTAKEN_SECONDS = 7 * DAY
 SMALLEST_AREA, LARGEST_AREA = 0.01, 10.0
 """In whole blocks: areas count as if they were between these."""
 
+LATE_SECONDS = 60
+"""So long after the end of its wait a job may still be granted: deciders look each second. One that
+nobody has decided by then is refused, since who asked was told so."""
+MOST_WAITING = 100
+"""On a source: as many as a rule names. A decision reads all of them."""
+
 Amounts = Mapping[str, int]
 """By column of a price."""
-Why = Literal["spent", "promised", "share", "large", "another"]
+Why = Literal["spent", "promised", "share", "large", "another", "many", "late"]
 """What stands in the way: the limits themselves; those who wait ahead; shares of others; and, for
-who would have to wait for these, that it is larger than its analyst's own, or that another job of
-the analyst waits."""
+who would have to wait for these, that it is larger than its analyst's own, that another job of the
+analyst waits, or too many do; and that its wait has been over for LATE_SECONDS."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -175,6 +181,8 @@ def decide_new(
         return decision
     if any(one.analyst == request.analyst for one in others):
         return Refused("another", decision.block, decision.not_before)
+    if len(others) >= MOST_WAITING:
+        return Refused("many", decision.block, decision.not_before)
     for name in request.blocks:
         if now < blocks[name].opened + rule.lent_seconds and not _of_own(
             blocks[name], request, rule
@@ -217,7 +225,11 @@ def decide_due(
     for request, next_try in sorted(waiting, key=lambda one: one[0].place):
         decision: Decision | None = None
         if next_try <= now:
-            decision = decide(request, blocks, ahead, rule, now)
+            decision = (
+                Refused("late", request.blocks[0])
+                if now > request.until + LATE_SECONDS
+                else decide(request, blocks, ahead, rule, now)
+            )
             decisions.append((request, decision))
         if isinstance(decision, Granted):
             for name in request.blocks:

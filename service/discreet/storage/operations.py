@@ -130,11 +130,12 @@ _QUEUE = text(
     """
     SELECT count(*) FILTER (WHERE state = 'queued') AS queued,
       count(*) FILTER (WHERE state = 'awaiting_agents') AS awaiting_agents,
+      count(*) FILTER (WHERE state = 'waiting') AS waiting_for_budget,
       count(*) FILTER (WHERE state = 'running') AS running,
       count(*) FILTER (WHERE state = 'running' AND lease_until < clock_timestamp()) AS leases_over,
       CAST(extract(epoch FROM now() - min(created_at) FILTER (WHERE state = 'queued'))
            AS double precision) AS oldest_wait_seconds
-    FROM jobs WHERE state IN ('queued', 'awaiting_agents', 'running')
+    FROM jobs WHERE state IN ('queued', 'awaiting_agents', 'waiting', 'running')
     """
 )
 _TENANTS = text(

@@ -62,11 +62,14 @@ async def page(
     return [dict(row) for row in (await connection.execute(statement)).mappings()]
 
 
-async def blocks(connection: AsyncConnection, source_id: str) -> list[Row]:
-    """The newest version of each block, in the order in which blocks were first registered.
-    `offered`: its content is there and its time not over; `first_at`: when its first version was
-    registered."""
-    rows = await connection.execute(text(_BLOCKS), {"source": source_id})
+async def blocks(
+    connection: AsyncConnection, source_id: str, names: Sequence[str] | None = None
+) -> list[Row]:
+    """The newest version of each block (of each of these, if names are given), in the order in
+    which blocks were first registered. `offered`: its content is there and its time not over;
+    `first_at`: when its first version was registered."""
+    values = {"source": source_id, "names": None if names is None else list(names)}
+    rows = await connection.execute(text(_BLOCKS), values)
     return [dict(row) for row in rows.mappings()]
 
 
@@ -157,6 +160,7 @@ FROM (
   SELECT id, block, version, account_id, public, mode, sealed_bytes, created_at, expires_at,
     deleted_at, min(created_at) OVER (PARTITION BY block) AS first_at
   FROM datasets WHERE source_id = :source
+    AND (CAST(:names AS text[]) IS NULL OR block = ANY (CAST(:names AS text[])))
 ) AS d
 ORDER BY first_at, d.block, d.version DESC
 """

@@ -63,6 +63,7 @@ class SourceWake(Base):
     """Budget came free on a source: who waits there is to be decided."""
 
     __tablename__ = "source_wakes"
+    __table_args__ = (Index("source_wakes_source", "source_id"),)
     id: Mapped[int] = mapped_column(BigInteger, Identity(always=True), primary_key=True)
     source_id: Mapped[str]
     tenant_id: Mapped[str]

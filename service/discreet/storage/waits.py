@@ -13,6 +13,7 @@ from typing import Any
 from sqlalchemy import delete, func, insert, select, text, update
 from sqlalchemy.ext.asyncio import AsyncConnection
 
+from discreet.storage import sources
 from discreet.storage.jobs import add_event
 from discreet.storage.tables import Job
 from discreet.storage.wait_tables import JobWait, SourceRule, SourceUse, SourceWake
@@ -50,14 +51,21 @@ async def add_rule(connection: AsyncConnection, **values: Any) -> Row:
         .one()
     )
     if row["version"] == 1:
+        # Those accepted meanwhile have committed then, or see the rule and are counted by it.
+        await sources.lock(connection, row["source_id"])
+        await connection.execute(_HOLD_BLOCKS, {"source": row["source_id"]})
         await connection.execute(_COUNT_EARLIER, {"source": row["source_id"]})
     await wake(connection, row["tenant_id"], row["source_id"])
     return dict(row)
 
 
-async def uses(connection: AsyncConnection, source_id: str) -> dict[str, dict[str, dict[str, int]]]:
-    """What each principal uses of each block: `[block][principal][column]`."""
-    statement = select(SourceUse).where(SourceUse.source_id == source_id)
+async def uses(
+    connection: AsyncConnection, source_id: str, blocks: Sequence[str]
+) -> dict[str, dict[str, dict[str, int]]]:
+    """What each principal uses of each of these blocks: `[block][principal][column]`."""
+    statement = select(SourceUse).where(
+        SourceUse.source_id == source_id, SourceUse.block.in_(list(blocks))
+    )
     found: dict[str, dict[str, dict[str, int]]] = {}
     for row in (await connection.execute(statement)).mappings():
         amounts = {column: max(0, int(row[column])) for column in COLUMNS}
@@ -142,9 +150,22 @@ async def take_wakes(connection: AsyncConnection, source_id: str) -> bool:
     return bool(found.rowcount)
 
 
-async def due(connection: AsyncConnection, most: int) -> Sequence[tuple[str, str]]:
-    """Sources, with their tenants, on which somebody is to be decided now."""
-    return [(row[0], row[1]) for row in await connection.execute(_DUE, {"most": most})]
+async def due(connection: AsyncConnection, after: str, most: int) -> Sequence[tuple[str, str]]:
+    """Sources, with their tenants, on which somebody is to be decided now: in the order of their
+    ids, those behind this one."""
+    values = {"after": after, "most": most}
+    return [(row[0], row[1]) for row in await connection.execute(_DUE, values)]
+
+
+async def left(
+    connection: AsyncConnection, tenant_id: str, principals: Sequence[str]
+) -> frozenset[str]:
+    """Those of a tenant's principals who may ask for nothing any more: persons who were removed,
+    and who held keys and has none left that counts."""
+    if not principals:
+        return frozenset()
+    rows = await connection.execute(_LEFT, {"tenant": tenant_id, "names": list(principals)})
+    return frozenset(rows.scalars())
 
 
 async def gone(connection: AsyncConnection, job_id: str) -> bool:
@@ -172,10 +193,26 @@ _WAKE_TENANT = text(
 )
 _DUE = text(
     """
-    SELECT source_id, tenant_id FROM source_wakes
-    UNION SELECT source_id, tenant_id FROM job_waits WHERE next_try <= clock_timestamp()
+    SELECT source_id, tenant_id FROM source_wakes WHERE source_id > :after
+    UNION SELECT source_id, tenant_id FROM job_waits
+      WHERE next_try <= clock_timestamp() AND source_id > :after
     ORDER BY 1 LIMIT :most
     """
+)
+_LEFT = text(
+    """
+    SELECT name FROM (
+      SELECT principal AS name, role IN ('owner', 'analyst') AND revoked_at IS NULL
+          AND (expires_at IS NULL OR expires_at > clock_timestamp()) AS counts
+        FROM keys WHERE tenant_id = :tenant AND principal = ANY (CAST(:names AS text[]))
+      UNION ALL SELECT issuer || '#' || subject, removed_at IS NULL
+        FROM identities WHERE tenant_id = :tenant
+          AND issuer || '#' || subject = ANY (CAST(:names AS text[]))) AS ways
+    GROUP BY name HAVING NOT bool_or(counts)
+    """
+)
+_HOLD_BLOCKS = text(
+    "SELECT id FROM datasets WHERE source_id = :source ORDER BY id FOR NO KEY UPDATE"
 )
 _GONE = text(
     """

@@ -41,6 +41,8 @@ FAILURES: Mapping[str, str] = {
     "held for whose share it is",
     "wait_spent": "the budget that it waited for was spent meanwhile by others",
     "wait_overtaken": "the budget that it waited for is promised to smaller jobs ahead of it",
+    "wait_late": "nobody decided it in the time that it may wait: no worker ran",
+    "wait_left": "who asked for it may ask for nothing here any more",
     # The step on the data: one code, whatever happened
     "solver_failed": "the step on the data ended without a result; only operators hear why, for it "
     "may tell of them",

@@ -102,6 +102,8 @@ async def priced(
         return body, balances, total
     if body["admitted"] and planned.plan.source is not None and balances:
         named = await blocks.of_accounts(services.database, principal, balances)
+        if (ends_filter := outlook.ends_zcdp(balances, total, named)) is not None:
+            body["plan"]["advice"].append(ends_filter)
         if (ends := outlook.until_spent(balances, total, named)) is not None:
             body["until_spent"] = ends
     if not body["admitted"]:

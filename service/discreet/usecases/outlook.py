@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from discreet.privacy import filters
+from discreet.privacy.filters import FILTERS
 from discreet.privacy.units import Price
 from discreet.storage.ledger import AccountBalance
 from discreet.usecases.budgets import cap_of
@@ -31,6 +32,31 @@ def passing(account: AccountBalance, price: Price, most: int = MOST_JOBS) -> int
         else:
             high = middle - 1
     return low
+
+
+def ends_zcdp(
+    balances: Sequence[AccountBalance], price: Price, blocks: Mapping[str, tuple[str, str]]
+) -> str | None:
+    """What a plan says of a job that basic composition alone lets pass, on data whose zCDP filter
+    holds until then: many small jobs with Gaussian noise would fit under that one, and none do
+    after it. None where it ends no such filter."""
+    zcdp = next(one for one in FILTERS if one.name == "zcdp")
+    ended = [
+        one.account_id
+        for one in balances
+        if one.scope == "data"
+        and filters.holds(zcdp, one.totals, Price.zero(), cap_of(one))
+        and not filters.holds(zcdp, one.totals, price, cap_of(one))
+    ]
+    if not ended:
+        return None
+    names = sorted(blocks[account][1] for account in ended if account in blocks)
+    where = f" of {_listed(names)}" if names else ""
+    return (
+        f"This job ends the zCDP filter{where}: only basic composition lets it pass, and every "
+        "later job adds its epsilon in full. Several smaller jobs, or noise that zCDP prices, "
+        "would leave room for more"
+    )
 
 
 def until_spent(
@@ -62,8 +88,14 @@ def _sentence(jobs: int, names: Sequence[str]) -> str:
     elif len(names) == 1:
         spent = f"block {names[0]} is spent"
     else:
-        more = ", …" if len(names) > 3 else ""
-        spent = f"{len(names)} blocks are spent ({', '.join(names[:3])}{more})"
+        spent = f"{_listed(names)} are spent"
     if jobs == 1:
         return f"after this job {spent}: another such job on these blocks would be refused"
     return f"{jobs} such jobs fit on these blocks, this one among them, until {spent}"
+
+
+def _listed(names: Sequence[str]) -> str:
+    if len(names) == 1:
+        return f"block {names[0]}"
+    more = ", …" if len(names) > 3 else ""
+    return f"{len(names)} blocks ({', '.join(names[:3])}{more})"

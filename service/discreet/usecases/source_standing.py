@@ -73,8 +73,8 @@ async def standing(
         name: await ledger.caps(connection, tenant_id, name)
         for name in {row["principal"] for row in rows} | ({principal} if principal else set())
     }
-    asked = {name for row in rows for name in row["blocks"]}.union(names)
-    found = [row for row in await sources.blocks(connection, source["id"]) if row["block"] in asked]
+    asked = sorted({name for row in rows for name in row["blocks"]}.union(names))
+    found = await sources.blocks(connection, source["id"], asked)
     if source["account_id"] is None:
         accounts = {row["block"]: row["account_id"] for row in found}
         opened = {row["block"]: seconds_of(row["first_at"]) for row in found}
@@ -84,7 +84,7 @@ async def standing(
     for account in {one for of_one in caps.values() for one in of_one}:
         accounts[CAP_NAME + account], opened[CAP_NAME + account] = account, 0
     balances = await ledger.balances(connection, sorted(set(accounts.values())))
-    uses = await waits.uses(connection, source["id"])
+    uses = await waits.uses(connection, source["id"], sorted(accounts))
     blocks = {
         name: BlockBudget(
             opened[name],

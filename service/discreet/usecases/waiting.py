@@ -9,10 +9,12 @@ finds it, or a `next_try` that has come: a decider that dies in between leaves e
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Any
+from weakref import WeakValueDictionary
 
 import structlog
 
@@ -26,7 +28,7 @@ from discreet.privacy.scheduling import (
     Waits,
 )
 from discreet.problems.plans import Plan
-from discreet.storage import acceptance, ledger, queue, sources, waits
+from discreet.storage import acceptance, ledger, log_memory, queue, sources, waits
 from discreet.storage.acceptance import JobOrder, Submission
 from discreet.storage.database import SYSTEM
 from discreet.storage.tenants import Principal
@@ -48,11 +50,27 @@ USUAL_WAIT_DAYS = 3
 MOST_PASSES = 1000
 """Grants and refusals of one source in one round."""
 MOST_DUE = 100
-"""Sources that are looked at in one round."""
+"""Sources that are read at once in a round."""
 SYSTEM_ACTOR = "discreet"
 """Ends a wait that is over."""
-ENDINGS = {"share": "wait_over", "promised": "wait_overtaken", "spent": "wait_spent"}
+ENDINGS = {
+    "share": "wait_over",
+    "promised": "wait_overtaken",
+    "spent": "wait_spent",
+    "late": "wait_late",
+}
 """The code of a job whose wait ended without a grant."""
+
+_turns: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
+
+
+def _turn(source_id: str) -> asyncio.Lock:
+    """Taken before a connection is: of this process one request at a time stands at a source's
+    lock, so that a flood on one source leaves the pool's connections to all others."""
+    lock = _turns.get(source_id)
+    if lock is None:
+        lock = _turns[source_id] = asyncio.Lock()
+    return lock
 
 
 def _days(planned: Planned, wait: float | None) -> float | None:
@@ -98,7 +116,10 @@ async def submit(
             accounts=planned.accounts,
         )
     source_id, names = _asked(planned)
-    async with services.database.transaction(principal.tenant_id) as connection:
+    async with (
+        _turn(source_id),
+        services.database.transaction(principal.tenant_id) as connection,
+    ):
         now = await waits.lock(connection, source_id)
         known = await acceptance.find_request(
             connection, principal.tenant_id, principal.name, order.key
@@ -122,8 +143,6 @@ async def submit(
             )
         else:  # what does not fit at all is refused by the ledger itself
             found = await acceptance.accept(services.database, connection, payers, order)
-            if found.outcome == "accepted":
-                await waits.count(connection, order.job_id)
             faults.point("wait.granted")
     if found.outcome == "accepted":
         acceptance.tell(services.database, order)
@@ -203,24 +222,40 @@ async def preview(
 
 async def decide(services: Services) -> int:
     """Decide who waits and is due, on all sources; how many sources that were. Called by every
-    worker, as often as it likes."""
-    async with services.database.transaction(SYSTEM) as connection:
-        due = await waits.due(connection, MOST_DUE)
-    for source_id, tenant_id in due:
-        for _ in range(MOST_PASSES):
-            if not await decide_source(services, tenant_id, source_id):
-                break
-    return len(due)
+    worker, as often as it likes.
+
+    Each source has its turn once in a round, so that those of one tenant, woken again and again,
+    keep nobody else's from theirs; nor does one that cannot be decided.
+    """
+    number, last = 0, ""
+    while True:
+        async with services.database.transaction(SYSTEM) as connection:
+            due = await waits.due(connection, last, MOST_DUE)
+        for source_id, tenant_id in due:
+            try:
+                for _ in range(MOST_PASSES):
+                    if not await decide_source(services, tenant_id, source_id):
+                        break
+            except Exception as error:
+                log.warning(
+                    "who waits was not decided", source=source_id, error=type(error).__name__
+                )
+        number += len(due)
+        if len(due) < MOST_DUE:
+            return number
+        last = due[-1][0]
 
 
 async def decide_source(services: Services, tenant_id: str, source_id: str) -> bool:
     """Decide who waits on a source, up to the first that is granted; whether there may be more.
+    DBAPIError where the ledger was taken back: nothing is granted then, as nothing is accepted.
 
     One is granted in each transaction: a reservation locks accounts in the order of their ids, and
     a second one would not keep to it.
     """
     async with services.database.transaction(tenant_id) as connection:
         moment = await waits.lock(connection, source_id)
+        await log_memory.require(connection, services.database.log_memory.last)
         now = seconds_of(moment)
         woken = await waits.take_wakes(connection, source_id)
         source = await sources.find(connection, tenant_id, source_id)
@@ -228,6 +263,8 @@ async def decide_source(services: Services, tenant_id: str, source_id: str) -> b
         if source is None or rule is None:
             return False
         seen = await standing(connection, tenant_id, source, rule)
+        if await _end_left(connection, tenant_id, seen.waiting):
+            return True
         due = [(request, now if woken else next_try) for request, next_try in seen.waiting]
         for request, decision in scheduling.decide_due(due, seen.blocks, seen.rule, now):
             job = await waits.lock_waiting(connection, request.id)
@@ -241,23 +278,40 @@ async def decide_source(services: Services, tenant_id: str, source_id: str) -> b
                 faults.point("wait.refused")
             else:
                 accounts = [seen.accounts[name] for name in request.blocks]
-                await _grant(connection, job, accounts, request, now)
+                more = await _grant(connection, job, accounts, request, now)
                 await waits.wake(connection, tenant_id, source_id)  # the others, next
                 faults.point("wait.reserved")
                 break
         else:
             return False
     faults.point("wait.committed")
-    return True
+    return more
+
+
+async def _end_left(
+    connection: Any, tenant_id: str, waiting: Sequence[tuple[Request, int]]
+) -> bool:
+    """End the waits of those who may ask for nothing any more; whether there were any. What they
+    were promised is free then, which their ends leave a wake of."""
+    names = sorted({request.analyst for request, _ in waiting})
+    left = await waits.left(connection, tenant_id, names)
+    ended = False
+    for request, _ in waiting:
+        if request.analyst in left and await waits.lock_waiting(connection, request.id):
+            await endings.fail(connection, request.id, "wait_left", SYSTEM_ACTOR)
+            ended = True
+    return ended
 
 
 async def _grant(
     connection: Any, job: Mapping[str, Any], accounts: Sequence[str], request: Request, now: int
-) -> None:
-    """Reserve for a job that waits, and put it on the queue."""
+) -> bool:
+    """Reserve for a job that waits, and put it on the queue; whether it is decided. Where the
+    ledger refuses what shares let pass, since a cap was lowered just now, the next round decides
+    all anew."""
     if await waits.gone(connection, request.id):
         await endings.fail(connection, request.id, "data_erased", SYSTEM_ACTOR)
-        return
+        return True
     found = await ledger.reserve(
         connection,
         request.id,
@@ -270,7 +324,7 @@ async def _grant(
         tag = await waits.granted(connection, request.id)
         await queue.enqueue(connection, request.id, priority=-tag)
         log.info("job granted after a wait", job=request.id)
-    elif now < request.until:  # a cap was lowered just now, which left a wake; the ledger is right
-        await waits.put_off(connection, request.id, moment_of(request.until), request.blocks[0])
-    else:
+        return True
+    if now >= request.until:
         await endings.fail(connection, request.id, ENDINGS["spent"], SYSTEM_ACTOR)
+    return now >= request.until

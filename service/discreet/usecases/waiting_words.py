@@ -30,6 +30,7 @@ def held_sentence(decision: Refused, came: int, lent_days: int) -> str:
         "days at least for that",
         "large": "but what asks a block for more than one's own share does not wait",
         "another": "but another job of yours waits on this source, and one waits at a time",
+        "many": "but as many jobs wait on this source as may",
     }
     return (
         f"what is left of {where} is held for whose share it is, and lent over {lent_days} days: "

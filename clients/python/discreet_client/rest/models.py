@@ -1139,6 +1139,8 @@ class QueueState(TypedDict):
     """null: none waits"""
     queued: int
     running: int
+    waiting_for_budget: int
+    """Jobs on sources that wait for shares to be lent; on no queue"""
 
 
 class Range(TypedDict):
