@@ -283,7 +283,7 @@ RULES = [  # of which each is read alike here and there, or refused alike
     f"{'(' * 30}Age = 1{')' * 30} -> drug A, else none",
     f"{'long ' * 50} > 1 -> drug A, else none",
     'Age >= 65 -> "drug\u202e A", else none',
-    '"Age\\x07" >= 65 -> drug A, else none',
+    '"Age\x07" >= 65 -> drug A, else none',
 ]
 
 
