@@ -529,7 +529,7 @@ def test_from_the_command_line(service: Installation, tmp_path: Path) -> None:
     )
     assert (
         f"2 such jobs fit on these blocks, this one among them, until 3 blocks are spent ({day(1)}"
-        in ends.stdout
+        in " ".join(ends.stdout.replace("│", " ").split())
     )
     shown = CliRunner().invoke(app, ["source", "show", name, *ask[:-1]])
     assert shown.exit_code == 0

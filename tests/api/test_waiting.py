@@ -67,10 +67,10 @@ class Team:
                 connection.execute(statement, past)
 
     def chains(self, source: dict[str, Any]) -> list[list[dict[str, Any]]]:
-        """The ledger of each of its blocks."""
+        """The ledger of its blocks: one chain, after which their accounts are called."""
         blocks = self.owner.sources.get(source["id"])["blocks"] or []
         chains = read_chains(self.url)
-        return [chains[one["account"]] for one in blocks]
+        return [chains[name] for name in {one["account"].split(".")[0] for one in blocks}]
 
     def close(self) -> None:
         for client in (self.owner, self.ada, self.bo):
