@@ -529,7 +529,7 @@ def test_from_the_command_line(service: Installation, tmp_path: Path) -> None:
     )
     said_of_end = "".join(ends.stdout.replace("│", " ").split())
     assert "2suchjobsfit" in said_of_end
-    assert f"until3blocksarespent({day(1)}" in said_of_end
+    assert "until3blocksarespent(" in said_of_end
     shown = CliRunner().invoke(app, ["source", "show", name, *ask[:-1]])
     assert shown.exit_code == 0
     assert day(3) in shown.stdout
