@@ -527,9 +527,10 @@ def test_from_the_command_line(service: Installation, tmp_path: Path) -> None:
     ends = CliRunner().invoke(
         app, ["plan", str(tmp_path / "job.json"), "--epsilon", "0.5", *ask[:-1]]
     )
-    said_of_end = "".join(ends.stdout.replace("│", " ").split())
-    assert "2suchjobsfit" in said_of_end
-    assert "until3blocksarespent(" in said_of_end
+    assert (
+        "2 such jobs fit on these blocks, this one among them, until 3 blocks "
+        f"({day(1)}, {day(2)}, {day(3)}) are spent"
+    ) in " ".join(ends.stdout.split())
     shown = CliRunner().invoke(app, ["source", "show", name, *ask[:-1]])
     assert shown.exit_code == 0
     assert day(3) in shown.stdout

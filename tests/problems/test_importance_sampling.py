@@ -344,13 +344,14 @@ def test_episodes_that_end_early_and_public_rewards_have_ranges_with_nothing_in_
     ladder = {"topology": [[0, 1], [1, 2]], "states": 2}
     assert public(**ladder, rewards=[-0.25, -0.5]).rewards_with_none == (-0.5, 0)
     nothing = public(**ladder, rewards=[0.0, 0.0])
-    assert nothing.rewards_with_none == (0, 1)
-    asked = problem(method="per_decision")
-    plan = asked.plan(nothing, Budget(epsilon=10**10, delta=0))
+    assert nothing.rewards_with_none == nothing.returns(0.9) == (0, 1)
     row = {"trajectory": 1, "step": 0, "state": 0, "next_state": 1, "reward": 0, "terminal": False}
     content = OffPolicyDataset.read_rows(
         nothing, OffPolicyContent(transitions=[{**row, "behaviour": 0.5, "target": 0.5}])
     )
-    released = asked.release(nothing, plan, content, Noise.seeded(1))
-    found = asked.finish(nothing, plan, released, lambda step, total: None).to_json()
-    assert 0 <= found["policy_value"] <= nothing.discounted_steps(0.9)
+    for method in ("per_decision", "importance_sampling", "auto"):
+        asked = problem(method=method)
+        plan = asked.plan(nothing, Budget(epsilon=10**10, delta=0))
+        released = asked.release(nothing, plan, content, Noise.seeded(1))
+        found = asked.finish(nothing, plan, released, lambda step, total: None).to_json()
+        assert 0 <= found["policy_value"] <= nothing.discounted_steps(0.9), method

@@ -135,6 +135,24 @@ class FileQuestion:
     """What stands in brackets."""
 
 
+TIME_ZONE_ASKED = FileQuestion(
+    "reader.time_zone",
+    "In which time zone are times that have none, such as Europe/Berlin?",
+    needed=False,
+)
+DATES_ASKED = FileQuestion(
+    "reader.dates",
+    "Of a date such as 01/02/2026, which comes first: day_first or month_first? Nothing where "
+    "dates have no slashes",
+    needed=False,
+)
+
+
+STORED = "stored"
+"""In the context of a validation: whether the value is read again, and rules that came after it was
+written leave it alone."""
+
+
 class Dataset(DatasetSettings):
     """A dataset of one kind to register: `public` is published, `content` never leaves except by a
     mechanism."""
@@ -171,10 +189,11 @@ class Dataset(DatasetSettings):
     content: Any = Field(json_schema_extra=PRIVATE)
 
     @classmethod
-    def read_public(cls, public: Any) -> Any:
-        """The public part as its model; pydantic's ValidationError when it is not valid."""
+    def read_public(cls, public: Any, *, new: bool = False) -> Any:
+        """The public part as its model; pydantic's ValidationError when it is not valid. One that
+        is not `new` is stored, or was checked: what was taken once stays readable."""
         model: Any = cls.model_fields["public"].annotation
-        return model.model_validate(public)
+        return model.model_validate(public, context={STORED: not new})
 
     @classmethod
     @abstractmethod

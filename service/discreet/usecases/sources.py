@@ -109,7 +109,7 @@ def _public_part(asked: SourceRequest) -> dict[str, Any]:
         )
         raise InvalidInput(f"sources are made of data of the kinds {possible}", pointer="/kind")
     try:
-        public = kind.read_public(asked.public)
+        public = kind.read_public(asked.public, new=True)
     except ValidationError as error:
         issues = issues_of(error.errors(include_url=False), asked.public)
         raise InvalidInput(issues).under("/public") from None

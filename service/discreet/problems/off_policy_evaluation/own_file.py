@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from discreet.problems.datasets import FileQuestion
+from discreet.problems.datasets import DATES_ASKED, FileQuestion
 
 RULE = "age >= 65 and pressure > 140 -> treat, else wait"
 QUESTIONS = (
@@ -39,10 +39,5 @@ QUESTIONS = (
         "policy",
         needed=False,
     ),
-    FileQuestion(
-        "reader.dates",
-        "Of a date such as 01/02/2026, which comes first: day_first or month_first? Nothing where "
-        "dates have no slashes",
-        needed=False,
-    ),
+    DATES_ASKED,
 )

@@ -9,10 +9,11 @@ from unicodedata import category
 
 import numpy as np
 from numpy.typing import NDArray
-from pydantic import AfterValidator, Field, StringConstraints, model_validator
+from pydantic import AfterValidator, Field, StringConstraints, ValidationInfo, model_validator
 
 from discreet.intake.field_issues import FieldError
 from discreet.intake.items import InPieces
+from discreet.problems.datasets import STORED
 from discreet.problems.numbers import Count, Flag, Frozen, Positive, Real
 from discreet.solvers.evaluation import visit_counts
 
@@ -33,10 +34,10 @@ UNDECLARED_TRAJECTORIES, UNDECLARED_ROWS = 100_000, 250_000
 FeatureName = Annotated[str, StringConstraints(min_length=1, max_length=200, strip_whitespace=True)]
 
 
-def _all_seen(words: str) -> str:
+def _all_seen(words: str, info: ValidationInfo) -> str:
     """Words that answers say: no letter is hidden, and none turns others about."""
     for letter in words:
-        if category(letter) in UNSEEN:
+        if category(letter) in UNSEEN and not (info.context or {}).get(STORED):
             raise ValueError(
                 f"the letter U+{ord(letter):04X} cannot be seen: all read what is said"
             )
@@ -288,13 +289,15 @@ class OffPolicyPublic(Frozen):
 
     def returns(self, discount: float) -> tuple[float, float]:
         """Between what every discounted return lies: by public rewards and transitions, or by the
-        bounds on rewards."""
+        bounds on rewards; never one number."""
         largest = self.largest_value(discount)
         if self.rewards is None:  # an episode may end after its first step
             one, every = self.lowest_reward, self.lowest_reward * self.discounted_steps(discount)
-            return min(one, every), max(self.reward_bound, largest)
-        low, high = (side * self._best_return(side, discount) for side in (-1.0, 1.0))
-        return max(low, -largest), min(high, largest)
+            low, high = min(one, every), max(self.reward_bound, largest)
+        else:
+            low, high = (side * self._best_return(side, discount) for side in (-1.0, 1.0))
+            low, high = max(low, -largest), min(high, largest)
+        return low, high if low < high else low + self.reward_bound
 
     def _best_return(self, side: float, discount: float) -> float:
         """The largest return of any walk of 1 to `horizon` steps through the topology, rewards

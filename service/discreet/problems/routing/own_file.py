@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from discreet.problems.datasets import FileQuestion
+from discreet.problems.datasets import DATES_ASKED, TIME_ZONE_ASKED, FileQuestion
 
 QUESTIONS = (
     FileQuestion("origin", "Which column says where a trip begins?", "column"),
@@ -40,15 +40,6 @@ QUESTIONS = (
         "another",
         needed=False,
     ),
-    FileQuestion(
-        "reader.time_zone",
-        "In which time zone are times that have none, such as Europe/Berlin?",
-        needed=False,
-    ),
-    FileQuestion(
-        "reader.dates",
-        "Of a date such as 01/02/2026, which comes first: day_first or month_first? Nothing where "
-        "dates have no slashes",
-        needed=False,
-    ),
+    TIME_ZONE_ASKED,
+    DATES_ASKED,
 )
