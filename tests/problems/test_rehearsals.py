@@ -46,6 +46,23 @@ def publics(kind: str) -> list[Any]:
     ]
 
 
+@pytest.mark.parametrize("classes", [None, ("car", "truck")])
+def test_made_up_persons_keep_to_the_most_trips_of_one(classes: tuple[str, ...] | None) -> None:
+    public = DATASETS["routing"].read_public(
+        {"unit": "person", "zones": 4, "periods": 5, "period_minutes": 60, "max_person": 4}
+    )
+    synthesis = KINDS["routing"].synthesis
+    assert synthesis is not None
+    public = public.model_copy(update={"user_classes": classes})
+    for units in (None, 40):
+        content = synthesis.content(
+            DATASETS["routing"], public, np.random.default_rng(units), units
+        )
+        before = np.concatenate([[0], np.cumsum(content["trips"][:, 3])])
+        trips = np.diff(before[content["person_start"]])
+        assert trips.max() == 4
+
+
 @pytest.mark.parametrize("kind", DATASETS)
 def test_made_up_data_are_such_as_registration_takes(kind: str) -> None:
     dataset, synthesis = DATASETS[kind], KINDS[kind].synthesis

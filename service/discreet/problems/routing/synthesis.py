@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from discreet.problems.contents import Profile
+from discreet.problems.routing.canonical import Ints
 from discreet.problems.routing.public import RoutingPublic
 from discreet.problems.synthesis import MOST_ROWS, Synthesis
 
@@ -72,11 +73,19 @@ def columns(
         return columns if scale == 1 else {**columns, "count": count / scale}
     each = {name: np.repeat(column, count) for name, column in columns.items()}
     persons = max(1, each["count"].size // TRIPS_A_PERSON) if units is None else units
-    return {
-        **each,
-        "count": np.ones_like(each["count"]),
-        "person": generator.integers(0, persons, each["count"].size),
-    }
+    person = generator.integers(0, persons, each["count"].size)
+    if public.max_person is not None:
+        person += persons * (_places(person) // public.max_person)  # the others are another's
+    return {**each, "count": np.ones_like(each["count"]), "person": person}
+
+
+def _places(person: Ints) -> Ints:
+    """Which trip of its person each one is, from 0."""
+    order = np.argsort(person, kind="stable")
+    first = np.searchsorted(person[order], person[order])
+    places = np.empty_like(person)
+    places[order] = np.arange(person.size) - first
+    return places
 
 
 def _of_classes(
