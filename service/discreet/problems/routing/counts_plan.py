@@ -69,7 +69,7 @@ def counts_plan(problem: Any, public: RoutingPublic, budget: Budget) -> Plan:
             # A fork, and the sampler's 600,000 draws a second at the least.
             0.25 * (1 + cells // 100_000),
             work=public.most_rows * row_seconds(problem, public),
-            content_bytes=32.0 * public.most_rows,
+            content_bytes=float(public.row_bytes * public.most_rows),
             memory_bytes=(1 << 28)
             + 64 * cells * 16
             + 200 * len(problem.roads.links)

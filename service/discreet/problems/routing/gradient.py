@@ -84,7 +84,7 @@ def gradient_plan(
         resources=Resources.padded(
             0.25 * (1 + math.ceil(seconds)),
             work=public.most_rows * row_seconds,
-            content_bytes=32.0 * public.most_rows,
+            content_bytes=float(public.row_bytes * public.most_rows),
             memory_bytes=(1 << 28) + 8 * 8 * flows.pairs * (network.tail.size + network.nodes),
             steps=1,
         ),

@@ -91,6 +91,12 @@ class RoutingPublic(Frozen):
         return self.zones * (self.zones - 1) * (self.class_count or 1)
 
     @property
+    def row_bytes(self) -> int:
+        """Of a row of content: period, origin, destination, count, and the class where there is
+        one."""
+        return 8 * (4 if self.user_classes is None else 5)
+
+    @property
     def counts_a_mean_trip(self) -> int:
         """Counts over all periods of what is one trip a period in the mean."""
         return self.periods * self.trip_scale
