@@ -229,8 +229,8 @@ def test_a_first_rule_misses_no_job_that_is_being_accepted(
     source = team.source(rule=None)
     body = job(source, 0.4, blocks=day(1))
     blocked = "SELECT count(*) FROM pg_locks WHERE NOT granted"
-    if first == "job":  # it holds its blocks, and waits for their accounts
-        table, where = "accounts", "id = (SELECT min(account_id) FROM datasets"
+    if first == "job":  # it holds its blocks, and waits for the chain of their accounts
+        table, where = "accounts", "id = (SELECT min(split_part(account_id, '.', 1)) FROM datasets"
     else:  # both wait for the block
         table, where = "datasets", "id = (SELECT min(id) FROM datasets"
     lock = f"SELECT FROM {table} WHERE {where} WHERE source_id = %s) FOR UPDATE"
