@@ -221,9 +221,9 @@ def test_trees_of_several_levels_are_what_their_definition_says(
                 connection, {t for one in kept for t in tiles_of(size, [one.size - 1])}, size
             )
         assert [one.size for one in kept] == [
-            *range(3 + 11_111, size, 11_111),
+            *range(4 + 11_111, size, 11_111),
             size,
-        ]  # `fill` took in three
+        ]  # `fill` took in four
         tree = Tree(size, tiles)
         for one in kept:
             root = bytes(one.root)

@@ -52,6 +52,7 @@ LABELS = {
 """None of them names a tenant, a principal, a dataset or a job."""
 UNITS = ("_total", "_seconds", "_bytes")
 COUNTS = {
+    "discreet_archive_fails",
     "discreet_build",
     "discreet_check_passed",
     "discreet_child_isolation",
