@@ -2,7 +2,7 @@
 # Paths are relative and programs run as modules, so the folder's own path may hold spaces.
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test check mutants bench hostile chaos rehearse image chart screenshots supply load fuzz openapi sdk protos docs up lock
+.PHONY: help demo test check mutants bench hostile chaos rehearse image arm chart screenshots supply load fuzz openapi sdk protos docs up lock
 MAKEFLAGS += --no-print-directory
 SHELL := /bin/sh
 
@@ -72,6 +72,10 @@ rehearse: ## build the image's lines in a clean folder and run its parts as comp
 image: ## build the image without a registry of images, run it, and say what is in it (as root, on Debian 12)
 	$(call bootstrap,test)
 	@.venv/bin/python .ci/image.py all $(ARGS)
+
+arm: ## an agent on emulated 64-bit ARM without gmpy2 in a session with others here (as root, on Debian)
+	$(call bootstrap,test)
+	@.venv/bin/python .ci/arm_agent.py $(ARGS)
 
 chart: ## render the chart of Helm with several values, and validate it against the schemas of Kubernetes
 	$(call bootstrap,chart)
