@@ -2051,6 +2051,7 @@ export interface components {
             /**
              * Initial
              * @description How the loads are spread over the states at step 0, chosen without looking at the data; or as the release says that their time is
+             * @example released
              */
             initial: number[] | "released";
             /**
@@ -3531,6 +3532,8 @@ export interface components {
             /**
              * Discount
              * @description What a reward one step later counts against one now; 1 where it is all the same when it comes (importance_sampling alone: methods that fit a value function need less)
+             * @example 1
+             * @example 0.9
              */
             discount: number;
             /**
