@@ -637,22 +637,30 @@ def root_of(hashes):
     return hashes[0]
 
 
-def root_by_path(leaf, number, size, path):
-    """The root that an inclusion proof leads to; Bad when it is not as long as the leaf is deep."""
-    require(type(number) is int and 0 <= number < size, "the log has no leaf of this number")
-    found, width, at = leaf, size, 0
-    for other in path:
-        while (
-            number == width - 1 and not number & 1 and width > 1
-        ):  # alone at its level: it goes up as it is
-            number, width, at = number >> 1, (width + 1) >> 1, at + 1
-        require(width > 1, "the path is too long")
-        found = node_hash(other, found) if number & 1 else node_hash(found, other)
-        number, width = number >> 1, (width + 1) >> 1
-    while number == width - 1 and not number & 1 and width > 1:
-        number, width = number >> 1, (width + 1) >> 1
-    require(width == 1, "the path is too short")
-    return found
+def root_by_nodes(leaves, size, nodes):
+    """The root to which a proof of these leaves, hashes by number, leads in a tree of `size`; Bad
+    unless it has just the nodes that the numbers and the size call for."""
+    require(
+        leaves and all(type(one) is int and 0 <= one < size for one in leaves),
+        "the log has no leaf of this number",
+    )
+    top, wanted, on_path = (size - 1).bit_length(), [], sorted(leaves)
+    for level in range(top):
+        last = (size - 1) >> level
+        here = set(on_path)
+        wanted += [(level, at ^ 1) for at in on_path if at ^ 1 not in here and at ^ 1 <= last]
+        on_path = sorted({at >> 1 for at in on_path})
+    require(len(nodes) == len(wanted), f"the proof has {len(nodes)} nodes, not {len(wanted)}")
+    known = {(0, number): leaf for number, leaf in leaves.items()}
+    known.update(zip(wanted, nodes, strict=True))
+
+    def node(level, at):
+        if (level, at) in known:
+            return known[level, at]
+        left, right = node(level - 1, 2 * at), 2 * at + 1
+        return left if right > (size - 1) >> level - 1 else node_hash(left, node(level - 1, right))
+
+    return node(top, 0)
 
 
 class Key(NamedTuple):
@@ -972,20 +980,12 @@ def check_proofs(body, keys=(), witnesses=(), needed=None):
         return [Check("log", None, "no proofs stand beside this certificate")]
 
     def look():
-        point = Checkpoint.read(body["proofs"]["checkpoint"])
-        proofs = {(one["account"], one["seq"]): one for one in body["proofs"]["entries"]}
-        for entry in named:
-            proof = proofs.get((entry["account"], entry["seq"]))
-            require(
-                proof is not None, f"no proof of entry {entry['seq']} of account {entry['account']}"
-            )
-            salt, path = bytes_of(proof["salt"]), [bytes_of(one) for one in proof["path"]]
-            formed = len(salt) == 16 and len(path) <= 64 and all(len(one) == 32 for one in path)
-            require(formed, "a proof is not of this format")
-            require(is_hash(entry["hash"]), "the hash of an entry is not of this format")
-            leaf = leaf_hash(hashlib.sha256(salt + bytes.fromhex(entry["hash"])).digest())
-            found = root_by_path(leaf, proof["number"], point.size, path)
-            require(found == point.root, "the path does not lead to the root")
+        proofs = body["proofs"]
+        point = Checkpoint.read(proofs["checkpoint"])
+        if "leaves" in proofs:
+            _require_together(named, proofs, point)
+        else:
+            _require_each(named, proofs["entries"], point)
         known = {body["public_key"], *keys}
         by_service = [point.is_signed(Key(point.origin, 1, bytes_of(key))) for key in known]
         size = f"{point.origin} of {point.size} entries"
@@ -998,6 +998,51 @@ def check_proofs(body, keys=(), witnesses=(), needed=None):
         return [log, check_witnesses(point, witnesses, needed)]
 
     return guarded("log", look)
+
+
+def _require_together(named, proofs, point):
+    """One proof of all entries, whose leaves come in the order of the entries."""
+    leaves, nodes = proofs["leaves"], proofs["nodes"]
+    formed = set(proofs) == {"checkpoint", "leaves", "nodes"}
+    formed = formed and isinstance(leaves, list) and isinstance(nodes, list)
+    require(formed, "the proof is not of this format")
+    require(len(leaves) == len(named), "it has not as many leaves as there are entries")
+    require(len(nodes) <= 64 * len(leaves), "the proof is too long")
+    hashes = {}
+    for entry, leaf in zip(named, leaves, strict=True):
+        require(set(leaf) == {"number", "salt"}, "a leaf is not of this format")
+        require(leaf["number"] not in hashes, "two entries have one leaf")
+        hashes[leaf["number"]] = _leaf(entry, leaf)
+    found = root_by_nodes(hashes, point.size, _hashes_of(nodes))
+    require(found == point.root, "the proof does not lead to the root")
+
+
+def _require_each(named, shown, point):
+    """A path for each entry, as older certificates have them."""
+    proofs = {(one["account"], one["seq"]): one for one in shown}
+    for entry in named:
+        proof = proofs.get((entry["account"], entry["seq"]))
+        require(
+            proof is not None, f"no proof of entry {entry['seq']} of account {entry['account']}"
+        )
+        require(len(proof["path"]) <= 64, "a proof is not of this format")
+        leaf = {proof["number"]: _leaf(entry, proof)}
+        found = root_by_nodes(leaf, point.size, _hashes_of(proof["path"]))
+        require(found == point.root, "the path does not lead to the root")
+
+
+def _leaf(entry, proof):
+    """The hash of the leaf that an entry has with this salt."""
+    require(is_hash(entry["hash"]), "the hash of an entry is not of this format")
+    salt = bytes_of(proof["salt"])
+    require(len(salt) == 16, "a proof is not of this format")
+    return leaf_hash(hashlib.sha256(salt + bytes.fromhex(entry["hash"])).digest())
+
+
+def _hashes_of(texts):
+    found = [bytes_of(one) for one in texts]
+    require(all(len(one) == 32 for one in found), "a hash has 32 bytes")
+    return found
 
 
 def check_inclusion(body, entries):
