@@ -142,24 +142,31 @@ def changed(body: dict[str, Any], *path: Any, to: Any) -> dict[str, Any]:
 
 def test_proofs_that_were_changed_do_not_hold(finished: dict[str, Any]) -> None:
     body = finished["certificate"]
-    entry, first = body["ledger_entry"][0], body["proofs"]["entries"][0]
+    entry, proofs = body["ledger_entry"][0], body["proofs"]
+    leaf, nodes = proofs["leaves"][0], proofs["nodes"]
     nobody = base64.b64encode(bytes(16)).decode()
-    checkpoint = read_checkpoint(body["proofs"]["checkpoint"])
+    checkpoint = read_checkpoint(proofs["checkpoint"])
     forged = checkpoint.note.replace(f"\n{checkpoint.size}\n", f"\n{checkpoint.size + 1}\n")
     wrong = [
         changed(body, "ledger_entry", 0, to={**entry, "hash": "00" * 32}),
-        changed(body, "ledger_entry", 0, to={**entry, "seq": entry["seq"] + 1}),
-        changed(body, "proofs", "entries", 0, "salt", to=nobody),
-        changed(body, "proofs", "entries", 0, "number", to=first["number"] + 1),
-        changed(body, "proofs", "entries", 0, "number", to=True),
-        changed(body, "proofs", "entries", 0, "path", to=[*first["path"], first["path"][0]]),
-        changed(body, "proofs", "entries", 0, "path", to=first["path"] * 100_000),
-        changed(body, "proofs", "entries", 0, "path", to="A" * 44),
+        changed(body, "ledger_entry", to=[entry, entry]),
+        changed(body, "proofs", "leaves", 0, "salt", to=nobody),
+        changed(body, "proofs", "leaves", 0, "number", to=leaf["number"] + 1),
+        changed(body, "proofs", "leaves", 0, "number", to=True),
+        changed(body, "proofs", "leaves", 0, "account", to=entry["account"]),
+        changed(body, "proofs", "leaves", to=[]),
+        changed(body, "proofs", "leaves", to=[leaf, leaf]),
+        changed(body, "proofs", "leaves", to=None),
+        changed(body, "proofs", "nodes", to=[*nodes, nobody]),
+        changed(body, "proofs", "nodes", to=[*nodes, base64.b64encode(bytes(32)).decode()]),
+        changed(body, "proofs", "nodes", to=nodes * 100_000),
+        changed(body, "proofs", "nodes", to="A" * 44),
+        changed(body, "proofs", "nodes", to=None),
         changed(body, "proofs", "entries", to=[]),
-        changed(body, "proofs", "entries", to=None),
         changed(body, "proofs", "checkpoint", to=forged),
         changed(body, "proofs", "checkpoint", to=7),
         changed(body, "proofs", to=None),
+        changed(body, "proofs", to={"checkpoint": proofs["checkpoint"], "entries": []}),
     ]
     assert [check_proofs(one)[0].holds for one in wrong] == [False] * len(wrong)
     unproven = {name: value for name, value in body.items() if name != "proofs"}
