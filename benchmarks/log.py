@@ -22,7 +22,14 @@ from typing import Any
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 from discreet.ledger import certificates, offline
-from discreet.ledger.checkpoints import Verifier, cosign, hashes_text, public_bytes, sign_checkpoint
+from discreet.ledger.checkpoints import (
+    Verifier,
+    cosign,
+    hashes_text,
+    joined,
+    public_bytes,
+    sign_checkpoint,
+)
 from discreet.ledger.signer import Signer
 from discreet.ledger.tree import TILE, Tree, commitment, leaf_hash, node_hash, tiles_of, width
 from discreet.privacy.events import to_json
@@ -164,7 +171,7 @@ def proofs_of(
     return {
         "checkpoint": point.cosigned(lines).note,
         "leaves": leaves,
-        "nodes": hashes_text(tree.inclusion(numbers)),
+        "nodes": joined(tree.inclusion(numbers)),
     }
 
 

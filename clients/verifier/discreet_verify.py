@@ -1030,16 +1030,18 @@ def _require_together(named, proofs, point):
     """One proof of all entries, whose leaves come in the order of the entries."""
     leaves, nodes = proofs["leaves"], proofs["nodes"]
     formed = set(proofs) == {"checkpoint", "leaves", "nodes"}
-    formed = formed and isinstance(leaves, list) and isinstance(nodes, list)
+    formed = formed and isinstance(leaves, list) and isinstance(nodes, str)
     require(formed, "the proof is not of this format")
     require(len(leaves) == len(named), "it has not as many leaves as there are entries")
-    require(len(nodes) <= 64 * len(leaves), "the proof is too long")
+    nodes = bytes_of(nodes)
+    require(len(nodes) % 32 == 0, "a hash has 32 bytes")
+    nodes = [nodes[at : at + 32] for at in range(0, len(nodes), 32)]
     hashes = {}
     for entry, leaf in zip(named, leaves, strict=True):
         require(set(leaf) == {"number", "salt"}, "a leaf is not of this format")
         require(leaf["number"] not in hashes, "two entries have one leaf")
         hashes[leaf["number"]] = _leaf(entry, leaf)
-    found = root_by_nodes(hashes, point.size, _hashes_of(nodes))
+    found = root_by_nodes(hashes, point.size, nodes)
     require(found == point.root, "the proof does not lead to the root")
 
 
@@ -1053,7 +1055,9 @@ def _require_each(named, shown, point):
         )
         require(len(proof["path"]) <= 64, "a proof is not of this format")
         leaf = {proof["number"]: _leaf(entry, proof)}
-        found = root_by_nodes(leaf, point.size, _hashes_of(proof["path"]))
+        path = [bytes_of(one) for one in proof["path"]]
+        require(all(len(one) == 32 for one in path), "a hash has 32 bytes")
+        found = root_by_nodes(leaf, point.size, path)
         require(found == point.root, "the path does not lead to the root")
 
 
@@ -1063,12 +1067,6 @@ def _leaf(entry, proof):
     salt = bytes_of(proof["salt"])
     require(len(salt) == 16, "a proof is not of this format")
     return leaf_hash(hashlib.sha256(salt + bytes.fromhex(entry["hash"])).digest())
-
-
-def _hashes_of(texts):
-    found = [bytes_of(one) for one in texts]
-    require(all(len(one) == 32 for one in found), "a hash has 32 bytes")
-    return found
 
 
 def check_inclusion(body, entries):

@@ -123,7 +123,7 @@ def test_proofs_of_both_forms_are_of_the_schema() -> None:
             {**proofs, "more": 1},
             {**proofs, parts: [{**proofs[parts][0], "number": -1}]},
             {**proofs, parts: [{**proofs[parts][0], "more": 1}]},
-            {"leaves": [], "nodes": [], "entries": [], **proofs},
+            {"leaves": [], "nodes": "", "entries": [], **proofs},
         ):
             with pytest.raises(jsonschema.ValidationError):
                 jsonschema.validate({**certificate, "proofs": wrong}, SCHEMA)

@@ -35,8 +35,10 @@ from discreet.ledger.checkpoints import (
     Verifier,
     cosign,
     hashes_text,
+    joined,
     public_bytes,
     read_checkpoint,
+    read_joined,
     sign_checkpoint,
 )
 from discreet.ledger.entries import GENESIS, Broken, entry_line
@@ -160,7 +162,7 @@ class World:
                 leaf["path"] = hashes_text(self.log.tree().inclusion([leaf["number"]]))
             signed["proofs"] = {"checkpoint": self.log.note(), "entries": leaves}
         else:
-            nodes = hashes_text(self.log.tree().inclusion(numbers))
+            nodes = joined(self.log.tree().inclusion(numbers))
             signed["proofs"] = {"checkpoint": self.log.note(), "leaves": leaves, "nodes": nodes}
         return {
             "job": {"id": job, "problem": problem, "headline": "All trips"},
@@ -281,8 +283,6 @@ def otherwise_proven(world: World, answer: dict[str, Any], chance: random.Random
     proofs = answer["certificate"]["proofs"]
     within = "leaves" if "leaves" in proofs else "entries"
     one = chance.choice(proofs[within])
-    lists = proofs if within == "leaves" else one
-    nodes = "nodes" if within == "leaves" else "path"
     size = chance.randrange(1, len(world.log.hashes) + 1)
     for change in chance.sample(range(8), chance.choice((1, 1, 2))):
         if change == 0:
@@ -291,12 +291,19 @@ def otherwise_proven(world: World, answer: dict[str, Any], chance: random.Random
             )
         elif change == 1 and size > max(each["number"] for each in proofs[within]):
             proofs["checkpoint"] = world.log.note(size)
-            for each in [proofs] if within == "leaves" else proofs[within]:
-                numbers = [leaf["number"] for leaf in each.get("leaves", [each])]
-                each[nodes] = hashes_text(world.log.tree(size).inclusion(numbers))
+            tree, numbers = world.log.tree(size), [each["number"] for each in proofs[within]]
+            if within == "leaves":
+                proofs["nodes"] = joined(tree.inclusion(numbers))
+            else:
+                for each in proofs[within]:
+                    each["path"] = hashes_text(tree.inclusion([each["number"]]))
         elif change == 2:
-            hashes = lists[nodes]
-            lists[nodes] = hashes[: chance.randrange(8)] + hashes[chance.randrange(8) :]
+            start, end = chance.randrange(8), chance.randrange(8)
+            if within == "leaves":
+                hashes = read_joined(proofs["nodes"])
+                proofs["nodes"] = joined(hashes[:start] + hashes[end:])
+            else:
+                one["path"] = one["path"][:start] + one["path"][end:]
         elif change == 3:
             one["number"] = chance.randrange(-1, len(world.log.hashes) + 2)
         elif change == 4:
@@ -403,7 +410,7 @@ def test_certificates(worlds: list[World], tmp_path: Path) -> None:
 
 def body_of(numbers: Sequence[int], size: int, tree: Tree, hashes: list[str]) -> dict[str, Any]:
     """As much of a certificate as the proof of its entries is about."""
-    nodes = hashes_text(tree.inclusion(numbers))
+    nodes = joined(tree.inclusion(numbers))
     leaves = [{"number": one, "salt": SALT} for one in numbers]
     point = sign_checkpoint(ORIGIN, size, tree.root(), KEY)
     return {
@@ -418,25 +425,25 @@ def body_of(numbers: Sequence[int], size: int, tree: Tree, hashes: list[str]) ->
 def reproven(body: dict[str, Any], chance: random.Random) -> None:
     """Change one thing of a proof: a node, the order, the length, the numbers, the size."""
     proofs = body["proofs"]
-    leaves, nodes, entries = proofs["leaves"], proofs["nodes"], body["ledger_entry"]
+    leaves, entries, nodes = proofs["leaves"], body["ledger_entry"], read_joined(proofs["nodes"])
     at, to = chance.randrange(len(leaves)), chance.randrange(len(leaves))
     place, second = chance.randrange(len(nodes) + 1), chance.randrange(len(nodes) + 1)
     point = read_checkpoint(proofs["checkpoint"])
-    hash_ = base64.b64encode(chance.randbytes(32)).decode()
+    strange = chance.randbytes(32)
     what = chance.randrange(16)
     if what == 0:
         del nodes[place:]
     elif what == 1:
         del nodes[place : place + 1]
     elif what == 2:
-        nodes.insert(place, chance.choice((hash_, *nodes)))
+        nodes.insert(place, chance.choice((strange, *nodes)))
     elif what == 3 and nodes:
-        nodes[place % len(nodes)] = hash_
+        nodes[place % len(nodes)] = strange
     elif what == 4 and nodes:
         one, two = place % len(nodes), second % len(nodes)
         nodes[one], nodes[two] = nodes[two], nodes[one]
     elif what == 5:
-        nodes.extend(chance.choice((nodes, [hash_] * 5000)))
+        nodes.extend(chance.choice((nodes, [strange] * 5000)))
     elif what == 6:
         leaves[at], leaves[to] = leaves[to], leaves[at]
     elif what == 7:
@@ -462,10 +469,12 @@ def reproven(body: dict[str, Any], chance: random.Random) -> None:
         root = chance.choice((bytes(32), hashlib.sha256().digest()))
         proofs["checkpoint"] = sign_checkpoint(ORIGIN, point.size, root, KEY).note
     elif what == 14:  # the root as the only node, or a node as the root
-        proofs["nodes"] = [base64.b64encode(point.root).decode()]
+        nodes[:] = [point.root]
     else:
-        other = altered({"leaves": leaves, "nodes": nodes}, chance)
+        other = altered({"leaves": leaves, "nodes": proofs["nodes"]}, chance)
         body["proofs"] = {"checkpoint": proofs["checkpoint"], **other}
+        return
+    proofs["nodes"] = joined(nodes)
 
 
 def is_proven(body: dict[str, Any], tree: Tree, size: int, hashes: Mapping[int, str]) -> bool:

@@ -15,6 +15,7 @@ from discreet.ledger.checkpoints import (
     decoded,
     read_checkpoint,
     read_hashes,
+    read_joined,
     read_line,
     signers,
 )
@@ -118,18 +119,18 @@ def _require_together(
     if (
         set(proofs) != _NAMES
         or not isinstance(leaves, list)
-        or not isinstance(nodes, list)
+        or not isinstance(nodes, str)
         or any(set(one) != {"number", "salt"} for one in leaves)
     ):
         raise BadNote("the proofs are not of this format")
     if len(leaves) != len(named):
         raise Unproven("the proof has not as many leaves as the certificate has entries")
-    if len(nodes) > _MOST_HASHES * len(leaves):
+    if len(nodes) > _MOST_HASHES * len(leaves) * 44:  # letters of a hash, at the most
         raise Unproven("the proof is too long")
     hashes = {_number(leaf): _leaf(entry, leaf) for entry, leaf in zip(named, leaves, strict=True)}
     if len(hashes) != len(leaves):
         raise Unproven("two entries have one leaf")
-    check_inclusion(hashes, checkpoint.size, read_hashes(nodes), checkpoint.root)
+    check_inclusion(hashes, checkpoint.size, read_joined(nodes), checkpoint.root)
 
 
 def _require_each(named: Sequence[Any], shown: Sequence[Any], checkpoint: Checkpoint) -> None:

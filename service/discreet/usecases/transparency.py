@@ -13,7 +13,7 @@ import structlog
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from discreet.errors import NotFound
-from discreet.ledger.checkpoints import hashes_text, read_checkpoint, sign_checkpoint
+from discreet.ledger.checkpoints import joined, read_checkpoint, sign_checkpoint
 from discreet.ledger.tree import ENTRIES, TILE, Tree, read_tile_path, tiles_of
 from discreet.storage import log as leaves
 from discreet.storage import log_memory
@@ -179,7 +179,7 @@ async def proofs(
             }
             for place in named
         ],
-        "nodes": hashes_text(tree.inclusion(numbers)),
+        "nodes": joined(tree.inclusion(numbers)),
     }
 
 
