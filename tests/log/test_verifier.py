@@ -43,7 +43,7 @@ from discreet.ledger.checkpoints import (
 )
 from discreet.ledger.entries import GENESIS, Broken, entry_line
 from discreet.ledger.heads import head_line, sign_head
-from discreet.ledger.proofs import check_proofs
+from discreet.ledger.proofs import check_proofs, place_of
 from discreet.ledger.tree import (
     Tree,
     commitment,
@@ -770,3 +770,17 @@ def test_what_was_asked_again(worlds: list[World]) -> None:
         ours = offline.check_all(shown, replace(offline.Beside(), firsts=given), export)
         theirs = stranger.check_whole(shown, [], firsts=given, ledger=export)
         agree(ours, theirs, (case, shown))
+
+
+def test_older_proofs_say_what_newer_ones_say(worlds: list[World]) -> None:
+    """A path for each entry, as certificates had them until 2026-11-25: they hold as they did, and
+    tell of the same leaves."""
+    for world in worlds:
+        for newer, older in zip(world.answers, world.older, strict=True):
+            before, now = older["certificate"], newer["certificate"]
+            assert set(before["proofs"]) == {"checkpoint", "entries"}
+            assert check_proofs(before) == check_proofs(now)
+            assert check_proofs(before)[0].holds is True
+            assert stranger.check_proofs(before)[0].holds is True
+            assert place_of(before) == place_of(now)
+            assert len(place_of(now).numbers) == len(now["ledger_entry"])
