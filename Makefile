@@ -95,7 +95,7 @@ load: ## 200 submitters of 10 tenants for 10 minutes: nothing lost, fair turns, 
 
 fuzz: ## send whatever the contract allows, and what it does not; look for new examples of every property
 	$(call bootstrap,test)
-	@DISCREET_FUZZ=long .venv/bin/python -m pytest tests/api/test_fuzz.py tests/log/test_verifier.py --timeout 3600 $(ARGS)
+	@DISCREET_FUZZ=long .venv/bin/python -m pytest tests/api/test_fuzz.py tests/log/test_verifier.py tests/log/test_verifier_chains.py --timeout 3600 $(ARGS)
 	@.venv/bin/python -m pytest -n 2 --dist loadfile -m hypothesis --hypothesis-profile search --timeout 3600 $(ARGS)
 
 openapi: ## write the contract again, after a change of the API
