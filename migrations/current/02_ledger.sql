@@ -53,29 +53,54 @@ ALTER TABLE ledger_entries FORCE ROW LEVEL SECURITY;
 CREATE POLICY own_tenant ON ledger_entries USING (current_setting('discreet.tenant', true) IN (tenant_id, '*'));
 GRANT SELECT ON ledger_entries TO discreet_app;
 
--- What was spent on each block of a source that has one chain: the account of a block has no lines of its own. These sums
--- follow from the chain, whose lines bind them (sums), and change only together with it, under the lock of its account.
-CREATE TABLE block_sums (
-  chain_id text NOT NULL REFERENCES accounts,  -- the account, of scope source, whose lines say how the sums came about
+-- A block of a source that has one chain. Its account has no lines of its own.
+CREATE TABLE block_caps (
+  chain_id text NOT NULL REFERENCES accounts,  -- the account, of scope source, whose lines are about the block
   number integer NOT NULL,  -- the block's number in that chain, from 1
   account_id text NOT NULL UNIQUE REFERENCES accounts,  -- the block's own account: chain, a dot and number
   tenant_id text NOT NULL,  -- whose both are
   cap jsonb NOT NULL,  -- epsilon and delta that the owner allows on the block
   limits numeric[] NOT NULL,  -- that follow from the cap: delta, delta_z, epsilon, rho of each filter; null: no limit
-  delta numeric NOT NULL DEFAULT 0,  -- sum of the prices admitted so far and not released
-  delta_z numeric NOT NULL DEFAULT 0,  -- the same
-  epsilon numeric NOT NULL DEFAULT 0,  -- the same
-  rho numeric NOT NULL DEFAULT 0,  -- the same
-  reserved_delta numeric NOT NULL DEFAULT 0,  -- the part of delta that is still pending
-  reserved_delta_z numeric NOT NULL DEFAULT 0,  -- the part of delta_z that is
-  reserved_epsilon numeric NOT NULL DEFAULT 0,  -- the part of epsilon that is
-  reserved_rho numeric NOT NULL DEFAULT 0,  -- the part of rho that is
   PRIMARY KEY (chain_id, number)
 );
-ALTER TABLE block_sums SET (fillfactor = 50);  -- so that new sums find room beside the old ones
-ALTER TABLE block_sums ENABLE ROW LEVEL SECURITY;
-ALTER TABLE block_sums FORCE ROW LEVEL SECURITY;
-CREATE POLICY own_tenant ON block_sums USING (current_setting('discreet.tenant', true) IN (tenant_id, '*'));
+ALTER TABLE block_caps ENABLE ROW LEVEL SECURITY;
+ALTER TABLE block_caps FORCE ROW LEVEL SECURITY;
+CREATE POLICY own_tenant ON block_caps USING (current_setting('discreet.tenant', true) IN (tenant_id, '*'));
+GRANT SELECT ON block_caps TO discreet_app;
+
+-- What was spent on such blocks, sixteen of them in a row, so that a job over many rewrites few rows. These sums follow from
+-- the chain, whose lines bind them (sums), and change only together with it, under the lock of its account. Each array has
+-- one amount for each block, in order. What changes together stands together: only bytes that differ are logged.
+CREATE TABLE block_pages (
+  chain_id text NOT NULL REFERENCES accounts,  -- the account, of scope source, whose lines say how the sums came about
+  page integer NOT NULL,  -- page 0 has the blocks 1 to 16 of the chain, page 1 the next, and so on
+  tenant_id text NOT NULL,  -- whose they are
+  limits numeric[],  -- those that block_caps has for all blocks of the page; null: they differ
+  delta numeric[] NOT NULL,  -- sums of the prices admitted so far and not released
+  reserved_delta numeric[] NOT NULL,  -- the part of delta that is still pending
+  delta_z numeric[] NOT NULL,  -- as delta
+  reserved_delta_z numeric[] NOT NULL,  -- the part of delta_z that is
+  epsilon numeric[] NOT NULL,  -- as delta
+  reserved_epsilon numeric[] NOT NULL,  -- the part of epsilon that is
+  rho numeric[] NOT NULL,  -- as delta
+  reserved_rho numeric[] NOT NULL,  -- the part of rho that is
+  PRIMARY KEY (chain_id, page)
+);
+ALTER TABLE block_pages SET (fillfactor = 50);  -- so that new sums find room beside the old ones
+ALTER TABLE block_pages ENABLE ROW LEVEL SECURITY;
+ALTER TABLE block_pages FORCE ROW LEVEL SECURITY;
+CREATE POLICY own_tenant ON block_pages USING (current_setting('discreet.tenant', true) IN (tenant_id, '*'));
+GRANT SELECT ON block_pages TO discreet_app;
+
+-- Both together, a row a block: what whoever reads asks.
+CREATE VIEW block_sums WITH (security_invoker = true) AS
+  SELECT c.chain_id, c.number, c.account_id, c.tenant_id, c.cap, c.limits, p.delta[i.place] AS delta,
+    p.delta_z[i.place] AS delta_z, p.epsilon[i.place] AS epsilon, p.rho[i.place] AS rho,
+    p.reserved_delta[i.place] AS reserved_delta, p.reserved_delta_z[i.place] AS reserved_delta_z,
+    p.reserved_epsilon[i.place] AS reserved_epsilon, p.reserved_rho[i.place] AS reserved_rho
+  FROM block_caps AS c
+  JOIN block_pages AS p ON p.chain_id = c.chain_id AND p.page = (c.number - 1) / 16
+  CROSS JOIN LATERAL (SELECT (c.number - 1) % 16 + 1 AS place) AS i;
 GRANT SELECT ON block_sums TO discreet_app;
 
 CREATE FUNCTION ledger_add(a jsonb, b jsonb, sign integer) RETURNS jsonb
@@ -214,6 +239,12 @@ LANGUAGE sql IMMUTABLE AS $$
   SELECT int4multirange(int4range(_number, _number, '[]'))
 $$;
 
+CREATE FUNCTION ledger_page(_number integer) RETURNS integer
+LANGUAGE sql IMMUTABLE AS $$
+  -- the page of a block
+  SELECT (_number - 1) / 16
+$$;
+
 CREATE FUNCTION ledger_amounts(_delta numeric, _delta_z numeric, _epsilon numeric, _rho numeric) RETURNS jsonb
 LANGUAGE sql STABLE AS $$
   SELECT jsonb_build_object('delta', _delta::text, 'delta_z', _delta_z::text, 'epsilon', _epsilon::text, 'rho', _rho::text)
@@ -223,7 +254,7 @@ CREATE FUNCTION ledger_within(
   _delta numeric, _delta_z numeric, _epsilon numeric, _rho numeric, _limits numeric[]
 ) RETURNS boolean
 LANGUAGE sql IMMUTABLE AS $$
-  -- ledger_passes for sums and limits as block_sums has them, of one or two filters. (Written out, so that it is inlined.)
+  -- ledger_passes for sums and limits as block_caps has them, of one or two filters. (Written out, so that it is inlined.)
   SELECT (_delta <= _limits[1]) IS NOT false AND (_delta_z <= _limits[2]) IS NOT false
       AND (_epsilon <= _limits[3]) IS NOT false AND (_rho <= _limits[4]) IS NOT false
     OR cardinality(_limits) > 4
@@ -233,7 +264,7 @@ $$;
 
 CREATE FUNCTION ledger_limits(_filters jsonb) RETURNS numeric[]
 LANGUAGE plpgsql IMMUTABLE AS $$
--- The limits of one or two filters, as block_sums has them.
+-- The limits of one or two filters, as block_caps has them.
 DECLARE
   limits numeric[] := ARRAY(
     SELECT (f.value ->> c.name)::numeric FROM jsonb_each(_filters) AS f
@@ -246,18 +277,28 @@ BEGIN
 END
 $$;
 
-CREATE FUNCTION ledger_block_text(b block_sums) RETURNS text
-LANGUAGE sql STABLE AS $$
-  -- canonical JSON of [number, reserved, totals]
-  SELECT concat('[', b.number, ',{"delta":"', b.reserved_delta, '","delta_z":"', b.reserved_delta_z, '","epsilon":"',
-    b.reserved_epsilon, '","rho":"', b.reserved_rho, '"},{"delta":"', b.delta, '","delta_z":"', b.delta_z, '","epsilon":"',
-    b.epsilon, '","rho":"', b.rho, '"}]')
-$$;
-
-CREATE FUNCTION ledger_block_sums(_blocks text) RETURNS text
-LANGUAGE sql IMMUTABLE AS $$
-  -- What a line binds of its blocks, as a JSON string: SHA-256 of the canonical JSON of [[number, reserved, totals], ...].
-  SELECT '"' || encode(sha256(convert_to('[' || _blocks || ']', 'UTF8')), 'hex') || '"'
+CREATE FUNCTION ledger_block_sums(_chain text, _blocks int4multirange) RETURNS text
+LANGUAGE plpgsql SET enable_seqscan = off AS $$
+-- What a line binds of its blocks, as a JSON string: SHA-256 of the canonical JSON of [[number, reserved, totals], ...].
+DECLARE
+  parts text;
+  there bigint;
+BEGIN
+  SELECT count(*), string_agg(concat('[', n.number, ',{"delta":"', b.reserved_delta, '","delta_z":"', b.reserved_delta_z,
+    '","epsilon":"', b.reserved_epsilon, '","rho":"', b.reserved_rho, '"},{"delta":"', b.delta, '","delta_z":"', b.delta_z,
+    '","epsilon":"', b.epsilon, '","rho":"', b.rho, '"}]'), ',' ORDER BY n.number) INTO there, parts
+  FROM block_pages AS p
+  CROSS JOIN LATERAL unnest(p.delta, p.reserved_delta, p.delta_z, p.reserved_delta_z, p.epsilon, p.reserved_epsilon, p.rho,
+    p.reserved_rho) WITH ORDINALITY AS b(delta, reserved_delta, delta_z, reserved_delta_z, epsilon, reserved_epsilon, rho,
+    reserved_rho, place)
+  CROSS JOIN LATERAL (SELECT p.page * 16 + b.place::integer AS number) AS n
+  WHERE p.chain_id = _chain AND p.page BETWEEN ledger_page(lower(_blocks)) AND ledger_page(upper(_blocks) - 1)
+    AND _blocks @> n.number;
+  IF there IS DISTINCT FROM (SELECT sum(upper(r) - lower(r)) FROM unnest(_blocks) AS r) THEN
+    RAISE EXCEPTION 'a block is missing' USING ERRCODE = 'DL002';
+  END IF;
+  RETURN '"' || encode(sha256(convert_to('[' || parts || ']', 'UTF8')), 'hex') || '"';
+END
 $$;
 
 CREATE FUNCTION ledger_blocks_text(_blocks int4multirange) RETURNS text
@@ -330,21 +371,28 @@ LANGUAGE plpgsql SECURITY DEFINER SET search_path = public, pg_temp AS $$
 DECLARE
   chain accounts;
   last ledger_entries;
-  block block_sums;
+  block block_caps;
   zero jsonb := ledger_add('{}', '{}', 1);
 BEGIN
   PERFORM ledger_check_cap(_cap, _filters);
   SELECT * INTO STRICT chain FROM accounts WHERE id = _chain AND accounts.scope = 'source' FOR UPDATE;
   SELECT * INTO last FROM ledger_entries AS e WHERE e.account_id = _chain ORDER BY e.seq DESC LIMIT 1;
-  block.number := coalesce((SELECT max(b.number) FROM block_sums AS b WHERE b.chain_id = _chain), 0) + 1;
+  block.number := coalesce((SELECT max(b.number) FROM block_caps AS b WHERE b.chain_id = _chain), 0) + 1;
   block.account_id := _chain || '.' || block.number;
   INSERT INTO accounts (id, tenant_id, scope, subject, unit)
     VALUES (block.account_id, chain.tenant_id, 'data', block.account_id, chain.unit);
-  INSERT INTO block_sums (chain_id, number, account_id, tenant_id, cap, limits)
+  INSERT INTO block_caps (chain_id, number, account_id, tenant_id, cap, limits)
     VALUES (_chain, block.number, block.account_id, chain.tenant_id, _cap, ledger_limits(_filters)) RETURNING * INTO block;
+  INSERT INTO block_pages VALUES (_chain, ledger_page(block.number), chain.tenant_id, block.limits,
+      '{0}', '{0}', '{0}', '{0}', '{0}', '{0}', '{0}', '{0}')
+    ON CONFLICT (chain_id, page) DO UPDATE SET limits = CASE WHEN block_pages.limits = block.limits THEN block.limits END,
+      delta = block_pages.delta || '{0}', reserved_delta = block_pages.reserved_delta || '{0}',
+      delta_z = block_pages.delta_z || '{0}', reserved_delta_z = block_pages.reserved_delta_z || '{0}',
+      epsilon = block_pages.epsilon || '{0}', reserved_epsilon = block_pages.reserved_epsilon || '{0}',
+      rho = block_pages.rho || '{0}', reserved_rho = block_pages.reserved_rho || '{0}';
   PERFORM ledger_write(last, chain, 'open', NULL, _actor, _reason, '[]', '{}', coalesce(last.totals, zero),
     coalesce(last.reserved, zero), _cap, ledger_filters_text(_filters), ledger_block(block.number),
-    ledger_block_sums(ledger_block_text(block)));
+    ledger_block_sums(_chain, ledger_block(block.number)));
   RETURN block.account_id;
 END
 $$;
@@ -362,11 +410,15 @@ BEGIN
   IF NOT ledger_within(block.delta, block.delta_z, block.epsilon, block.rho, ledger_limits(_filters)) THEN
     RETURN false;
   END IF;
-  UPDATE block_sums AS b SET cap = _cap, limits = ledger_limits(_filters)
+  UPDATE block_caps AS b SET cap = _cap, limits = ledger_limits(_filters)
     WHERE b.chain_id = block.chain_id AND b.number = block.number;
+  UPDATE block_pages AS p SET limits = (
+      SELECT CASE count(DISTINCT b.limits) WHEN 1 THEN min(b.limits) END FROM block_caps AS b
+      WHERE b.chain_id = p.chain_id AND b.number BETWEEN p.page * 16 + 1 AND p.page * 16 + 16)
+    WHERE p.chain_id = block.chain_id AND p.page = ledger_page(block.number);
   last := ledger_last(chain.id);
   PERFORM ledger_write(last, chain, 'grant', NULL, _actor, _reason, '[]', '{}', last.totals, last.reserved, _cap,
-    ledger_filters_text(_filters), ledger_block(block.number), ledger_block_sums(ledger_block_text(block)));
+    ledger_filters_text(_filters), ledger_block(block.number), ledger_block_sums(chain.id, ledger_block(block.number)));
   RETURN true;
 END
 $$;
@@ -422,14 +474,10 @@ CREATE FUNCTION ledger_write_blocks(
   _last ledger_entries, _chain accounts, _kind text, _job text, _actor text, _events text, _price jsonb,
   _totals_sign integer, _reserved_sign integer, _blocks int4multirange
 ) RETURNS ledger_entries
-LANGUAGE plpgsql SET enable_seqscan = off SET enable_bitmapscan = off AS $$
--- One line in a chain of blocks whose lock the caller holds, and the sums of all of these blocks with it: one statement for
--- each run of neighbours.
+LANGUAGE plpgsql SET enable_seqscan = off AS $$
+-- One line in a chain of blocks whose lock the caller holds, and the sums of all of these blocks with it, by one statement.
+-- Sums to which nothing is added are left as they are.
 DECLARE
-  run int4range;
-  part text;
-  parts text := '';
-  there integer;
   spent_delta numeric := _totals_sign * coalesce((_price->>'delta')::numeric, 0);
   spent_delta_z numeric := _totals_sign * coalesce((_price->>'delta_z')::numeric, 0);
   spent_epsilon numeric := _totals_sign * coalesce((_price->>'epsilon')::numeric, 0);
@@ -439,33 +487,39 @@ DECLARE
   held_epsilon numeric := _reserved_sign * coalesce((_price->>'epsilon')::numeric, 0);
   held_rho numeric := _reserved_sign * coalesce((_price->>'rho')::numeric, 0);
 BEGIN
-  FOR run IN SELECT r FROM unnest(_blocks) AS r LOOP
-    IF _totals_sign = 0 AND _reserved_sign = 0 THEN
-      SELECT count(*), string_agg(ledger_block_text(b), ',' ORDER BY b.number) INTO there, part
-      FROM block_sums AS b WHERE b.chain_id = _chain.id AND b.number >= lower(run) AND b.number < upper(run);
-    ELSE
-      WITH changed AS (
-        UPDATE block_sums AS b
-        SET delta = b.delta + spent_delta, delta_z = b.delta_z + spent_delta_z,
-          epsilon = b.epsilon + spent_epsilon, rho = b.rho + spent_rho,
-          reserved_delta = b.reserved_delta + held_delta,
-          reserved_delta_z = b.reserved_delta_z + held_delta_z,
-          reserved_epsilon = b.reserved_epsilon + held_epsilon,
-          reserved_rho = b.reserved_rho + held_rho
-        WHERE b.chain_id = _chain.id AND b.number >= lower(run) AND b.number < upper(run)
-        RETURNING b.number, ledger_block_text(b) AS text
-      )
-      SELECT count(*), string_agg(c.text, ',' ORDER BY c.number) INTO there, part FROM changed AS c;
-    END IF;
-    IF there <> upper(run) - lower(run) THEN
-      RAISE EXCEPTION 'a block is missing' USING ERRCODE = 'DL002';
-    END IF;
-    parts := concat_ws(',', nullif(parts, ''), part);
-  END LOOP;
+  IF _totals_sign <> 0 OR _reserved_sign <> 0 THEN
+    UPDATE block_pages AS p SET
+      delta = CASE spent_delta WHEN 0 THEN p.delta ELSE ARRAY(
+        SELECT CASE WHEN _blocks @> (p.page * 16 + u.place::integer) THEN u.units + spent_delta ELSE u.units END
+        FROM unnest(p.delta) WITH ORDINALITY AS u(units, place)) END,
+      reserved_delta = CASE held_delta WHEN 0 THEN p.reserved_delta ELSE ARRAY(
+        SELECT CASE WHEN _blocks @> (p.page * 16 + u.place::integer) THEN u.units + held_delta ELSE u.units END
+        FROM unnest(p.reserved_delta) WITH ORDINALITY AS u(units, place)) END,
+      delta_z = CASE spent_delta_z WHEN 0 THEN p.delta_z ELSE ARRAY(
+        SELECT CASE WHEN _blocks @> (p.page * 16 + u.place::integer) THEN u.units + spent_delta_z ELSE u.units END
+        FROM unnest(p.delta_z) WITH ORDINALITY AS u(units, place)) END,
+      reserved_delta_z = CASE held_delta_z WHEN 0 THEN p.reserved_delta_z ELSE ARRAY(
+        SELECT CASE WHEN _blocks @> (p.page * 16 + u.place::integer) THEN u.units + held_delta_z ELSE u.units END
+        FROM unnest(p.reserved_delta_z) WITH ORDINALITY AS u(units, place)) END,
+      epsilon = CASE spent_epsilon WHEN 0 THEN p.epsilon ELSE ARRAY(
+        SELECT CASE WHEN _blocks @> (p.page * 16 + u.place::integer) THEN u.units + spent_epsilon ELSE u.units END
+        FROM unnest(p.epsilon) WITH ORDINALITY AS u(units, place)) END,
+      reserved_epsilon = CASE held_epsilon WHEN 0 THEN p.reserved_epsilon ELSE ARRAY(
+        SELECT CASE WHEN _blocks @> (p.page * 16 + u.place::integer) THEN u.units + held_epsilon ELSE u.units END
+        FROM unnest(p.reserved_epsilon) WITH ORDINALITY AS u(units, place)) END,
+      rho = CASE spent_rho WHEN 0 THEN p.rho ELSE ARRAY(
+        SELECT CASE WHEN _blocks @> (p.page * 16 + u.place::integer) THEN u.units + spent_rho ELSE u.units END
+        FROM unnest(p.rho) WITH ORDINALITY AS u(units, place)) END,
+      reserved_rho = CASE held_rho WHEN 0 THEN p.reserved_rho ELSE ARRAY(
+        SELECT CASE WHEN _blocks @> (p.page * 16 + u.place::integer) THEN u.units + held_rho ELSE u.units END
+        FROM unnest(p.reserved_rho) WITH ORDINALITY AS u(units, place)) END
+    WHERE p.chain_id = _chain.id AND p.page BETWEEN ledger_page(lower(_blocks)) AND ledger_page(upper(_blocks) - 1)
+      AND _blocks && int4range(p.page * 16 + 1, p.page * 16 + 17);
+  END IF;
   RETURN ledger_write(_last, _chain, _kind, _job, _actor, NULL, _events, _price,
     CASE _totals_sign WHEN 0 THEN _last.totals ELSE ledger_add(_last.totals, _price, _totals_sign) END,
     CASE _reserved_sign WHEN 0 THEN _last.reserved ELSE ledger_add(_last.reserved, _price, _reserved_sign) END,
-    '{}', '{}', _blocks, ledger_block_sums(parts));
+    '{}', '{}', _blocks, ledger_block_sums(_chain.id, _blocks));
 END
 $$;
 
@@ -513,9 +567,10 @@ $$;
 
 CREATE FUNCTION ledger_reserve_blocks(_job text, _accounts text[], _price jsonb, _events text, _actor text)
 RETURNS TABLE (account_id text, scope text, subject text, admitted boolean, totals jsonb, reserved jsonb, cap jsonb)
-LANGUAGE plpgsql SET enable_seqscan = off SET enable_bitmapscan = off AS $$
--- ledger_reserve where some of the accounts are those of blocks: one line in their chain, and one on each other account. How
--- blocks stand is told only where nothing was written: who is admitted does not ask.
+LANGUAGE plpgsql SET enable_seqscan = off AS $$
+-- ledger_reserve where some of the accounts are those of blocks: one line in their chain, and one on each other account.
+-- Neighbours may be named together, chain.1-30. How blocks stand is told only where nothing was written: who is admitted
+-- does not ask.
 DECLARE
   plain text[] := ARRAY(SELECT n FROM unnest(_accounts) AS n WHERE strpos(n, '.') = 0);
   chains text[];
@@ -523,7 +578,7 @@ DECLARE
   named bigint;
   held accounts[];
   lasts ledger_entries[];
-  run int4range;
+  in_order boolean;
   there bigint := 0;
   passed bigint := 0;
   here bigint[];
@@ -533,18 +588,23 @@ DECLARE
   price_epsilon numeric := (_price->>'epsilon')::numeric;
   price_rho numeric := (_price->>'rho')::numeric;
 BEGIN
-  IF array_to_string(_accounts, ' ') !~ '^[^ .]+([.][1-9][0-9]{0,8})?( [^ .]+([.][1-9][0-9]{0,8})?)*$' THEN
+  IF array_to_string(_accounts, ' ') !~
+    '^[^ .]+([.][1-9][0-9]{0,8}(-[1-9][0-9]{0,8})?)?( [^ .]+([.][1-9][0-9]{0,8}(-[1-9][0-9]{0,8})?)?)*$'
+  THEN
     RAISE EXCEPTION 'an account is missing or named twice' USING ERRCODE = 'DL002';
   END IF;
-  SELECT array_agg(c.chain ORDER BY c.chain), array_agg(c.span ORDER BY c.chain), sum(c.many) INTO chains, spans, named
+  SELECT array_agg(c.chain ORDER BY c.chain), array_agg(c.span ORDER BY c.chain), sum(c.many), bool_and(c.in_order)
+  INTO chains, spans, named, in_order
   FROM (
-    SELECT b.chain, range_agg(int4range(b.number, b.number, '[]')) AS span, count(*) AS many
-    FROM (SELECT split_part(n, '.', 1) AS chain, split_part(n, '.', 2)::integer AS number
+    SELECT b.chain, range_agg(int4range(b.first, greatest(b.first, b.last), '[]')) AS span,
+      sum(b.last - b.first + 1) AS many, bool_and(b.first <= b.last) AS in_order
+    FROM (SELECT split_part(n, '.', 1) AS chain, split_part(split_part(n, '.', 2), '-', 1)::integer AS first,
+            split_part(split_part(n, '.', 2), '-', -1)::integer AS last
           FROM unnest(_accounts) AS n WHERE strpos(n, '.') > 0) AS b
     GROUP BY b.chain
   ) AS c;
   held := ledger_hold(plain || chains);
-  IF cardinality(held) <> cardinality(plain) + cardinality(chains)
+  IF NOT in_order OR cardinality(held) <> cardinality(plain) + cardinality(chains)
     OR EXISTS (SELECT FROM unnest(held) AS a WHERE (a.scope = 'source') <> (a.id = ANY (chains)))
   THEN
     RAISE EXCEPTION 'an account is missing or named twice' USING ERRCODE = 'DL002';
@@ -554,13 +614,17 @@ BEGIN
     RAISE EXCEPTION 'an account has no entry' USING ERRCODE = 'DL002';
   END IF;
   FOR n IN 1 .. cardinality(chains) LOOP
-    FOR run IN SELECT r FROM unnest(spans[n]) AS r LOOP
-      SELECT ARRAY[count(*), count(*) FILTER (WHERE ledger_within(b.delta + price_delta, b.delta_z + price_delta_z,
-        b.epsilon + price_epsilon, b.rho + price_rho, b.limits))] INTO here
-      FROM block_sums AS b WHERE b.chain_id = chains[n] AND b.number >= lower(run) AND b.number < upper(run);
-      there := there + here[1];
-      passed := passed + here[2];
-    END LOOP;
+    SELECT ARRAY[count(*), count(*) FILTER (WHERE ledger_within(b.delta + price_delta, b.delta_z + price_delta_z,
+      b.epsilon + price_epsilon, b.rho + price_rho, l.limits))] INTO here
+    FROM block_pages AS p
+    CROSS JOIN LATERAL unnest(p.delta, p.delta_z, p.epsilon, p.rho) WITH ORDINALITY AS b(delta, delta_z, epsilon, rho, place)
+    CROSS JOIN LATERAL (SELECT coalesce(p.limits, (
+      SELECT c.limits FROM block_caps AS c WHERE c.chain_id = p.chain_id AND c.number = p.page * 16 + b.place)) AS limits
+      OFFSET 0) AS l
+    WHERE p.chain_id = chains[n] AND p.page BETWEEN ledger_page(lower(spans[n])) AND ledger_page(upper(spans[n]) - 1)
+      AND spans[n] @> (p.page * 16 + b.place::integer);
+    there := there + here[1];
+    passed := passed + here[2];
   END LOOP;
   IF there <> named THEN  -- fewer blocks are there than were named, or one was named twice
     RAISE EXCEPTION 'an account is missing or named twice' USING ERRCODE = 'DL002';
@@ -581,14 +645,13 @@ BEGIN
         'reserve', _job, _actor, _events, _price, 1, 1, spans[n]);
       CONTINUE;
     END IF;
-    FOR run IN SELECT r FROM unnest(spans[n]) AS r LOOP
-      RETURN QUERY
-        SELECT b.account_id, 'data', b.account_id, ledger_within(b.delta + price_delta, b.delta_z + price_delta_z,
-            b.epsilon + price_epsilon, b.rho + price_rho, b.limits),
-          ledger_amounts(b.delta, b.delta_z, b.epsilon, b.rho),
-          ledger_amounts(b.reserved_delta, b.reserved_delta_z, b.reserved_epsilon, b.reserved_rho), b.cap
-        FROM block_sums AS b WHERE b.chain_id = chains[n] AND b.number >= lower(run) AND b.number < upper(run);
-    END LOOP;
+    RETURN QUERY
+      SELECT b.account_id, 'data', b.account_id, ledger_within(b.delta + price_delta, b.delta_z + price_delta_z,
+          b.epsilon + price_epsilon, b.rho + price_rho, b.limits),
+        ledger_amounts(b.delta, b.delta_z, b.epsilon, b.rho),
+        ledger_amounts(b.reserved_delta, b.reserved_delta_z, b.reserved_epsilon, b.reserved_rho), b.cap
+      FROM block_sums AS b
+      WHERE b.chain_id = chains[n] AND b.number >= lower(spans[n]) AND b.number < upper(spans[n]) AND spans[n] @> b.number;
   END LOOP;
   IF passes AND cardinality(plain) > 0 THEN
     PERFORM ledger_write_all(
@@ -712,7 +775,9 @@ $$;
 
 CREATE TRIGGER ledger_entries_append_only BEFORE UPDATE OR DELETE OR TRUNCATE ON ledger_entries
   FOR EACH STATEMENT EXECUTE FUNCTION ledger_refuse_change();
-CREATE TRIGGER block_sums_kept BEFORE DELETE OR TRUNCATE ON block_sums
+CREATE TRIGGER block_caps_kept BEFORE DELETE OR TRUNCATE ON block_caps
+  FOR EACH STATEMENT EXECUTE FUNCTION ledger_refuse_change();
+CREATE TRIGGER block_pages_kept BEFORE DELETE OR TRUNCATE ON block_pages
   FOR EACH STATEMENT EXECUTE FUNCTION ledger_refuse_change();
 CREATE TRIGGER accounts_append_only BEFORE UPDATE OR DELETE OR TRUNCATE ON accounts
   FOR EACH STATEMENT EXECUTE FUNCTION ledger_refuse_change();
@@ -753,8 +818,8 @@ REVOKE ALL ON FUNCTION ledger_add(jsonb, jsonb, integer), ledger_text(jsonb), le
     ledger_entries, accounts, text, text, text, text, text, jsonb, jsonb, jsonb, jsonb, text, int4multirange, text),
   ledger_write_blocks(
     ledger_entries, accounts, text, text, text, text, jsonb, integer, integer, int4multirange),
-  ledger_block(integer), ledger_blocks_text(int4multirange), ledger_block_sums(text),
-  ledger_block_text(block_sums), ledger_amounts(numeric, numeric, numeric, numeric), ledger_limits(jsonb),
+  ledger_block(integer), ledger_blocks_text(int4multirange), ledger_block_sums(text, int4multirange),
+  ledger_page(integer), ledger_amounts(numeric, numeric, numeric, numeric), ledger_limits(jsonb),
   ledger_within(numeric, numeric, numeric, numeric, numeric[]),
   ledger_open_chain(text, text, text), ledger_open_block(text, jsonb, jsonb, text, text),
   ledger_grant_block(text, jsonb, jsonb, text, text), ledger_reserve_blocks(text, text[], jsonb, text, text),

@@ -209,6 +209,15 @@ def test_all_blocks_or_none(settings: Settings) -> None:
         [f"{CHAIN}.0"],
         [f"{CHAIN}.01"],
         [f"{CHAIN}.1.1"],
+        [f"{CHAIN}.0-3"],
+        [f"{CHAIN}.3-2"],
+        [f"{CHAIN}.3-2", ALL[4], ALL[4]],
+        [f"{CHAIN}.1-31"],
+        [f"{CHAIN}.1-3", ALL[2]],
+        [f"{CHAIN}.1-3-5"],
+        [f"{CHAIN}.-3"],
+        [f"{CHAIN}.1-"],
+        [f"{CHAIN}.1-999999999"],
         [f"{CHAIN}."],
         [f"{CHAIN}.4294967297"],
         [".1"],
@@ -307,7 +316,7 @@ def test_sums_that_somebody_has_changed_are_found(
             with psycopg.connect(
                 superuser_url(postgres, settings), autocommit=True
             ) as administrator:
-                administrator.execute("UPDATE block_sums SET epsilon = 0 WHERE number = 3")
+                administrator.execute("UPDATE block_pages SET epsilon[3] = 0")
             found = await verifier.look(services, auditor)
             assert found.broken is not None
             assert "the sums of block 3 were changed" in str(found.broken)

@@ -15,7 +15,7 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 
 from discreet.storage.database import Database
 from discreet.storage.group_commit import GroupCommit
-from discreet.storage.ledger import AccountBalance, account_balance
+from discreet.storage.ledger import AccountBalance, account_balance, named_together
 from discreet.storage.queue import QUEUE, RUN_JOB, WAKE_WORKERS
 from discreet.storage.tables import IdempotentRequest
 
@@ -153,7 +153,7 @@ def _values(here: Database, payers: Payers, orders: Sequence[JobOrder]) -> dict[
     return {
         "tenant": payers.tenant_id,
         "principal": payers.principal,
-        "accounts": list(payers.accounts),
+        "accounts": named_together(payers.accounts),
         "queue": QUEUE,
         "task": RUN_JOB,
         "orders": f"[{','.join(_order_text(one) for one in orders)}]",

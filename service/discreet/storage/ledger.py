@@ -142,7 +142,7 @@ async def reserve(
     and are left out here); when one is not, nothing was written."""
     values = {
         "job": job_id,
-        "accounts": list(account_ids),
+        "accounts": named_together(account_ids),
         "price": dict(price),
         "events": rfc8785.dumps(list(events)).decode(),
         "actor": actor,
@@ -184,7 +184,7 @@ async def balances(
             func.coalesce(BlockSums.reserved(), last.c.reserved).label("reserved"),
             func.coalesce(BlockSums.cap, last.c.cap).label("cap"),
         )
-        .outerjoin(BlockSums, of_block)
+        .outerjoin(BlockSums.view, of_block)
         .outerjoin(last, BlockSums.account_id.is_(None))
         .where(Account.id.in_(list(account_ids)), Account.scope != "source")
     )
@@ -224,6 +224,29 @@ def chain_of(account_id: str) -> tuple[str, int | None]:
     """The account that has an account's entries, and which of its blocks the account is of."""
     chain, _, number = account_id.partition(".")
     return (chain, int(number)) if number.isascii() and number.isdecimal() else (account_id, None)
+
+
+_NONE = -2
+"""No block has the number after it."""
+
+
+def named_together(accounts: Sequence[str]) -> list[str]:
+    """Accounts as the database is to reserve on them: blocks that follow each other are one name,
+    `chain.1-30`."""
+    names: list[str] = []
+    chain, first, last = "", 0, _NONE
+    for account in accounts:
+        its_chain, number = chain_of(account)
+        if number is None or account != f"{its_chain}.{number}":  # what that is the database says
+            names.append(account)
+            last = _NONE
+        elif (its_chain, number) == (chain, last + 1):
+            last = number
+            names[-1] = f"{chain}.{first}-{last}"
+        else:
+            names.append(account)
+            chain, first, last = its_chain, number, number
+    return names
 
 
 def _about(account_id: str) -> list[ColumnElement[bool]]:

@@ -1,0 +1,352 @@
+-- The sums of sixteen neighbours stand in one row, so that a job over many blocks rewrites few. Each entry says what it said.
+
+CREATE TABLE block_caps (
+  chain_id text NOT NULL REFERENCES accounts,
+  number integer NOT NULL,
+  account_id text NOT NULL UNIQUE REFERENCES accounts,
+  tenant_id text NOT NULL,
+  cap jsonb NOT NULL,
+  limits numeric[] NOT NULL,
+  PRIMARY KEY (chain_id, number)
+);
+ALTER TABLE block_caps ENABLE ROW LEVEL SECURITY;
+ALTER TABLE block_caps FORCE ROW LEVEL SECURITY;
+CREATE POLICY own_tenant ON block_caps USING (current_setting('discreet.tenant', true) IN (tenant_id, '*'));
+
+CREATE TABLE block_pages (
+  chain_id text NOT NULL REFERENCES accounts,
+  page integer NOT NULL,
+  tenant_id text NOT NULL,
+  limits numeric[],
+  delta numeric[] NOT NULL,
+  reserved_delta numeric[] NOT NULL,
+  delta_z numeric[] NOT NULL,
+  reserved_delta_z numeric[] NOT NULL,
+  epsilon numeric[] NOT NULL,
+  reserved_epsilon numeric[] NOT NULL,
+  rho numeric[] NOT NULL,
+  reserved_rho numeric[] NOT NULL,
+  PRIMARY KEY (chain_id, page)
+);
+ALTER TABLE block_pages SET (fillfactor = 50);
+ALTER TABLE block_pages ENABLE ROW LEVEL SECURITY;
+ALTER TABLE block_pages FORCE ROW LEVEL SECURITY;
+CREATE POLICY own_tenant ON block_pages USING (current_setting('discreet.tenant', true) IN (tenant_id, '*'));
+
+COMMENT ON TABLE block_caps IS 'A block of a source that has one chain. Its account has no lines of its own.';
+COMMENT ON COLUMN block_caps.chain_id IS 'the account, of scope source, whose lines are about the block';
+COMMENT ON COLUMN block_caps.number IS 'the block''s number in that chain, from 1';
+COMMENT ON COLUMN block_caps.account_id IS 'the block''s own account: chain, a dot and number';
+COMMENT ON COLUMN block_caps.tenant_id IS 'whose both are';
+COMMENT ON COLUMN block_caps.cap IS 'epsilon and delta that the owner allows on the block';
+COMMENT ON COLUMN block_caps.limits IS 'that follow from the cap: delta, delta_z, epsilon, rho of each filter; null: no limit';
+COMMENT ON TABLE block_pages IS 'What was spent on such blocks, sixteen of them in a row, so that a job over many rewrites few rows. These sums follow from the chain, whose lines bind them (sums), and change only together with it, under the lock of its account. Each array has one amount for each block, in order. What changes together stands together: only bytes that differ are logged.';
+COMMENT ON COLUMN block_pages.chain_id IS 'the account, of scope source, whose lines say how the sums came about';
+COMMENT ON COLUMN block_pages.page IS 'page 0 has the blocks 1 to 16 of the chain, page 1 the next, and so on';
+COMMENT ON COLUMN block_pages.tenant_id IS 'whose they are';
+COMMENT ON COLUMN block_pages.limits IS 'those that block_caps has for all blocks of the page; null: they differ';
+COMMENT ON COLUMN block_pages.delta IS 'sums of the prices admitted so far and not released';
+COMMENT ON COLUMN block_pages.reserved_delta IS 'the part of delta that is still pending';
+COMMENT ON COLUMN block_pages.delta_z IS 'as delta';
+COMMENT ON COLUMN block_pages.reserved_delta_z IS 'the part of delta_z that is';
+COMMENT ON COLUMN block_pages.epsilon IS 'as delta';
+COMMENT ON COLUMN block_pages.reserved_epsilon IS 'the part of epsilon that is';
+COMMENT ON COLUMN block_pages.rho IS 'as delta';
+COMMENT ON COLUMN block_pages.reserved_rho IS 'the part of rho that is';
+
+SELECT set_config('discreet.tenant', '*', true);
+INSERT INTO block_caps SELECT chain_id, number, account_id, tenant_id, cap, limits FROM block_sums;
+INSERT INTO block_pages
+  SELECT chain_id, (number - 1) / 16, min(tenant_id), CASE count(DISTINCT limits) WHEN 1 THEN min(limits) END,
+    array_agg(delta ORDER BY number),
+    array_agg(reserved_delta ORDER BY number),
+    array_agg(delta_z ORDER BY number),
+    array_agg(reserved_delta_z ORDER BY number),
+    array_agg(epsilon ORDER BY number),
+    array_agg(reserved_epsilon ORDER BY number),
+    array_agg(rho ORDER BY number),
+    array_agg(reserved_rho ORDER BY number)
+  FROM block_sums GROUP BY chain_id, (number - 1) / 16;
+
+DROP FUNCTION ledger_block_sums(text);
+DROP FUNCTION ledger_block_text(block_sums);
+DROP TABLE block_sums;
+CREATE VIEW block_sums WITH (security_invoker = true) AS
+  SELECT c.chain_id, c.number, c.account_id, c.tenant_id, c.cap, c.limits, p.delta[i.place] AS delta,
+    p.delta_z[i.place] AS delta_z, p.epsilon[i.place] AS epsilon, p.rho[i.place] AS rho,
+    p.reserved_delta[i.place] AS reserved_delta, p.reserved_delta_z[i.place] AS reserved_delta_z,
+    p.reserved_epsilon[i.place] AS reserved_epsilon, p.reserved_rho[i.place] AS reserved_rho
+  FROM block_caps AS c
+  JOIN block_pages AS p ON p.chain_id = c.chain_id AND p.page = (c.number - 1) / 16
+  CROSS JOIN LATERAL (SELECT (c.number - 1) % 16 + 1 AS place) AS i;
+
+CREATE TRIGGER block_caps_kept BEFORE DELETE OR TRUNCATE ON block_caps
+  FOR EACH STATEMENT EXECUTE FUNCTION ledger_refuse_change();
+CREATE TRIGGER block_pages_kept BEFORE DELETE OR TRUNCATE ON block_pages
+  FOR EACH STATEMENT EXECUTE FUNCTION ledger_refuse_change();
+
+CREATE FUNCTION ledger_page(_number integer) RETURNS integer
+LANGUAGE sql IMMUTABLE AS $$
+  -- the page of a block
+  SELECT (_number - 1) / 16
+$$;
+
+CREATE FUNCTION ledger_block_sums(_chain text, _blocks int4multirange) RETURNS text
+LANGUAGE plpgsql SET enable_seqscan = off AS $$
+-- What a line binds of its blocks, as a JSON string: SHA-256 of the canonical JSON of [[number, reserved, totals], ...].
+DECLARE
+  parts text;
+  there bigint;
+BEGIN
+  SELECT count(*), string_agg(concat('[', n.number, ',{"delta":"', b.reserved_delta, '","delta_z":"', b.reserved_delta_z,
+    '","epsilon":"', b.reserved_epsilon, '","rho":"', b.reserved_rho, '"},{"delta":"', b.delta, '","delta_z":"', b.delta_z,
+    '","epsilon":"', b.epsilon, '","rho":"', b.rho, '"}]'), ',' ORDER BY n.number) INTO there, parts
+  FROM block_pages AS p
+  CROSS JOIN LATERAL unnest(p.delta, p.reserved_delta, p.delta_z, p.reserved_delta_z, p.epsilon, p.reserved_epsilon, p.rho,
+    p.reserved_rho) WITH ORDINALITY AS b(delta, reserved_delta, delta_z, reserved_delta_z, epsilon, reserved_epsilon, rho,
+    reserved_rho, place)
+  CROSS JOIN LATERAL (SELECT p.page * 16 + b.place::integer AS number) AS n
+  WHERE p.chain_id = _chain AND p.page BETWEEN ledger_page(lower(_blocks)) AND ledger_page(upper(_blocks) - 1)
+    AND _blocks @> n.number;
+  IF there IS DISTINCT FROM (SELECT sum(upper(r) - lower(r)) FROM unnest(_blocks) AS r) THEN
+    RAISE EXCEPTION 'a block is missing' USING ERRCODE = 'DL002';
+  END IF;
+  RETURN '"' || encode(sha256(convert_to('[' || parts || ']', 'UTF8')), 'hex') || '"';
+END
+$$;
+
+CREATE OR REPLACE FUNCTION ledger_within(
+  _delta numeric, _delta_z numeric, _epsilon numeric, _rho numeric, _limits numeric[]
+) RETURNS boolean
+LANGUAGE sql IMMUTABLE AS $$
+  -- ledger_passes for sums and limits as block_caps has them, of one or two filters. (Written out, so that it is inlined.)
+  SELECT (_delta <= _limits[1]) IS NOT false AND (_delta_z <= _limits[2]) IS NOT false
+      AND (_epsilon <= _limits[3]) IS NOT false AND (_rho <= _limits[4]) IS NOT false
+    OR cardinality(_limits) > 4
+      AND (_delta <= _limits[5]) IS NOT false AND (_delta_z <= _limits[6]) IS NOT false
+      AND (_epsilon <= _limits[7]) IS NOT false AND (_rho <= _limits[8]) IS NOT false
+$$;
+
+CREATE OR REPLACE FUNCTION ledger_limits(_filters jsonb) RETURNS numeric[]
+LANGUAGE plpgsql IMMUTABLE AS $$
+-- The limits of one or two filters, as block_caps has them.
+DECLARE
+  limits numeric[] := ARRAY(
+    SELECT (f.value ->> c.name)::numeric FROM jsonb_each(_filters) AS f
+    CROSS JOIN unnest('{delta,delta_z,epsilon,rho}'::text[]) WITH ORDINALITY AS c(name, place) ORDER BY f.key COLLATE "C", c.place);
+BEGIN
+  IF cardinality(limits) NOT IN (4, 8) THEN
+    RAISE EXCEPTION 'a block has one or two filters' USING ERRCODE = 'DL001';
+  END IF;
+  RETURN limits;
+END
+$$;
+
+CREATE OR REPLACE FUNCTION ledger_open_block(_chain text, _cap jsonb, _filters jsonb, _actor text, _reason text) RETURNS text
+LANGUAGE plpgsql SECURITY DEFINER SET search_path = public, pg_temp AS $$
+-- The next block of a chain, and its account, whose id is returned.
+DECLARE
+  chain accounts;
+  last ledger_entries;
+  block block_caps;
+  zero jsonb := ledger_add('{}', '{}', 1);
+BEGIN
+  PERFORM ledger_check_cap(_cap, _filters);
+  SELECT * INTO STRICT chain FROM accounts WHERE id = _chain AND accounts.scope = 'source' FOR UPDATE;
+  SELECT * INTO last FROM ledger_entries AS e WHERE e.account_id = _chain ORDER BY e.seq DESC LIMIT 1;
+  block.number := coalesce((SELECT max(b.number) FROM block_caps AS b WHERE b.chain_id = _chain), 0) + 1;
+  block.account_id := _chain || '.' || block.number;
+  INSERT INTO accounts (id, tenant_id, scope, subject, unit)
+    VALUES (block.account_id, chain.tenant_id, 'data', block.account_id, chain.unit);
+  INSERT INTO block_caps (chain_id, number, account_id, tenant_id, cap, limits)
+    VALUES (_chain, block.number, block.account_id, chain.tenant_id, _cap, ledger_limits(_filters)) RETURNING * INTO block;
+  INSERT INTO block_pages VALUES (_chain, ledger_page(block.number), chain.tenant_id, block.limits,
+      '{0}', '{0}', '{0}', '{0}', '{0}', '{0}', '{0}', '{0}')
+    ON CONFLICT (chain_id, page) DO UPDATE SET limits = CASE WHEN block_pages.limits = block.limits THEN block.limits END,
+      delta = block_pages.delta || '{0}', reserved_delta = block_pages.reserved_delta || '{0}',
+      delta_z = block_pages.delta_z || '{0}', reserved_delta_z = block_pages.reserved_delta_z || '{0}',
+      epsilon = block_pages.epsilon || '{0}', reserved_epsilon = block_pages.reserved_epsilon || '{0}',
+      rho = block_pages.rho || '{0}', reserved_rho = block_pages.reserved_rho || '{0}';
+  PERFORM ledger_write(last, chain, 'open', NULL, _actor, _reason, '[]', '{}', coalesce(last.totals, zero),
+    coalesce(last.reserved, zero), _cap, ledger_filters_text(_filters), ledger_block(block.number),
+    ledger_block_sums(_chain, ledger_block(block.number)));
+  RETURN block.account_id;
+END
+$$;
+
+CREATE OR REPLACE FUNCTION ledger_grant_block(_account text, _cap jsonb, _filters jsonb, _actor text, _reason text) RETURNS boolean
+LANGUAGE plpgsql AS $$
+-- ledger_grant for a block of a chain.
+DECLARE
+  chain accounts;
+  last ledger_entries;
+  block block_sums;
+BEGIN
+  SELECT * INTO STRICT chain FROM accounts WHERE id = split_part(_account, '.', 1) AND accounts.scope = 'source' FOR UPDATE;
+  SELECT * INTO STRICT block FROM block_sums AS b WHERE b.account_id = _account;
+  IF NOT ledger_within(block.delta, block.delta_z, block.epsilon, block.rho, ledger_limits(_filters)) THEN
+    RETURN false;
+  END IF;
+  UPDATE block_caps AS b SET cap = _cap, limits = ledger_limits(_filters)
+    WHERE b.chain_id = block.chain_id AND b.number = block.number;
+  UPDATE block_pages AS p SET limits = (
+      SELECT CASE count(DISTINCT b.limits) WHEN 1 THEN min(b.limits) END FROM block_caps AS b
+      WHERE b.chain_id = p.chain_id AND b.number BETWEEN p.page * 16 + 1 AND p.page * 16 + 16)
+    WHERE p.chain_id = block.chain_id AND p.page = ledger_page(block.number);
+  last := ledger_last(chain.id);
+  PERFORM ledger_write(last, chain, 'grant', NULL, _actor, _reason, '[]', '{}', last.totals, last.reserved, _cap,
+    ledger_filters_text(_filters), ledger_block(block.number), ledger_block_sums(chain.id, ledger_block(block.number)));
+  RETURN true;
+END
+$$;
+
+CREATE OR REPLACE FUNCTION ledger_write_blocks(
+  _last ledger_entries, _chain accounts, _kind text, _job text, _actor text, _events text, _price jsonb,
+  _totals_sign integer, _reserved_sign integer, _blocks int4multirange
+) RETURNS ledger_entries
+LANGUAGE plpgsql SET enable_seqscan = off AS $$
+-- One line in a chain of blocks whose lock the caller holds, and the sums of all of these blocks with it, by one statement.
+-- Sums to which nothing is added are left as they are.
+DECLARE
+  spent_delta numeric := _totals_sign * coalesce((_price->>'delta')::numeric, 0);
+  spent_delta_z numeric := _totals_sign * coalesce((_price->>'delta_z')::numeric, 0);
+  spent_epsilon numeric := _totals_sign * coalesce((_price->>'epsilon')::numeric, 0);
+  spent_rho numeric := _totals_sign * coalesce((_price->>'rho')::numeric, 0);
+  held_delta numeric := _reserved_sign * coalesce((_price->>'delta')::numeric, 0);
+  held_delta_z numeric := _reserved_sign * coalesce((_price->>'delta_z')::numeric, 0);
+  held_epsilon numeric := _reserved_sign * coalesce((_price->>'epsilon')::numeric, 0);
+  held_rho numeric := _reserved_sign * coalesce((_price->>'rho')::numeric, 0);
+BEGIN
+  IF _totals_sign <> 0 OR _reserved_sign <> 0 THEN
+    UPDATE block_pages AS p SET
+      delta = CASE spent_delta WHEN 0 THEN p.delta ELSE ARRAY(
+        SELECT CASE WHEN _blocks @> (p.page * 16 + u.place::integer) THEN u.units + spent_delta ELSE u.units END
+        FROM unnest(p.delta) WITH ORDINALITY AS u(units, place)) END,
+      reserved_delta = CASE held_delta WHEN 0 THEN p.reserved_delta ELSE ARRAY(
+        SELECT CASE WHEN _blocks @> (p.page * 16 + u.place::integer) THEN u.units + held_delta ELSE u.units END
+        FROM unnest(p.reserved_delta) WITH ORDINALITY AS u(units, place)) END,
+      delta_z = CASE spent_delta_z WHEN 0 THEN p.delta_z ELSE ARRAY(
+        SELECT CASE WHEN _blocks @> (p.page * 16 + u.place::integer) THEN u.units + spent_delta_z ELSE u.units END
+        FROM unnest(p.delta_z) WITH ORDINALITY AS u(units, place)) END,
+      reserved_delta_z = CASE held_delta_z WHEN 0 THEN p.reserved_delta_z ELSE ARRAY(
+        SELECT CASE WHEN _blocks @> (p.page * 16 + u.place::integer) THEN u.units + held_delta_z ELSE u.units END
+        FROM unnest(p.reserved_delta_z) WITH ORDINALITY AS u(units, place)) END,
+      epsilon = CASE spent_epsilon WHEN 0 THEN p.epsilon ELSE ARRAY(
+        SELECT CASE WHEN _blocks @> (p.page * 16 + u.place::integer) THEN u.units + spent_epsilon ELSE u.units END
+        FROM unnest(p.epsilon) WITH ORDINALITY AS u(units, place)) END,
+      reserved_epsilon = CASE held_epsilon WHEN 0 THEN p.reserved_epsilon ELSE ARRAY(
+        SELECT CASE WHEN _blocks @> (p.page * 16 + u.place::integer) THEN u.units + held_epsilon ELSE u.units END
+        FROM unnest(p.reserved_epsilon) WITH ORDINALITY AS u(units, place)) END,
+      rho = CASE spent_rho WHEN 0 THEN p.rho ELSE ARRAY(
+        SELECT CASE WHEN _blocks @> (p.page * 16 + u.place::integer) THEN u.units + spent_rho ELSE u.units END
+        FROM unnest(p.rho) WITH ORDINALITY AS u(units, place)) END,
+      reserved_rho = CASE held_rho WHEN 0 THEN p.reserved_rho ELSE ARRAY(
+        SELECT CASE WHEN _blocks @> (p.page * 16 + u.place::integer) THEN u.units + held_rho ELSE u.units END
+        FROM unnest(p.reserved_rho) WITH ORDINALITY AS u(units, place)) END
+    WHERE p.chain_id = _chain.id AND p.page BETWEEN ledger_page(lower(_blocks)) AND ledger_page(upper(_blocks) - 1)
+      AND _blocks && int4range(p.page * 16 + 1, p.page * 16 + 17);
+  END IF;
+  RETURN ledger_write(_last, _chain, _kind, _job, _actor, NULL, _events, _price,
+    CASE _totals_sign WHEN 0 THEN _last.totals ELSE ledger_add(_last.totals, _price, _totals_sign) END,
+    CASE _reserved_sign WHEN 0 THEN _last.reserved ELSE ledger_add(_last.reserved, _price, _reserved_sign) END,
+    '{}', '{}', _blocks, ledger_block_sums(_chain.id, _blocks));
+END
+$$;
+
+CREATE OR REPLACE FUNCTION ledger_reserve_blocks(_job text, _accounts text[], _price jsonb, _events text, _actor text)
+RETURNS TABLE (account_id text, scope text, subject text, admitted boolean, totals jsonb, reserved jsonb, cap jsonb)
+LANGUAGE plpgsql SET enable_seqscan = off AS $$
+-- ledger_reserve where some of the accounts are those of blocks: one line in their chain, and one on each other account.
+-- Neighbours may be named together, chain.1-30. How blocks stand is told only where nothing was written: who is admitted
+-- does not ask.
+DECLARE
+  plain text[] := ARRAY(SELECT n FROM unnest(_accounts) AS n WHERE strpos(n, '.') = 0);
+  chains text[];
+  spans int4multirange[];
+  named bigint;
+  held accounts[];
+  lasts ledger_entries[];
+  in_order boolean;
+  there bigint := 0;
+  passed bigint := 0;
+  here bigint[];
+  passes boolean;
+  price_delta numeric := (_price->>'delta')::numeric;
+  price_delta_z numeric := (_price->>'delta_z')::numeric;
+  price_epsilon numeric := (_price->>'epsilon')::numeric;
+  price_rho numeric := (_price->>'rho')::numeric;
+BEGIN
+  IF array_to_string(_accounts, ' ') !~
+    '^[^ .]+([.][1-9][0-9]{0,8}(-[1-9][0-9]{0,8})?)?( [^ .]+([.][1-9][0-9]{0,8}(-[1-9][0-9]{0,8})?)?)*$'
+  THEN
+    RAISE EXCEPTION 'an account is missing or named twice' USING ERRCODE = 'DL002';
+  END IF;
+  SELECT array_agg(c.chain ORDER BY c.chain), array_agg(c.span ORDER BY c.chain), sum(c.many), bool_and(c.in_order)
+  INTO chains, spans, named, in_order
+  FROM (
+    SELECT b.chain, range_agg(int4range(b.first, greatest(b.first, b.last), '[]')) AS span,
+      sum(b.last - b.first + 1) AS many, bool_and(b.first <= b.last) AS in_order
+    FROM (SELECT split_part(n, '.', 1) AS chain, split_part(split_part(n, '.', 2), '-', 1)::integer AS first,
+            split_part(split_part(n, '.', 2), '-', -1)::integer AS last
+          FROM unnest(_accounts) AS n WHERE strpos(n, '.') > 0) AS b
+    GROUP BY b.chain
+  ) AS c;
+  held := ledger_hold(plain || chains);
+  IF NOT in_order OR cardinality(held) <> cardinality(plain) + cardinality(chains)
+    OR EXISTS (SELECT FROM unnest(held) AS a WHERE (a.scope = 'source') <> (a.id = ANY (chains)))
+  THEN
+    RAISE EXCEPTION 'an account is missing or named twice' USING ERRCODE = 'DL002';
+  END IF;
+  lasts := ledger_ends(held);
+  IF cardinality(lasts) <> cardinality(held) THEN
+    RAISE EXCEPTION 'an account has no entry' USING ERRCODE = 'DL002';
+  END IF;
+  FOR n IN 1 .. cardinality(chains) LOOP
+    SELECT ARRAY[count(*), count(*) FILTER (WHERE ledger_within(b.delta + price_delta, b.delta_z + price_delta_z,
+      b.epsilon + price_epsilon, b.rho + price_rho, l.limits))] INTO here
+    FROM block_pages AS p
+    CROSS JOIN LATERAL unnest(p.delta, p.delta_z, p.epsilon, p.rho) WITH ORDINALITY AS b(delta, delta_z, epsilon, rho, place)
+    CROSS JOIN LATERAL (SELECT coalesce(p.limits, (
+      SELECT c.limits FROM block_caps AS c WHERE c.chain_id = p.chain_id AND c.number = p.page * 16 + b.place)) AS limits
+      OFFSET 0) AS l
+    WHERE p.chain_id = chains[n] AND p.page BETWEEN ledger_page(lower(spans[n])) AND ledger_page(upper(spans[n]) - 1)
+      AND spans[n] @> (p.page * 16 + b.place::integer);
+    there := there + here[1];
+    passed := passed + here[2];
+  END LOOP;
+  IF there <> named THEN  -- fewer blocks are there than were named, or one was named twice
+    RAISE EXCEPTION 'an account is missing or named twice' USING ERRCODE = 'DL002';
+  END IF;
+  passes := passed = named AND NOT EXISTS (
+    SELECT FROM unnest(lasts) AS l
+    WHERE l.blocks IS NULL AND NOT coalesce(ledger_passes(ledger_add(l.totals, _price, 1), l.filters), false));
+  IF cardinality(plain) > 0 THEN  -- before anything is written
+    RETURN QUERY
+      SELECT a.id, a.scope, a.subject, passes OR ledger_passes(ledger_add(l.totals, _price, 1), l.filters), l.totals,
+        l.reserved, l.cap
+      FROM unnest(held) AS a JOIN unnest(lasts) AS l ON l.account_id = a.id WHERE a.scope <> 'source';
+  END IF;
+  FOR n IN 1 .. cardinality(chains) LOOP
+    IF passes THEN
+      PERFORM ledger_write_blocks(
+        (SELECT l FROM unnest(lasts) AS l WHERE l.account_id = chains[n]), (SELECT a FROM unnest(held) AS a WHERE a.id = chains[n]),
+        'reserve', _job, _actor, _events, _price, 1, 1, spans[n]);
+      CONTINUE;
+    END IF;
+    RETURN QUERY
+      SELECT b.account_id, 'data', b.account_id, ledger_within(b.delta + price_delta, b.delta_z + price_delta_z,
+          b.epsilon + price_epsilon, b.rho + price_rho, b.limits),
+        ledger_amounts(b.delta, b.delta_z, b.epsilon, b.rho),
+        ledger_amounts(b.reserved_delta, b.reserved_delta_z, b.reserved_epsilon, b.reserved_rho), b.cap
+      FROM block_sums AS b
+      WHERE b.chain_id = chains[n] AND b.number >= lower(spans[n]) AND b.number < upper(spans[n]) AND spans[n] @> b.number;
+  END LOOP;
+  IF passes AND cardinality(plain) > 0 THEN
+    PERFORM ledger_write_all(
+      ARRAY(SELECT l FROM unnest(lasts) AS l WHERE l.account_id = ANY (plain)),
+      ARRAY(SELECT a FROM unnest(held) AS a WHERE a.id = ANY (plain)), 'reserve', _job, _actor, _events, _price, 1, 1);
+  END IF;
+END
+$$;
+
+REVOKE ALL ON FUNCTION ledger_page(integer), ledger_block_sums(text, int4multirange) FROM PUBLIC;
