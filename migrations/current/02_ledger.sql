@@ -68,25 +68,24 @@ ALTER TABLE block_caps FORCE ROW LEVEL SECURITY;
 CREATE POLICY own_tenant ON block_caps USING (current_setting('discreet.tenant', true) IN (tenant_id, '*'));
 GRANT SELECT ON block_caps TO discreet_app;
 
+-- What was spent on one block: the sums of the prices admitted so far and not released, and the part that is still pending.
+CREATE TYPE block_amounts AS (
+  delta numeric, delta_z numeric, epsilon numeric, rho numeric,
+  reserved_delta numeric, reserved_delta_z numeric, reserved_epsilon numeric, reserved_rho numeric
+);
+
 -- What was spent on such blocks, sixteen of them in a row, so that a job over many rewrites few rows. These sums follow from
--- the chain, whose lines bind them (sums), and change only together with it, under the lock of its account. Each array has
--- one amount for each block, in order. What changes together stands together: only bytes that differ are logged.
+-- the chain, whose lines bind them (sums), and change only together with it, under the lock of its account.
 CREATE TABLE block_pages (
   chain_id text NOT NULL REFERENCES accounts,  -- the account, of scope source, whose lines say how the sums came about
   page integer NOT NULL,  -- page 0 has the blocks 1 to 16 of the chain, page 1 the next, and so on
   tenant_id text NOT NULL,  -- whose they are
   limits numeric[],  -- those that block_caps has for all blocks of the page; null: they differ
-  delta numeric[] NOT NULL,  -- sums of the prices admitted so far and not released
-  reserved_delta numeric[] NOT NULL,  -- the part of delta that is still pending
-  delta_z numeric[] NOT NULL,  -- as delta
-  reserved_delta_z numeric[] NOT NULL,  -- the part of delta_z that is
-  epsilon numeric[] NOT NULL,  -- as delta
-  reserved_epsilon numeric[] NOT NULL,  -- the part of epsilon that is
-  rho numeric[] NOT NULL,  -- as delta
-  reserved_rho numeric[] NOT NULL,  -- the part of rho that is
+  sums block_amounts[] NOT NULL,  -- of each of its blocks, in order
   PRIMARY KEY (chain_id, page)
 );
-ALTER TABLE block_pages SET (fillfactor = 50);  -- so that new sums find room beside the old ones
+-- New sums find room beside the old ones, and nothing is compressed, which would take longer than all the rest.
+ALTER TABLE block_pages SET (fillfactor = 50, toast_tuple_target = 8160);
 ALTER TABLE block_pages ENABLE ROW LEVEL SECURITY;
 ALTER TABLE block_pages FORCE ROW LEVEL SECURITY;
 CREATE POLICY own_tenant ON block_pages USING (current_setting('discreet.tenant', true) IN (tenant_id, '*'));
@@ -94,13 +93,10 @@ GRANT SELECT ON block_pages TO discreet_app;
 
 -- Both together, a row a block: what whoever reads asks.
 CREATE VIEW block_sums WITH (security_invoker = true) AS
-  SELECT c.chain_id, c.number, c.account_id, c.tenant_id, c.cap, c.limits, p.delta[i.place] AS delta,
-    p.delta_z[i.place] AS delta_z, p.epsilon[i.place] AS epsilon, p.rho[i.place] AS rho,
-    p.reserved_delta[i.place] AS reserved_delta, p.reserved_delta_z[i.place] AS reserved_delta_z,
-    p.reserved_epsilon[i.place] AS reserved_epsilon, p.reserved_rho[i.place] AS reserved_rho
+  SELECT c.chain_id, c.number, c.account_id, c.tenant_id, c.cap, c.limits, b.*
   FROM block_caps AS c
   JOIN block_pages AS p ON p.chain_id = c.chain_id AND p.page = (c.number - 1) / 16
-  CROSS JOIN LATERAL (SELECT (c.number - 1) % 16 + 1 AS place) AS i;
+  CROSS JOIN LATERAL (SELECT (p.sums[(c.number - 1) % 16 + 1]).*) AS b;
 GRANT SELECT ON block_sums TO discreet_app;
 
 CREATE FUNCTION ledger_add(a jsonb, b jsonb, sign integer) RETURNS jsonb
@@ -277,27 +273,57 @@ BEGIN
 END
 $$;
 
-CREATE FUNCTION ledger_block_sums(_chain text, _blocks int4multirange) RETURNS text
+CREATE FUNCTION ledger_blocks_after(
+  _chain text, _blocks int4multirange, _price jsonb, _totals_sign integer, _reserved_sign integer,
+  OUT there bigint, OUT passed bigint, OUT sums text, OUT pages block_pages[]
+)
 LANGUAGE plpgsql SET enable_seqscan = off AS $$
--- What a line binds of its blocks, as a JSON string: SHA-256 of the canonical JSON of [[number, reserved, totals], ...].
+-- Blocks as they stand once the price is added to their sums (1), taken away (-1), or as they are (0): how many there are, how
+-- many of them are then within their limits, what a line binds of them, and the pages that have them. What is bound, as a
+-- JSON string, is the SHA-256 of the canonical JSON of [[number, reserved, totals], ...]. One pass over the blocks, in the
+-- order in which unnest has them: of a job over a thousand nothing takes longer.
 DECLARE
-  parts text;
-  there bigint;
+  spent_delta numeric := _totals_sign * coalesce((_price->>'delta')::numeric, 0);
+  spent_delta_z numeric := _totals_sign * coalesce((_price->>'delta_z')::numeric, 0);
+  spent_epsilon numeric := _totals_sign * coalesce((_price->>'epsilon')::numeric, 0);
+  spent_rho numeric := _totals_sign * coalesce((_price->>'rho')::numeric, 0);
+  held_delta numeric := _reserved_sign * coalesce((_price->>'delta')::numeric, 0);
+  held_delta_z numeric := _reserved_sign * coalesce((_price->>'delta_z')::numeric, 0);
+  held_epsilon numeric := _reserved_sign * coalesce((_price->>'epsilon')::numeric, 0);
+  held_rho numeric := _reserved_sign * coalesce((_price->>'rho')::numeric, 0);
 BEGIN
-  SELECT count(*), string_agg(concat('[', n.number, ',{"delta":"', b.reserved_delta, '","delta_z":"', b.reserved_delta_z,
-    '","epsilon":"', b.reserved_epsilon, '","rho":"', b.reserved_rho, '"},{"delta":"', b.delta, '","delta_z":"', b.delta_z,
-    '","epsilon":"', b.epsilon, '","rho":"', b.rho, '"}]'), ',' ORDER BY n.number) INTO there, parts
+  SELECT coalesce(sum(b.there), 0), coalesce(sum(b.passed), 0), string_agg(b.parts, ',' ORDER BY p.page),
+    array_agg(ROW(p.chain_id, p.page, p.tenant_id, p.limits, b.sums)::block_pages)
+  INTO there, passed, sums, pages
   FROM block_pages AS p
-  CROSS JOIN LATERAL unnest(p.delta, p.reserved_delta, p.delta_z, p.reserved_delta_z, p.epsilon, p.reserved_epsilon, p.rho,
-    p.reserved_rho) WITH ORDINALITY AS b(delta, reserved_delta, delta_z, reserved_delta_z, epsilon, reserved_epsilon, rho,
-    reserved_rho, place)
-  CROSS JOIN LATERAL (SELECT p.page * 16 + b.place::integer AS number) AS n
+  CROSS JOIN LATERAL (
+    SELECT count(*) FILTER (WHERE a.named) AS there,
+      count(*) FILTER (WHERE a.named AND ledger_within(a.delta, a.delta_z, a.epsilon, a.rho, a.limits)) AS passed,
+      string_agg('[' || a.number || ',{"delta":"' || a.reserved_delta || '","delta_z":"' || a.reserved_delta_z
+        || '","epsilon":"' || a.reserved_epsilon || '","rho":"' || a.reserved_rho || '"},{"delta":"' || a.delta
+        || '","delta_z":"' || a.delta_z || '","epsilon":"' || a.epsilon || '","rho":"' || a.rho || '"}]', ',')
+        FILTER (WHERE a.named) AS parts,
+      array_agg(ROW(a.delta, a.delta_z, a.epsilon, a.rho, a.reserved_delta, a.reserved_delta_z, a.reserved_epsilon,
+        a.reserved_rho)::block_amounts) AS sums
+    FROM unnest(p.sums) WITH ORDINALITY AS u(delta, delta_z, epsilon, rho, reserved_delta, reserved_delta_z,
+      reserved_epsilon, reserved_rho, place)
+    CROSS JOIN LATERAL (SELECT p.page * 16 + u.place::integer AS number, _blocks @> (p.page * 16 + u.place::integer) AS named) AS n
+    CROSS JOIN LATERAL (
+      SELECT n.number, n.named, coalesce(p.limits, (
+          SELECT c.limits FROM block_caps AS c WHERE c.chain_id = p.chain_id AND c.number = n.number)) AS limits,
+        CASE WHEN n.named THEN u.delta + spent_delta ELSE u.delta END AS delta,
+        CASE WHEN n.named THEN u.delta_z + spent_delta_z ELSE u.delta_z END AS delta_z,
+        CASE WHEN n.named THEN u.epsilon + spent_epsilon ELSE u.epsilon END AS epsilon,
+        CASE WHEN n.named THEN u.rho + spent_rho ELSE u.rho END AS rho,
+        CASE WHEN n.named THEN u.reserved_delta + held_delta ELSE u.reserved_delta END AS reserved_delta,
+        CASE WHEN n.named THEN u.reserved_delta_z + held_delta_z ELSE u.reserved_delta_z END AS reserved_delta_z,
+        CASE WHEN n.named THEN u.reserved_epsilon + held_epsilon ELSE u.reserved_epsilon END AS reserved_epsilon,
+        CASE WHEN n.named THEN u.reserved_rho + held_rho ELSE u.reserved_rho END AS reserved_rho
+      OFFSET 0) AS a
+  ) AS b
   WHERE p.chain_id = _chain AND p.page BETWEEN ledger_page(lower(_blocks)) AND ledger_page(upper(_blocks) - 1)
-    AND _blocks @> n.number;
-  IF there IS DISTINCT FROM (SELECT sum(upper(r) - lower(r)) FROM unnest(_blocks) AS r) THEN
-    RAISE EXCEPTION 'a block is missing' USING ERRCODE = 'DL002';
-  END IF;
-  RETURN '"' || encode(sha256(convert_to('[' || parts || ']', 'UTF8')), 'hex') || '"';
+    AND _blocks && int4range(p.page * 16 + 1, p.page * 16 + 17);
+  sums := '"' || encode(sha256(convert_to('[' || sums || ']', 'UTF8')), 'hex') || '"';
 END
 $$;
 
@@ -383,16 +409,13 @@ BEGIN
     VALUES (block.account_id, chain.tenant_id, 'data', block.account_id, chain.unit);
   INSERT INTO block_caps (chain_id, number, account_id, tenant_id, cap, limits)
     VALUES (_chain, block.number, block.account_id, chain.tenant_id, _cap, ledger_limits(_filters)) RETURNING * INTO block;
-  INSERT INTO block_pages VALUES (_chain, ledger_page(block.number), chain.tenant_id, block.limits,
-      '{0}', '{0}', '{0}', '{0}', '{0}', '{0}', '{0}', '{0}')
-    ON CONFLICT (chain_id, page) DO UPDATE SET limits = CASE WHEN block_pages.limits = block.limits THEN block.limits END,
-      delta = block_pages.delta || '{0}', reserved_delta = block_pages.reserved_delta || '{0}',
-      delta_z = block_pages.delta_z || '{0}', reserved_delta_z = block_pages.reserved_delta_z || '{0}',
-      epsilon = block_pages.epsilon || '{0}', reserved_epsilon = block_pages.reserved_epsilon || '{0}',
-      rho = block_pages.rho || '{0}', reserved_rho = block_pages.reserved_rho || '{0}';
+  INSERT INTO block_pages
+    VALUES (_chain, ledger_page(block.number), chain.tenant_id, block.limits, ARRAY['(0,0,0,0,0,0,0,0)'::block_amounts])
+    ON CONFLICT (chain_id, page) DO UPDATE SET sums = block_pages.sums || EXCLUDED.sums,
+      limits = CASE WHEN block_pages.limits = EXCLUDED.limits THEN EXCLUDED.limits END;
   PERFORM ledger_write(last, chain, 'open', NULL, _actor, _reason, '[]', '{}', coalesce(last.totals, zero),
     coalesce(last.reserved, zero), _cap, ledger_filters_text(_filters), ledger_block(block.number),
-    ledger_block_sums(_chain, ledger_block(block.number)));
+    (ledger_blocks_after(_chain, ledger_block(block.number), '{}', 0, 0)).sums);
   RETURN block.account_id;
 END
 $$;
@@ -418,7 +441,8 @@ BEGIN
     WHERE p.chain_id = block.chain_id AND p.page = ledger_page(block.number);
   last := ledger_last(chain.id);
   PERFORM ledger_write(last, chain, 'grant', NULL, _actor, _reason, '[]', '{}', last.totals, last.reserved, _cap,
-    ledger_filters_text(_filters), ledger_block(block.number), ledger_block_sums(chain.id, ledger_block(block.number)));
+    ledger_filters_text(_filters), ledger_block(block.number),
+    (ledger_blocks_after(chain.id, ledger_block(block.number), '{}', 0, 0)).sums);
   RETURN true;
 END
 $$;
@@ -472,54 +496,18 @@ $$;
 
 CREATE FUNCTION ledger_write_blocks(
   _last ledger_entries, _chain accounts, _kind text, _job text, _actor text, _events text, _price jsonb,
-  _totals_sign integer, _reserved_sign integer, _blocks int4multirange
+  _totals_sign integer, _reserved_sign integer, _blocks int4multirange, _sums text, _pages block_pages[]
 ) RETURNS ledger_entries
 LANGUAGE plpgsql SET enable_seqscan = off AS $$
--- One line in a chain of blocks whose lock the caller holds, and the sums of all of these blocks with it, by one statement.
--- Sums to which nothing is added are left as they are.
-DECLARE
-  spent_delta numeric := _totals_sign * coalesce((_price->>'delta')::numeric, 0);
-  spent_delta_z numeric := _totals_sign * coalesce((_price->>'delta_z')::numeric, 0);
-  spent_epsilon numeric := _totals_sign * coalesce((_price->>'epsilon')::numeric, 0);
-  spent_rho numeric := _totals_sign * coalesce((_price->>'rho')::numeric, 0);
-  held_delta numeric := _reserved_sign * coalesce((_price->>'delta')::numeric, 0);
-  held_delta_z numeric := _reserved_sign * coalesce((_price->>'delta_z')::numeric, 0);
-  held_epsilon numeric := _reserved_sign * coalesce((_price->>'epsilon')::numeric, 0);
-  held_rho numeric := _reserved_sign * coalesce((_price->>'rho')::numeric, 0);
+-- One line in a chain of blocks whose lock the caller holds, and what ledger_blocks_after says of these blocks with it.
 BEGIN
   IF _totals_sign <> 0 OR _reserved_sign <> 0 THEN
-    UPDATE block_pages AS p SET
-      delta = CASE spent_delta WHEN 0 THEN p.delta ELSE ARRAY(
-        SELECT CASE WHEN _blocks @> (p.page * 16 + u.place::integer) THEN u.units + spent_delta ELSE u.units END
-        FROM unnest(p.delta) WITH ORDINALITY AS u(units, place)) END,
-      reserved_delta = CASE held_delta WHEN 0 THEN p.reserved_delta ELSE ARRAY(
-        SELECT CASE WHEN _blocks @> (p.page * 16 + u.place::integer) THEN u.units + held_delta ELSE u.units END
-        FROM unnest(p.reserved_delta) WITH ORDINALITY AS u(units, place)) END,
-      delta_z = CASE spent_delta_z WHEN 0 THEN p.delta_z ELSE ARRAY(
-        SELECT CASE WHEN _blocks @> (p.page * 16 + u.place::integer) THEN u.units + spent_delta_z ELSE u.units END
-        FROM unnest(p.delta_z) WITH ORDINALITY AS u(units, place)) END,
-      reserved_delta_z = CASE held_delta_z WHEN 0 THEN p.reserved_delta_z ELSE ARRAY(
-        SELECT CASE WHEN _blocks @> (p.page * 16 + u.place::integer) THEN u.units + held_delta_z ELSE u.units END
-        FROM unnest(p.reserved_delta_z) WITH ORDINALITY AS u(units, place)) END,
-      epsilon = CASE spent_epsilon WHEN 0 THEN p.epsilon ELSE ARRAY(
-        SELECT CASE WHEN _blocks @> (p.page * 16 + u.place::integer) THEN u.units + spent_epsilon ELSE u.units END
-        FROM unnest(p.epsilon) WITH ORDINALITY AS u(units, place)) END,
-      reserved_epsilon = CASE held_epsilon WHEN 0 THEN p.reserved_epsilon ELSE ARRAY(
-        SELECT CASE WHEN _blocks @> (p.page * 16 + u.place::integer) THEN u.units + held_epsilon ELSE u.units END
-        FROM unnest(p.reserved_epsilon) WITH ORDINALITY AS u(units, place)) END,
-      rho = CASE spent_rho WHEN 0 THEN p.rho ELSE ARRAY(
-        SELECT CASE WHEN _blocks @> (p.page * 16 + u.place::integer) THEN u.units + spent_rho ELSE u.units END
-        FROM unnest(p.rho) WITH ORDINALITY AS u(units, place)) END,
-      reserved_rho = CASE held_rho WHEN 0 THEN p.reserved_rho ELSE ARRAY(
-        SELECT CASE WHEN _blocks @> (p.page * 16 + u.place::integer) THEN u.units + held_rho ELSE u.units END
-        FROM unnest(p.reserved_rho) WITH ORDINALITY AS u(units, place)) END
-    WHERE p.chain_id = _chain.id AND p.page BETWEEN ledger_page(lower(_blocks)) AND ledger_page(upper(_blocks) - 1)
-      AND _blocks && int4range(p.page * 16 + 1, p.page * 16 + 17);
+    UPDATE block_pages AS p SET sums = n.sums FROM unnest(_pages) AS n WHERE p.chain_id = n.chain_id AND p.page = n.page;
   END IF;
   RETURN ledger_write(_last, _chain, _kind, _job, _actor, NULL, _events, _price,
     CASE _totals_sign WHEN 0 THEN _last.totals ELSE ledger_add(_last.totals, _price, _totals_sign) END,
     CASE _reserved_sign WHEN 0 THEN _last.reserved ELSE ledger_add(_last.reserved, _price, _reserved_sign) END,
-    '{}', '{}', _blocks, ledger_block_sums(_chain.id, _blocks));
+    '{}', '{}', _blocks, _sums);
 END
 $$;
 
@@ -535,6 +523,8 @@ DECLARE
   last ledger_entries := _lasts[1];
   account accounts := _accounts[1];
   written_at timestamptz := clock_timestamp();
+  named int4multirange;
+  after record;
 BEGIN
   IF cardinality(_lasts) = 1 AND account.scope <> 'source' THEN  -- most jobs: faster by itself
     RETURN NEXT ledger_write(last, account, _kind, _job, _actor, NULL, _events, _price,
@@ -546,8 +536,14 @@ BEGIN
   FOREACH account IN ARRAY _accounts LOOP
     CONTINUE WHEN account.scope <> 'source';
     SELECT l.* INTO last FROM unnest(_lasts) AS l WHERE l.account_id = account.id;
-    RETURN NEXT ledger_write_blocks(last, account, _kind, _job, _actor, _events, _price, _totals_sign, _reserved_sign,
-      (SELECT e.blocks FROM ledger_entries AS e WHERE e.job_id = _job AND e.account_id = account.id AND e.kind = 'reserve'));
+    SELECT e.blocks INTO STRICT named FROM ledger_entries AS e
+      WHERE e.job_id = _job AND e.account_id = account.id AND e.kind = 'reserve';
+    SELECT * INTO after FROM ledger_blocks_after(account.id, named, _price, _totals_sign, _reserved_sign);
+    IF after.there <> (SELECT sum(upper(r) - lower(r)) FROM unnest(named) AS r) THEN
+      RAISE EXCEPTION 'a block is missing' USING ERRCODE = 'DL002';
+    END IF;
+    RETURN NEXT ledger_write_blocks(last, account, _kind, _job, _actor, _events, _price, _totals_sign, _reserved_sign, named,
+      after.sums, after.pages);
   END LOOP;
   RETURN QUERY
     INSERT INTO ledger_entries
@@ -581,7 +577,9 @@ DECLARE
   in_order boolean;
   there bigint := 0;
   passed bigint := 0;
-  here bigint[];
+  after record;
+  sums text[] := '{}';
+  pages block_pages[] := '{}';
   passes boolean;
   price_delta numeric := (_price->>'delta')::numeric;
   price_delta_z numeric := (_price->>'delta_z')::numeric;
@@ -614,17 +612,11 @@ BEGIN
     RAISE EXCEPTION 'an account has no entry' USING ERRCODE = 'DL002';
   END IF;
   FOR n IN 1 .. cardinality(chains) LOOP
-    SELECT ARRAY[count(*), count(*) FILTER (WHERE ledger_within(b.delta + price_delta, b.delta_z + price_delta_z,
-      b.epsilon + price_epsilon, b.rho + price_rho, l.limits))] INTO here
-    FROM block_pages AS p
-    CROSS JOIN LATERAL unnest(p.delta, p.delta_z, p.epsilon, p.rho) WITH ORDINALITY AS b(delta, delta_z, epsilon, rho, place)
-    CROSS JOIN LATERAL (SELECT coalesce(p.limits, (
-      SELECT c.limits FROM block_caps AS c WHERE c.chain_id = p.chain_id AND c.number = p.page * 16 + b.place)) AS limits
-      OFFSET 0) AS l
-    WHERE p.chain_id = chains[n] AND p.page BETWEEN ledger_page(lower(spans[n])) AND ledger_page(upper(spans[n]) - 1)
-      AND spans[n] @> (p.page * 16 + b.place::integer);
-    there := there + here[1];
-    passed := passed + here[2];
+    SELECT * INTO after FROM ledger_blocks_after(chains[n], spans[n], _price, 1, 1);
+    there := there + after.there;
+    passed := passed + after.passed;
+    sums := sums || after.sums;
+    pages := pages || after.pages;
   END LOOP;
   IF there <> named THEN  -- fewer blocks are there than were named, or one was named twice
     RAISE EXCEPTION 'an account is missing or named twice' USING ERRCODE = 'DL002';
@@ -642,7 +634,8 @@ BEGIN
     IF passes THEN
       PERFORM ledger_write_blocks(
         (SELECT l FROM unnest(lasts) AS l WHERE l.account_id = chains[n]), (SELECT a FROM unnest(held) AS a WHERE a.id = chains[n]),
-        'reserve', _job, _actor, _events, _price, 1, 1, spans[n]);
+        'reserve', _job, _actor, _events, _price, 1, 1, spans[n], sums[n],
+        CASE cardinality(chains) WHEN 1 THEN pages ELSE ARRAY(SELECT p FROM unnest(pages) AS p WHERE p.chain_id = chains[n]) END);
       CONTINUE;
     END IF;
     RETURN QUERY
@@ -817,8 +810,8 @@ REVOKE ALL ON FUNCTION ledger_add(jsonb, jsonb, integer), ledger_text(jsonb), le
   ledger_write(
     ledger_entries, accounts, text, text, text, text, text, jsonb, jsonb, jsonb, jsonb, text, int4multirange, text),
   ledger_write_blocks(
-    ledger_entries, accounts, text, text, text, text, jsonb, integer, integer, int4multirange),
-  ledger_block(integer), ledger_blocks_text(int4multirange), ledger_block_sums(text, int4multirange),
+    ledger_entries, accounts, text, text, text, text, jsonb, integer, integer, int4multirange, text, block_pages[]),
+  ledger_block(integer), ledger_blocks_text(int4multirange), ledger_blocks_after(text, int4multirange, jsonb, integer, integer),
   ledger_page(integer), ledger_amounts(numeric, numeric, numeric, numeric), ledger_limits(jsonb),
   ledger_within(numeric, numeric, numeric, numeric, numeric[]),
   ledger_open_chain(text, text, text), ledger_open_block(text, jsonb, jsonb, text, text),

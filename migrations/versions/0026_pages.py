@@ -19,13 +19,19 @@ DOWNGRADE = """
 SELECT set_config('discreet.tenant', '*', true);
 CREATE TEMPORARY TABLE sums_of_blocks ON COMMIT DROP AS TABLE block_sums;
 DROP VIEW block_sums;
-DROP FUNCTION ledger_block_sums(text, int4multirange);
+DROP FUNCTION ledger_write_blocks(
+  ledger_entries, accounts, text, text, text, text, jsonb, integer, integer, int4multirange, text, block_pages[]);
+DROP FUNCTION ledger_blocks_after(text, int4multirange, jsonb, integer, integer);
 DROP FUNCTION ledger_page(integer);
 DROP TABLE block_pages, block_caps;
+DROP TYPE block_amounts;
 """
 FILL = """
 INSERT INTO block_sums TABLE sums_of_blocks;
-REVOKE ALL ON FUNCTION ledger_block_text(block_sums), ledger_block_sums(text) FROM PUBLIC;
+REVOKE ALL ON FUNCTION ledger_block_text(block_sums), ledger_block_sums(text),
+  ledger_write_blocks(
+    ledger_entries, accounts, text, text, text, text, jsonb, integer, integer, int4multirange)
+FROM PUBLIC;
 """
 BEFORE = (
     "ledger_within",
@@ -35,6 +41,7 @@ BEFORE = (
     "ledger_open_block",
     "ledger_grant_block",
     "ledger_write_blocks",
+    "ledger_write_all",
     "ledger_reserve_blocks",
 )
 """Functions that are again what 0024 made of them."""

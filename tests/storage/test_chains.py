@@ -316,7 +316,7 @@ def test_sums_that_somebody_has_changed_are_found(
             with psycopg.connect(
                 superuser_url(postgres, settings), autocommit=True
             ) as administrator:
-                administrator.execute("UPDATE block_pages SET epsilon[3] = 0")
+                administrator.execute("UPDATE block_pages SET sums[3].epsilon = 0 WHERE page = 0")
             found = await verifier.look(services, auditor)
             assert found.broken is not None
             assert "the sums of block 3 were changed" in str(found.broken)

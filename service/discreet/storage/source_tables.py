@@ -78,14 +78,7 @@ class BlockPage(Base):
     page: Mapped[int] = mapped_column(primary_key=True, autoincrement=False)
     tenant_id: Mapped[str]
     limits: Mapped[list[Decimal | None] | None] = mapped_column(ARRAY(Numeric))
-    delta: Mapped[list[Decimal]] = mapped_column(ARRAY(Numeric))
-    reserved_delta: Mapped[list[Decimal]] = mapped_column(ARRAY(Numeric))
-    delta_z: Mapped[list[Decimal]] = mapped_column(ARRAY(Numeric))
-    reserved_delta_z: Mapped[list[Decimal]] = mapped_column(ARRAY(Numeric))
-    epsilon: Mapped[list[Decimal]] = mapped_column(ARRAY(Numeric))
-    reserved_epsilon: Mapped[list[Decimal]] = mapped_column(ARRAY(Numeric))
-    rho: Mapped[list[Decimal]] = mapped_column(ARRAY(Numeric))
-    reserved_rho: Mapped[list[Decimal]] = mapped_column(ARRAY(Numeric))
+    sums: Mapped[list[str]] = mapped_column(ARRAY(Text))  # of the type block_amounts
 
 
 _AMOUNTS = ("delta", "delta_z", "epsilon", "rho")
