@@ -23,6 +23,8 @@ DROP FUNCTION ledger_write_blocks(
   ledger_entries, accounts, text, text, text, text, jsonb, integer, integer, int4multirange, text, block_pages[]);
 DROP FUNCTION ledger_blocks_after(text, int4multirange, jsonb, integer, integer);
 DROP FUNCTION ledger_page(integer);
+DROP FUNCTION ledger_block_text(block_amounts);
+DROP FUNCTION ledger_page_sums(block_amounts[], integer);
 DROP TABLE block_pages, block_caps;
 DROP TYPE block_amounts;
 """

@@ -226,27 +226,23 @@ def chain_of(account_id: str) -> tuple[str, int | None]:
     return (chain, int(number)) if number.isascii() and number.isdecimal() else (account_id, None)
 
 
-_NONE = -2
-"""No block has the number after it."""
-
-
 def named_together(accounts: Sequence[str]) -> list[str]:
     """Accounts as the database is to reserve on them: blocks that follow each other are one name,
-    `chain.1-30`."""
-    names: list[str] = []
-    chain, first, last = "", 0, _NONE
+    `chain.1-30`. Whether they are there, and once, the database says."""
+    runs: list[list[str]] = []
+    chain, number, following = "", None, None
     for account in accounts:
-        its_chain, number = chain_of(account)
-        if number is None or account != f"{its_chain}.{number}":  # what that is the database says
-            names.append(account)
-            last = _NONE
-        elif (its_chain, number) == (chain, last + 1):
-            last = number
-            names[-1] = f"{chain}.{first}-{last}"
+        if account == following:
+            runs[-1][1] = account
         else:
-            names.append(account)
-            chain, first, last = its_chain, number, number
-    return names
+            runs.append([account, account])
+            chain, number = chain_of(account)
+        if number is not None:
+            number += 1
+        following = None if number is None else f"{chain}.{number}"
+    return [
+        first if first == last else f"{first}-{last.rpartition('.')[2]}" for first, last in runs
+    ]
 
 
 def _about(account_id: str) -> list[ColumnElement[bool]]:

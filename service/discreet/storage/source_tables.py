@@ -77,6 +77,7 @@ class BlockPage(Base):
     chain_id: Mapped[str] = mapped_column(ForeignKey("accounts.id"), primary_key=True)
     page: Mapped[int] = mapped_column(primary_key=True, autoincrement=False)
     tenant_id: Mapped[str]
+    many: Mapped[int]
     limits: Mapped[list[Decimal | None] | None] = mapped_column(ARRAY(Numeric))
     sums: Mapped[list[str]] = mapped_column(ARRAY(Text))  # of the type block_amounts
 
