@@ -8,6 +8,7 @@ from typing import Any
 
 import psycopg
 import pytest
+from sqlalchemy import text
 from sqlalchemy.exc import DBAPIError
 
 from discreet.installation.postgres import EmbeddedPostgres
@@ -301,6 +302,98 @@ def test_sixteen_submitters_on_overlapping_windows_never_overspend_a_block(
     run(settings, steps)
 
 
+def test_blocks_that_stand_at_the_same_share_their_sums(settings: Settings) -> None:
+    """A page of sixteen has one element where it can, and whoever reads sees no difference."""
+
+    async def shared(database: Database) -> list[int]:
+        async with database.transaction("ten_1") as connection:
+            found = await connection.execute(
+                text("SELECT cardinality(sums) FROM block_pages ORDER BY page")
+            )
+            return list(found.scalars())
+
+    async def steps(database: Database) -> None:
+        await opened(database, many=40)
+        assert await shared(database) == [1, 1, 1]
+        blocks = [f"{CHAIN}.{number}" for number in range(1, 41)]
+        await reserve(database, "job_1", blocks)
+        assert await shared(database) == [1, 1, 1]
+        await reserve(database, "job_2", blocks[4:35])  # cuts the first page and the last
+        assert await shared(database) == [16, 1, 8]
+        wanted = [(1 + (5 <= number <= 35),) * 2 for number in range(1, 41)]
+        assert await spent(database, blocks) == wanted
+        await reserve(database, "job_3", [*blocks[:2], *blocks[6:9], *blocks[20:22]])
+        assert await shared(database) == [16, 16, 8]
+        for job in ("job_2", "job_3"):
+            await settle(database, job)
+        assert await shared(database) == [1, 1, 1]
+        assert await spent(database, blocks) == [(1, 1)] * 40
+        async with database.transaction("ten_1") as connection:
+            await chains.open_block(
+                connection,
+                CHAIN,
+                cap=cap_amounts(CAP),
+                filters=filter_limits(CAP),
+                actor="owner",
+                reason="after others were charged",
+            )
+        assert await shared(database) == [1, 1, 9]
+        await touch(database, "job_1")
+        await settle(database, "job_1")
+        assert await spent(database, [blocks[39], f"{CHAIN}.41"]) == [(1, 0), (0, 0)]
+        await verified(database)
+
+    run(settings, steps)
+
+
+def test_the_smallest_cap_of_a_page_is_that_of_one_block(settings: Settings) -> None:
+    """Caps differ within a page, and are the same again: each block is held to its own."""
+
+    async def steps(database: Database) -> None:
+        await opened(database)
+        small = Cap(2 * PRICE.epsilon, 0)
+        assert await grant(database, ALL[7], small)
+        for job, accounts, admitted in (
+            ("job_1", ALL, True),
+            ("job_2", ALL[:16], True),
+            ("job_3", ALL[:16], False),
+            ("job_4", [*ALL[:7], *ALL[8:]], True),
+            ("job_5", [ALL[7]], False),
+        ):
+            found = await reserve(database, job, accounts)
+            refused = [one.account_id for one in found if not one.admitted]
+            assert refused == ([] if admitted else [ALL[7]]), job
+        assert await grant(database, ALL[7], CAP)
+        assert all(one.admitted for one in await reserve(database, "job_6", ALL))
+        await verified(database)
+
+    run(settings, steps)
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        "UPDATE block_pages SET sums[1].epsilon = 0 WHERE page = 0",
+        "UPDATE block_pages SET sums[2].rho = 1 WHERE page = 0",
+        "UPDATE block_pages SET sums = '{}' WHERE page = 0",
+    ],
+)
+def test_a_page_that_somebody_has_changed_is_found(
+    postgres: EmbeddedPostgres, settings: Settings, change: str
+) -> None:
+    async def steps(database: Database) -> None:
+        await opened(database)
+        await reserve(database, "job_1", ALL)
+        with psycopg.connect(superuser_url(postgres, settings), autocommit=True) as administrator:
+            administrator.execute(change.encode())
+        auditor = Principal("ten_1", "a", "auditor", "key_a")
+        async with open_services(settings) as services:
+            found = await Verifier().look(services, auditor)
+        assert "were changed" in str(found.broken)
+
+    run(settings, steps)
+
+
 def test_sums_that_somebody_has_changed_are_found(
     postgres: EmbeddedPostgres, settings: Settings
 ) -> None:
@@ -309,6 +402,7 @@ def test_sums_that_somebody_has_changed_are_found(
     async def steps(database: Database) -> None:
         await opened(database)
         await reserve(database, "job_1", ALL)
+        await reserve(database, "job_0", ALL[1:4])
         auditor = Principal("ten_1", "a", "auditor", "key_a")
         async with open_services(settings) as services:
             verifier = Verifier()
