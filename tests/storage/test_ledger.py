@@ -92,6 +92,7 @@ def entries(connection: AsyncConnection) -> Awaitable[Any]:
     return ledger.entries(connection, "acc_1", after=0, size=100)
 
 
+@pytest.mark.filterwarnings("ignore:Did not recognize type 'block_amounts'")
 def test_migrated_schema_equals_the_declared_one(settings: Settings) -> None:
     assert settings.migration_database_url is not None
     engine = sync_engine(settings.migration_database_url)

@@ -79,7 +79,8 @@ class BlockPage(Base):
     tenant_id: Mapped[str]
     many: Mapped[int]
     limits: Mapped[list[Decimal | None] | None] = mapped_column(ARRAY(Numeric))
-    sums: Mapped[list[str]] = mapped_column(ARRAY(Text))  # of the type block_amounts
+    sums: Mapped[list[str]] = mapped_column(ARRAY(Text))
+    """Of the type block_amounts: what reads them is the view."""
 
 
 _AMOUNTS = ("delta", "delta_z", "epsilon", "rho")
