@@ -275,11 +275,12 @@ END
 $$;
 
 CREATE FUNCTION ledger_block_text(b block_amounts) RETURNS text
-LANGUAGE sql IMMUTABLE AS $$
-  -- canonical JSON of reserved, totals. (Written with ||, which is inlined and takes half of the time of concat.)
-  SELECT '{"delta":"' || b.reserved_delta || '","delta_z":"' || b.reserved_delta_z || '","epsilon":"' || b.reserved_epsilon
+LANGUAGE sql STABLE AS $$
+  -- Canonical JSON of reserved and totals, as the end of an array. (STABLE as || of a number is: else it is not inlined. concat
+  -- takes twice the time, which is most of what a block costs.)
+  SELECT ',{"delta":"' || b.reserved_delta || '","delta_z":"' || b.reserved_delta_z || '","epsilon":"' || b.reserved_epsilon
     || '","rho":"' || b.reserved_rho || '"},{"delta":"' || b.delta || '","delta_z":"' || b.delta_z || '","epsilon":"' || b.epsilon
-    || '","rho":"' || b.rho || '"}'
+    || '","rho":"' || b.rho || '"}]'
 $$;
 
 CREATE FUNCTION ledger_page_sums(_sums block_amounts[], _many integer) RETURNS block_amounts[]
@@ -309,54 +310,42 @@ DECLARE
   held_rho numeric := _reserved_sign * coalesce((_price->>'rho')::numeric, 0);
 BEGIN
   SELECT coalesce(sum(b.there), 0), coalesce(sum(b.passed), 0), string_agg(b.parts, ',' ORDER BY p.page),
-    array_agg(ROW(p.chain_id, p.page, p.tenant_id, p.many, p.limits, b.sums)::block_pages)
+    array_agg(ROW(p.chain_id, p.page, p.tenant_id, p.many, p.limits,
+      CASE WHEN b.sums = array_fill(b.sums[1], ARRAY[p.many]) THEN b.sums[1:1] ELSE b.sums END)::block_pages)
   INTO there, passed, sums, pages
   FROM block_pages AS p
-  CROSS JOIN LATERAL (SELECT cardinality(p.sums) = 1 AND p.limits IS NOT NULL
-    AND _blocks @> int4range(p.page * 16 + 1, p.page * 16 + p.many, '[]') AS alike OFFSET 0) AS w
   CROSS JOIN LATERAL (
-    SELECT p.many AS there, CASE WHEN ledger_within(a.delta, a.delta_z, a.epsilon, a.rho, p.limits) THEN p.many ELSE 0 END AS passed,
-      (SELECT string_agg('[' || n || ',' || t.text || ']', ',')
-       FROM generate_series(p.page * 16 + 1, p.page * 16 + p.many) AS n) AS parts,
-      ARRAY[ROW(a.*)::block_amounts] AS sums
-    FROM (SELECT (p.sums[1]).delta + spent_delta AS delta,
-      (p.sums[1]).delta_z + spent_delta_z AS delta_z,
-      (p.sums[1]).epsilon + spent_epsilon AS epsilon,
-      (p.sums[1]).rho + spent_rho AS rho,
-      (p.sums[1]).reserved_delta + held_delta AS reserved_delta,
-      (p.sums[1]).reserved_delta_z + held_delta_z AS reserved_delta_z,
-      (p.sums[1]).reserved_epsilon + held_epsilon AS reserved_epsilon,
-      (p.sums[1]).reserved_rho + held_rho AS reserved_rho
-      WHERE w.alike OFFSET 0) AS a
-    CROSS JOIN LATERAL (SELECT ledger_block_text(ROW(a.*)::block_amounts) AS text OFFSET 0) AS t
-    UNION ALL
-    SELECT e.there, e.passed, e.parts,
-      CASE WHEN e.sums = array_fill(e.sums[1], ARRAY[p.many]) THEN e.sums[1:1] ELSE e.sums END
+    SELECT CASE WHEN cardinality(p.sums) = 1 AND p.limits IS NOT NULL
+      AND _blocks @> int4range(p.page * 16 + 1, p.page * 16 + p.many, '[]') THEN p.many ELSE 1 END AS many OFFSET 0) AS w
+  CROSS JOIN LATERAL (
+    SELECT sum(w.many) FILTER (WHERE a.named) AS there,
+      sum(w.many) FILTER (WHERE a.named AND ledger_within(a.delta, a.delta_z, a.epsilon, a.rho, a.limits)) AS passed,
+      string_agg(CASE w.many WHEN 1 THEN '[' || a.number || a.text ELSE (
+        SELECT string_agg('[' || n || a.text, ',') FROM generate_series(a.number, a.number + w.many - 1) AS n) END,
+        ',') FILTER (WHERE a.named) AS parts,
+      array_agg(ROW(a.delta, a.delta_z, a.epsilon, a.rho, a.reserved_delta, a.reserved_delta_z, a.reserved_epsilon,
+        a.reserved_rho)::block_amounts) AS sums
     FROM (
-      SELECT count(*) FILTER (WHERE a.named) AS there,
-        count(*) FILTER (WHERE a.named AND ledger_within(a.delta, a.delta_z, a.epsilon, a.rho, a.limits)) AS passed,
-        string_agg('[' || a.number || ',' || ledger_block_text(ROW(a.delta, a.delta_z, a.epsilon, a.rho, a.reserved_delta,
-          a.reserved_delta_z, a.reserved_epsilon, a.reserved_rho)::block_amounts) || ']', ',') FILTER (WHERE a.named) AS parts,
-        array_agg(ROW(a.delta, a.delta_z, a.epsilon, a.rho, a.reserved_delta, a.reserved_delta_z, a.reserved_epsilon,
-          a.reserved_rho)::block_amounts) AS sums
-      FROM unnest(ledger_page_sums(p.sums, p.many)) WITH ORDINALITY AS u(delta, delta_z, epsilon, rho, reserved_delta,
-        reserved_delta_z, reserved_epsilon, reserved_rho, place)
-      CROSS JOIN LATERAL (
-        SELECT p.page * 16 + u.place::integer AS number, _blocks @> (p.page * 16 + u.place::integer) AS named) AS n
-      CROSS JOIN LATERAL (
+      SELECT s.*, ledger_block_text(ROW(s.delta, s.delta_z, s.epsilon, s.rho, s.reserved_delta, s.reserved_delta_z,
+        s.reserved_epsilon, s.reserved_rho)::block_amounts) AS text
+      FROM (
         SELECT n.number, n.named, coalesce(p.limits, (
             SELECT c.limits FROM block_caps AS c WHERE c.chain_id = p.chain_id AND c.number = n.number)) AS limits,
-          CASE WHEN n.named THEN u.delta + spent_delta ELSE u.delta END AS delta,
-          CASE WHEN n.named THEN u.delta_z + spent_delta_z ELSE u.delta_z END AS delta_z,
-          CASE WHEN n.named THEN u.epsilon + spent_epsilon ELSE u.epsilon END AS epsilon,
-          CASE WHEN n.named THEN u.rho + spent_rho ELSE u.rho END AS rho,
-          CASE WHEN n.named THEN u.reserved_delta + held_delta ELSE u.reserved_delta END AS reserved_delta,
-          CASE WHEN n.named THEN u.reserved_delta_z + held_delta_z ELSE u.reserved_delta_z END AS reserved_delta_z,
-          CASE WHEN n.named THEN u.reserved_epsilon + held_epsilon ELSE u.reserved_epsilon END AS reserved_epsilon,
-          CASE WHEN n.named THEN u.reserved_rho + held_rho ELSE u.reserved_rho END AS reserved_rho
-        OFFSET 0) AS a
-      WHERE NOT w.alike HAVING NOT w.alike
-    ) AS e
+          CASE WHEN n.named THEN n.delta + spent_delta ELSE n.delta END AS delta,
+          CASE WHEN n.named THEN n.delta_z + spent_delta_z ELSE n.delta_z END AS delta_z,
+          CASE WHEN n.named THEN n.epsilon + spent_epsilon ELSE n.epsilon END AS epsilon,
+          CASE WHEN n.named THEN n.rho + spent_rho ELSE n.rho END AS rho,
+          CASE WHEN n.named THEN n.reserved_delta + held_delta ELSE n.reserved_delta END AS reserved_delta,
+          CASE WHEN n.named THEN n.reserved_delta_z + held_delta_z ELSE n.reserved_delta_z END AS reserved_delta_z,
+          CASE WHEN n.named THEN n.reserved_epsilon + held_epsilon ELSE n.reserved_epsilon END AS reserved_epsilon,
+          CASE WHEN n.named THEN n.reserved_rho + held_rho ELSE n.reserved_rho END AS reserved_rho
+        FROM (
+          SELECT u.*, p.page * 16 + u.place::integer AS number, _blocks @> (p.page * 16 + u.place::integer) AS named
+          FROM unnest(CASE WHEN w.many > 1 THEN p.sums ELSE ledger_page_sums(p.sums, p.many) END) WITH ORDINALITY
+            AS u(delta, delta_z, epsilon, rho, reserved_delta, reserved_delta_z, reserved_epsilon, reserved_rho, place)
+          OFFSET 0) AS n
+        OFFSET 0) AS s
+      OFFSET 0) AS a
   ) AS b
   WHERE p.chain_id = _chain AND p.page BETWEEN ledger_page(lower(_blocks)) AND ledger_page(upper(_blocks) - 1)
     AND _blocks && int4range(p.page * 16 + 1, p.page * 16 + 17);
@@ -541,7 +530,9 @@ LANGUAGE plpgsql SET enable_seqscan = off AS $$
 -- One line in a chain of blocks whose lock the caller holds, and what ledger_blocks_after says of these blocks with it.
 BEGIN
   IF _totals_sign <> 0 OR _reserved_sign <> 0 THEN
-    UPDATE block_pages AS p SET sums = n.sums FROM unnest(_pages) AS n WHERE p.chain_id = n.chain_id AND p.page = n.page;
+    UPDATE block_pages AS p SET sums = n.sums
+    FROM (SELECT u.page, u.sums FROM unnest(_pages) AS u OFFSET 0) AS n  -- no more than this goes along, which is faster
+    WHERE p.chain_id = _chain.id AND p.page = n.page;
   END IF;
   RETURN ledger_write(_last, _chain, _kind, _job, _actor, NULL, _events, _price,
     CASE _totals_sign WHEN 0 THEN _last.totals ELSE ledger_add(_last.totals, _price, _totals_sign) END,
@@ -613,6 +604,9 @@ DECLARE
   named bigint;
   held accounts[];
   lasts ledger_entries[];
+  account accounts;
+  last ledger_entries;
+  written ledger_entries;
   in_order boolean;
   there bigint := 0;
   passed bigint := 0;
@@ -642,10 +636,14 @@ BEGIN
   ) AS c;
   held := ledger_hold(plain || chains);
   IF NOT in_order OR cardinality(held) <> cardinality(plain) + cardinality(chains)
-    OR EXISTS (SELECT FROM unnest(held) AS a WHERE (a.scope = 'source') <> (a.id = ANY (chains)))
   THEN
     RAISE EXCEPTION 'an account is missing or named twice' USING ERRCODE = 'DL002';
   END IF;
+  FOREACH account IN ARRAY held LOOP
+    IF (account.scope = 'source') <> (account.id = ANY (chains)) THEN
+      RAISE EXCEPTION 'an account is missing or named twice' USING ERRCODE = 'DL002';
+    END IF;
+  END LOOP;
   lasts := ledger_ends(held);
   IF cardinality(lasts) <> cardinality(held) THEN
     RAISE EXCEPTION 'an account has no entry' USING ERRCODE = 'DL002';
@@ -660,9 +658,9 @@ BEGIN
   IF there <> named THEN  -- fewer blocks are there than were named, or one was named twice
     RAISE EXCEPTION 'an account is missing or named twice' USING ERRCODE = 'DL002';
   END IF;
-  passes := passed = named AND NOT EXISTS (
+  passes := passed = named AND (cardinality(plain) = 0 OR NOT EXISTS (
     SELECT FROM unnest(lasts) AS l
-    WHERE l.blocks IS NULL AND NOT coalesce(ledger_passes(ledger_add(l.totals, _price, 1), l.filters), false));
+    WHERE l.blocks IS NULL AND NOT coalesce(ledger_passes(ledger_add(l.totals, _price, 1), l.filters), false)));
   IF cardinality(plain) > 0 THEN  -- before anything is written
     RETURN QUERY
       SELECT a.id, a.scope, a.subject, passes OR ledger_passes(ledger_add(l.totals, _price, 1), l.filters), l.totals,
@@ -671,10 +669,16 @@ BEGIN
   END IF;
   FOR n IN 1 .. cardinality(chains) LOOP
     IF passes THEN
-      PERFORM ledger_write_blocks(
-        (SELECT l FROM unnest(lasts) AS l WHERE l.account_id = chains[n]), (SELECT a FROM unnest(held) AS a WHERE a.id = chains[n]),
-        'reserve', _job, _actor, _events, _price, 1, 1, spans[n], sums[n],
-        CASE cardinality(chains) WHEN 1 THEN pages ELSE ARRAY(SELECT p FROM unnest(pages) AS p WHERE p.chain_id = chains[n]) END);
+      IF cardinality(held) = 1 THEN  -- most jobs: faster than to look for it
+        account := held[1];
+        last := lasts[1];
+        written := ledger_write_blocks(last, account, 'reserve', _job, _actor, _events, _price, 1, 1, spans[n], sums[n], pages);
+      ELSE
+        SELECT a.* INTO STRICT account FROM unnest(held) AS a WHERE a.id = chains[n];
+        SELECT l.* INTO STRICT last FROM unnest(lasts) AS l WHERE l.account_id = chains[n];
+        written := ledger_write_blocks(last, account, 'reserve', _job, _actor, _events, _price, 1, 1, spans[n], sums[n],
+          ARRAY(SELECT p FROM unnest(pages) AS p WHERE p.chain_id = chains[n]));
+      END IF;
       CONTINUE;
     END IF;
     RETURN QUERY
