@@ -74,13 +74,13 @@ CREATE TYPE block_amounts AS (
   reserved_delta numeric, reserved_delta_z numeric, reserved_epsilon numeric, reserved_rho numeric
 );
 
--- What was spent on such blocks, sixteen of them in a row, so that a job over many rewrites few rows. These sums follow from
+-- What was spent on such blocks, 32 of them in a row, so that a job over many rewrites few rows. These sums follow from
 -- the chain, whose lines bind them (sums), and change only together with it, under the lock of its account.
 CREATE TABLE block_pages (
   chain_id text NOT NULL REFERENCES accounts,  -- the account, of scope source, whose lines say how the sums came about
-  page integer NOT NULL,  -- page 0 has the blocks 1 to 16 of the chain, page 1 the next, and so on
+  page integer NOT NULL,  -- page 0 has the blocks 1 to 32 of the chain, page 1 the next, and so on
   tenant_id text NOT NULL,  -- whose they are
-  many integer NOT NULL,  -- how many blocks it has: 16, but the last of a chain
+  many integer NOT NULL,  -- how many blocks it has: 32, but the last of a chain
   limits numeric[],  -- those that block_caps has for all blocks of the page; null: they differ
   sums block_amounts[] NOT NULL,  -- of each of its blocks, in order; one where all stand at the same
   PRIMARY KEY (chain_id, page)
@@ -96,8 +96,8 @@ GRANT SELECT ON block_pages TO discreet_app;
 CREATE VIEW block_sums WITH (security_invoker = true) AS
   SELECT c.chain_id, c.number, c.account_id, c.tenant_id, c.cap, c.limits, b.*
   FROM block_caps AS c
-  JOIN block_pages AS p ON p.chain_id = c.chain_id AND p.page = (c.number - 1) / 16
-  CROSS JOIN LATERAL (SELECT (p.sums[least((c.number - 1) % 16 + 1, cardinality(p.sums))]).*) AS b;
+  JOIN block_pages AS p ON p.chain_id = c.chain_id AND p.page = (c.number - 1) / 32
+  CROSS JOIN LATERAL (SELECT (p.sums[least((c.number - 1) % 32 + 1, cardinality(p.sums))]).*) AS b;
 GRANT SELECT ON block_sums TO discreet_app;
 
 CREATE FUNCTION ledger_add(a jsonb, b jsonb, sign integer) RETURNS jsonb
@@ -239,7 +239,7 @@ $$;
 CREATE FUNCTION ledger_page(_number integer) RETURNS integer
 LANGUAGE sql IMMUTABLE AS $$
   -- the page of a block
-  SELECT (_number - 1) / 16
+  SELECT (_number - 1) / 32
 $$;
 
 CREATE FUNCTION ledger_amounts(_delta numeric, _delta_z numeric, _epsilon numeric, _rho numeric) RETURNS jsonb
@@ -316,7 +316,7 @@ BEGIN
   FROM block_pages AS p
   CROSS JOIN LATERAL (
     SELECT CASE WHEN cardinality(p.sums) = 1 AND p.limits IS NOT NULL
-      AND _blocks @> int4range(p.page * 16 + 1, p.page * 16 + p.many, '[]') THEN p.many ELSE 1 END AS many OFFSET 0) AS w
+      AND _blocks @> int4range(p.page * 32 + 1, p.page * 32 + p.many, '[]') THEN p.many ELSE 1 END AS many OFFSET 0) AS w
   CROSS JOIN LATERAL (
     SELECT sum(w.many) FILTER (WHERE a.named) AS there,
       sum(w.many) FILTER (WHERE a.named AND ledger_within(a.delta, a.delta_z, a.epsilon, a.rho, a.limits)) AS passed,
@@ -340,7 +340,7 @@ BEGIN
           CASE WHEN n.named THEN n.reserved_epsilon + held_epsilon ELSE n.reserved_epsilon END AS reserved_epsilon,
           CASE WHEN n.named THEN n.reserved_rho + held_rho ELSE n.reserved_rho END AS reserved_rho
         FROM (
-          SELECT u.*, p.page * 16 + u.place::integer AS number, _blocks @> (p.page * 16 + u.place::integer) AS named
+          SELECT u.*, p.page * 32 + u.place::integer AS number, _blocks @> (p.page * 32 + u.place::integer) AS named
           FROM unnest(CASE WHEN w.many > 1 THEN p.sums ELSE ledger_page_sums(p.sums, p.many) END) WITH ORDINALITY
             AS u(delta, delta_z, epsilon, rho, reserved_delta, reserved_delta_z, reserved_epsilon, reserved_rho, place)
           OFFSET 0) AS n
@@ -348,7 +348,7 @@ BEGIN
       OFFSET 0) AS a
   ) AS b
   WHERE p.chain_id = _chain AND p.page BETWEEN ledger_page(lower(_blocks)) AND ledger_page(upper(_blocks) - 1)
-    AND _blocks && int4range(p.page * 16 + 1, p.page * 16 + 17);
+    AND _blocks && int4range(p.page * 32 + 1, p.page * 32 + 33);
   sums := '"' || encode(sha256(convert_to('[' || sums || ']', 'UTF8')), 'hex') || '"';
 END
 $$;
@@ -465,7 +465,7 @@ BEGIN
     WHERE b.chain_id = block.chain_id AND b.number = block.number;
   UPDATE block_pages AS p SET limits = (
       SELECT CASE count(DISTINCT b.limits) WHEN 1 THEN min(b.limits) END FROM block_caps AS b
-      WHERE b.chain_id = p.chain_id AND b.number BETWEEN p.page * 16 + 1 AND p.page * 16 + 16)
+      WHERE b.chain_id = p.chain_id AND b.number BETWEEN p.page * 32 + 1 AND p.page * 32 + 32)
     WHERE p.chain_id = block.chain_id AND p.page = ledger_page(block.number);
   last := ledger_last(chain.id);
   PERFORM ledger_write(last, chain, 'grant', NULL, _actor, _reason, '[]', '{}', last.totals, last.reserved, _cap,
@@ -608,11 +608,10 @@ DECLARE
   last ledger_entries;
   written ledger_entries;
   in_order boolean;
-  there bigint := 0;
-  passed bigint := 0;
-  after record;
-  sums text[] := '{}';
-  pages block_pages[] := '{}';
+  counted bigint := 0;
+  within bigint := 0;
+  bound text[] := '{}';
+  changed block_pages[];
   passes boolean;
   price_delta numeric := (_price->>'delta')::numeric;
   price_delta_z numeric := (_price->>'delta_z')::numeric;
@@ -649,16 +648,13 @@ BEGIN
     RAISE EXCEPTION 'an account has no entry' USING ERRCODE = 'DL002';
   END IF;
   FOR n IN 1 .. cardinality(chains) LOOP
-    SELECT * INTO after FROM ledger_blocks_after(chains[n], spans[n], _price, 1, 1);
-    there := there + after.there;
-    passed := passed + after.passed;
-    sums := sums || after.sums;
-    pages := pages || after.pages;
+    SELECT counted + a.there, within + a.passed, bound || a.sums, CASE n WHEN 1 THEN a.pages ELSE changed || a.pages END
+    INTO counted, within, bound, changed FROM ledger_blocks_after(chains[n], spans[n], _price, 1, 1) AS a;
   END LOOP;
-  IF there <> named THEN  -- fewer blocks are there than were named, or one was named twice
+  IF counted <> named THEN  -- fewer blocks are there than were named, or one was named twice
     RAISE EXCEPTION 'an account is missing or named twice' USING ERRCODE = 'DL002';
   END IF;
-  passes := passed = named AND (cardinality(plain) = 0 OR NOT EXISTS (
+  passes := within = named AND (cardinality(plain) = 0 OR NOT EXISTS (
     SELECT FROM unnest(lasts) AS l
     WHERE l.blocks IS NULL AND NOT coalesce(ledger_passes(ledger_add(l.totals, _price, 1), l.filters), false)));
   IF cardinality(plain) > 0 THEN  -- before anything is written
@@ -672,12 +668,12 @@ BEGIN
       IF cardinality(held) = 1 THEN  -- most jobs: faster than to look for it
         account := held[1];
         last := lasts[1];
-        written := ledger_write_blocks(last, account, 'reserve', _job, _actor, _events, _price, 1, 1, spans[n], sums[n], pages);
+        written := ledger_write_blocks(last, account, 'reserve', _job, _actor, _events, _price, 1, 1, spans[n], bound[n], changed);
       ELSE
         SELECT a.* INTO STRICT account FROM unnest(held) AS a WHERE a.id = chains[n];
         SELECT l.* INTO STRICT last FROM unnest(lasts) AS l WHERE l.account_id = chains[n];
-        written := ledger_write_blocks(last, account, 'reserve', _job, _actor, _events, _price, 1, 1, spans[n], sums[n],
-          ARRAY(SELECT p FROM unnest(pages) AS p WHERE p.chain_id = chains[n]));
+        written := ledger_write_blocks(last, account, 'reserve', _job, _actor, _events, _price, 1, 1, spans[n], bound[n],
+          ARRAY(SELECT p FROM unnest(changed) AS p WHERE p.chain_id = chains[n]));
       END IF;
       CONTINUE;
     END IF;

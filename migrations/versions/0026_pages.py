@@ -1,4 +1,4 @@
-"""The sums of blocks stand sixteen in a row: a job over many blocks rewrites few rows.
+"""The sums of 32 blocks stand in one row: a job over many blocks rewrites few rows.
 
 What entries say stays as it was, and so does what code of the version before reads: it finds the
 sums of blocks in a view.

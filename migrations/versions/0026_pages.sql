@@ -1,4 +1,4 @@
--- The sums of sixteen neighbours stand in one row, so that a job over many blocks rewrites few. Entries say what they said.
+-- The sums of 32 neighbours stand in one row, so that a job over many blocks rewrites few. Entries say what they said.
 
 CREATE TABLE block_caps (
   chain_id text NOT NULL REFERENCES accounts,
@@ -39,21 +39,21 @@ COMMENT ON COLUMN block_caps.account_id IS 'the block''s own account: chain, a d
 COMMENT ON COLUMN block_caps.tenant_id IS 'whose both are';
 COMMENT ON COLUMN block_caps.cap IS 'epsilon and delta that the owner allows on the block';
 COMMENT ON COLUMN block_caps.limits IS 'that follow from the cap: delta, delta_z, epsilon, rho of each filter; null: no limit';
-COMMENT ON TABLE block_pages IS 'What was spent on such blocks, sixteen of them in a row, so that a job over many rewrites few rows. These sums follow from the chain, whose lines bind them (sums), and change only together with it, under the lock of its account.';
+COMMENT ON TABLE block_pages IS 'What was spent on such blocks, 32 of them in a row, so that a job over many rewrites few rows. These sums follow from the chain, whose lines bind them (sums), and change only together with it, under the lock of its account.';
 COMMENT ON COLUMN block_pages.chain_id IS 'the account, of scope source, whose lines say how the sums came about';
-COMMENT ON COLUMN block_pages.page IS 'page 0 has the blocks 1 to 16 of the chain, page 1 the next, and so on';
+COMMENT ON COLUMN block_pages.page IS 'page 0 has the blocks 1 to 32 of the chain, page 1 the next, and so on';
 COMMENT ON COLUMN block_pages.tenant_id IS 'whose they are';
-COMMENT ON COLUMN block_pages.many IS 'how many blocks it has: 16, but the last of a chain';
+COMMENT ON COLUMN block_pages.many IS 'how many blocks it has: 32, but the last of a chain';
 COMMENT ON COLUMN block_pages.limits IS 'those that block_caps has for all blocks of the page; null: they differ';
 COMMENT ON COLUMN block_pages.sums IS 'of each of its blocks, in order; one where all stand at the same';
 
 SELECT set_config('discreet.tenant', '*', true);
 INSERT INTO block_caps SELECT chain_id, number, account_id, tenant_id, cap, limits FROM block_sums;
 INSERT INTO block_pages
-  SELECT chain_id, (number - 1) / 16, min(tenant_id), count(*), CASE count(DISTINCT limits) WHEN 1 THEN min(limits) END,
+  SELECT chain_id, (number - 1) / 32, min(tenant_id), count(*), CASE count(DISTINCT limits) WHEN 1 THEN min(limits) END,
     array_agg(ROW(delta, delta_z, epsilon, rho, reserved_delta, reserved_delta_z, reserved_epsilon, reserved_rho)::block_amounts
       ORDER BY number)
-  FROM block_sums GROUP BY chain_id, (number - 1) / 16;
+  FROM block_sums GROUP BY chain_id, (number - 1) / 32;
 
 DROP FUNCTION ledger_write_blocks(
   ledger_entries, accounts, text, text, text, text, jsonb, integer, integer, int4multirange);
@@ -63,8 +63,8 @@ DROP TABLE block_sums;
 CREATE VIEW block_sums WITH (security_invoker = true) AS
   SELECT c.chain_id, c.number, c.account_id, c.tenant_id, c.cap, c.limits, b.*
   FROM block_caps AS c
-  JOIN block_pages AS p ON p.chain_id = c.chain_id AND p.page = (c.number - 1) / 16
-  CROSS JOIN LATERAL (SELECT (p.sums[least((c.number - 1) % 16 + 1, cardinality(p.sums))]).*) AS b;
+  JOIN block_pages AS p ON p.chain_id = c.chain_id AND p.page = (c.number - 1) / 32
+  CROSS JOIN LATERAL (SELECT (p.sums[least((c.number - 1) % 32 + 1, cardinality(p.sums))]).*) AS b;
 
 CREATE TRIGGER block_caps_kept BEFORE DELETE OR TRUNCATE ON block_caps
   FOR EACH STATEMENT EXECUTE FUNCTION ledger_refuse_change();
@@ -74,7 +74,7 @@ CREATE TRIGGER block_pages_kept BEFORE DELETE OR TRUNCATE ON block_pages
 CREATE FUNCTION ledger_page(_number integer) RETURNS integer
 LANGUAGE sql IMMUTABLE AS $$
   -- the page of a block
-  SELECT (_number - 1) / 16
+  SELECT (_number - 1) / 32
 $$;
 
 CREATE FUNCTION ledger_block_text(b block_amounts) RETURNS text
@@ -119,7 +119,7 @@ BEGIN
   FROM block_pages AS p
   CROSS JOIN LATERAL (
     SELECT CASE WHEN cardinality(p.sums) = 1 AND p.limits IS NOT NULL
-      AND _blocks @> int4range(p.page * 16 + 1, p.page * 16 + p.many, '[]') THEN p.many ELSE 1 END AS many OFFSET 0) AS w
+      AND _blocks @> int4range(p.page * 32 + 1, p.page * 32 + p.many, '[]') THEN p.many ELSE 1 END AS many OFFSET 0) AS w
   CROSS JOIN LATERAL (
     SELECT sum(w.many) FILTER (WHERE a.named) AS there,
       sum(w.many) FILTER (WHERE a.named AND ledger_within(a.delta, a.delta_z, a.epsilon, a.rho, a.limits)) AS passed,
@@ -143,7 +143,7 @@ BEGIN
           CASE WHEN n.named THEN n.reserved_epsilon + held_epsilon ELSE n.reserved_epsilon END AS reserved_epsilon,
           CASE WHEN n.named THEN n.reserved_rho + held_rho ELSE n.reserved_rho END AS reserved_rho
         FROM (
-          SELECT u.*, p.page * 16 + u.place::integer AS number, _blocks @> (p.page * 16 + u.place::integer) AS named
+          SELECT u.*, p.page * 32 + u.place::integer AS number, _blocks @> (p.page * 32 + u.place::integer) AS named
           FROM unnest(CASE WHEN w.many > 1 THEN p.sums ELSE ledger_page_sums(p.sums, p.many) END) WITH ORDINALITY
             AS u(delta, delta_z, epsilon, rho, reserved_delta, reserved_delta_z, reserved_epsilon, reserved_rho, place)
           OFFSET 0) AS n
@@ -151,7 +151,7 @@ BEGIN
       OFFSET 0) AS a
   ) AS b
   WHERE p.chain_id = _chain AND p.page BETWEEN ledger_page(lower(_blocks)) AND ledger_page(upper(_blocks) - 1)
-    AND _blocks && int4range(p.page * 16 + 1, p.page * 16 + 17);
+    AND _blocks && int4range(p.page * 32 + 1, p.page * 32 + 33);
   sums := '"' || encode(sha256(convert_to('[' || sums || ']', 'UTF8')), 'hex') || '"';
 END
 $$;
@@ -250,7 +250,7 @@ BEGIN
     WHERE b.chain_id = block.chain_id AND b.number = block.number;
   UPDATE block_pages AS p SET limits = (
       SELECT CASE count(DISTINCT b.limits) WHEN 1 THEN min(b.limits) END FROM block_caps AS b
-      WHERE b.chain_id = p.chain_id AND b.number BETWEEN p.page * 16 + 1 AND p.page * 16 + 16)
+      WHERE b.chain_id = p.chain_id AND b.number BETWEEN p.page * 32 + 1 AND p.page * 32 + 32)
     WHERE p.chain_id = block.chain_id AND p.page = ledger_page(block.number);
   last := ledger_last(chain.id);
   PERFORM ledger_write(last, chain, 'grant', NULL, _actor, _reason, '[]', '{}', last.totals, last.reserved, _cap,
@@ -327,11 +327,10 @@ DECLARE
   last ledger_entries;
   written ledger_entries;
   in_order boolean;
-  there bigint := 0;
-  passed bigint := 0;
-  after record;
-  sums text[] := '{}';
-  pages block_pages[] := '{}';
+  counted bigint := 0;
+  within bigint := 0;
+  bound text[] := '{}';
+  changed block_pages[];
   passes boolean;
   price_delta numeric := (_price->>'delta')::numeric;
   price_delta_z numeric := (_price->>'delta_z')::numeric;
@@ -368,16 +367,13 @@ BEGIN
     RAISE EXCEPTION 'an account has no entry' USING ERRCODE = 'DL002';
   END IF;
   FOR n IN 1 .. cardinality(chains) LOOP
-    SELECT * INTO after FROM ledger_blocks_after(chains[n], spans[n], _price, 1, 1);
-    there := there + after.there;
-    passed := passed + after.passed;
-    sums := sums || after.sums;
-    pages := pages || after.pages;
+    SELECT counted + a.there, within + a.passed, bound || a.sums, CASE n WHEN 1 THEN a.pages ELSE changed || a.pages END
+    INTO counted, within, bound, changed FROM ledger_blocks_after(chains[n], spans[n], _price, 1, 1) AS a;
   END LOOP;
-  IF there <> named THEN  -- fewer blocks are there than were named, or one was named twice
+  IF counted <> named THEN  -- fewer blocks are there than were named, or one was named twice
     RAISE EXCEPTION 'an account is missing or named twice' USING ERRCODE = 'DL002';
   END IF;
-  passes := passed = named AND (cardinality(plain) = 0 OR NOT EXISTS (
+  passes := within = named AND (cardinality(plain) = 0 OR NOT EXISTS (
     SELECT FROM unnest(lasts) AS l
     WHERE l.blocks IS NULL AND NOT coalesce(ledger_passes(ledger_add(l.totals, _price, 1), l.filters), false)));
   IF cardinality(plain) > 0 THEN  -- before anything is written
@@ -391,12 +387,12 @@ BEGIN
       IF cardinality(held) = 1 THEN  -- most jobs: faster than to look for it
         account := held[1];
         last := lasts[1];
-        written := ledger_write_blocks(last, account, 'reserve', _job, _actor, _events, _price, 1, 1, spans[n], sums[n], pages);
+        written := ledger_write_blocks(last, account, 'reserve', _job, _actor, _events, _price, 1, 1, spans[n], bound[n], changed);
       ELSE
         SELECT a.* INTO STRICT account FROM unnest(held) AS a WHERE a.id = chains[n];
         SELECT l.* INTO STRICT last FROM unnest(lasts) AS l WHERE l.account_id = chains[n];
-        written := ledger_write_blocks(last, account, 'reserve', _job, _actor, _events, _price, 1, 1, spans[n], sums[n],
-          ARRAY(SELECT p FROM unnest(pages) AS p WHERE p.chain_id = chains[n]));
+        written := ledger_write_blocks(last, account, 'reserve', _job, _actor, _events, _price, 1, 1, spans[n], bound[n],
+          ARRAY(SELECT p FROM unnest(changed) AS p WHERE p.chain_id = chains[n]));
       END IF;
       CONTINUE;
     END IF;

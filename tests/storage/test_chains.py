@@ -303,7 +303,7 @@ def test_sixteen_submitters_on_overlapping_windows_never_overspend_a_block(
 
 
 def test_blocks_that_stand_at_the_same_share_their_sums(settings: Settings) -> None:
-    """A page of sixteen has one element where it can, and whoever reads sees no difference."""
+    """A page of 32 has one element where it can, and whoever reads sees no difference."""
 
     async def shared(database: Database) -> list[int]:
         async with database.transaction("ten_1") as connection:
@@ -313,21 +313,21 @@ def test_blocks_that_stand_at_the_same_share_their_sums(settings: Settings) -> N
             return list(found.scalars())
 
     async def steps(database: Database) -> None:
-        await opened(database, many=40)
+        await opened(database, many=72)
         assert await shared(database) == [1, 1, 1]
-        blocks = [f"{CHAIN}.{number}" for number in range(1, 41)]
+        blocks = [f"{CHAIN}.{number}" for number in range(1, 73)]
         await reserve(database, "job_1", blocks)
         assert await shared(database) == [1, 1, 1]
-        await reserve(database, "job_2", blocks[4:35])  # cuts the first page and the last
-        assert await shared(database) == [16, 1, 8]
-        wanted = [(1 + (5 <= number <= 35),) * 2 for number in range(1, 41)]
+        await reserve(database, "job_2", blocks[4:67])  # cuts the first page and the last
+        assert await shared(database) == [32, 1, 8]
+        wanted = [(1 + (5 <= number <= 67),) * 2 for number in range(1, 73)]
         assert await spent(database, blocks) == wanted
-        await reserve(database, "job_3", [*blocks[:2], *blocks[6:9], *blocks[20:22]])
-        assert await shared(database) == [16, 16, 8]
+        await reserve(database, "job_3", [*blocks[:2], *blocks[6:9], *blocks[40:42]])
+        assert await shared(database) == [32, 32, 8]
         for job in ("job_2", "job_3"):
             await settle(database, job)
         assert await shared(database) == [1, 1, 1]
-        assert await spent(database, blocks) == [(1, 1)] * 40
+        assert await spent(database, blocks) == [(1, 1)] * 72
         async with database.transaction("ten_1") as connection:
             await chains.open_block(
                 connection,
@@ -340,7 +340,7 @@ def test_blocks_that_stand_at_the_same_share_their_sums(settings: Settings) -> N
         assert await shared(database) == [1, 1, 9]
         await touch(database, "job_1")
         await settle(database, "job_1")
-        assert await spent(database, [blocks[39], f"{CHAIN}.41"]) == [(1, 0), (0, 0)]
+        assert await spent(database, [blocks[71], f"{CHAIN}.73"]) == [(1, 0), (0, 0)]
         await verified(database)
 
     run(settings, steps)

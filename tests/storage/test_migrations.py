@@ -233,7 +233,7 @@ def test_sums_of_blocks_go_into_pages_and_back(
 
     def spend(connection: psycopg.Connection[Any]) -> None:
         nonlocal jobs_made
-        for first, last, settled in ((1, 20, False), (3, 18, True), (5, 5, False), (17, 20, True)):
+        for first, last, settled in ((1, 40, False), (3, 38, True), (5, 5, False), (31, 36, True)):
             jobs_made += 1
             job = f"job_block_{jobs_made}"
             blocks = [f"acc_s.{number}" for number in range(first, last + 1)]
@@ -248,7 +248,7 @@ def test_sums_of_blocks_go_into_pages_and_back(
     with psycopg.connect(empty.app_url, autocommit=True) as connection:
         connection.execute("SELECT set_config('discreet.tenant', 'ten_1', false)")
         connection.execute("SELECT ledger_open_chain('acc_s', 'ten_1', 'request')")
-        for number in range(20):
+        for number in range(40):
             cap = Cap((100 if number else 90) * PRICE.epsilon, 0)
             amounts = [json.dumps(cap_amounts(cap)), json.dumps(filter_limits(cap))]
             connection.execute("SELECT ledger_open_block('acc_s', %s, %s, 'o', 'b')", amounts)

@@ -71,7 +71,7 @@ class BlockCap(Base):
 
 
 class BlockPage(Base):
-    """What was spent on sixteen neighbours of such blocks."""
+    """What was spent on 32 neighbours of such blocks."""
 
     __tablename__ = "block_pages"
     chain_id: Mapped[str] = mapped_column(ForeignKey("accounts.id"), primary_key=True)
