@@ -99,9 +99,9 @@ CREATE FUNCTION ledger_blocks_after(
 LANGUAGE plpgsql SET enable_seqscan = off AS $$
 -- Blocks as they stand once the price is added to their sums (1), taken away (-1), or as they are (0): how many there are, how
 -- many of them are then within their limits, what a line binds of them, and the pages that have them. What is bound, as a
--- JSON string, is the SHA-256 of the canonical JSON of [[number, reserved, totals], ...]. One pass over the blocks, in the
--- order in which unnest has them: of a job over a thousand nothing takes longer. Pages of which the job has all blocks, and
--- whose blocks all stand at the same, are looked at once.
+-- JSON string, is the SHA-256 of the canonical JSON of [[number, reserved, totals], ...]. Jobs over many blocks spend most of
+-- their time here: one pass over the blocks, in the order in which unnest has them, does all of it, and a page of which all
+-- blocks are named, and all stand at the same, counts as one block.
 DECLARE
   spent_delta numeric := _totals_sign * coalesce((_price->>'delta')::numeric, 0);
   spent_delta_z numeric := _totals_sign * coalesce((_price->>'delta_z')::numeric, 0);
