@@ -18,6 +18,7 @@ from discreet.privacy.filters import Cap
 from discreet.privacy.units import Price
 from discreet.settings import Settings
 from discreet.storage import chains, ledger, tenants
+from discreet.storage.block_names import named_together
 from discreet.storage.database import Database
 from discreet.storage.tenants import Principal
 from discreet.usecases.budgets import cap_amounts, filter_limits
@@ -211,6 +212,7 @@ def test_all_blocks_or_none(settings: Settings) -> None:
         [f"{CHAIN}.01"],
         [f"{CHAIN}.1.1"],
         [f"{CHAIN}.0-3"],
+        [f"{CHAIN}.01-3"],
         [f"{CHAIN}.3-2"],
         [f"{CHAIN}.3-2", ALL[4], ALL[4]],
         [f"{CHAIN}.1-31"],
@@ -300,6 +302,16 @@ def test_sixteen_submitters_on_overlapping_windows_never_overspend_a_block(
         await verified(database)
 
     run(settings, steps)
+
+
+def test_neighbours_are_named_together() -> None:
+    """Nothing that the database refuses by itself becomes a name that it takes."""
+    assert named_together(ALL) == [f"{CHAIN}.1-30"]
+    accounts = ["a.1", "a.2", "b", "a.3", "c.4", "c.5", "c.5", "c.4", ".0", ".1", "x.01", "x.2"]
+    assert named_together(accounts) == [
+        *("a.1-2", "b", "a.3", "c.4-5", "c.5", "c.4"),
+        *(".0-1", "x.01-2"),  # the database refuses both
+    ]
 
 
 def test_blocks_that_stand_at_the_same_share_their_sums(settings: Settings) -> None:

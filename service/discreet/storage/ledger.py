@@ -18,6 +18,7 @@ from sqlalchemy.dialects.postgresql import ARRAY, JSONB
 from sqlalchemy.ext.asyncio import AsyncConnection
 from sqlalchemy.types import Text
 
+from discreet.storage.block_names import chain_of, named_together
 from discreet.storage.database import Database
 from discreet.storage.source_tables import BlockSums
 from discreet.storage.tables import Account, LedgerEntry
@@ -218,31 +219,6 @@ async def lock_caps(connection: AsyncConnection, tenant_id: str) -> None:
         text("SELECT pg_advisory_xact_lock(hashtextextended(:key, 0))"),
         {"key": f"caps/{tenant_id}"},
     )
-
-
-def chain_of(account_id: str) -> tuple[str, int | None]:
-    """The account that has an account's entries, and which of its blocks the account is of."""
-    chain, _, number = account_id.partition(".")
-    return (chain, int(number)) if number.isascii() and number.isdecimal() else (account_id, None)
-
-
-def named_together(accounts: Sequence[str]) -> list[str]:
-    """Accounts as the database is to reserve on them: blocks that follow each other are one name,
-    `chain.1-30`. Whether they are there, and once, the database says."""
-    runs: list[list[str]] = []
-    chain, number, following = "", None, None
-    for account in accounts:
-        if account == following:
-            runs[-1][1] = account
-        else:
-            runs.append([account, account])
-            chain, number = chain_of(account)
-        if number is not None:
-            number += 1
-        following = None if number is None else f"{chain}.{number}"
-    return [
-        first if first == last else f"{first}-{last.rpartition('.')[2]}" for first, last in runs
-    ]
 
 
 def _about(account_id: str) -> list[ColumnElement[bool]]:
