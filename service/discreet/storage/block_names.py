@@ -1,4 +1,4 @@
-"""Names of the accounts of blocks that share a chain: the chain's, a dot, and the block's number."""
+"""Names of the accounts of blocks that share a chain: chain, a dot, and the block's number."""
 
 from __future__ import annotations
 
