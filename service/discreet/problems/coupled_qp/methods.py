@@ -111,10 +111,10 @@ class Spds(Method):
     def check_parts(self, parts: Sequence[Part]) -> None:
         chosen = checks.steps_of(self.steps, parts)
         for place, (part, steps) in enumerate(zip(parts, chosen, strict=True)):
-            if part.domain.flat and steps.shrink < 1:
+            if steps.shrink < 1 and (part.domain.flat or part.cost.kinked):
                 says = (
-                    f"agent {place} has a budget, and a step that shrinks has other fixed points "
-                    "within one: shrink is 1"
+                    f"agent {place} has a budget, a polytope or a cost with kinks, and a step that "
+                    "shrinks has other fixed points there: shrink is 1"
                 )
                 raise InvalidInput(says, pointer="/problem/steps/shrink")
 
