@@ -8,7 +8,7 @@ A box of width 1 in each variable and a function whose slope is 1 at most in its
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,14 +16,21 @@ from numpy.typing import NDArray
 from discreet_client.cost_terms import PiecewiseLinear, Power, Term
 from discreet_client.interior_point import Polyhedron, minimum
 
-if TYPE_CHECKING:
-    from discreet_client.convex_sets import ConvexSet
-
 Floats = NDArray[np.float64]
 
 INSIDE = 0.1
 """How far from the sides of the box a search begins, in parts of its width."""
 SMALLEST = 1e-300
+
+
+class Rows(Protocol):
+    """A polytope: what of `discreet_client.convex_sets.ConvexSet` is needed here."""
+
+    @property
+    def sides(self) -> tuple[Floats, Floats]: ...
+
+    @property
+    def rows(self) -> tuple[Floats, Floats, Floats]: ...
 
 
 class Scaled:
@@ -53,7 +60,7 @@ class Scaled:
 
 
 def convex_minimum(
-    domain: ConvexSet, H: Floats, p: Floats, terms: Sequence[Term], start: Floats
+    domain: Rows, H: Floats, p: Floats, terms: Sequence[Term], start: Floats
 ) -> Floats:
     """float64[k]; H float64[k, k] positive semidefinite, the set's box has two ends, and the terms
     have passed `Term.check`. Where several points are best, one of them."""
