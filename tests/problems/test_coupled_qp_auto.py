@@ -76,7 +76,7 @@ def test_without_steps_a_request_takes_it_and_with_steps_none_does() -> None:
             ("steps", "iterations"),
             "3 rounds at least",
         ),
-        ({"method": "newton"}, ("method",), "'spds' or 'auto'"),
+        ({"method": "newton"}, ("method",), "'rpds' or 'auto'"),
     ],
 )
 def test_what_does_not_fit_it_is_refused_by_place(

@@ -1818,10 +1818,10 @@ export interface components {
             kind: "coupled_qp";
             /**
              * Method
-             * @description `spds`: the paper's shrunken primal-dual subgradient method, with `steps`. `auto`: prices by a quasi-Newton method and exact answers of the agents, with no steps to choose; ends by itself, often after 10 to 20 rounds. Without it `spds` where there are steps or noise, else `auto`
+             * @description `spds`: the paper's shrunken primal-dual subgradient method, with `steps`. `rpds`: its regularized one, which does not shrink and needs `steps.regularization`. `auto`: prices by a quasi-Newton method and exact answers of the agents, with no steps to choose; ends by itself, often after 10 to 20 rounds. Without it `spds` where there are steps or noise, else `auto`
              * @default null
              */
-            method?: ("spds" | "auto") | null;
+            method?: ("spds" | "rpds" | "auto") | null;
             /**
              * Mode
              * @default private

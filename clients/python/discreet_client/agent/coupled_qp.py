@@ -39,6 +39,10 @@ from discreet_client.updates import Participant, Rounds, Steps
 Floats = NDArray[np.float64]
 Domain = Box | BudgetedBox | Polytope
 
+METHODS = ("spds", "rpds", "auto")
+"""`rpds` makes the steps of `spds` that its own signed steps say: none shrinks, all are
+regularized."""
+
 PRICE_TOLERANCE = 1e-6
 """Relative; the discrete curve that prices come from and the continuous one differ by less on any
 useful grid."""
@@ -205,7 +209,10 @@ class _Run:
     ) -> Rounds | PricedRounds:
         A_u, A_g, cost, domain = self._data
         rows = (parameters["coupled"], parameters["constraints"])
-        auto = parameters.get("method", "spds") == "auto"
+        method = parameters.get("method", "spds")
+        if method not in METHODS:
+            raise AgentError(f"the owner has signed method {method}, which this version lacks")
+        auto = method == "auto"
         if auto is not (sums.operator_from == 1):
             raise AgentError(
                 "the owner has signed sums of another method than the one that is named"

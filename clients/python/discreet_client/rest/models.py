@@ -1948,10 +1948,11 @@ class CoupledQp(TypedDict):
     federation: NotRequired[FederationTerms | None]
     """Needed with protocol `federated`"""
     kind: Literal["coupled_qp"]
-    method: NotRequired[Literal["spds", "auto"] | None]
+    method: NotRequired[Literal["spds", "rpds", "auto"] | None]
     """
-    `spds`: the paper's shrunken primal-dual subgradient method, with `steps`. `auto`: prices
-    by a quasi-Newton method and exact answers of the agents, with no steps to choose; ends by
+    `spds`: the paper's shrunken primal-dual subgradient method, with `steps`. `rpds`: its
+    regularized one, which does not shrink and needs `steps.regularization`. `auto`: prices by
+    a quasi-Newton method and exact answers of the agents, with no steps to choose; ends by
     itself, often after 10 to 20 rounds. Without it `spds` where there are steps or noise,
     else `auto`
     """
