@@ -329,3 +329,34 @@ def test_noise_covers_whatever_an_agents_cost_is(tmp_path: Path) -> None:
     ]
     assert found[0] <= EPSILON < found[1]
     assert found[0] > EPSILON / 3, "the attack finds what there is"
+
+
+def test_extreme_numbers_are_refused_or_answered() -> None:
+    """By no other exception, and never with an x that is no number: warnings are errors here."""
+    random = np.random.default_rng(1)
+    figures = [0, 1, -1, 0.5, 1e-12, 1e5, -1e5, 1e-3, 3.7, 1e-300, -0.1, 1e300]
+    answered = refused = 0
+
+    def matrix(rows: int) -> list[list[float]]:
+        return random.choice(figures, (rows, 2)).tolist()
+
+    for _ in range(50):
+        body = spec(method="auto", steps={"iterations": 4})
+        for agent in body["agents"]:
+            kind = str(random.choice(["power", "entropy", "log_barrier", "piecewise_linear"]))
+            b = {"log_barrier": 2e5, "entropy": -2e5}.get(kind, float(random.choice(figures)))
+            more = (
+                {"power": float(random.choice([1 + 1e-7, 1.5, 2, 10]))} if kind == "power" else {}
+            )
+            agent["terms"] = [{"kind": kind, "A": matrix(2), "b": b, **more}]
+            if random.random() < 0.4:
+                limits = np.abs(random.choice(figures, 2)).tolist()
+                agent["polytope"] = {"A": matrix(2), "b": limits}
+        try:
+            result = run(body)
+        except InvalidInput:
+            refused += 1
+        else:
+            answered += 1
+            assert np.all(np.isfinite(np.concatenate(result["x"])))
+    assert min(answered, refused) >= 5

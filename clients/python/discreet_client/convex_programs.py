@@ -21,6 +21,8 @@ Floats = NDArray[np.float64]
 INSIDE = 0.1
 """How far from the sides of the box a search begins, in parts of its width."""
 SMALLEST = 1e-300
+FAR = 1e6
+"""Of a limit, in parts of the largest entry of its row."""
 
 
 class Rows(Protocol):
@@ -113,10 +115,11 @@ class _Program:
         n, t = self._n, self._units.size
         eye = np.eye(n)
         G, h = [eye, -eye], [np.ones(n), np.zeros(n)]
-        lengths = np.sqrt(np.sum(R * R, axis=1))
-        equal = least == most
+        lengths = np.max(np.abs(R), axis=1, initial=0.0)
+        equal = (least == most) & (lengths > 0)
         for sign, bound in ((1.0, most), (-1.0, -least)):
-            kept = np.isfinite(bound) & ~equal & (lengths > 0)
+            # A limit that is far beyond what its row can be in the box holds everywhere.
+            kept = (np.abs(bound) < FAR * lengths) & ~equal
             G.append(sign * R[kept] / lengths[kept, None])
             h.append(bound[kept] / lengths[kept])
         wide = [np.hstack([rows, np.zeros((rows.shape[0], t))]) for rows in G]
@@ -127,9 +130,8 @@ class _Program:
             for sign in signs:
                 wide.append(np.hstack([sign * term.A / unit, height]))
                 h.append(sign * term.b / unit)
-        held = equal & (lengths > 0)
-        E = np.hstack([R[held] / lengths[held, None], np.zeros((int(held.sum()), t))])
-        return Polyhedron(np.vstack(wide), np.concatenate(h), E, most[held] / lengths[held])
+        E = np.hstack([R[equal] / lengths[equal, None], np.zeros((int(equal.sum()), t))])
+        return Polyhedron(np.vstack(wide), np.concatenate(h), E, most[equal] / lengths[equal])
 
     # The function
 

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from discreet_client.arithmetic import PRECISION, box_minimum
 from discreet_client.convex_programs import convex_minimum
-from discreet_client.cost_terms import MOST_NUMBERS
+from discreet_client.cost_terms import LARGEST, MOST_NUMBERS, small
 from discreet_client.projections import FARTHEST, onto_budget
 
 Floats = NDArray[np.float64]
@@ -180,18 +180,21 @@ class Polytope:
 
     def __post_init__(self) -> None:
         low, high = self.sides
-        if not (np.all(np.isfinite(low)) and np.all(np.isfinite(high)) and np.all(low <= high)):
-            raise ValueError("within a polytope a box has two ends, lower <= upper")
+        if not (small(low) and small(high) and np.all(low <= high)):
+            raise ValueError(
+                f"within a polytope a box has two ends, lower <= upper, within {LARGEST:g}"
+            )
         if self.R.ndim != 2 or self.R.shape[1] != low.size:
             raise ValueError(f"a polytope has {low.size} columns, one a variable")
         if not self.R.shape[:1] == self.least.shape == self.most.shape:
             raise ValueError("a polytope has one limit a row")
         if low.size + self.most.size > MOST_NUMBERS:
             raise ValueError(f"variables and rows of a polytope are at most {MOST_NUMBERS}")
-        if not np.all(np.isfinite(self.R)):
-            raise ValueError("the rows of a polytope are finite numbers")
-        if not np.all(self.least <= self.most):  # nan is refused with it
-            raise ValueError("the limits of a polytope are numbers, from the lower up")
+        limits = np.concatenate([self.least, self.most])
+        if not (small(self.R) and small(limits[~np.isinf(limits)])):
+            raise ValueError(f"rows and limits of a polytope are numbers up to {LARGEST:g}")
+        if not np.all(self.least <= self.most):
+            raise ValueError("the limits of a polytope go from the lower up")
         nearest = self.project((low + high) / 2)
         beyond = self._beyond(nearest)
         row = int(np.argmax(beyond)) if beyond.size else 0

@@ -33,9 +33,14 @@ MOST_NUMBERS = 512
 """Of an agent's variables and the rows of its terms and of its polytope, together: it solves for
 them with dense matrices."""
 LARGEST = 1e12
-"""Of a term, its slope and its curvature anywhere in the box."""
+"""Of a term's numbers, and of its value, slope and curvature anywhere in the box."""
 CONVEX = 1e-9
 """By how much of its largest eigenvalue P may be indefinite, which is rounding."""
+
+
+def small(values: Floats) -> bool:
+    """Whether all are numbers that can be reckoned with."""
+    return bool(np.all(np.abs(values) <= LARGEST))  # nan is not
 
 
 @dataclass(frozen=True)
@@ -52,8 +57,8 @@ class Term(ABC):
     def __post_init__(self) -> None:
         if self.A.ndim != 2 or self.b.shape != self.A.shape[:1] or not self.A.size:
             raise ValueError(f"{self.kind}: A has one row an entry of b, and at least one")
-        if not (np.all(np.isfinite(self.A)) and np.all(np.isfinite(self.b))):
-            raise ValueError(f"{self.kind}: A and b hold numbers that are not finite")
+        if not (small(self.A) and small(self.b)):
+            raise ValueError(f"{self.kind}: A and b hold numbers from -{LARGEST:g} to {LARGEST:g}")
         if not 0 < self.weight < math.inf:
             raise ValueError(f"{self.kind}: the weight is positive, not {self.weight:g}")
 
@@ -285,8 +290,8 @@ QUADRATIC = "quadratic"
 def root(P: Floats) -> Floats:
     """A float64[k, k] with `|A x|² = ½ x'P x`. ValueError where P is not symmetric, or not
     convex."""
-    if P.ndim != 2 or P.shape[0] != P.shape[1] or not np.all(np.isfinite(P)):
-        raise ValueError("quadratic: P has as many rows as columns, of finite numbers")
+    if P.ndim != 2 or P.shape[0] != P.shape[1] or not small(P):
+        raise ValueError(f"quadratic: P has as many rows as columns, of numbers up to {LARGEST:g}")
     largest = float(np.max(np.abs(P), initial=0.0))
     if np.max(np.abs(P - P.T), initial=0.0) > CONVEX * largest:
         raise ValueError("quadratic: P is symmetric")

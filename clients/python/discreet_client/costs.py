@@ -18,7 +18,15 @@ from numpy.typing import NDArray
 
 from discreet_client.convex_programs import convex_minimum
 from discreet_client.convex_sets import ConvexSet
-from discreet_client.cost_terms import MOST_NUMBERS, MOST_TERMS, BadTerm, Term, read_all
+from discreet_client.cost_terms import (
+    LARGEST,
+    MOST_NUMBERS,
+    MOST_TERMS,
+    BadTerm,
+    Term,
+    read_all,
+    small,
+)
 
 Floats = NDArray[np.float64]
 
@@ -200,8 +208,8 @@ class ConvexCost:
 
     def check(self, domain: ConvexSet) -> None:
         lower, upper = (np.broadcast_to(side, (self.size,)) for side in domain.sides)
-        if not (np.all(np.isfinite(lower)) and np.all(np.isfinite(upper))):
-            raise ValueError("costs with terms need boxes with two ends")
+        if not (small(lower) and small(upper)):
+            raise ValueError(f"costs with terms need boxes with two ends, within {LARGEST:g}")
         if len(self.terms) > MOST_TERMS:
             raise ValueError(f"a cost has {len(self.terms)} terms; at most {MOST_TERMS}")
         numbers = self.size + sum(term.b.size for term in self.terms) + domain.rows[1].size
