@@ -1,8 +1,9 @@
 """Coupled quadratic programs: agents that share a feeder, a link, a budget, and show each other
 nothing but sums.
 
-`min ½|Σ A_u,i x_i + c|² + Σ (|A_q,i x_i|² + a_l,i·x_i)`, `lower_i <= x_i <= upper_i`, `Σ A_g,i x_i
-+ d <= 0` (Huo & Liu, eqs 1 and 22 without the constants). What couples the agents are the two sums;
+`min ½|Σ A_u,i x_i + c|² + Σ f_i(x_i)`, x_i in X_i, `Σ A_g,i x_i + d <= 0` (Huo & Liu, eq. 1), where
+f_i is `|A_q,i x_i|² + a_l,i·x_i` (eq. 22 without the constants) and convex terms, and X_i a box or
+a polytope within one. What couples the agents are the two sums;
 in each round every agent learns these and nothing else, the operator nothing at all:
 `discreet_client.secure_sum`. The guarantee is cryptographic, so a job has no privacy budget, unless
 `noise` asks for sums that are private in themselves.
@@ -133,6 +134,7 @@ class CoupledQp(CoupledQpRequest):
             self.dimension(),
             self.coefficients(),
             self.way.iterations,
+            2 * checks.own_seconds(agents),  # method auto asks twice: what is best, and regrets
         )
         return plan
 
