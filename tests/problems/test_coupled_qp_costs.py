@@ -14,6 +14,7 @@ from pydantic import ValidationError
 
 from discreet.errors import InvalidInput
 from discreet.privacy.attacks.audit import epsilon_lower_bound
+from discreet.problems.coupled_qp import checks
 from discreet.problems.coupled_qp.problem import CoupledQp
 from discreet_client import secure_sum
 from discreet_client.agent import on_shares
@@ -200,20 +201,33 @@ def test_polytopes_that_leave_no_joint_point_are_refused() -> None:
 
 
 def test_what_takes_too_long_is_refused_before_it_is_looked_at() -> None:
-    """The estimate counts rows; nothing is solved for it."""
+    """The estimates count rows; no set is made for them."""
     body = spec()
     wide = {"A": [[1, 1]] * 500, "b": [2] * 500}
     body["agents"] = [{**body["agents"][0], "polytope": wide}] * 300
     del body["steps"]
-    with (
-        mock.patch("discreet_client.convex_sets.convex_minimum", side_effect=AssertionError),
-        pytest.raises(InvalidInput, match="to look at, and at most 20 are given"),
-    ):
+    unseen = mock.patch.object(checks, "set_of", side_effect=AssertionError)
+    with unseen, pytest.raises(InvalidInput, match="to look at, and at most 20 are given"):
         planned(body)
     body["agents"] = [{**body["agents"][0], "polytope": {"A": [[1, 1]], "b": [2]}}] * 300
     body |= {"method": "spds", "steps": {"primal": 0.1, "dual": 0.1, "iterations": 90_000}}
-    with pytest.raises(InvalidInput, match="in one process, and at most 600"):
+    with unseen, pytest.raises(InvalidInput, match="in one process, and at most 600"):
         planned(body)
+
+
+def test_wide_quadratic_terms_are_solved_as_matrices() -> None:
+    """The bound on what an interior point method takes is none on them."""
+    body, k = spec(), 300
+    one = {"A_u": [[1] * k], "A_g": [[-1] * k], "a_l": [0] * k, "lower": 0, "upper": 1}
+    rows = len(body["operator"]["c"]), len(body["operator"]["d"])
+    one |= {"A_u": one["A_u"] * rows[0], "A_g": one["A_g"] * rows[1]}
+    body["agents"] = [{**one, "terms": [{"kind": "quadratic", "P": np.eye(k).tolist()}]}] * 3
+    body |= {"steps": {"primal": 0.1, "dual": 0.1, "iterations": 2}}
+    planned(body)
+    body["agents"][0]["terms"] = [{"kind": "power", "power": 3}]
+    with pytest.raises(InvalidInput, match="600; at most 512") as refused:
+        planned(body)
+    assert refused.value.issues[0].pointer == "/problem/agents/0/terms"
 
 
 def test_shares_take_quadratic_costs_and_boxes_alone() -> None:

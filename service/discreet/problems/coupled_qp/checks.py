@@ -23,7 +23,7 @@ from discreet.problems.coupled_qp.data import (
     sides_of,
 )
 from discreet.solvers.saddle.spds import Part, step_sizes
-from discreet_client.cost_terms import BadTerm
+from discreet_client.cost_terms import MOST_NUMBERS, BadTerm
 from discreet_client.updates import Steps
 
 FEWEST_AGENTS = 3
@@ -60,7 +60,6 @@ def check_shapes(operator: OperatorData, agents: Sequence[AgentData], coefficien
             f"c and d have 1 to {MAX_DIMENSION} entries together, not {dimension}",
             pointer="/problem/operator",
         )
-    check_own_time(agents)
     found: list[FieldIssue] = []
     for place, agent in enumerate(agents):
         where, k = f"/problem/agents/{place}", len(agent.a_l)
@@ -235,7 +234,18 @@ def own_seconds(agents: Sequence[AgentData]) -> float:
 
 
 def check_own_time(agents: Sequence[AgentData]) -> None:
-    """At most `MAX_PLAN_SECONDS` of looking at them."""
+    """At most `MOST_NUMBERS` in one of them, and `MAX_PLAN_SECONDS` of looking at all."""
+    large = [
+        FieldIssue(
+            f"/problem/agents/{place}/{'terms' if agent.terms else 'polytope'}",
+            f"an agent's variables and the rows of its terms and polytope are {numbers}; at most "
+            f"{MOST_NUMBERS}",
+        )
+        for place, agent in enumerate(agents)
+        if agent.solved_rows and (numbers := len(agent.a_l) + agent.solved_rows) > MOST_NUMBERS
+    ]
+    if large:
+        raise InvalidInput(large[:MAX_ISSUES])
     if (seconds := own_seconds(agents)) > MAX_PLAN_SECONDS:
         raise InvalidInput(
             f"the agents' polytopes and terms take about {seconds:.0f} s to look at, and at most "

@@ -134,10 +134,17 @@ class AgentData(Frozen):
     @property
     def own_rows(self) -> int:
         """Of its terms and its polytope."""
+        return self.solved_rows + sum(
+            len(term.P) for term in self.terms if isinstance(term, QuadraticTerm)
+        )
+
+    @property
+    def solved_rows(self) -> int:
+        """Those that it solves for by an interior point method, or 0: quadratic terms are none."""
         rows = 0 if self.polytope is None else len(self.polytope.b)
         for term in self.terms:
-            matrix = term.P if isinstance(term, QuadraticTerm) else term.A
-            rows += len(self.a_l) if matrix is None else len(matrix)
+            if not isinstance(term, QuadraticTerm):
+                rows += len(self.a_l) if term.A is None else len(term.A)
         return rows
 
     @property

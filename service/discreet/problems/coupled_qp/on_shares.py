@@ -176,6 +176,7 @@ def plan(problem: Shared, public: None, budget: Budget) -> Plan:
             pointer="/problem/mode",
         )
     rows = len(problem.operator.c) + len(problem.operator.d)
+    checks.check_own_time(agents)
     checks.check_shapes(problem.operator, agents, rows * len(agents))
     terms = _terms(problem, len(agents), len(problem.operator.c), len(problem.operator.d))
     responses_of(terms, agents)

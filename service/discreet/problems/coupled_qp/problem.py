@@ -110,6 +110,16 @@ class CoupledQp(CoupledQpRequest):
                 pointer="/problem/mode",
             )
         checks.refuse_few(len(agents))
+        # By counts alone, before sets are looked at one by one, which takes long.
+        checks.check_own_time(agents)
+        checks.check_time(
+            self.encryption,
+            len(agents),
+            self.dimension(),
+            self.coefficients(),
+            self.way.iterations,
+            2 * checks.own_seconds(agents),  # method auto asks twice: what is best, and regrets
+        )
         checks.check_shapes(self.operator, agents, self.coefficients())
         self.way.check(len(agents), sum(self.rows()))
         parts = [part_of(agent) for agent in agents]
@@ -128,14 +138,6 @@ class CoupledQp(CoupledQpRequest):
         plan = sums_plan(self, len(agents), bound, clip, budget)
         checks.check_feasible(self.operator, parts, agents)
         self.way.check_parts(parts)
-        checks.check_time(
-            self.encryption,
-            len(agents),
-            self.dimension(),
-            self.coefficients(),
-            self.way.iterations,
-            2 * checks.own_seconds(agents),  # method auto asks twice: what is best, and regrets
-        )
         return plan
 
     # Federated
