@@ -260,16 +260,19 @@ def _detail(error: Mapping[str, Any], schema: Schema | None) -> str:
             return f"there is no such field here; did you mean `{near[0]}`?"
         if 0 < len(names) <= MOST_NAMES:
             return f"there is no such field here; there are {', '.join(names)}"
-    if kind == "missing" and (field := _at(schema, error["loc"])) and field.get("description"):
-        return f"{sentence(error)}: {_meaning(field)}"
+    if kind == "missing" and (means := _meaning(_at(schema, error["loc"][:-1]), error["loc"][-1])):
+        return f"{sentence(error)}: {means}"
     if kind in LIMITS and (why := (_at(schema, error["loc"]) or {}).get(WHY)):
         return f"{sentence(error)}: {why}"
     return sentence(error)
 
 
-def _meaning(field: Schema) -> str:
-    """What a field is, for who has left it out: the first sentence of its description, and an
-    example where it has one."""
+def _meaning(holder: Schema | None, name: object) -> str:
+    """What a field is, for who has left it out: the first sentence of its own description (not of
+    its type's), and an example where it has one; empty where it has none."""
+    field = (holder or {}).get("properties", {}).get(name, {})
+    if not field.get("description"):
+        return ""
     means = re.split(r"(?<=\w)[.;] |\n\n", str(field["description"]), maxsplit=1)[0]
     means = " ".join(means.split()).rstrip(".")
     examples = [json.dumps(one) for one in field.get("examples", ())]
