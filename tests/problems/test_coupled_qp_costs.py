@@ -3,6 +3,7 @@ methods, what is refused and where, and noise that covers whatever an agent's co
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from typing import Any
 from unittest import mock
@@ -18,6 +19,7 @@ from discreet.problems.coupled_qp import checks
 from discreet.problems.coupled_qp.problem import CoupledQp
 from discreet_client import secure_sum
 from discreet_client.agent import on_shares
+from discreet_client.agent.coupled_qp import run as run_agent
 from discreet_client.agent.coupled_qp import solve as take_part
 from discreet_client.convex_sets import Box
 from discreet_client.cost_terms import LogBarrier, Power
@@ -282,6 +284,28 @@ def test_an_agent_checks_its_own_data_before_it_meets_anybody(
     given = {"A_u": np.eye(2), "A_g": np.eye(2), "upper": 1, "cost": cost_of(np.eye(2), np.ones(2))}
     with pytest.raises(AgentError, match=says):
         take_part(Nobody(), **{**given, **data})  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("given", "says"),
+    [
+        ({"terms": "power"}, "terms are a list of objects"),
+        ({"terms": 5}, "terms are a list of objects"),
+        ({"terms": {"kind": "power"}}, "terms are a list of objects"),
+        ({"terms": ["power"]}, "term 0, a term is an object"),
+        ({"terms": [{"kind": "powr"}]}, "term 0, a term is one of quadratic, power"),
+        ({"terms": [{"kind": "power", "power": 3, "wieght": 2}]}, "it has no wieght"),
+        ({"polytope": [[1, 1]]}, '{"A": …, "b": …} is needed'),
+        ({"polytope": {"A": [[1, 1]]}}, '{"A": …, "b": …} is needed'),
+        ({"polytope": {"A": [[1]], "b": [1]}}, "2 columns, one a variable"),
+        ({"polytope": {"A": [[1, 1]], "b": 1}}, "one limit a row"),
+    ],
+)
+def test_an_agents_file_is_told_what_is_wrong_with_it(given: dict[str, Any], says: str) -> None:
+    eye = np.eye(2).tolist()
+    own = {"A_u": eye, "A_g": eye, "a_l": [0, 0], "upper": 1}
+    with pytest.raises(AgentError, match=re.escape(says)):
+        run_agent(Nobody(), {**own, **given})  # type: ignore[arg-type]
 
 
 def pulled(target: float) -> ConvexCost:

@@ -309,6 +309,8 @@ def read(term: Mapping[str, Any], size: int) -> Term | Floats:
     """A term of `size` variables as JSON has it: `{"kind": …, "A"?, "b"?, "weight"?, …}`, A left
     out for x itself, b a number or one a row; or, of the kind `quadratic`, its `root`. ValueError
     with what is wrong."""
+    if not isinstance(term, Mapping):
+        raise ValueError('a term is an object: {"kind": …}')
     given = {name: value for name, value in term.items() if value is not None}
     kind = given.pop("kind", None)
     if kind == QUADRATIC:
@@ -340,7 +342,9 @@ class BadTerm(ValueError):
 
 def read_all(terms: Sequence[Mapping[str, Any]], size: int) -> tuple[Floats, tuple[Term, ...]]:
     """The rows that quadratic terms add to A_q, float64[r, size], and the other terms. Raises
-    BadTerm."""
+    BadTerm; ValueError where they are no list."""
+    if isinstance(terms, str) or not isinstance(terms, Sequence):
+        raise ValueError('terms are a list of objects: [{"kind": …}]')
     rows, others = [np.zeros((0, size))], []
     for place, term in enumerate(terms):
         try:

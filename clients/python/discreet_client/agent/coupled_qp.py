@@ -323,14 +323,19 @@ def run(agent: on_shares.ShareParty, problem: dict[str, Any]) -> dict[str, Any]:
         demands = Demands(**problem.get("demands", {}))
         given = problem.get("budget")
         budget = None if given is None else (float(given["lower"]), float(given["upper"]))
-        rows = problem.get("polytope")
-        polytope = None if rows is None else (rows["A"], rows["b"])
-        cost = cost_of(A_q, a_l, problem.get("terms", ()))
     except (KeyError, TypeError, ValueError) as error:
         raise AgentError(
-            "the problem file needs A_u, A_g, a_l and upper, terms as the documentation has them, "
-            f"and of demands Demands' fields: {error}"
+            "the problem file needs A_u, A_g, a_l and upper, and of demands Demands' fields: "
+            f"{error}"
         ) from error
+    try:
+        cost = cost_of(A_q, a_l, problem.get("terms", ()))
+    except ValueError as error:
+        raise AgentError(f"terms of the problem file: {error}") from error
+    cut = problem.get("polytope")
+    if cut is not None and not (isinstance(cut, Mapping) and cut.keys() == {"A", "b"}):
+        raise AgentError('polytope of the problem file: {"A": …, "b": …} is needed, for A x <= b')
+    polytope = None if cut is None else (cut["A"], cut["b"])
     data |= {
         "lower": problem.get("lower", 0.0),
         "cost": cost,
