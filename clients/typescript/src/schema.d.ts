@@ -1139,6 +1139,7 @@ export interface components {
             polytope?: components["schemas"]["PolytopeRows"] | null;
             /**
              * Terms
+             * @description Convex costs beside those of A_q and a_l, such as a price in steps or a wear that grows with a power
              * @default []
              */
             terms?: (components["schemas"]["QuadraticTerm"] | components["schemas"]["PowerTerm"] | components["schemas"]["PiecewiseLinearTerm"] | components["schemas"]["LogBarrierTerm"] | components["schemas"]["EntropyTerm"])[];

@@ -1834,7 +1834,10 @@ class AgentData(TypedDict):
     """default `0.0`"""
     polytope: NotRequired[PolytopeRows | None]
     terms: NotRequired[list[Terms]]
-    """length <= 16; default `[]`"""
+    """
+    Convex costs beside those of A_q and a_l, such as a price in steps or a wear that grows
+    with a power; length <= 16; default `[]`
+    """
     upper: list[float] | float
 
 

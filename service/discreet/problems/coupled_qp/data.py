@@ -114,7 +114,11 @@ class AgentData(Frozen):
     A_g: Matrix
     A_q: Matrix = ()
     a_l: Annotated[tuple[Real, ...], InPieces(min_length=1)]
-    terms: Annotated[tuple[CostTerm, ...], InPieces(max_length=MOST_TERMS)] = ()
+    terms: Annotated[tuple[CostTerm, ...], InPieces(max_length=MOST_TERMS)] = Field(
+        default=(),
+        description="Convex costs beside those of A_q and a_l, such as a price in steps or a wear "
+        "that grows with a power",
+    )
     lower: Side = 0.0
     upper: Side
     budget: SumBudget | None = None
