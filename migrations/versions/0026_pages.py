@@ -17,6 +17,7 @@ down_revision = "0025"
 
 DOWNGRADE = """
 SELECT set_config('discreet.tenant', '*', true);
+LOCK TABLE accounts, block_caps, block_pages IN ACCESS EXCLUSIVE MODE;
 CREATE TEMPORARY TABLE sums_of_blocks ON COMMIT DROP AS TABLE block_sums;
 DROP VIEW block_sums;
 DROP FUNCTION ledger_write_blocks(

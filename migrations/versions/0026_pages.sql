@@ -1,5 +1,9 @@
 -- The sums of 32 neighbours stand in one row, so that a job over many blocks rewrites few. Entries say what they said.
 
+-- Nobody changes a sum or a cap between what is read of it here and the end, and nobody who holds the one table waits for the
+-- other: accounts come first, as in every function of the ledger.
+LOCK TABLE accounts, block_sums IN ACCESS EXCLUSIVE MODE;
+
 CREATE TABLE block_caps (
   chain_id text NOT NULL REFERENCES accounts,
   number integer NOT NULL,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import random
 from collections.abc import Sequence
 from typing import Any
 
@@ -377,6 +378,70 @@ def test_the_smallest_cap_of_a_page_is_that_of_one_block(settings: Settings) -> 
             assert refused == ([] if admitted else [ALL[7]]), job
         assert await grant(database, ALL[7], CAP)
         assert all(one.admitted for one in await reserve(database, "job_6", ALL))
+        await verified(database)
+
+    run(settings, steps)
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_pages_stand_where_a_plain_model_does(settings: Settings, seed: int) -> None:
+    """Reservations of any blocks, in any order, touched, settled, released; caps that are raised,
+    lowered and differ within a page; blocks that are added: all against three dictionaries."""
+    chance = random.Random(seed)
+    unit = PRICE.epsilon
+
+    async def steps(database: Database) -> None:
+        many = chance.choice([31, 32, 33, 64])
+        await opened(database, Cap(3 * unit, 0), many)
+        caps = dict.fromkeys(range(1, many + 1), 3)
+        totals, pending = dict.fromkeys(caps, 0), dict.fromkeys(caps, 0)
+        jobs: dict[str, tuple[list[int], bool]] = {}
+        for step in range(60):
+            match chance.choice(["reserve"] * 5 + ["touch", "settle", "settle", "grant", "open"]):
+                case "reserve":
+                    first = chance.randint(1, len(caps))
+                    last = min(len(caps), first + chance.choice([0, 1, 5, 31, 32, 40]))
+                    further = chance.sample(sorted(caps), 3)
+                    named = sorted({*range(first, last + 1), *further})
+                    if chance.random() < 0.3:
+                        chance.shuffle(named)
+                    found = await reserve(database, f"job_{step}", [f"{CHAIN}.{n}" for n in named])
+                    refused = {one.account_id for one in found if not one.admitted}
+                    full = [n for n in named if totals[n] + 1 > caps[n]]
+                    assert refused == {f"{CHAIN}.{n}" for n in full}
+                    if not full:
+                        jobs[f"job_{step}"] = named, False
+                        for n in named:
+                            totals[n], pending[n] = totals[n] + 1, pending[n] + 1
+                case "touch" if jobs:
+                    job = chance.choice(sorted(jobs))
+                    await touch(database, job)
+                    jobs[job] = jobs[job][0], True
+                case "settle" if jobs:
+                    job = chance.choice(sorted(jobs))
+                    await settle(database, job)
+                    named, touched = jobs.pop(job)
+                    for n in named:
+                        totals[n], pending[n] = totals[n] - (not touched), pending[n] - 1
+                case "grant":
+                    n, cap = chance.choice(sorted(caps)), chance.choice([0, 1, 2, 3, 5])
+                    given = await grant(database, f"{CHAIN}.{n}", Cap(cap * unit, 0))
+                    assert given == (totals[n] <= cap)
+                    caps[n] = cap if given else caps[n]
+                case "open":
+                    n, cap = len(caps) + 1, chance.choice([2, 3])
+                    async with database.transaction("ten_1") as connection:
+                        await chains.open_block(
+                            connection,
+                            CHAIN,
+                            cap=cap_amounts(Cap(cap * unit, 0)),
+                            filters=filter_limits(Cap(cap * unit, 0)),
+                            actor="owner",
+                            reason="one more",
+                        )
+                    caps[n], totals[n], pending[n] = cap, 0, 0
+        stands = await spent(database, [f"{CHAIN}.{n}" for n in sorted(caps)])
+        assert stands == [(totals[n], pending[n]) for n in sorted(caps)]
         await verified(database)
 
     run(settings, steps)

@@ -10,7 +10,7 @@ import subprocess
 import sys
 import threading
 import uuid
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -47,7 +47,7 @@ from discreet.usecases.services import open_services
 from discreet.web.bodies import validate
 from discreet.web.uploads import whole_registration
 from tests import bodies
-from tests.conftest import settings_for
+from tests.conftest import eventually, settings_for
 from tests.ledgers import EVENT, PRICE
 from tests.postgres_fixture import Database, fresh_database
 
@@ -270,6 +270,76 @@ def test_sums_of_blocks_go_into_pages_and_back(
     assert chain.blocks[5].totals["epsilon"] == 12 * PRICE.epsilon
 
 
+@pytest.mark.parametrize("down", [False, True])
+def test_what_is_granted_while_sums_go_into_pages_is_kept(
+    postgres: EmbeddedPostgres, empty: Database, tmp_path: Path, down: bool
+) -> None:
+    """A process of before has lowered a cap, and not yet committed, when the migration begins, and
+    another one waits behind both: the cap stands, and nobody waits in a circle."""
+    settings = settings_of(empty, tmp_path)
+    migrate(settings, "0026" if down else "0025")
+    fill(empty)
+    wide, narrow = (
+        [json.dumps(cap_amounts(cap)), json.dumps(filter_limits(cap))]
+        for cap in (Cap(100 * PRICE.epsilon, 0), Cap(PRICE.epsilon, 0))
+    )
+    job = [json.dumps(PRICE.to_json()), rfc8785.dumps([EVENT]).decode()]
+    watched = (
+        "SELECT count(*) FROM pg_stat_activity WHERE wait_event_type = 'Lock' AND datname = %s"
+    )
+    outcomes: list[object] = []
+
+    def attempt(what: Callable[[], object]) -> threading.Thread:
+        def run() -> None:
+            try:
+                outcomes.append(what())
+            except Exception as error:
+                outcomes.append(error)
+
+        thread = threading.Thread(target=run)
+        thread.start()
+        return thread
+
+    with (
+        psycopg.connect(empty.app_url) as granter,
+        psycopg.connect(empty.app_url) as other,
+        psycopg.connect(postgres.url("postgres", "postgres"), autocommit=True) as watcher,
+    ):
+
+        def waiting(many: int) -> bool:
+            return watcher.execute(watched, [empty.name]).fetchone() == (many,)
+
+        for connection in (granter, other):
+            connection.execute("SELECT set_config('discreet.tenant', 'ten_1', false)")
+            connection.commit()
+        granter.execute("SELECT ledger_open_chain('acc_s', 'ten_1', 'request')")
+        for _ in range(2):
+            granter.execute("SELECT ledger_open_block('acc_s', %s, %s, 'o', 'b')", wide)
+        granter.execute(
+            "SELECT * FROM ledger_reserve('job_a', '{acc_s.1,acc_s.2}', %s, %s, 'p')", job
+        )
+        granter.commit()
+        granter.execute("SELECT ledger_grant('acc_s.1', %s, %s, 'o', 'less')", narrow)
+        to = "0025" if down else "0026"
+        threads = [attempt(lambda: migrate(settings, to, down=down))]
+        eventually(lambda: waiting(1), "the migration waits for who grants")
+        threads.append(
+            attempt(lambda: other.execute("SELECT ledger_touch('job_a', 'w')").fetchall())
+        )
+        eventually(lambda: waiting(2), "another one waits behind it")
+        granter.commit()
+        for thread in threads:
+            thread.join()
+        assert sorted(map(str, outcomes)) == [to, "[('',)]"]
+        other.commit()
+        admitted = other.execute(
+            "SELECT admitted FROM ledger_reserve('job_b', '{acc_s.1}', %s, %s, 'p')", job
+        ).fetchall()
+        assert admitted == [(False,)]
+        caps = other.execute("SELECT cap ->> 'epsilon' FROM block_sums ORDER BY number").fetchall()
+        assert caps == [(str(PRICE.epsilon),), (str(100 * PRICE.epsilon),)]
+
+
 CLAIM_OF_0007 = (
     """UPDATE jobs SET state = 'running', attempt = attempt + 1,
       lease_until = now() + interval '1 min' WHERE id = %s RETURNING id""",
@@ -442,6 +512,25 @@ def test_long_transaction_is_neither_waited_for_nor_broken(
         holder.execute("SELECT pg_advisory_lock(%s)", [migrations._MIGRATION_LOCK])
         with pytest.raises(Unavailable, match="another process has been migrating"):
             migrate(settings, pause=lambda _: None)
+
+
+def test_a_migration_that_waits_in_a_circle_tries_again(
+    postgres: EmbeddedPostgres, empty: Database, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """PostgreSQL ends one of those who wait for each other, and that may be the migration."""
+    upgrade, pauses = migrations.command.upgrade, []
+
+    def circle(*arguments: Any) -> None:
+        upgrade(*arguments)
+        if not pauses:
+            raise psycopg.errors.DeadlockDetected("deadlock detected")
+
+    monkeypatch.setattr(migrations.command, "upgrade", circle)
+    settings = settings_of(empty, tmp_path)
+    assert migrate(settings, "0001", pause=pauses.append) == "0001"
+    assert pauses == [1.0]
+    fill(empty)
+    assert chain_holds(postgres, empty) > 0
 
 
 def test_newer_database_is_left_alone(

@@ -34,6 +34,9 @@ LOCK_SECONDS, LOCK_TRIES = 3, 10
 """A change of a table waits so long for those who use it, and is tried so often: others wait behind
 it meanwhile."""
 
+_IN_USE = (psycopg.errors.LockNotAvailable, psycopg.errors.DeadlockDetected)
+"""What PostgreSQL says to a migration that others stand in the way of."""
+
 STATEMENT_SECONDS = 900
 
 Pause = Callable[[float], None]
@@ -135,10 +138,10 @@ def _stubbornly(
                 f"COMMENT ON TABLE alembic_version IS '{oldest_code(wanted)}'"
             )
             connection.commit()
-        except (DBAPIError, psycopg.errors.LockNotAvailable) as error:
+        except (DBAPIError, *_IN_USE) as error:
             connection.rollback()
             cause: Any = error.orig if isinstance(error, DBAPIError) else error
-            if not isinstance(cause, psycopg.errors.LockNotAvailable):
+            if not isinstance(cause, _IN_USE):
                 raise
             if not left:
                 raise Unavailable(
