@@ -398,3 +398,45 @@ def test_extreme_numbers_are_refused_or_answered() -> None:
             answered += 1
             assert np.all(np.isfinite(np.concatenate(result["x"])))
     assert min(answered, refused) >= 5
+
+
+LONG = 10**400
+"""An integer that JSON may hold, and no double."""
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        {"polytope": {"A": [[LONG, 1]], "b": [1]}},
+        {"polytope": {"A": {"x": 1}, "b": [1]}},
+        {"polytope": {"A": [1, 1], "b": [1]}, "budget": {"lower": 0, "upper": 1}},
+        {"polytope": {"A": [[1, 1]], "b": 1}, "budget": {"lower": 0, "upper": 1}},
+        {"terms": [{"kind": "power", "weight": LONG}]},
+        {"terms": [{"kind": "power", "A": [[LONG, 1]]}]},
+        {"terms": [{"kind": "quadratic", "P": [[LONG, 1], [1, 1]]}]},
+        {"A_q": [[LONG, 1]]},
+        {"A_u": [[LONG, 1]]},
+        {"A_u": {}},
+        {"A_u": None},
+        {"upper": LONG},
+        {"upper": {}},
+        {"upper": [1, [2]]},
+        {"budget": {"lower": 0, "upper": LONG}},
+        {"primal": {}},
+        {"primal": LONG},
+    ],
+)
+def test_no_file_of_an_agent_ends_in_a_traceback(wrong: dict[str, Any]) -> None:
+    """Before anybody is met: this agent could meet nobody."""
+    right = {
+        "A_u": [[1.0, 1.0]],
+        "A_g": [[1.0, 0.0]],
+        "a_l": [1.0, 2.0],
+        "upper": 1.0,
+        "polytope": {"A": [[1.0, 1.0]], "b": [1.0]},
+    }
+    nobody: Any = object()
+    with pytest.raises(AttributeError, match="participate"):
+        run_agent(nobody, right)
+    with pytest.raises(AgentError):
+        run_agent(nobody, right | wrong)

@@ -214,6 +214,8 @@ class Polytope:
         budget: tuple[float, float] | None = None,
     ) -> Polytope:
         """`A x <= b` and, where there is one, a budget of the sum."""
+        if A.ndim != 2 or b.ndim != 1:
+            raise ValueError("a polytope has rows, A, and one limit a row, b")
         least: Floats = np.full(b.shape, -np.inf)
         most = b
         if budget is not None:

@@ -349,7 +349,7 @@ def read_all(terms: Sequence[Mapping[str, Any]], size: int) -> tuple[Floats, tup
     for place, term in enumerate(terms):
         try:
             found = read(term, size)
-        except (TypeError, ValueError) as error:
+        except (TypeError, ValueError, OverflowError) as error:  # of an integer of 400 digits
             raise BadTerm(place, str(error)) from None
         if isinstance(found, Term):
             others.append(found)

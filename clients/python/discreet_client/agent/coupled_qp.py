@@ -275,12 +275,15 @@ def solve(
 ) -> Optimum:
     """Take part in the session until it ends; see `Agent.solve`."""
     k = cost.size
-    matrices = [np.asarray(matrix, dtype=np.float64).reshape(-1, k) for matrix in (A_u, A_g)]
-    low, high = (np.asarray(side, dtype=np.float64) for side in (lower, upper))
-    run = None
     try:
+        matrices = [np.asarray(matrix, dtype=np.float64).reshape(-1, k) for matrix in (A_u, A_g)]
+        low, high = (np.asarray(side, dtype=np.float64) for side in (lower, upper))
         domain = _domain(np.broadcast_to(low, k), np.broadcast_to(high, k), budget, polytope)
         cost.check(domain)  # before anybody is met
+    except (TypeError, ValueError, OverflowError) as error:
+        raise AgentError(f"{type(error).__name__}: {error}") from error
+    run = None
+    try:
         run = _Run(agent, (matrices[0], matrices[1], cost, domain), primal, demands)
         outcome = agent.participate(run.step)
         if not outcome.succeeded:
@@ -323,7 +326,8 @@ def run(agent: on_shares.ShareParty, problem: dict[str, Any]) -> dict[str, Any]:
         demands = Demands(**problem.get("demands", {}))
         given = problem.get("budget")
         budget = None if given is None else (float(given["lower"]), float(given["upper"]))
-    except (KeyError, TypeError, ValueError) as error:
+        primal = None if problem.get("primal") is None else float(problem["primal"])
+    except (KeyError, TypeError, ValueError, OverflowError) as error:
         raise AgentError(
             "the problem file needs A_u, A_g, a_l and upper, and of demands Demands' fields: "
             f"{error}"
@@ -347,7 +351,7 @@ def run(agent: on_shares.ShareParty, problem: dict[str, Any]) -> dict[str, Any]:
         if polytope is not None:
             raise AgentError("protocol mpc has no polytopes: its hours are coupled by no sum")
         return on_shares.run(agent, problem, **data)
-    found = solve(agent, primal=problem.get("primal"), budget=budget, polytope=polytope, **data)
+    found = solve(agent, primal=primal, budget=budget, polytope=polytope, **data)
     return {
         "x": found.x.tolist(),
         "multipliers": found.multipliers.tolist(),
