@@ -152,6 +152,13 @@ class Settings(BaseSettings):
         le=36500,
         description="Days that content is kept where its dataset does not say; unset: for ever",
     )
+    result_retention_days: int | None = Field(
+        default=None,
+        ge=1,
+        le=36500,
+        description="Days after its end that a job's result, release and events are kept; "
+        "certificate and ledger stay; unset: for ever",
+    )
     expiry_seconds: float = Field(
         default=30.0, gt=0, description="How often contents are looked for whose time is over"
     )

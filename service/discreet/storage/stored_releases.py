@@ -8,7 +8,7 @@ from sqlalchemy import func, select, text
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from discreet.storage.acceptance import Row
-from discreet.storage.tables import Release
+from discreet.storage.result_tables import Release
 
 
 async def store_release(

@@ -178,6 +178,8 @@ async def _expire_forever(services: Services) -> None:
         try:
             if count := await erasure.expire(services):
                 log.info("contents erased, their time was over", count=count)
+            if count := await erasure.forget_results(services):
+                log.info("results forgotten, their time was over", count=count)
             await erasure.vacuum(services)
         except Exception as error:
             log.warning("contents not looked at", error=type(error).__name__)
