@@ -28,8 +28,13 @@ $$;
 DROP FUNCTION forget_results(integer, integer);
 DROP FUNCTION ledger_seq_at(text, timestamptz);
 DROP INDEX jobs_ended;
+COMMENT ON TABLE job_events IS 'What the event stream of a job tells, in order. Rows are added and never changed.';
+COMMENT ON COLUMN job_results.result IS 'JSON text, as it is answered';
+COMMENT ON COLUMN jobs.headline IS 'what its result answers, in a sentence; null: nothing, or from before schema 0012';
 ALTER TABLE jobs DROP COLUMN result_gone_at;
 ALTER TABLE job_results ALTER COLUMN result SET NOT NULL;
+DROP INDEX audit_log_action;
+DROP INDEX audit_log_principal;
 DROP INDEX jobs_open;
 DROP INDEX ledger_entries_rare;
 """

@@ -6,6 +6,10 @@ CREATE INDEX ledger_entries_rare ON ledger_entries (account_id, seq) WHERE kind 
 -- Jobs that have not ended, among all that have.
 CREATE INDEX jobs_open ON jobs (tenant_id, dataset_id) WHERE state IN ('queued', 'awaiting_agents', 'waiting', 'running');
 
+-- What was done seldom, and by whom.
+CREATE INDEX audit_log_action ON audit_log (tenant_id, action, id);
+CREATE INDEX audit_log_principal ON audit_log (tenant_id, principal, id);
+
 CREATE FUNCTION ledger_seq_at(_account text, _at timestamptz) RETURNS bigint
 LANGUAGE plpgsql STABLE AS $$
 -- The first line of a chain that was written at _at or later, by bisection; past the last where there is none.
@@ -28,6 +32,12 @@ $$;
 
 ALTER TABLE job_results ALTER COLUMN result DROP NOT NULL;
 ALTER TABLE jobs ADD COLUMN result_gone_at timestamptz;
+COMMENT ON TABLE job_events IS
+  'What the event stream of a job tells, in order. Rows are added and never changed; long after the end the last is left.';
+COMMENT ON COLUMN job_results.result IS 'JSON text, as it is answered; null: it went, by retention';
+COMMENT ON COLUMN jobs.headline IS
+  'what its result answers, in a sentence; null: nothing, from before schema 0012, or gone with the result';
+COMMENT ON COLUMN jobs.result_gone_at IS 'when its result, release and events went, by retention; null: they have not';
 CREATE INDEX jobs_ended ON jobs (finished_at) WHERE finished_at IS NOT NULL AND result_gone_at IS NULL;
 
 CREATE FUNCTION forget_results(_days integer, _most integer) RETURNS integer
