@@ -4,7 +4,7 @@ several.
     python -m benchmarks.scale [--entries 1000000] [--jobs 100000] [--keep FILE] [--no-workers]
 
 Two installations on one PostgreSQL with durable settings, each with an API of its own: one of a
-page (300 entries, 300 jobs), one of 1,000,000 ledger entries, all of them in the transparency log,
+few (3,000 entries, 300 jobs), one of 1,000,000 ledger entries, all of them in the transparency log,
 and 100,000 jobs of 50 tenants. The same requests and pages go to both in turns; a ratio is that of
 the medians. The large ledger is exported over HTTP and verified from the file by `discreet ledger
 verify`; what that takes of memory is the most that a process has held.
@@ -50,7 +50,7 @@ from discreet.web.responses import Pages
 from discreet_client.client import Client
 
 ENTRIES, JOBS = 1_000_000, 100_000
-SMALL = 300
+SMALL = 3_000, 300
 TENANTS = 50
 ACCOUNTS = 5
 """Of the tenant; the first has half of all entries."""
@@ -337,7 +337,7 @@ def compare(small: Side, large: Side) -> list[dict[str, Any]]:
                     seconds[which].append(time.perf_counter() - began)
         peer, ours = (1e3 * statistics.median(one) for one in seconds)
         rows.append(
-            _row(f"scale: {name}", ours, "ms", "", (f"{SMALL} entries, {SMALL} jobs", peer))
+            _row(f"scale: {name}", ours, "ms", "", (f"{SMALL[0]} entries, {SMALL[1]} jobs", peer))
         )
     return rows
 
@@ -481,7 +481,7 @@ def run(
         server = stack.enter_context(EmbeddedPostgres(folder / "database"))
         with ExitStack() as both:
             small, large = (open_side(both, server, folder, name) for name in ("small", "large"))
-            fill(small, server, SMALL, SMALL)
+            fill(small, server, *SMALL)
             seconds = fill(large, server, entries, jobs)
             rows = [
                 _row(

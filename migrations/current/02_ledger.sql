@@ -49,7 +49,7 @@ CREATE TABLE ledger_entries (
   CONSTRAINT ledger_entries_once UNIQUE (job_id, account_id, kind)
 );
 -- Kinds of lines that may be rare among many: whoever looks for them does not read the others.
-CREATE INDEX ledger_entries_rare ON ledger_entries (account_id, seq) WHERE kind IN ('open', 'grant', 'release');
+CREATE INDEX ledger_entries_rare ON ledger_entries (account_id, kind, seq) WHERE kind IN ('open', 'grant', 'release');
 ALTER TABLE ledger_entries ENABLE ROW LEVEL SECURITY;
 ALTER TABLE ledger_entries FORCE ROW LEVEL SECURITY;
 CREATE POLICY own_tenant ON ledger_entries USING (current_setting('discreet.tenant', true) IN (tenant_id, '*'));

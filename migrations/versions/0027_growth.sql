@@ -1,7 +1,7 @@
 -- What keeps the cost of a question from growing with what has been, and what forgets results in their time.
 
 -- Kinds of lines that may be rare among many: whoever looks for them does not read the others.
-CREATE INDEX ledger_entries_rare ON ledger_entries (account_id, seq) WHERE kind IN ('open', 'grant', 'release');
+CREATE INDEX ledger_entries_rare ON ledger_entries (account_id, kind, seq) WHERE kind IN ('open', 'grant', 'release');
 
 -- Jobs that have not ended, among all that have.
 CREATE INDEX jobs_open ON jobs (tenant_id, dataset_id) WHERE state IN ('queued', 'awaiting_agents', 'waiting', 'running');

@@ -144,6 +144,7 @@ class LedgerEntry(Base):
         Index(
             "ledger_entries_rare",
             "account_id",
+            "kind",
             "seq",
             postgresql_where=text("kind IN ('open', 'grant', 'release')"),
         ),
