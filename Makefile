@@ -2,7 +2,7 @@
 # Paths are relative and programs run as modules, so the folder's own path may hold spaces.
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test check mutants bench hostile chaos rehearse image chart screenshots supply load fuzz openapi sdk protos docs up lock
+.PHONY: help demo test check mutants bench hostile chaos rehearse image arm chart screenshots supply load fuzz openapi sdk protos docs up lock
 MAKEFLAGS += --no-print-directory
 SHELL := /bin/sh
 
@@ -73,6 +73,10 @@ image: ## build the image without a registry of images, run it, and say what is 
 	$(call bootstrap,test)
 	@.venv/bin/python .ci/image.py all $(ARGS)
 
+arm: ## an agent on emulated 64-bit ARM without gmpy2 in a session with others here (as root, on Debian)
+	$(call bootstrap,test)
+	@.venv/bin/python .ci/arm_agent.py $(ARGS)
+
 chart: ## render the chart of Helm with several values, and validate it against the schemas of Kubernetes
 	$(call bootstrap,chart)
 	@.venv/bin/python -m pytest tests/deployment/test_chart.py $(ARGS)
@@ -91,7 +95,7 @@ load: ## 200 submitters of 10 tenants for 10 minutes: nothing lost, fair turns, 
 
 fuzz: ## send whatever the contract allows, and what it does not; look for new examples of every property
 	$(call bootstrap,test)
-	@DISCREET_FUZZ=long .venv/bin/python -m pytest tests/api/test_fuzz.py tests/log/test_verifier.py --timeout 3600 $(ARGS)
+	@DISCREET_FUZZ=long .venv/bin/python -m pytest tests/api/test_fuzz.py tests/log/test_verifier.py tests/log/test_verifier_chains.py --timeout 3600 $(ARGS)
 	@.venv/bin/python -m pytest -n 2 --dist loadfile -m hypothesis --hypothesis-profile search --timeout 3600 $(ARGS)
 
 openapi: ## write the contract again, after a change of the API

@@ -24,7 +24,8 @@ from discreet.problems.coupled_qp.methods import Auto
 from discreet.problems.coupled_qp.problem import CoupledQp
 from discreet.solvers.saddle.spds import Part, step_sizes
 from discreet_client import secure_sum
-from discreet_client.updates import Participant, QuadraticCost
+from discreet_client.costs import QuadraticCost
+from discreet_client.updates import Participant
 
 Floats = NDArray[np.float64]
 EXAMPLE = runpy.run_path(str(Path(__file__).parents[1] / "examples" / "ev_charging.py"))
@@ -69,8 +70,7 @@ def _vehicles(count: int, changed: bool) -> tuple[list[Part], Floats, Floats]:
     if changed:
         random = np.random.RandomState(EXAMPLE["SEED"])
         parts = [
-            Part(part.A_u, part.A_g, _hourly(random, part.cost.a_l.size), part.domain)
-            for part in parts
+            Part(part.A_u, part.A_g, _hourly(random, part.cost.size), part.domain) for part in parts
         ]
     return parts, c, d
 
@@ -85,6 +85,7 @@ def _optimum(parts: Sequence[Part], c: Floats, d: Floats) -> float:
     cost = cp.sum_squares(sum(part.A_u @ v for part, v in zip(parts, x, strict=True)) + c) / 2
     constraints = [sum(part.A_g @ v for part, v in zip(parts, x, strict=True)) + d <= 0]
     for part, v in zip(parts, x, strict=True):
+        assert isinstance(part.cost, QuadraticCost)
         cost += cp.sum_squares(part.cost.A_q @ v) + part.cost.a_l @ v
         constraints += [v >= part.domain.lower, v <= part.domain.upper]  # type: ignore[attr-defined]
     problem = cp.Problem(cp.Minimize(cost), constraints)

@@ -30,6 +30,7 @@ from discreet_client.agent import Identity, Ledger, Link, Round
 from discreet_client.agent import ledger as ledger_module
 from discreet_client.agent.multi_agent import step_of
 from discreet_client.convex_sets import Box
+from discreet_client.costs import QuadraticCost
 from discreet_client.federation import history, signing
 from discreet_client.federation.errors import BadLink, NotTrusted
 from discreet_client.federation.rosters import roster_document
@@ -39,7 +40,7 @@ from discreet_client.secure_sum import masks
 from discreet_client.secure_sum.frames import HEADER, NOTHING, OPERATOR, PROTOCOL, Kind
 from discreet_client.secure_sum.masks import PaillierScheme
 from discreet_client.stubs import federation_pb2 as pb
-from discreet_client.updates import Participant, QuadraticCost, Rounds, Steps, Trend
+from discreet_client.updates import Participant, Rounds, Steps, Trend
 
 PATH = Path(__file__).parents[1] / "protos" / "vectors.json"
 SESSION, JOB = "ses_0example", "job_0example"

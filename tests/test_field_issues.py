@@ -71,6 +71,24 @@ LINK = "problem/network/links/0"
         ),
         ("routing", "problem/kind", "rooting", {"/problem/kind": "must be one of 'routing', "}),
         ("routing", "problem/network", GONE, {"/problem/network": "this field is needed"}),
+        (
+            "dr_ensemble",
+            "problem/initial",
+            GONE,
+            {"/problem/initial": "this field is needed: How the loads are spread over the states"},
+        ),
+        (
+            "dr_ensemble",
+            "problem/initial",
+            GONE,
+            {"/problem/initial": '(for example "released")'},
+        ),
+        (
+            "off_policy_evaluation",
+            "problem/discount",
+            GONE,
+            {"/problem/discount": "What a reward one step later counts against one now (for "},
+        ),
         ("routing", "problem/objektive", 1, {"/problem/objektive": "did you mean `objective`?"}),
         (
             "routing",

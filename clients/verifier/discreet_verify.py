@@ -62,6 +62,11 @@ EXACT = 2**53 - 1
 def read_json(text):
     """The value of a JSON text that every reader takes for the same: no name twice, no NaN, no half
     of a character."""
+    return _read_both(text)[0]
+
+
+def _read_both(text):
+    """The value, and its canonical writing."""
 
     def once(pairs):
         require(len(dict(pairs)) == len(pairs), "a name stands twice")
@@ -72,15 +77,17 @@ def read_json(text):
 
     try:
         value = json.loads(text, object_pairs_hook=once, parse_constant=never)
-        canonical(value)
+        return value, canonical(value)
     except (ValueError, OverflowError, RecursionError) as error:
         raise Bad(f"this is no JSON: {error}") from None
-    return value
 
 
 def canonical(value):
     """The canonical JSON (RFC 8785) of a value, as bytes."""
     return _written(value).encode()
+
+
+_quoted = json.JSONEncoder(ensure_ascii=False).encode
 
 
 def _written(value):
@@ -89,11 +96,11 @@ def _written(value):
     if isinstance(value, int | float):
         return _number(value)
     if isinstance(value, str):
-        return json.dumps(value, ensure_ascii=False)
+        return _quoted(value)
     if isinstance(value, list):
         return f"[{','.join(map(_written, value))}]"
     names = sorted(value, key=lambda name: name.encode("utf-16-be"))
-    members = (f"{json.dumps(name, ensure_ascii=False)}:{_written(value[name])}" for name in names)
+    members = (f"{_quoted(name)}:{_written(value[name])}" for name in names)
     return f"{{{','.join(members)}}}"
 
 
@@ -373,9 +380,11 @@ class Account:
         )
         self.underived = 0
         self.of_source, self.blocks, self.charged = body["scope"] == "source", {}, {}
+        self.limits = {}
 
-    def follow(self, entry):
-        """The next entry: its place, its hashes, and the rules that it follows."""
+    def follow(self, entry, written):
+        """The next entry: its place, its hashes, and the rules that it follows. `written`: the
+        canonical JSON of its body."""
         body, kind, job = entry["body"], entry["body"]["kind"], entry["body"]["job"]
         require(
             type(body["seq"]) is int and body["seq"] == self.seq + 1,
@@ -385,7 +394,7 @@ class Account:
             entry["previous_hash"] == self.hash.hex(),
             "its previous hash is not that of the entry before",
         )
-        found = hashlib.sha256(self.hash + canonical(body))
+        found = hashlib.sha256(self.hash + written)
         require(
             found.hexdigest() == entry["hash"],
             "its hash is not that of its content: it was changed",
@@ -426,39 +435,34 @@ class Account:
         named = numbers_of(body["blocks"])
         if kind == "open":
             require(named == [len(self.blocks) + 1], "it opens another block than the next")
-            self.blocks[named[0]] = {"reserved": NOTHING, "totals": NOTHING}
+            self.blocks[named[0]] = balances(NOTHING, NOTHING)
         require(named and named[-1] <= len(self.blocks), "it is about a block that is not there")
         if kind in ("open", "grant"):
             require(len(named) == 1, "it changes the caps of several blocks")
-            self.blocks[named[0]]["filters"] = body["filters"]
+            # Caps of the same amounts have the same limits, which then are one object.
+            self.blocks[named[0]]["filters"] = self.limits.setdefault(
+                canonical(body["filters"]), body["filters"]
+            )
         elif kind == "reserve":
             self.charged[job] = named
         else:
             same = named == self.charged[job]
             require(same, "it is about other blocks than its job has reserved")
         price = {} if job is None else self.jobs[job][1]
-        sums = []
+        after, sums = {}, []
         for number in named:
             block = self.blocks[number]
-            for amounts_of, signs in (
-                ("totals", {"reserve": 1, "release": -1}),
-                ("reserved", {"reserve": 1, "release": -1, "commit": -1}),
-            ):
-                if sign := signs.get(kind, 0):
-                    before = block[amounts_of]
-                    block[amounts_of] = {one: before[one] + sign * price[one] for one in COLUMNS}
-            require(
-                passes(block["totals"], block["filters"]),
-                f"the totals of block {number} pass no filter",
-            )
-            sums.append(
-                [number]
-                + [
-                    {one: str(units) for one, units in block[amounts_of].items()}
-                    for amounts_of in ("reserved", "totals")
-                ]
-            )
-        bound = hashlib.sha256(canonical(sums)).hexdigest() == body["sums"]
+            # Most blocks stand at what others stand at, which is added up and written once.
+            case = block["text"], id(block["filters"])
+            if case not in after:
+                after[case] = moved(block, kind, price)
+                require(
+                    passes(after[case]["totals"], block["filters"]),
+                    f"the totals of block {number} pass no filter",
+                )
+            block.update(after[case])
+            sums.append(f"[{number},{block['text']}")
+        bound = hashlib.sha256(f"[{','.join(sums)}]".encode()).hexdigest() == body["sums"]
         require(bound, "it binds other sums of its blocks than their prices have")
 
     def _charge(self, kind, job, body, spent, held):
@@ -483,6 +487,27 @@ class Account:
             spent[name] += {"reserve": price[name], "release": -price[name]}.get(kind, 0)
             held[name] += {"reserve": price[name], "data_touched": 0}.get(kind, -price[name])
         self.jobs[job] = (kind, price)
+
+
+def balances(reserved, totals):
+    """What a block stands at, and how `sums` write it behind the block's number."""
+    texts = (
+        "{" + ",".join(f'"{name}":"{one[name]}"' for name in COLUMNS) + "}"
+        for one in (reserved, totals)
+    )
+    return {"reserved": reserved, "totals": totals, "text": f"{','.join(texts)}]"}
+
+
+def moved(block, kind, price):
+    """What a block stands at after an entry of this kind."""
+    spent = {"reserve": 1, "release": -1}.get(kind, 0)
+    held = {"reserve": 1, "release": -1, "commit": -1}.get(kind, 0)
+    if not spent and not held:
+        return {name: block[name] for name in ("reserved", "totals", "text")}
+    return balances(
+        {name: block["reserved"][name] + held * price[name] for name in COLUMNS},
+        {name: block["totals"][name] + spent * price[name] for name in COLUMNS},
+    )
 
 
 def passes(spent, filters):
@@ -515,14 +540,12 @@ def whole_numbers(value):
 
 def line_of(line, members):
     """The object of a line, which must be its one canonical writing."""
-    value = read_json(line)
+    value, written = _read_both(line)
     require(
         isinstance(value, dict) and set(value) == members,
         "the line has other members than its format",
     )
-    require(
-        canonical(value) + b"\n" == line and whole_numbers(value), "the line is not canonical JSON"
-    )
+    require(written + b"\n" == line and whole_numbers(value), "the line is not canonical JSON")
     return value
 
 
@@ -546,6 +569,9 @@ def check_ledger(lines, keys=(), head=None, watch=None):
             )
             entry = line_of(line, {"body", "hash", "previous_hash"})
             body = entry["body"]
+            hashes = {name: entry[name] for name in ("hash", "previous_hash")}
+            # What a canonical line has before and behind its body.
+            written = line[len(b'{"body":') : -len(b"," + canonical(hashes)[1:] + b"\n")]
             require(
                 set(body) == (BODY | OF_BLOCKS if body["scope"] == "source" else BODY)
                 and isinstance(body["account"], str),
@@ -563,7 +589,7 @@ def check_ledger(lines, keys=(), head=None, watch=None):
                 place = f"entry 1 of account {name}"
             require(name in last, "the signed head does not know this account")
             require(body["tenant"] == own["tenant"], "it is of another tenant")
-            account.follow(entry)
+            account.follow(entry, written)
             require(account.seq <= last[name][0], "the signed head does not reach so far")
             if kept.get(name, (0,))[0] == account.seq:
                 require(
@@ -637,22 +663,30 @@ def root_of(hashes):
     return hashes[0]
 
 
-def root_by_path(leaf, number, size, path):
-    """The root that an inclusion proof leads to; Bad when it is not as long as the leaf is deep."""
-    require(type(number) is int and 0 <= number < size, "the log has no leaf of this number")
-    found, width, at = leaf, size, 0
-    for other in path:
-        while (
-            number == width - 1 and not number & 1 and width > 1
-        ):  # alone at its level: it goes up as it is
-            number, width, at = number >> 1, (width + 1) >> 1, at + 1
-        require(width > 1, "the path is too long")
-        found = node_hash(other, found) if number & 1 else node_hash(found, other)
-        number, width = number >> 1, (width + 1) >> 1
-    while number == width - 1 and not number & 1 and width > 1:
-        number, width = number >> 1, (width + 1) >> 1
-    require(width == 1, "the path is too short")
-    return found
+def root_by_nodes(leaves, size, nodes):
+    """The root to which a proof of these leaves, hashes by number, leads in a tree of `size`; Bad
+    unless it has just the nodes that the numbers and the size call for."""
+    require(
+        leaves and all(type(one) is int and 0 <= one < size for one in leaves),
+        "the log has no leaf of this number",
+    )
+    top, wanted, on_path = (size - 1).bit_length(), [], sorted(leaves)
+    for level in range(top):
+        last = (size - 1) >> level
+        here = set(on_path)
+        wanted += [(level, at ^ 1) for at in on_path if at ^ 1 not in here and at ^ 1 <= last]
+        on_path = sorted({at >> 1 for at in on_path})
+    require(len(nodes) == len(wanted), f"the proof has {len(nodes)} nodes, not {len(wanted)}")
+    known = {(0, number): leaf for number, leaf in leaves.items()}
+    known.update(zip(wanted, nodes, strict=True))
+
+    def node(level, at):
+        if (level, at) in known:
+            return known[level, at]
+        left, right = node(level - 1, 2 * at), 2 * at + 1
+        return left if right > (size - 1) >> level - 1 else node_hash(left, node(level - 1, right))
+
+    return node(top, 0)
 
 
 class Key(NamedTuple):
@@ -972,20 +1006,12 @@ def check_proofs(body, keys=(), witnesses=(), needed=None):
         return [Check("log", None, "no proofs stand beside this certificate")]
 
     def look():
-        point = Checkpoint.read(body["proofs"]["checkpoint"])
-        proofs = {(one["account"], one["seq"]): one for one in body["proofs"]["entries"]}
-        for entry in named:
-            proof = proofs.get((entry["account"], entry["seq"]))
-            require(
-                proof is not None, f"no proof of entry {entry['seq']} of account {entry['account']}"
-            )
-            salt, path = bytes_of(proof["salt"]), [bytes_of(one) for one in proof["path"]]
-            formed = len(salt) == 16 and len(path) <= 64 and all(len(one) == 32 for one in path)
-            require(formed, "a proof is not of this format")
-            require(is_hash(entry["hash"]), "the hash of an entry is not of this format")
-            leaf = leaf_hash(hashlib.sha256(salt + bytes.fromhex(entry["hash"])).digest())
-            found = root_by_path(leaf, proof["number"], point.size, path)
-            require(found == point.root, "the path does not lead to the root")
+        proofs = body["proofs"]
+        point = Checkpoint.read(proofs["checkpoint"])
+        if "leaves" in proofs:
+            _require_together(named, proofs, point)
+        else:
+            _require_each(named, proofs["entries"], point)
         known = {body["public_key"], *keys}
         by_service = [point.is_signed(Key(point.origin, 1, bytes_of(key))) for key in known]
         size = f"{point.origin} of {point.size} entries"
@@ -998,6 +1024,49 @@ def check_proofs(body, keys=(), witnesses=(), needed=None):
         return [log, check_witnesses(point, witnesses, needed)]
 
     return guarded("log", look)
+
+
+def _require_together(named, proofs, point):
+    """One proof of all entries, whose leaves come in the order of the entries."""
+    leaves, nodes = proofs["leaves"], proofs["nodes"]
+    formed = set(proofs) == {"checkpoint", "leaves", "nodes"}
+    formed = formed and isinstance(leaves, list) and isinstance(nodes, str)
+    require(formed, "the proof is not of this format")
+    require(len(leaves) == len(named), "it has not as many leaves as there are entries")
+    nodes = bytes_of(nodes)
+    require(len(nodes) % 32 == 0, "a hash has 32 bytes")
+    nodes = [nodes[at : at + 32] for at in range(0, len(nodes), 32)]
+    hashes = {}
+    for entry, leaf in zip(named, leaves, strict=True):
+        require(set(leaf) == {"number", "salt"}, "a leaf is not of this format")
+        require(leaf["number"] not in hashes, "two entries have one leaf")
+        hashes[leaf["number"]] = _leaf(entry, leaf)
+    found = root_by_nodes(hashes, point.size, nodes)
+    require(found == point.root, "the proof does not lead to the root")
+
+
+def _require_each(named, shown, point):
+    """A path for each entry, as older certificates have them."""
+    proofs = {(one["account"], one["seq"]): one for one in shown}
+    for entry in named:
+        proof = proofs.get((entry["account"], entry["seq"]))
+        require(
+            proof is not None, f"no proof of entry {entry['seq']} of account {entry['account']}"
+        )
+        require(len(proof["path"]) <= 64, "a proof is not of this format")
+        leaf = {proof["number"]: _leaf(entry, proof)}
+        path = [bytes_of(one) for one in proof["path"]]
+        require(all(len(one) == 32 for one in path), "a hash has 32 bytes")
+        found = root_by_nodes(leaf, point.size, path)
+        require(found == point.root, "the path does not lead to the root")
+
+
+def _leaf(entry, proof):
+    """The hash of the leaf that an entry has with this salt."""
+    require(is_hash(entry["hash"]), "the hash of an entry is not of this format")
+    salt = bytes_of(proof["salt"])
+    require(len(salt) == 16, "a proof is not of this format")
+    return leaf_hash(hashlib.sha256(salt + bytes.fromhex(entry["hash"])).digest())
 
 
 def check_inclusion(body, entries):

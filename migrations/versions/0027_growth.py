@@ -11,7 +11,7 @@ import psycopg
 from alembic import context, op
 
 revision = "0027"
-down_revision = "0025"
+down_revision = "0026"
 
 GRANT = """
 GRANT EXECUTE ON FUNCTION ledger_seq_at(text, timestamptz), forget_results(integer, integer) TO {role};

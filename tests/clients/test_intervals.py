@@ -115,6 +115,8 @@ def test_an_answer_tells_its_intervals() -> None:
     assert np.array_equal(upper, [[0.6, 0.6], [NAN, NAN], [1, 1]], equal_nan=True)
     assert answer.interval("count") == (10, 14)
     assert answer.interval("flows") is None
+    with pytest.raises(KeyError, match="shares, count"):
+        answer.interval("nonsense")
     assert answer.noise_dominates("shares").tolist() == [False, True, True]
     assert (answer.noise_dominates("flows"), answer.noise_dominates("count")) == (True, False)
     assert repr(answer).startswith(

@@ -19,9 +19,9 @@ from numpy.typing import NDArray
 from discreet_client.arithmetic import FAST, SAME, Arithmetic, box_minimum
 from discreet_client.best_responses import BLUR, Responder, own_haze, system_uniform
 from discreet_client.convex_sets import Box
+from discreet_client.costs import QuadraticCost
 from discreet_client.priced_rounds import MOST_ROUNDS, PricedRounds
 from discreet_client.prices import Prices
-from discreet_client.updates import QuadraticCost
 from tests.solvers.test_spds import paper
 
 Floats = NDArray[np.float64]

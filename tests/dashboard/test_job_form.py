@@ -326,6 +326,39 @@ def test_agents_are_a_table_into_which_a_spreadsheet_is_pasted(
         assert len(page.get_by_label("Agents: a row a line").input_value().splitlines()) == 501
 
 
+def test_terms_of_a_cost_are_chosen_by_their_kinds(
+    service: Installation, browser: Browser, owner_key: str, axe: str
+) -> None:
+    """A list of objects of several kinds, nobody of whom writes JSON."""
+    with tab(browser, service.url) as seen:
+        seen.login(owner_key)
+        page = opened(seen, "/jobs/new?kind=coupled_qp")
+        agent = page.get_by_role("group", name="Agents: 2", exact=True)
+        agent.get_by_text("More", exact=True).first.click()
+        agent.get_by_label("Terms: how").select_option(label="Given")
+        agent.get_by_role("button", name="One more, power").click()
+        agent.get_by_role("button", name="One more, entropy").click()
+        first, second = (
+            agent.get_by_role("group", name=name, exact=True)
+            for name in ("Terms: 1, power", "Terms: 2, entropy")
+        )
+        first.get_by_label("Power", exact=True).fill("1.5")
+        second.get_by_label("Weight").fill("2")
+        agent.get_by_label("Polytope: how").select_option(label="Given")
+        polytope = agent.get_by_role("group", name="Polytope", exact=True)
+        polytope.get_by_label("A", exact=True).fill("1, 1")
+        polytope.get_by_label("b", exact=True).fill("1.5")
+        assert not problems_of(seen, axe)
+        told = written(page)["problem"]["agents"][1]
+        assert told["terms"] == [
+            {"kind": "power", "power": 1.5},
+            {"kind": "entropy", "weight": 2},
+        ]
+        assert told["polytope"] == {"A": [[1, 1]], "b": [1.5]}
+        second.get_by_role("button", name="Leave out 2").click()
+        assert written(page)["problem"]["agents"][1]["terms"] == told["terms"][:1]
+
+
 def test_a_form_begins_with_the_newest_stored_network_that_fits(
     service: Installation, browser: Browser
 ) -> None:

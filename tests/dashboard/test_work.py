@@ -227,7 +227,7 @@ def test_from_data_to_certificate(service: Installation) -> None:
         assert "epsilon 0.1" in certificate.text
         log, size, *_ = signed["proofs"]["checkpoint"].splitlines()
         for page in (certificate, browser.get(f"/jobs/{job}/page.html")):
-            for one in signed["proofs"]["entries"]:
+            for one in signed["proofs"]["leaves"]:
                 assert f"; number {one['number']} of the transparency log" in page.text
             assert f"The transparency log {log} holds" in page.text
             assert f"by a checkpoint of {size} entr" in page.text

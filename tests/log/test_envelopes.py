@@ -112,6 +112,23 @@ def test_every_change_is_found_by_both(certificate: dict[str, Any]) -> None:
             ), case
 
 
+def test_proofs_of_both_forms_are_of_the_schema() -> None:
+    world = World("laplace")
+    for answer in (world.answers[0], world.older[0]):
+        certificate = answer["certificate"]
+        jsonschema.validate(certificate, SCHEMA)
+        proofs = certificate["proofs"]
+        (parts,) = {"leaves", "entries"} & set(proofs)
+        for wrong in (
+            {**proofs, "more": 1},
+            {**proofs, parts: [{**proofs[parts][0], "number": -1}]},
+            {**proofs, parts: [{**proofs[parts][0], "more": 1}]},
+            {"leaves": [], "nodes": "", "entries": [], **proofs},
+        ):
+            with pytest.raises(jsonschema.ValidationError):
+                jsonschema.validate({**certificate, "proofs": wrong}, SCHEMA)
+
+
 @pytest.mark.parametrize(
     "envelope",
     [

@@ -17,6 +17,7 @@ from discreet.ledger.tree import (
     check_inclusion,
     leaf_hash,
     node_hash,
+    nodes_of,
     read_tile_path,
     tile_path,
     tiles_of,
@@ -83,17 +84,19 @@ def test_proofs_hold_for_what_is_there_and_for_nothing_else(size: int) -> None:
     for number in draw.sample(range(size), min(size, 12)):
         tree = Tree(size, {one: whole[one][: width(one, size)] for one in tiles_of(size, [number])})
         assert tree.root() == root
-        path, leaf = tree.inclusion(number), leaf_hash(leaves[number])
-        check_inclusion(leaf, number, size, path, root)
+        path, leaf = tree.inclusion([number]), leaf_hash(leaves[number])
+        check_inclusion({number: leaf}, size, path, root)
         others = [
-            (leaf, number - 1, size, path),
-            (leaf, number + 1, size, path),
-            (bytes(32), number, size, path),
+            ({number - 1: leaf}, size, path),
+            ({number + 1: leaf}, size, path),
+            ({number: bytes(32)}, size, path),
+            ({number: leaf}, size, [*path, root]),
         ]
         others += (
-            [(leaf, number, size, [*path, root]), (leaf, number, size, path[:-1])] if path else []
+            [({number: leaf}, size, path[:-1]), ({number: leaf}, size, [root, *path[1:]])]
+            if path
+            else []
         )
-        others += [(leaf, number, size, [root, *path[1:]])] if path else []
         for other in others:
             with pytest.raises(Unproven):
                 check_inclusion(*other, root)
@@ -118,6 +121,73 @@ def test_proofs_hold_for_what_is_there_and_for_nothing_else(size: int) -> None:
         for lie in lies if old < size else lies[:2]:
             with pytest.raises(Unproven):
                 check_consistency(*lie)
+
+
+def path_of(leaves: list[bytes], number: int) -> list[bytes]:
+    """RFC 9162, section 2.1.3.1, as it is written there."""
+    if len(leaves) == 1:
+        return []
+    middle = 1
+    while 2 * middle < len(leaves):
+        middle *= 2
+    if number < middle:
+        return [*path_of(leaves[:middle], number), root_of(leaves[middle:])]
+    return [*path_of(leaves[middle:], number - middle), root_of(leaves[:middle])]
+
+
+def test_a_proof_of_all_sets_of_leaves_of_small_trees() -> None:
+    """One proof for each set: that of one leaf is the RFC's path; none holds for another set, for
+    other hashes, another size, or with nodes that are missing, too many or in another order."""
+    for size in range(1, 9):
+        hashes = [bytes([one]) for one in range(size)]
+        tree, root = Tree(size, all_tiles(hashes)), root_of(hashes)
+        for chosen in range(1, 1 << size):
+            numbers = [one for one in range(size) if chosen >> one & 1]
+            leaves = {one: leaf_hash(hashes[one]) for one in reversed(numbers)}
+            nodes = tree.inclusion(reversed(numbers))
+            check_inclusion(leaves, size, nodes, root)
+            if len(numbers) == 1:
+                assert nodes == path_of(hashes, *numbers)
+            assert len(nodes) <= sum(len(path_of(hashes, one)) for one in numbers)
+            lies = [(leaves, size, [*nodes, root]), (leaves, size, [root, *nodes])]
+            lies += [(leaves, size, nodes[:at] + nodes[at + 1 :]) for at in range(len(nodes))]
+            lies += [(leaves, size, [*nodes[:at], root, *nodes[at:]]) for at in range(len(nodes))]
+            lies += [
+                (leaves, size, [*nodes[:at], *nodes[at : at + 2][::-1], *nodes[at + 2 :]])
+                for at in range(len(nodes) - 1)
+            ]
+            lies += [({**leaves, one: bytes(32)}, size, nodes) for one in range(size)]
+            for one in numbers:
+                fewer = {place: leaf for place, leaf in leaves.items() if place != one}
+                lies.append((fewer, size, nodes))
+                lies += [({**fewer, other: leaves[one]}, size, nodes) for other in (-1, size)]
+                lies += [
+                    ({**fewer, other: leaves[one]}, size, nodes)
+                    for other in range(size)
+                    if other not in leaves
+                ]
+            for at in range(len(numbers) - 1):
+                first, second = numbers[at], numbers[at + 1]
+                other = {**leaves, first: leaves[second], second: leaves[first]}
+                lies.append((other, size, nodes))
+            for lie in lies:
+                with pytest.raises(Unproven):
+                    check_inclusion(*lie, root)
+            for other_size in range(max(numbers) + 1, 10):
+                try:
+                    check_inclusion(leaves, other_size, nodes, root)
+                except Unproven:
+                    continue
+                # Where the nodes that a set calls for are as many and at the same places.
+                assert list(nodes_of(other_size, numbers)) == list(nodes_of(size, numbers))
+
+
+def test_a_leaf_is_no_node() -> None:
+    """An entry that is written as two hashes is not taken for the node over them."""
+    left, right = leaf_hash(b"a"), leaf_hash(b"b")
+    root = node_hash(left, right)
+    with pytest.raises(Unproven):
+        check_inclusion({0: leaf_hash(left + right)}, 1, [], root)
 
 
 def test_a_tree_begins_with_nothing() -> None:

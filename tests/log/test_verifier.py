@@ -1,5 +1,5 @@
-"""The verifier of one file that knows nothing of discreet's code, against that code: 10,000 random
-and altered certificates, ledgers and logs, verdict for verdict."""
+"""The verifier of one file that knows nothing of discreet's code, against that code: random and
+altered certificates, ledgers, logs and proofs, verdict for verdict."""
 
 from __future__ import annotations
 
@@ -14,7 +14,8 @@ import random
 import subprocess
 import sys
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 from types import ModuleType
@@ -24,14 +25,35 @@ import pytest
 import rfc8785
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
+from benchmarks.log import sparse_tree
 from discreet.cli.files import read_json
 from discreet.errors import InvalidInput
 from discreet.ledger import certificate_checks, certificates, offline
 from discreet.ledger.certificate_checks import Check
-from discreet.ledger.checkpoints import Verifier, cosign, hashes_text, public_bytes, sign_checkpoint
+from discreet.ledger.checkpoints import (
+    BadNote,
+    Verifier,
+    cosign,
+    hashes_text,
+    joined,
+    public_bytes,
+    read_checkpoint,
+    read_joined,
+    sign_checkpoint,
+)
 from discreet.ledger.entries import GENESIS, Broken, entry_line
 from discreet.ledger.heads import head_line, sign_head
-from discreet.ledger.tree import Tree, commitment, leaf_hash, node_hash, tile_path, tiles_of, width
+from discreet.ledger.proofs import check_proofs, place_of
+from discreet.ledger.tree import (
+    Tree,
+    commitment,
+    leaf_hash,
+    node_hash,
+    nodes_of,
+    tile_path,
+    tiles_of,
+    width,
+)
 from discreet.ledger.verification import verify
 from discreet.privacy.events import EVENTS, to_json
 from discreet.privacy.filters import Cap
@@ -40,8 +62,10 @@ from discreet_client import canonical
 from tests.ledgers import KEY, OTHER_KEY, Writer
 
 FILE = Path(__file__).parents[2] / "clients" / "verifier" / "discreet_verify.py"
-CERTIFICATES, LEDGERS, LOGS = (
-    (6000, 2500, 1500) if os.environ.get("DISCREET_FUZZ") == "long" else (1200, 500, 300)
+CERTIFICATES, LEDGERS, LOGS, PROOFS = (
+    (6000, 2500, 1500, 20_000)
+    if os.environ.get("DISCREET_FUZZ") == "long"
+    else (1200, 500, 300, 2000)
 )
 """Random and altered cases; as many as docs/transparency.md names in `make fuzz`."""
 ORIGIN = "discreet/test"
@@ -50,6 +74,7 @@ WITNESSES = {
     for name in ("a", "b", "c")
 }
 PUBLIC = certificates.public_key(KEY)
+SALT = base64.b64encode(bytes(range(16))).decode()
 EVENTS_OF = {
     "discrete_laplace": (discrete_laplace.DiscreteLaplace.example(), Cap(8 * 10**9, 0)),
     "laplace": (laplace.Laplace.example(), Cap(5 * 10**9, 4 * 10**12)),
@@ -90,9 +115,14 @@ class World:
         ]
         leaves += strangers[21:]
         self.log = Log([leaf_hash(one) for one in leaves])
-        self.answers = [self._answer(job, entries, salts) for job in ("job_1", "job_2")]
+        jobs = ("job_1", "job_2")
+        self.answers = [self._answer(job, entries, salts) for job in jobs]
+        self.older = [self._answer(job, entries, salts, older=True) for job in jobs]
+        """With a path for each entry, as certificates had them until 2026-11-25."""
 
-    def _answer(self, job: str, entries: list[Any], salts: dict[str, bytes]) -> dict[str, Any]:
+    def _answer(
+        self, job: str, entries: list[Any], salts: dict[str, bytes], *, older: bool = False
+    ) -> dict[str, Any]:
         named = [
             one for one in entries if one["body"]["job"] == job and one["body"]["kind"] == "commit"
         ]
@@ -120,18 +150,20 @@ class World:
             problem_digest=canonical.digest(problem),
             release_digest="cd" * 32,
         )
-        proofs = [
-            {
-                "account": one["body"]["account"],
-                "seq": one["body"]["seq"],
-                "number": 21 + entries.index(one),
-                "salt": base64.b64encode(salts[one["hash"]]).decode(),
-                "path": hashes_text(self.log.tree().inclusion(21 + entries.index(one))),
-            }
-            for one in named
+        numbers = [21 + entries.index(one) for one in named]
+        leaves = [
+            {"number": number, "salt": base64.b64encode(salts[one["hash"]]).decode()}
+            for number, one in zip(numbers, named, strict=True)
         ]
         signed = certificates.sign(body, KEY)
-        signed["proofs"] = {"checkpoint": self.log.note(), "entries": proofs}
+        if older:
+            for leaf, one in zip(leaves, body["ledger_entry"], strict=True):
+                leaf |= {"account": one["account"], "seq": one["seq"]}
+                leaf["path"] = hashes_text(self.log.tree().inclusion([leaf["number"]]))
+            signed["proofs"] = {"checkpoint": self.log.note(), "entries": leaves}
+        else:
+            nodes = joined(self.log.tree().inclusion(numbers))
+            signed["proofs"] = {"checkpoint": self.log.note(), "leaves": leaves, "nodes": nodes}
         return {
             "job": {"id": job, "problem": problem, "headline": "All trips"},
             "certificate": signed,
@@ -249,24 +281,33 @@ def otherwise_proven(world: World, answer: dict[str, Any], chance: random.Random
     """With proofs of another tree, in another order, of another length, or of other leaves."""
     answer = copy.deepcopy(answer)
     proofs = answer["certificate"]["proofs"]
-    one = chance.choice(proofs["entries"])
+    within = "leaves" if "leaves" in proofs else "entries"
+    one = chance.choice(proofs[within])
     size = chance.randrange(1, len(world.log.hashes) + 1)
     for change in chance.sample(range(8), chance.choice((1, 1, 2))):
         if change == 0:
             proofs["checkpoint"] = world.log.note(
                 size, chance.choice(((), tuple(WITNESSES), tuple(WITNESSES)[1:]))
             )
-        elif change == 1 and size > one["number"]:
+        elif change == 1 and size > max(each["number"] for each in proofs[within]):
             proofs["checkpoint"] = world.log.note(size)
-            for each in proofs["entries"]:
-                if each["number"] < size:
-                    each["path"] = hashes_text(world.log.tree(size).inclusion(each["number"]))
+            tree, numbers = world.log.tree(size), [each["number"] for each in proofs[within]]
+            if within == "leaves":
+                proofs["nodes"] = joined(tree.inclusion(numbers))
+            else:
+                for each in proofs[within]:
+                    each["path"] = hashes_text(tree.inclusion([each["number"]]))
         elif change == 2:
-            one["path"] = one["path"][: chance.randrange(8)] + one["path"][chance.randrange(8) :]
+            start, end = chance.randrange(8), chance.randrange(8)
+            if within == "leaves":
+                hashes = read_joined(proofs["nodes"])
+                proofs["nodes"] = joined(hashes[:start] + hashes[end:])
+            else:
+                one["path"] = one["path"][:start] + one["path"][end:]
         elif change == 3:
             one["number"] = chance.randrange(-1, len(world.log.hashes) + 2)
         elif change == 4:
-            proofs["entries"] = proofs["entries"][chance.randrange(2) :] * chance.choice((1, 2))
+            proofs[within] = proofs[within][chance.randrange(2) :] * chance.choice((1, 2))
         elif change == 5:
             other = Log([bytes(32), *world.log.hashes[1:]])
             proofs["checkpoint"] = other.note(len(world.log.hashes))
@@ -321,7 +362,7 @@ def test_certificates(worlds: list[World], tmp_path: Path) -> None:
     ]
     for case in range(CERTIFICATES):
         world = chance.choice(worlds)
-        answer = chance.choice(ways)(world, chance.choice(world.answers))
+        answer = chance.choice(ways)(world, chance.choice(world.answers + world.older))
         text = bytearray(json.dumps(answer, ensure_ascii=chance.random() < 0.5).encode())
         if chance.random() < 0.1:
             text[chance.randrange(len(text))] ^= 1 << chance.randrange(8)
@@ -365,6 +406,135 @@ def test_certificates(worlds: list[World], tmp_path: Path) -> None:
             agree(ours, theirs, (case, bytes(text)))
             seen[all(one.holds is not False for one in ours)] += 1
     assert min(seen.values()) > CERTIFICATES / 10
+
+
+def body_of(numbers: Sequence[int], size: int, tree: Tree, hashes: list[str]) -> dict[str, Any]:
+    """As much of a certificate as the proof of its entries is about."""
+    nodes = joined(tree.inclusion(numbers))
+    leaves = [{"number": one, "salt": SALT} for one in numbers]
+    point = sign_checkpoint(ORIGIN, size, tree.root(), KEY)
+    return {
+        "public_key": PUBLIC,
+        "ledger_entry": [
+            {"account": f"acc_{at}", "seq": 1, "hash": one} for at, one in enumerate(hashes)
+        ],
+        "proofs": {"checkpoint": point.note, "leaves": leaves, "nodes": nodes},
+    }
+
+
+def reproven(body: dict[str, Any], chance: random.Random) -> None:
+    """Change one thing of a proof: a node, the order, the length, the numbers, the size."""
+    proofs = body["proofs"]
+    leaves, entries, nodes = proofs["leaves"], body["ledger_entry"], read_joined(proofs["nodes"])
+    at, to = chance.randrange(len(leaves)), chance.randrange(len(leaves))
+    place, second = chance.randrange(len(nodes) + 1), chance.randrange(len(nodes) + 1)
+    point = read_checkpoint(proofs["checkpoint"])
+    strange = chance.randbytes(32)
+    what = chance.randrange(16)
+    if what == 0:
+        del nodes[place:]
+    elif what == 1:
+        del nodes[place : place + 1]
+    elif what == 2:
+        nodes.insert(place, chance.choice((strange, *nodes)))
+    elif what == 3 and nodes:
+        nodes[place % len(nodes)] = strange
+    elif what == 4 and nodes:
+        one, two = place % len(nodes), second % len(nodes)
+        nodes[one], nodes[two] = nodes[two], nodes[one]
+    elif what == 5:
+        nodes.extend(chance.choice((nodes, [strange] * 5000)))
+    elif what == 6:
+        leaves[at], leaves[to] = leaves[to], leaves[at]
+    elif what == 7:
+        entries[at]["hash"], entries[to]["hash"] = entries[to]["hash"], entries[at]["hash"]
+    elif what == 8:
+        leaves[at]["number"] = chance.choice(
+            (leaves[to]["number"], -1, point.size, point.size - 1, True, 0.0, 2**70, None)
+        )
+    elif what == 9:
+        leaves[at]["number"] += chance.choice((-1, 1))
+    elif what == 10:
+        leaves.append(dict(leaves[at]))
+        if chance.random() < 0.5:
+            entries.append(dict(entries[at]))
+    elif what == 11:
+        del leaves[at]
+        if chance.random() < 0.5:
+            del entries[at]
+    elif what == 12:
+        size = max(0, point.size + chance.choice((-1, 1, point.size)))
+        proofs["checkpoint"] = sign_checkpoint(ORIGIN, size, point.root, KEY).note
+    elif what == 13:
+        root = chance.choice((bytes(32), hashlib.sha256().digest()))
+        proofs["checkpoint"] = sign_checkpoint(ORIGIN, point.size, root, KEY).note
+    elif what == 14:  # the root as the only node, or a node as the root
+        nodes[:] = [point.root]
+    else:
+        other = altered({"leaves": leaves, "nodes": proofs["nodes"]}, chance)
+        body["proofs"] = {"checkpoint": proofs["checkpoint"], **other}
+        return
+    proofs["nodes"] = joined(nodes)
+
+
+def is_proven(body: dict[str, Any], tree: Tree, size: int, hashes: Mapping[int, str]) -> bool:
+    """Whether the proof is, to the last node, the one that the log gives for these entries:
+    anything else would need another hash of the same value. Of the size that is signed with the
+    root nothing is proven but that it calls for the same nodes."""
+    try:
+        proofs, entries = body["proofs"], body["ledger_entry"]
+        numbers = [one["number"] for one in proofs["leaves"]]
+        if not all(type(one) is int and 0 <= one < size for one in numbers):
+            return False
+        point = read_checkpoint(proofs["checkpoint"])
+        true = body_of(numbers, size, tree, [hashes.get(one, "") for one in numbers])
+        return (
+            len(set(numbers)) == len(numbers) > 0
+            and point.root == tree.root()
+            and point.size > max(numbers)
+            and list(nodes_of(point.size, numbers)) == list(nodes_of(size, numbers))
+            and proofs == {**true["proofs"], "checkpoint": proofs["checkpoint"]}
+            and [one["hash"] for one in entries] == [one["hash"] for one in true["ledger_entry"]]
+        )
+    except (BadNote, KeyError, TypeError, ValueError, AttributeError):
+        return False
+
+
+def test_proofs() -> None:
+    """One proof of several entries: in logs of any size, of entries that lie side by side or far
+    apart, in any order; true, or changed once or twice. We and the stranger take the one proof
+    that the log gives, and no other."""
+    chance, seen, salt = random.Random(5), Counter[bool](), base64.b64decode(SALT)
+    for _ in range(PROOFS // 10):
+        size = chance.choice(
+            (chance.randrange(1, 20), chance.randrange(1, 1100), 10**7, 2**24, 10**17)
+        )
+        many = min(size, chance.choice((1, 2, 3, 6, 12)))
+        first = chance.randrange(size - many + 1)
+        numbers = list(range(first, first + many))
+        if chance.random() < 0.4:
+            numbers = sorted({chance.randrange(size) for _ in range(many)})
+        if chance.random() < 0.3:
+            chance.shuffle(numbers)
+        hashes = {one: chance.randbytes(32).hex() for one in numbers}
+        leaves = {
+            one: leaf_hash(commitment(salt, bytes.fromhex(digest)))
+            for one, digest in hashes.items()
+        }
+        tree = sparse_tree(size, leaves)
+        true = body_of(numbers, size, tree, list(hashes.values()))
+        for changes in (0, 0, 1, 1, 1, 1, 1, 1, 2, 3):
+            body = copy.deepcopy(true)
+            for _ in range(changes):
+                # What was changed before may have left nothing that this could change.
+                with suppress(AttributeError, IndexError, KeyError, TypeError, ValueError):
+                    reproven(body, chance)
+            ours, theirs = check_proofs(body), stranger.check_proofs(body)
+            agree(ours, theirs, body)
+            held = changes == 0 or is_proven(body, tree, size, hashes)
+            assert (told(ours)["log", True] == 1) == held, (ours, body)
+            seen[held] += 1
+    assert min(seen.values()) > PROOFS / 10
 
 
 def rewritten(world: World, chance: random.Random) -> list[bytes]:
@@ -600,3 +770,17 @@ def test_what_was_asked_again(worlds: list[World]) -> None:
         ours = offline.check_all(shown, replace(offline.Beside(), firsts=given), export)
         theirs = stranger.check_whole(shown, [], firsts=given, ledger=export)
         agree(ours, theirs, (case, shown))
+
+
+def test_older_proofs_say_what_newer_ones_say(worlds: list[World]) -> None:
+    """A path for each entry, as certificates had them until 2026-11-25: they hold as they did, and
+    tell of the same leaves."""
+    for world in worlds:
+        for newer, older in zip(world.answers, world.older, strict=True):
+            before, now = older["certificate"], newer["certificate"]
+            assert set(before["proofs"]) == {"checkpoint", "entries"}
+            assert check_proofs(before) == check_proofs(now)
+            assert check_proofs(before)[0].holds is True
+            assert stranger.check_proofs(before)[0].holds is True
+            assert place_of(before) == place_of(now)
+            assert len(place_of(now).numbers) == len(now["ledger_entry"])

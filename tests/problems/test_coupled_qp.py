@@ -34,10 +34,11 @@ from discreet.solvers.saddle.spds import solve
 from discreet_client import secure_sum
 from discreet_client.agent import coupled_qp as agents_part
 from discreet_client.convex_sets import Box
+from discreet_client.costs import QuadraticCost
 from discreet_client.federation.errors import AgentError
 from discreet_client.packing import OutOfRange
 from discreet_client.secure_sum import Parameters
-from discreet_client.updates import Participant, QuadraticCost, Rounds
+from discreet_client.updates import Participant, Rounds
 from tests.solvers.test_spds import MULTIPLIERS, OBJECTIVE, OPTIMUM, TOLERANCE, by_cvxpy, paper
 
 Floats = NDArray[np.float64]
@@ -220,7 +221,11 @@ def test_budgets_that_cannot_be_kept_are_refused_by_place() -> None:
         ({"budget": {"lower": 23, "upper": 24}}, "/problem/agents/0/budget", "from -6 to 22.2"),
         ({"budget": {"lower": 3, "upper": 2}}, "/problem/agents/0/budget", "from 3 up, not to 2"),
         # Each alone may have it; all together are above the feeder's limit.
-        ({"budget": {"lower": 22, "upper": 22}}, "/problem/operator/d", "boxes and budgets allow"),
+        (
+            {"budget": {"lower": 22, "upper": 22}},
+            "/problem/operator/d",
+            "budgets and polytopes allow",
+        ),
     ]
     for change, pointer, says in cases:
         with pytest.raises(InvalidInput) as refused:

@@ -76,7 +76,7 @@ def test_without_steps_a_request_takes_it_and_with_steps_none_does() -> None:
             ("steps", "iterations"),
             "3 rounds at least",
         ),
-        ({"method": "newton"}, ("method",), "'spds' or 'auto'"),
+        ({"method": "newton"}, ("method",), "'rpds' or 'auto'"),
     ],
 )
 def test_what_does_not_fit_it_is_refused_by_place(
@@ -327,3 +327,15 @@ def test_plan_and_certificate_say_what_it_opens() -> None:
 
 def test_how_a_method_is_signed_is_json() -> None:
     assert json.loads(json.dumps(Auto(9).signed)) == {"method": "auto", "steps": {"iterations": 9}}
+
+
+def test_a_kink_shows_a_wish_that_the_haze_hides_elsewhere() -> None:
+    """Which plans say: the last sums of a pair of jobs are that agent's wish itself."""
+    off = np.median([run_again.wish_at_a_kink(8, seed) for seed in range(5)], axis=0)
+    assert off[0] < 1e-4
+    assert off[1] > 0.05
+    smooth = np.median(
+        [run_again.errors(8, 1, seed, haze=True).wish_from_last for seed in range(5)]
+    )
+    assert smooth > 0.1
+    assert "kink" in AGAIN_WITH_PRICES

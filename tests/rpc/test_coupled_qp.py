@@ -189,20 +189,24 @@ def test_agents_without_steps_come_to_the_optimum_also_when_one_is_killed(
     assert answer["certificate"]["exposure"]["sums"] == 5 * MOST_ROUNDS
 
 
-def test_an_agent_keeps_the_budget_that_it_alone_knows(shared: Federation) -> None:
-    """`budget` in its file: what its variables sum to. Nobody else is told of it."""
+def test_agents_keep_the_sets_and_costs_that_they_alone_know(shared: Federation) -> None:
+    """`budget`, `polytope` and `terms` in their files. Nobody else is told of them."""
     problem = spec("masking")
     del problem["steps"]
     data = [dict(one) for one in PAPER]
     data[2]["budget"] = {"lower": 0.5, "upper": 0.6}
+    data[0]["terms"] = [{"kind": "entropy", "b": -0.1}, {"kind": "piecewise_linear"}]
+    data[1]["polytope"] = {"A": [[1, 3]], "b": [0.5]}
     job = submit(shared, problem)
     outcomes = [agent.outcome() for agent in join(shared, job, data)]
     assert sum(outcomes[2]["x"]) == pytest.approx(0.5, abs=1e-6)
+    assert np.array([1, 3]) @ outcomes[1]["x"] == pytest.approx(0.5, abs=1e-6)
     agents = TypeAdapter(tuple[AgentData, ...]).validate_python(data)
     operator = (np.array(problem["operator"][name]) for name in ("c", "d"))
     best, _ = by_cvxpy([part_of(agent) for agent in agents], *operator)
     assert np.concatenate([one["x"] for one in outcomes]) == pytest.approx(best, abs=0.02)
-    assert "budget" not in json.dumps(final(shared, job)["problem"])
+    told = json.dumps(final(shared, job)["problem"])
+    assert not any(name in told for name in ("budget", "polytope", "terms"))
 
 
 def test_an_agent_with_an_older_memory_ends_the_job(shared: Federation) -> None:

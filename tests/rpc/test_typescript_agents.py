@@ -132,11 +132,15 @@ def _order_keys(folders: list[Path]) -> None:
         key.write_bytes(content)
 
 
-@pytest.mark.parametrize("dealer", ["python", "typescript"])
+@pytest.mark.parametrize(("dealer", "method"), [("python", "spds"), ("typescript", "rpds")])
 def test_agents_of_both_languages_come_to_the_papers_optimum(
-    shared: Federation, sdk: Path, dealer: str
+    shared: Federation, sdk: Path, dealer: str, method: str
 ) -> None:
-    job = submit(shared, spec("masking"))
+    problem = spec("masking")
+    if method == "rpds":  # which ends 1.2e-5 from it
+        problem |= {"method": method}
+        problem["steps"] = {**problem["steps"], "shrink": 1, "regularization": 1e-5}
+    job = submit(shared, problem)
     agents = mixed(shared, sdk, job, dealer)
     outcomes = [agent.outcome() for agent in agents]
     assert optimal(outcomes)
@@ -312,6 +316,16 @@ def test_a_typescript_agent_refuses_what_it_has_not_agreed_to(
         other.start()
     agent = NodeAgent(tmp_path / "0", tokens[0], {}, sdk=sdk)
     shared.agents.append(agent)
+    for field, given in (
+        ("terms", [{"kind": "power"}]),
+        ("polytope", {"A": [[1, 1]], "b": [1]}),
+        ("budget", {"lower": 0, "upper": 1}),
+    ):
+        agent.problem = {"kind": "coupled_qp", **PAPER[0], field: given}
+        agent.start()
+        status, output, errors = agent.ended()
+        assert (status, output) == (2, ""), field
+        assert f"no {field}" in errors
     approved = False
     for demands, says in DEMANDS:
         data = {name: demands[name] for name in ("upper", "A_g") if name in demands}

@@ -16,7 +16,9 @@ from numpy.typing import NDArray
 
 from discreet.solvers.saddle.spds import Part, Solution, solve, step_sizes
 from discreet_client.convex_sets import Box, BudgetedBox
-from discreet_client.updates import WINDOW, Participant, QuadraticCost, Steps, Trend
+from discreet_client.cost_terms import Entropy, LogBarrier, PiecewiseLinear, Power
+from discreet_client.costs import ConvexCost, Cost, QuadraticCost
+from discreet_client.updates import WINDOW, Participant, Steps, Trend
 
 Floats = NDArray[np.float64]
 ROOT = Path(__file__).parents[2]
@@ -53,20 +55,39 @@ def distance(one: Solution, other: Solution) -> float:
     return float(np.max(np.abs(apart)))
 
 
+def cost_by_cvxpy(cost: Cost, v: cp.Variable) -> cp.Expression:
+    """The cost in CVXPY's own functions."""
+    if isinstance(cost, ConvexCost):
+        total = cost_by_cvxpy(cost.quadratic, v)
+        for term in cost.terms:
+            u = term.A @ v - term.b
+            if isinstance(term, Power):
+                total += term.weight * cp.sum(cp.power(cp.abs(u), term.power, approx=False))
+            elif isinstance(term, PiecewiseLinear):
+                total += term.weight * cp.max(u)
+            elif isinstance(term, LogBarrier):
+                total -= term.weight * cp.sum(cp.log(-u))
+            else:
+                assert isinstance(term, Entropy)
+                total -= term.weight * cp.sum(cp.entr(u))
+        return total
+    assert isinstance(cost, QuadraticCost)
+    squares = cp.sum_squares(cost.A_q @ v) if len(cost.A_q) else 0
+    return squares + cost.a_l @ v
+
+
 def by_cvxpy(parts: list[Part], c: Floats, d: Floats) -> tuple[Floats, float]:
     """All x behind one another, and the objective."""
     x = [cp.Variable(part.A_u.shape[1]) for part in parts]
     cost = cp.sum_squares(sum(part.A_u @ v for part, v in zip(parts, x, strict=True)) + c) / 2
     constraints = [sum(part.A_g @ v for part, v in zip(parts, x, strict=True)) + d <= 0]
     for part, v in zip(parts, x, strict=True):
-        cost += cp.sum_squares(part.cost.A_q @ v) + part.cost.a_l @ v
+        cost += cost_by_cvxpy(part.cost, v)
         low, high = part.domain.sides
         constraints += [v >= low, v <= high]
-        if isinstance(part.domain, BudgetedBox):
-            constraints += [
-                cp.sum(v) >= part.domain.least_sum,
-                cp.sum(v) <= part.domain.most_sum,
-            ]
+        for row, least, most in zip(*part.domain.rows, strict=True):
+            constraints += [row @ v >= least] if np.isfinite(least) else []
+            constraints += [row @ v <= most] if np.isfinite(most) else []
     problem = cp.Problem(cp.Minimize(cost), constraints)
     problem.solve(solver=cp.CLARABEL, tol_gap_abs=1e-11, tol_gap_rel=1e-11, tol_feas=1e-11)
     return np.concatenate([v.value for v in x]), float(problem.value)
@@ -300,7 +321,7 @@ def test_bad_input_is_refused() -> None:
         )
     half = BudgetedBox(np.zeros(2), np.ones(2), 1, 1)
     cost = QuadraticCost(np.eye(2), np.ones(2))
-    with pytest.raises(ValueError, match="within a budget shrink is 1"):
+    with pytest.raises(ValueError, match="within a budget or polytope"):
         Participant(np.eye(2), np.eye(2), cost, half, Steps(1, 1, 0.9))
     with pytest.raises(ValueError, match="lower <= upper"):
         Box(1, 0)

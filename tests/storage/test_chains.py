@@ -8,6 +8,7 @@ from typing import Any
 
 import psycopg
 import pytest
+from sqlalchemy import text
 from sqlalchemy.exc import DBAPIError
 
 from discreet.installation.postgres import EmbeddedPostgres
@@ -17,6 +18,7 @@ from discreet.privacy.filters import Cap
 from discreet.privacy.units import Price
 from discreet.settings import Settings
 from discreet.storage import chains, ledger, tenants
+from discreet.storage.block_names import named_together
 from discreet.storage.database import Database
 from discreet.storage.tenants import Principal
 from discreet.usecases.budgets import cap_amounts, filter_limits
@@ -209,6 +211,16 @@ def test_all_blocks_or_none(settings: Settings) -> None:
         [f"{CHAIN}.0"],
         [f"{CHAIN}.01"],
         [f"{CHAIN}.1.1"],
+        [f"{CHAIN}.0-3"],
+        [f"{CHAIN}.01-3"],
+        [f"{CHAIN}.3-2"],
+        [f"{CHAIN}.3-2", ALL[4], ALL[4]],
+        [f"{CHAIN}.1-31"],
+        [f"{CHAIN}.1-3", ALL[2]],
+        [f"{CHAIN}.1-3-5"],
+        [f"{CHAIN}.-3"],
+        [f"{CHAIN}.1-"],
+        [f"{CHAIN}.1-999999999"],
         [f"{CHAIN}."],
         [f"{CHAIN}.4294967297"],
         [".1"],
@@ -292,6 +304,108 @@ def test_sixteen_submitters_on_overlapping_windows_never_overspend_a_block(
     run(settings, steps)
 
 
+def test_neighbours_are_named_together() -> None:
+    """Nothing that the database refuses by itself becomes a name that it takes."""
+    assert named_together(ALL) == [f"{CHAIN}.1-30"]
+    accounts = ["a.1", "a.2", "b", "a.3", "c.4", "c.5", "c.5", "c.4", ".0", ".1", "x.01", "x.2"]
+    assert named_together(accounts) == [
+        *("a.1-2", "b", "a.3", "c.4-5", "c.5", "c.4"),
+        *(".0-1", "x.01-2"),  # the database refuses both
+    ]
+
+
+def test_blocks_that_stand_at_the_same_share_their_sums(settings: Settings) -> None:
+    """A page of 32 has one element where it can, and whoever reads sees no difference."""
+
+    async def shared(database: Database) -> list[int]:
+        async with database.transaction("ten_1") as connection:
+            found = await connection.execute(
+                text("SELECT cardinality(sums) FROM block_pages ORDER BY page")
+            )
+            return list(found.scalars())
+
+    async def steps(database: Database) -> None:
+        await opened(database, many=72)
+        assert await shared(database) == [1, 1, 1]
+        blocks = [f"{CHAIN}.{number}" for number in range(1, 73)]
+        await reserve(database, "job_1", blocks)
+        assert await shared(database) == [1, 1, 1]
+        await reserve(database, "job_2", blocks[4:67])  # cuts the first page and the last
+        assert await shared(database) == [32, 1, 8]
+        wanted = [(1 + (5 <= number <= 67),) * 2 for number in range(1, 73)]
+        assert await spent(database, blocks) == wanted
+        await reserve(database, "job_3", [*blocks[:2], *blocks[6:9], *blocks[40:42]])
+        assert await shared(database) == [32, 32, 8]
+        for job in ("job_2", "job_3"):
+            await settle(database, job)
+        assert await shared(database) == [1, 1, 1]
+        assert await spent(database, blocks) == [(1, 1)] * 72
+        async with database.transaction("ten_1") as connection:
+            await chains.open_block(
+                connection,
+                CHAIN,
+                cap=cap_amounts(CAP),
+                filters=filter_limits(CAP),
+                actor="owner",
+                reason="after others were charged",
+            )
+        assert await shared(database) == [1, 1, 9]
+        await touch(database, "job_1")
+        await settle(database, "job_1")
+        assert await spent(database, [blocks[71], f"{CHAIN}.73"]) == [(1, 0), (0, 0)]
+        await verified(database)
+
+    run(settings, steps)
+
+
+def test_the_smallest_cap_of_a_page_is_that_of_one_block(settings: Settings) -> None:
+    """Caps differ within a page, and are the same again: each block is held to its own."""
+
+    async def steps(database: Database) -> None:
+        await opened(database)
+        small = Cap(2 * PRICE.epsilon, 0)
+        assert await grant(database, ALL[7], small)
+        for job, accounts, admitted in (
+            ("job_1", ALL, True),
+            ("job_2", ALL[:16], True),
+            ("job_3", ALL[:16], False),
+            ("job_4", [*ALL[:7], *ALL[8:]], True),
+            ("job_5", [ALL[7]], False),
+        ):
+            found = await reserve(database, job, accounts)
+            refused = [one.account_id for one in found if not one.admitted]
+            assert refused == ([] if admitted else [ALL[7]]), job
+        assert await grant(database, ALL[7], CAP)
+        assert all(one.admitted for one in await reserve(database, "job_6", ALL))
+        await verified(database)
+
+    run(settings, steps)
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        "UPDATE block_pages SET sums[1].epsilon = 0 WHERE page = 0",
+        "UPDATE block_pages SET sums[2].rho = 1 WHERE page = 0",
+        "UPDATE block_pages SET sums = '{}' WHERE page = 0",
+    ],
+)
+def test_a_page_that_somebody_has_changed_is_found(
+    postgres: EmbeddedPostgres, settings: Settings, change: str
+) -> None:
+    async def steps(database: Database) -> None:
+        await opened(database)
+        await reserve(database, "job_1", ALL)
+        with psycopg.connect(superuser_url(postgres, settings), autocommit=True) as administrator:
+            administrator.execute(change.encode())
+        auditor = Principal("ten_1", "a", "auditor", "key_a")
+        async with open_services(settings) as services:
+            found = await Verifier().look(services, auditor)
+        assert "were changed" in str(found.broken)
+
+    run(settings, steps)
+
+
 def test_sums_that_somebody_has_changed_are_found(
     postgres: EmbeddedPostgres, settings: Settings
 ) -> None:
@@ -300,6 +414,7 @@ def test_sums_that_somebody_has_changed_are_found(
     async def steps(database: Database) -> None:
         await opened(database)
         await reserve(database, "job_1", ALL)
+        await reserve(database, "job_0", ALL[1:4])
         auditor = Principal("ten_1", "a", "auditor", "key_a")
         async with open_services(settings) as services:
             verifier = Verifier()
@@ -307,7 +422,7 @@ def test_sums_that_somebody_has_changed_are_found(
             with psycopg.connect(
                 superuser_url(postgres, settings), autocommit=True
             ) as administrator:
-                administrator.execute("UPDATE block_sums SET epsilon = 0 WHERE number = 3")
+                administrator.execute("UPDATE block_pages SET sums[3].epsilon = 0 WHERE page = 0")
             found = await verifier.look(services, auditor)
             assert found.broken is not None
             assert "the sums of block 3 were changed" in str(found.broken)

@@ -16,6 +16,7 @@ from typing import Any
 
 import psycopg
 import pytest
+import rfc8785
 import sqlalchemy
 from alembic.config import Config
 from alembic.script import ScriptDirectory
@@ -24,6 +25,9 @@ from psycopg import sql
 from discreet.errors import Unavailable
 from discreet.installation.local import _DATASET, _JOB
 from discreet.installation.postgres import EmbeddedPostgres
+from discreet.ledger.chain import Chain
+from discreet.ledger.entries import entry_line
+from discreet.privacy.filters import Cap
 from discreet.settings import Settings
 from discreet.storage import acceptance, audit_log, migrations, schema
 from discreet.storage.database import Database as Pool
@@ -38,11 +42,13 @@ from discreet.storage.schema import (
     scripts,
 )
 from discreet.usecases import access, datasets, jobs, running
+from discreet.usecases.budgets import cap_amounts, filter_limits
 from discreet.usecases.services import open_services
 from discreet.web.bodies import validate
 from discreet.web.uploads import whole_registration
 from tests import bodies
 from tests.conftest import settings_for
+from tests.ledgers import EVENT, PRICE
 from tests.postgres_fixture import Database, fresh_database
 
 KEPT = (
@@ -211,6 +217,57 @@ def test_there_is_no_way_back_from_a_chain_of_blocks(
     assert [row["version_num"] for row in rows(postgres, empty, "alembic_version")] == ["0024"]
     fill(empty)
     assert chain_holds(postgres, empty) > 0
+
+
+def test_sums_of_blocks_go_into_pages_and_back(
+    postgres: EmbeddedPostgres, empty: Database, tmp_path: Path
+) -> None:
+    """Each schema goes on with what the other left, and the chain binds what both made of it."""
+    settings = settings_of(empty, tmp_path)
+    migrate(settings, "0025")
+    fill(empty)
+    jobs_made = 0
+
+    def sums() -> list[dict[str, Any]]:
+        return sorted(rows(postgres, empty, "block_sums"), key=lambda row: row["number"])
+
+    def spend(connection: psycopg.Connection[Any]) -> None:
+        nonlocal jobs_made
+        for first, last, settled in ((1, 40, False), (3, 38, True), (5, 5, False), (31, 36, True)):
+            jobs_made += 1
+            job = f"job_block_{jobs_made}"
+            blocks = [f"acc_s.{number}" for number in range(first, last + 1)]
+            connection.execute(
+                "SELECT * FROM ledger_reserve(%s, %s, %s, %s, 'p')",
+                [job, blocks, json.dumps(PRICE.to_json()), rfc8785.dumps([EVENT]).decode()],
+            )
+            if settled:
+                connection.execute("SELECT ledger_touch(%s, 'worker')", [job])
+                connection.execute("SELECT ledger_settle(%s, 'worker')", [job])
+
+    with psycopg.connect(empty.app_url, autocommit=True) as connection:
+        connection.execute("SELECT set_config('discreet.tenant', 'ten_1', false)")
+        connection.execute("SELECT ledger_open_chain('acc_s', 'ten_1', 'request')")
+        for number in range(40):
+            cap = Cap((100 if number else 90) * PRICE.epsilon, 0)
+            amounts = [json.dumps(cap_amounts(cap)), json.dumps(filter_limits(cap))]
+            connection.execute("SELECT ledger_open_block('acc_s', %s, %s, 'o', 'b')", amounts)
+        spend(connection)
+        for schema_after, down in (("0026", False), ("0025", True), ("0026", False)):
+            before = sums()
+            migrate(settings, schema_after, down=down)
+            assert sums() == before
+            spend(connection)
+    chain = Chain("ten_1", "acc_s")
+    for row in sorted(rows(postgres, empty, "ledger_entries"), key=lambda row: row["seq"]):
+        if row["account_id"] == "acc_s":
+            line = (bytes.fromhex(row[name][2:]) for name in ("hash", "previous_hash"))
+            chain.follow(entry_line(row["body"], *line))
+    assert [(row["number"], row["epsilon"], row["reserved_epsilon"]) for row in sums()] == [
+        (number, block.totals["epsilon"], block.reserved["epsilon"])
+        for number, block in sorted(chain.blocks.items())
+    ]
+    assert chain.blocks[5].totals["epsilon"] == 12 * PRICE.epsilon
 
 
 CLAIM_OF_0007 = (

@@ -29,7 +29,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from discreet_client.convex_sets import ConvexSet
-from discreet_client.updates import QuadraticCost
+from discreet_client.costs import Cost
 
 Floats = NDArray[np.float64]
 Uniform = Callable[[int], Floats]
@@ -55,9 +55,7 @@ def system_uniform(size: int) -> Floats:
     return _uniform_of(secrets.token_bytes(8 * size))
 
 
-def own_haze(
-    secret: bytes, cost: QuadraticCost, domain: ConvexSet, members: Sequence[bytes]
-) -> Own:
+def own_haze(secret: bytes, cost: Cost, domain: ConvexSet, members: Sequence[bytes]) -> Own:
     """Draws uniform in [0, 1) that follow from an agent's private key, what is its own of the
     problem, and the keys on the roster: HMAC-SHA-256 of these keys SHAKE-256.
 
@@ -66,8 +64,7 @@ def own_haze(
     differ by that agent's answer alone.
     """
     parts = [
-        np.ascontiguousarray(one, dtype="<f8").tobytes()
-        for one in (cost.A_q, cost.a_l, *domain.figures)
+        np.ascontiguousarray(one, dtype="<f8").tobytes() for one in (*cost.figures, *domain.figures)
     ]
     message = hashlib.sha256(b"discreet/haze/v1")
     for part in (*parts, *sorted(members)):
@@ -103,7 +100,7 @@ class Responder:
     def __init__(
         self,
         A: Floats,
-        cost: QuadraticCost,
+        cost: Cost,
         domain: ConvexSet,
         bound: float,
         uniform: Uniform = system_uniform,
@@ -111,34 +108,34 @@ class Responder:
         *,
         haze: bool = True,
     ) -> None:
-        size = cost.a_l.size
+        size = cost.size
         self._lower, self._upper = (
             np.array(np.broadcast_to(np.asarray(side, dtype=np.float64), (size,)))
             for side in domain.sides
         )
         if not (np.all(np.isfinite(self._lower)) and np.all(np.isfinite(self._upper))):
             raise ValueError("method auto needs boxes with two ends")
-        if not all(np.all(np.isfinite(one)) for one in (A, cost.A_q, cost.a_l)):
-            raise ValueError("A_u, A_g, A_q and a_l hold numbers that are not finite")
+        if not all(np.all(np.isfinite(one)) for one in (A, *cost.figures)):
+            raise ValueError("A_u, A_g or the cost hold numbers that are not finite")
         self._A, self._cost, self._bound, self._uniform, self._own = A, cost, bound, uniform, own
         self._domain = domain
         self._haze = 1.0 if haze else 0.0
-        self._curvature: Floats = 2 * cost.A_q.T @ cost.A_q
-        self._pull = self._needed_pull()
-        self._H: Floats = self._curvature + self._pull * np.eye(size)
+        least, most = cost.curvatures(self._lower, self._upper)
+        self._pull = self._needed_pull(least, most)
+        self._H: Floats = least + self._pull * np.eye(size)
         start = uniform(size) if own is None else own(_START, size)
         self.x: Floats = domain.project(self._lower + (self._upper - self._lower) * start)
         """What this agent contributes: at the end its optimum."""
         self._best = self._centre = self.x
         self._answers = 0
 
-    def _needed_pull(self) -> float:
-        """Zero for a cost that is strongly convex."""
-        curvatures = np.linalg.eigvalsh(self._curvature)
+    def _needed_pull(self, least: Floats, most: Floats) -> float:
+        """Zero for a cost that is strongly convex: whose curvatures lie between these matrices."""
         width = float(np.max(self._upper - self._lower)) or 1.0
-        largest = max(float(curvatures[-1]), 0.0)
-        pull = PULL * max(float(np.max(np.abs(self._cost.a_l))) / width, largest * FLAT) or 1.0
-        flat = curvatures[0] < FLAT * max(largest, pull)
+        largest = max(float(np.linalg.eigvalsh(most)[-1]), 0.0)
+        steepest = self._cost.steepest(self._lower, self._upper)
+        pull = PULL * max(steepest / width, largest * FLAT) or 1.0
+        flat = np.linalg.eigvalsh(least)[0] < FLAT * max(largest, pull)
         return pull if flat else 0.0
 
     def recentre(self) -> None:
@@ -148,8 +145,8 @@ class Responder:
 
     def slopes(self) -> Floats:
         """How much this agent's part of each sum falls with the sum's own price, at most: the
-        diagonal of `A H^-1 A'`, float64[m], times a private factor. The factor hides in how it
-        starts how steep this agent's cost is."""
+        diagonal of `A H^-1 A'`, float64[m], H below its curvature, times a private factor. The
+        factor hides in how it starts how steep this agent's cost is."""
         exact = np.sum(self._A * np.linalg.solve(self._H, self._A.T).T, axis=1)
         factor = BLUR ** (2 * self._drawn(_SLOPES, 1)[0] - 1) if self._haze else 1.0
         slopes: Floats = np.clip(exact * factor, 0.0, self._bound)
@@ -158,28 +155,19 @@ class Responder:
     def answer(self, prices: Floats) -> Floats:
         """float64[m + 1]: A x for this agent's next x, and its regret: how much more x costs at
         these prices (float64[ m]) than what is best at them."""
-        p = self._cost.a_l + self._A.T @ prices
-        linear = p - self._pull * self._centre
-        self._best = self._domain.minimum(self._H, linear, self._best)
+        p = self._A.T @ prices
+        self._best = self._cost.minimum(self._domain, p, self._pull, self._centre, self._best)
         share = 1 - self._haze * self._drawn(_FIRST_ANSWER + self._answers, self.x.size)
         self._haze *= THINNING
         self._answers += 1
         self.x = self._domain.project(self.x + share * (self._best - self.x))
-        return np.append(self._A @ self.x, min(max(self._regret(p), 0.0), self._bound))
+        regret = self._cost.regret(self._domain, self.x, self._best, p, self._pull)
+        return np.append(self._A @ self.x, min(max(regret, 0.0), self._bound))
 
     def _drawn(self, number: int, size: int) -> Floats:
         """In [0, 1): half of it this agent's own, half drawn anew."""
         drawn = self._uniform(size)
         return drawn if self._own is None else (drawn + self._own(number, size)) / 2
-
-    def _regret(self, p: Floats) -> float:
-        """`f(x) - f(best)` at the prices that p holds, from differences alone; of a flat cost a
-        bound above it, by the slope at x (Frank, Wolfe 1956)."""
-        if self._pull:
-            slope = self._curvature @ self.x + p
-            return float(slope @ (self.x - self._domain.cheapest(slope)))
-        apart = self.x - self._best
-        return float(apart @ (self._H @ apart)) / 2 + float(apart @ (self._H @ self._best + p))
 
     def state(self) -> dict[str, Any]:
         """For another process, as JSON. Private: x is in it."""

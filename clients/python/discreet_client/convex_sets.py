@@ -1,5 +1,5 @@
-"""The sets that agents of a coupled quadratic program choose their variables from: a box, and
-within it a budget of their sum, such as the energy that a vehicle needs by the morning."""
+"""The sets that agents of a coupled quadratic program choose their variables from: a box, within it
+a budget of their sum, such as the energy that a vehicle needs by the morning, or any polytope."""
 
 from __future__ import annotations
 
@@ -10,10 +10,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from discreet_client.arithmetic import PRECISION, box_minimum
-from discreet_client.projections import onto_budget
+from discreet_client.convex_programs import convex_minimum
+from discreet_client.cost_terms import LARGEST, MOST_NUMBERS, small
+from discreet_client.projections import FARTHEST, onto_budget
 
 Floats = NDArray[np.float64]
 MOST_HALVINGS = 200
+SMALLEST = 1e-300
+EMPTY = 1e-9
+"""By how much of its length the best point may break a row of a polytope that is not empty."""
 
 
 class ConvexSet(Protocol):
@@ -26,6 +31,11 @@ class ConvexSet(Protocol):
     @property
     def sides(self) -> tuple[Floats, Floats]:
         """Lower and upper side of a box around it: numbers, or an entry a coordinate."""
+
+    @property
+    def rows(self) -> tuple[Floats, Floats, Floats]:
+        """R float64[r, k], least and most float64[r]: the set is the box's points with `least <= R
+        x <= most`."""
 
     def project(self, x: Floats) -> Floats:
         """The point of the set closest to x."""
@@ -57,6 +67,11 @@ class Box:
     @property
     def sides(self) -> tuple[Floats, Floats]:
         return np.asarray(self.lower, dtype=np.float64), np.asarray(self.upper, dtype=np.float64)
+
+    @property
+    def rows(self) -> tuple[Floats, Floats, Floats]:
+        size = max(np.size(self.lower), np.size(self.upper))
+        return np.zeros((0, size)), np.zeros(0), np.zeros(0)
 
     def project(self, x: Floats) -> Floats:
         return np.clip(x, self.lower, self.upper)
@@ -100,6 +115,10 @@ class BudgetedBox:
     @property
     def sides(self) -> tuple[Floats, Floats]:
         return self.lower, self.upper
+
+    @property
+    def rows(self) -> tuple[Floats, Floats, Floats]:
+        return np.ones((1, self.lower.size)), np.array([self.least_sum]), np.array([self.most_sum])
 
     def project(self, x: Floats) -> Floats:
         return onto_budget(x, self.lower, self.upper, self.least_sum, self.most_sum)
@@ -145,3 +164,97 @@ class BudgetedBox:
     @property
     def figures(self) -> tuple[Floats, ...]:
         return self.lower, self.upper, np.array([self.least_sum, self.most_sum])
+
+
+@dataclass(frozen=True)
+class Polytope:
+    """`lower <= x <= upper` (float64[k] each, finite) and `least <= R x <= most` (R float64[r, k]),
+    of which a side may be infinite. Raises ValueError where that is empty."""
+
+    lower: Floats
+    upper: Floats
+    R: Floats
+    least: Floats
+    most: Floats
+    flat: bool = field(default=True, init=False)
+
+    def __post_init__(self) -> None:
+        low, high = self.sides
+        if not (small(low) and small(high) and np.all(low <= high)):
+            raise ValueError(
+                f"within a polytope a box has two ends, lower <= upper, within {LARGEST:g}"
+            )
+        if self.R.ndim != 2 or self.R.shape[1] != low.size:
+            raise ValueError(f"a polytope has {low.size} columns, one a variable")
+        if not self.R.shape[:1] == self.least.shape == self.most.shape:
+            raise ValueError("a polytope has one limit a row")
+        if low.size + self.most.size > MOST_NUMBERS:
+            raise ValueError(f"variables and rows of a polytope are at most {MOST_NUMBERS}")
+        limits = np.concatenate([self.least, self.most])
+        if not (small(self.R) and small(limits[~np.isinf(limits)])):
+            raise ValueError(f"rows and limits of a polytope are numbers up to {LARGEST:g}")
+        if not np.all(self.least <= self.most):
+            raise ValueError("the limits of a polytope go from the lower up")
+        nearest = self.project((low + high) / 2)
+        beyond = self._beyond(nearest)
+        row = int(np.argmax(beyond)) if beyond.size else 0
+        if beyond.size and not beyond[row] <= EMPTY:
+            raise ValueError(
+                f"the polytope has no point in the box: row {row} is broken by "
+                f"{beyond[row] * self._lengths()[row]:.3g} at the nearest"
+            )
+
+    @classmethod
+    def within(
+        cls,
+        lower: Floats,
+        upper: Floats,
+        A: Floats,
+        b: Floats,
+        budget: tuple[float, float] | None = None,
+    ) -> Polytope:
+        """`A x <= b` and, where there is one, a budget of the sum."""
+        least: Floats = np.full(b.shape, -np.inf)
+        most = b
+        if budget is not None:
+            A = np.vstack([A, np.ones((1, lower.size))])
+            least, most = np.append(least, budget[0]), np.append(most, budget[1])
+        return cls(np.array(lower), np.array(upper), A, least, most)
+
+    @property
+    def sides(self) -> tuple[Floats, Floats]:
+        return self.lower, self.upper
+
+    @property
+    def rows(self) -> tuple[Floats, Floats, Floats]:
+        return self.R, self.least, self.most
+
+    def _lengths(self) -> Floats:
+        """Of a row: the most that it moves over the box, or its limits."""
+        limits = np.where(np.isfinite(self.most), self.most, self.least)
+        limits = np.where(np.isfinite(limits), np.abs(limits), 0.0)
+        width = np.abs(self.R) @ (self.upper - self.lower)
+        lengths: Floats = np.maximum(np.maximum(width, limits), SMALLEST)
+        return lengths
+
+    def _beyond(self, x: Floats) -> Floats:
+        """How far x is beyond each row, in parts of its length; at most 0 inside."""
+        reached = self.R @ x
+        beyond: Floats = np.maximum(reached - self.most, self.least - reached) / self._lengths()
+        return beyond
+
+    def project(self, x: Floats) -> Floats:
+        inside: Floats = np.clip(x, self.lower, self.upper)
+        if not self.most.size or float(np.max(self._beyond(inside))) <= 0:
+            return inside
+        return self.minimum(np.eye(x.size), -np.clip(x, -FARTHEST, FARTHEST), inside)
+
+    def minimum(self, H: Floats, p: Floats, start: Floats) -> Floats:
+        return convex_minimum(self, H, p, (), start)
+
+    def cheapest(self, slope: Floats) -> Floats:
+        return self.minimum(np.zeros((slope.size, slope.size)), slope, self.lower)
+
+    @property
+    def figures(self) -> tuple[Floats, ...]:
+        return self.lower, self.upper, self.R, self.least, self.most

@@ -261,7 +261,9 @@ def report_of(
     kinds = {DEMAND: "expected_power", "BASELINE": "default_power"}
     descriptors = []
     for kind, field in kinds.items():
-        one: Json = {"payloadType": kind, "readingType": "FORECAST", "units": "KW"}
+        # OpenADR 3.1 asks for the type of a descriptor, 3.0 takes it.
+        one: Json = {"objectType": "REPORT_PAYLOAD_DESCRIPTOR", "payloadType": kind}
+        one |= {"readingType": "FORECAST", "units": "KW"}
         if ends := said.get("values", {}).get(field):
             pairs = zip(numbers(ends["lower"]), numbers(ends["upper"]), strict=True)
             widths = [high - low for low, high in pairs if low is not None and high is not None]

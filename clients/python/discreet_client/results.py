@@ -99,10 +99,13 @@ class Answer:
     def interval(self, name: str) -> tuple[Any, Any] | None:
         """How far the noise may have moved a field: (lower, upper), numbers or arrays of its shape
         with NaN where nothing can be said, which hold the field without noise with probability
-        `level` of `answer.uncertainty`. None for a field of which the result says nothing."""
-        said = (self.document["result"].get("uncertainty") or {}).get("values", {}).get(name)
-        if said is None:
-            return None
+        `level` of `answer.uncertainty`. None for a field of which the result says nothing.
+        KeyError for one that there is not, with those that have intervals."""
+        values = (self.document["result"].get("uncertainty") or {}).get("values", {})
+        if (said := values.get(name)) is None:
+            if name in self.fields:
+                return None
+            raise KeyError(f"{name!r}; {', '.join(values) or 'nothing here'} has intervals")
         lower, upper = (np.array(said[end], dtype=np.float64) for end in ("lower", "upper"))
         return (lower, upper) if lower.ndim else (float(lower), float(upper))
 

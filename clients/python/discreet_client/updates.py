@@ -22,25 +22,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from discreet_client.convex_sets import ConvexSet
+from discreet_client.costs import Cost
 
 Floats = NDArray[np.float64]
-
-
-@dataclass(frozen=True)
-class QuadraticCost:
-    """`f(x) = |A_q x|² + a_l · x`: no factor ½ (Huo & Liu, eq. 22), constants left out. A_q
-    float64[r, k], a_l float64[k].
-    """
-
-    A_q: Floats
-    a_l: Floats
-
-    def value(self, x: Floats) -> float:
-        return float(np.sum((self.A_q @ x) ** 2) + self.a_l @ x)
-
-    def gradient(self, x: Floats) -> Floats:
-        gradient: Floats = 2 * self.A_q.T @ (self.A_q @ x) + self.a_l
-        return gradient
 
 
 @dataclass(frozen=True)
@@ -69,26 +53,24 @@ class Participant:
     (float64[m_g]).
 
     A_u float64[m_u, k], A_g float64[m_g, k]; m_u or m_g may be 0. It starts at the point of its set
-    closest to zero. Raises ValueError when shapes disagree, or for tau < 1 within a budget, where
-    the shrunken step has other fixed points.
+    closest to zero. A part of its cost whose curvature has no bound takes the place of the
+    projection in a step, which is then proximal (Combettes & Wajs 2005). Raises ValueError when
+    shapes disagree, or for tau < 1 within a budget or a polytope or with such a part, where the
+    shrunken step has other fixed points.
     """
 
     def __init__(
-        self, A_u: Floats, A_g: Floats, cost: QuadraticCost, domain: ConvexSet, steps: Steps
+        self, A_u: Floats, A_g: Floats, cost: Cost, domain: ConvexSet, steps: Steps
     ) -> None:
         self.A_u, self.A_g = np.asarray(A_u, dtype=np.float64), np.asarray(A_g, dtype=np.float64)
         size = self.A_u.shape[-1]
-        shapes = (
-            self.A_u.ndim,
-            self.A_g.ndim,
-            self.A_g.shape[-1],
-            cost.A_q.shape[-1],
-            *cost.a_l.shape,
-        )
-        if shapes != (2, 2, size, size, size):
+        shapes = self.A_u.ndim, self.A_g.ndim, self.A_g.shape[-1], cost.size
+        if shapes != (2, 2, size, size):
             raise ValueError("A_u, A_g, A_q and a_l need one column a variable of the agent")
-        if domain.flat and steps.shrink < 1:
-            raise ValueError("within a budget shrink is 1")
+        if (domain.flat or cost.kinked) and steps.shrink < 1:
+            raise ValueError(
+                "within a budget or polytope, and with costs that have kinks, shrink is 1"
+            )
         self.cost, self.domain, self.steps = cost, domain, steps
         # Shrinking is toward the set's point nearest to zero: that is zero itself, as in the paper,
         # where the set has it.
@@ -112,8 +94,11 @@ class Participant:
             + self.A_g.T @ self.multipliers
             + steps.regularization * self.x
         )
-        inner = domain.project(origin + steps.shrink * (self.x - origin) - steps.primal * gradient)
-        self.x = domain.project(origin + (inner - origin) / steps.shrink)
+        inner = origin + steps.shrink * (self.x - origin) - steps.primal * gradient
+        inner = self.cost.proximal(domain, inner, steps.primal)
+        if steps.shrink < 1:
+            inner = domain.project(origin + (inner - origin) / steps.shrink)
+        self.x = inner
         ascent = excess - steps.regularization * self.multipliers
         self.multipliers = (
             np.maximum(steps.shrink * self.multipliers + steps.dual * ascent, 0.0) / steps.shrink

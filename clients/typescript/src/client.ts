@@ -36,7 +36,13 @@ export interface Asking extends Spending {
 }
 
 export interface RehearsalOptions {
+  /** The ladder; the service's own where neither is given. */
   epsilons?: number[];
+  /** A ladder of this one step. */
+  epsilon?: number;
+  delta?: number | "auto";
+  /** Another public part than that of the dataset, or that of one which is not registered yet. */
+  public?: Record<string, unknown>;
   /** How many units the synthetic data have. */
   units?: number;
   /** A job: the data are made of what it released, instead of public figures alone. */
@@ -250,13 +256,19 @@ export function createDiscreet({ baseUrl, key, fetch: send = (request) => fetch(
       const asked = { ...problem, ...fields, dataset: null, release: jobs.length === 1 ? jobs[0] : jobs };
       return solve<K>(asked as unknown as Solvable<K>, options);
     },
-    async rehearse(problem, { idempotencyKey, onEvent, signal, ...options }: RehearsalOptions = {}) {
+    async rehearse(problem, { idempotencyKey, onEvent, signal, epsilon, delta, ...options }: RehearsalOptions = {}) {
+      if (epsilon !== undefined && options.epsilons !== undefined) throw new TypeError("either epsilon or epsilons");
       const { dataset } = problem as { dataset?: string | Dataset | DatasetBody };
       const inline = typeof dataset === "object" && !("id" in dataset);
       const rehearsed = inline ? { problem: { ...problem, dataset: "rehearsed" }, public: dataset.public } : body(problem, {});
       const { id } = taken(
         await api.POST("/v1/rehearsals", {
-          body: { ...rehearsed, ...options } as components["schemas"]["RehearsalRequest"],
+          body: {
+            ...rehearsed,
+            ...(epsilon === undefined ? {} : { epsilons: [epsilon] }),
+            ...(delta === undefined ? {} : { privacy: { epsilon: 1, delta } }),
+            ...options,
+          } as components["schemas"]["RehearsalRequest"],
           params: { header: { "idempotency-key": idempotencyKey ?? crypto.randomUUID() } },
           ...(signal ? { signal } : {}),
         }),

@@ -22,9 +22,13 @@ export function isMostlyNoise(result: object): boolean {
   return uncertaintyOf(result)?.mostly_noise ?? false;
 }
 
-/** The interval of a field; undefined where the result says nothing of it. */
+/** The interval of a field; undefined where the result says nothing of it. Throws RangeError for a field that there is not. */
 export function intervalOf<T = unknown>(result: object, field: string): Interval<T> | undefined {
   const said = uncertaintyOf(result);
   const found = said?.values[field];
+  const { tables = [] } = result as { tables?: string[] };
+  if (!found && !Object.hasOwn(result, field) && !tables.includes(field)) {
+    throw new RangeError(`${field}; ${Object.keys(said?.values ?? {}).join(", ") || "nothing here"} has intervals`);
+  }
   return said && found ? { lower: found.lower as T, upper: found.upper as T, level: said.level } : undefined;
 }

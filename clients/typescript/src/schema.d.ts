@@ -1113,7 +1113,8 @@ export interface components {
         /**
          * AgentData
          * @description One agent's part, k variables. A_u: rows of c by k; A_g: rows of d by k; A_q: any rows by k;
-         *     a_l: k. `budget`: least and most sum of its variables, within a box of two ends.
+         *     a_l: k. `terms`: convex costs beside `|A_q x|² + a_l · x`. `budget`: least and most sum of its
+         *     variables; `polytope`: rows that they keep; both within a box of two ends.
          */
         AgentData: {
             /** A G */
@@ -1134,6 +1135,14 @@ export interface components {
              * @default 0
              */
             lower?: number[] | number;
+            /** @default null */
+            polytope?: components["schemas"]["PolytopeRows"] | null;
+            /**
+             * Terms
+             * @description Convex costs beside those of A_q and a_l, such as a price in steps or a wear that grows with a power
+             * @default []
+             */
+            terms?: (components["schemas"]["QuadraticTerm"] | components["schemas"]["PowerTerm"] | components["schemas"]["PiecewiseLinearTerm"] | components["schemas"]["LogBarrierTerm"] | components["schemas"]["EntropyTerm"])[];
             /** Upper */
             upper: number[] | number;
         };
@@ -1815,10 +1824,10 @@ export interface components {
             kind: "coupled_qp";
             /**
              * Method
-             * @description `spds`: the paper's shrunken primal-dual subgradient method, with `steps`. `auto`: prices by a quasi-Newton method and exact answers of the agents, with no steps to choose; ends by itself, often after 10 to 20 rounds. Without it `spds` where there are steps or noise, else `auto`
+             * @description `spds`: the paper's shrunken primal-dual subgradient method, with `steps`. `rpds`: its regularized one, which does not shrink and needs `steps.regularization`. `auto`: prices by a quasi-Newton method and exact answers of the agents, with no steps to choose; ends by itself, often after 10 to 20 rounds. Without it `spds` where there are steps or noise, else `auto`
              * @default null
              */
-            method?: ("spds" | "auto") | null;
+            method?: ("spds" | "rpds" | "auto") | null;
             /**
              * Mode
              * @default private
@@ -2056,6 +2065,7 @@ export interface components {
             /**
              * Initial
              * @description How the loads are spread over the states at step 0, chosen without looking at the data; or as the release says that their time is
+             * @example released
              */
             initial: number[] | "released";
             /**
@@ -2393,6 +2403,34 @@ export interface components {
              * @default 64
              */
             slot_bits?: number;
+        };
+        /**
+         * EntropyTerm
+         * @description weight Σ u log u, u = A x - b, which the box keeps above 0.
+         */
+        EntropyTerm: {
+            /**
+             * A
+             * @description One column a variable; x itself without
+             * @default null
+             */
+            A?: number[][] | null;
+            /**
+             * B
+             * @description One number, or one a row of A
+             * @default 0
+             */
+            b?: number[] | number;
+            /**
+             * @description discriminator enum property added by openapi-typescript
+             * @enum {string}
+             */
+            kind: "entropy";
+            /**
+             * Weight
+             * @default 1
+             */
+            weight?: number;
         };
         /**
          * EntryPage
@@ -3107,6 +3145,34 @@ export interface components {
             ramp?: number | null;
         };
         /**
+         * LogBarrierTerm
+         * @description -weight Σ log (b - A x); the box keeps away from where it ends.
+         */
+        LogBarrierTerm: {
+            /**
+             * A
+             * @description One column a variable; x itself without
+             * @default null
+             */
+            A?: number[][] | null;
+            /**
+             * B
+             * @description One number, or one a row of A
+             * @default 0
+             */
+            b?: number[] | number;
+            /**
+             * @description discriminator enum property added by openapi-typescript
+             * @enum {string}
+             */
+            kind: "log_barrier";
+            /**
+             * Weight
+             * @default 1
+             */
+            weight?: number;
+        };
+        /**
          * LogState
          * @description The transparency log and its witnesses.
          */
@@ -3541,6 +3607,8 @@ export interface components {
             /**
              * Discount
              * @description What a reward one step later counts against one now; 1 where it is all the same when it comes (importance_sampling alone: methods that fit a value function need less)
+             * @example 1
+             * @example 0.9
              */
             discount: number;
             /**
@@ -3961,6 +4029,34 @@ export interface components {
             subject: string;
         };
         /**
+         * PiecewiseLinearTerm
+         * @description weight max (A x - b): the largest of the rows counts.
+         */
+        PiecewiseLinearTerm: {
+            /**
+             * A
+             * @description One column a variable; x itself without
+             * @default null
+             */
+            A?: number[][] | null;
+            /**
+             * B
+             * @description One number, or one a row of A
+             * @default 0
+             */
+            b?: number[] | number;
+            /**
+             * @description discriminator enum property added by openapi-typescript
+             * @enum {string}
+             */
+            kind: "piecewise_linear";
+            /**
+             * Weight
+             * @default 1
+             */
+            weight?: number;
+        };
+        /**
          * PlacedDatasetRequest
          * @description A dataset to register whose content lies somewhere that the operator allows
          *     (`DISCREET_CONTENT_PLACES`).
@@ -4116,6 +4212,49 @@ export interface components {
             id: string;
             /** Name */
             name: string;
+        };
+        /**
+         * PolytopeRows
+         * @description `A x <= b` within the box, which then has two ends.
+         */
+        PolytopeRows: {
+            /** A */
+            A: number[][];
+            /** B */
+            b: number[];
+        };
+        /**
+         * PowerTerm
+         * @description weight Σ |A x - b|^power.
+         */
+        PowerTerm: {
+            /**
+             * A
+             * @description One column a variable; x itself without
+             * @default null
+             */
+            A?: number[][] | null;
+            /**
+             * B
+             * @description One number, or one a row of A
+             * @default 0
+             */
+            b?: number[] | number;
+            /**
+             * @description discriminator enum property added by openapi-typescript
+             * @enum {string}
+             */
+            kind: "power";
+            /**
+             * Power
+             * @default 2
+             */
+            power?: number;
+            /**
+             * Weight
+             * @default 1
+             */
+            weight?: number;
         };
         /**
          * Price
@@ -4282,6 +4421,19 @@ export interface components {
              * @default 1
              */
             shrink?: number;
+        };
+        /**
+         * QuadraticTerm
+         * @description ½ x'P x, P symmetric and positive semidefinite.
+         */
+        QuadraticTerm: {
+            /** P */
+            P: number[][];
+            /**
+             * @description discriminator enum property added by openapi-typescript
+             * @enum {string}
+             */
+            kind: "quadratic";
         };
         /**
          * QueueState

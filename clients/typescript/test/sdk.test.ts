@@ -87,6 +87,17 @@ test("paying twice is warned of unless it is meant", async (context) => {
   assert.equal((await discreet.job(job.id)).name, "Tuesday");
 });
 
+test("a rehearsal of one epsilon, and intervals of fields that there are", async () => {
+  const { problem, privacy } = examples.routing;
+  const rehearsed = await discreet.rehearse(problem, { epsilon: 1, seed: 1 });
+  assert.deepEqual([...new Set(rehearsed.result.rows.map((row) => row.epsilon))], [1]);
+  await assert.rejects(discreet.rehearse(problem, { epsilon: 1, epsilons: [1] }), TypeError);
+  const answer = await discreet.solve(problem, { ...privacy, anew: true });
+  assert.ok(answer.interval("total_travel_time"));
+  assert.equal(answer.interval("policy"), undefined);
+  assert.throws(() => answer.interval("policy_value"), /total_travel_time.* has intervals/);
+});
+
 test("a plan has a price and spends nothing", async () => {
   const dataset = await discreet.register(dataOf("routing"));
   const before = await discreet.budget(dataset.account);

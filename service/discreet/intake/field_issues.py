@@ -4,6 +4,7 @@ name the next step."""
 from __future__ import annotations
 
 import difflib
+import json
 import math
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -259,9 +260,23 @@ def _detail(error: Mapping[str, Any], schema: Schema | None) -> str:
             return f"there is no such field here; did you mean `{near[0]}`?"
         if 0 < len(names) <= MOST_NAMES:
             return f"there is no such field here; there are {', '.join(names)}"
+    if kind == "missing" and (means := _meaning(_at(schema, error["loc"][:-1]), error["loc"][-1])):
+        return f"{sentence(error)}: {means}"
     if kind in LIMITS and (why := (_at(schema, error["loc"]) or {}).get(WHY)):
         return f"{sentence(error)}: {why}"
     return sentence(error)
+
+
+def _meaning(holder: Schema | None, name: object) -> str:
+    """What a field is, for who has left it out: the first sentence of its own description (not of
+    its type's), and an example where it has one; empty where it has none."""
+    field = (holder or {}).get("properties", {}).get(name, {})
+    if not field.get("description"):
+        return ""
+    means = re.split(r"(?<=\w)[.;] |\n\n", str(field["description"]), maxsplit=1)[0]
+    means = " ".join(means.split()).rstrip(".")
+    examples = [json.dumps(one) for one in field.get("examples", ())]
+    return f"{means} (for example {' or '.join(examples)})" if examples else means
 
 
 def _joined(details: Sequence[str]) -> Iterator[str]:

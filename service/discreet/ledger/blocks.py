@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 from discreet.privacy.units import Price
@@ -24,14 +24,37 @@ MOST = 10_000
 """Blocks that one entry is about: more is no job's, and would only keep who checks it busy."""
 
 
+@dataclass(frozen=True, slots=True)
+class Balance:
+    """What a block stands at. Those that the same jobs have charged share one, so an entry about a
+    thousand blocks is added up and written once."""
+
+    totals: Mapping[str, int]
+    reserved: Mapping[str, int]
+    text: str
+    """Canonical JSON of both, as it stands behind the block's number."""
+
+    @classmethod
+    def of(cls, totals: Mapping[str, int], reserved: Mapping[str, int]) -> Balance:
+        return cls(totals, reserved, f"{_text(reserved)},{_text(totals)}]")
+
+
 @dataclass
 class Block:
     """One block, as far as its chain was read."""
 
-    cap: dict[str, str]
-    limits: dict[str, dict[str, str]]
-    totals: dict[str, int] = field(default_factory=lambda: dict.fromkeys(COLUMNS, 0))
-    reserved: dict[str, int] = field(default_factory=lambda: dict.fromkeys(COLUMNS, 0))
+    cap: Mapping[str, str]
+    limits: Mapping[str, Mapping[str, str]]
+    """Blocks with the same cap should share one mapping: what passes it is looked at once."""
+    balance: Balance
+
+    @property
+    def totals(self) -> Mapping[str, int]:
+        return self.balance.totals
+
+    @property
+    def reserved(self) -> Mapping[str, int]:
+        return self.balance.reserved
 
 
 def numbers(runs: Any) -> tuple[int, ...]:
@@ -49,17 +72,66 @@ def numbers(runs: Any) -> tuple[int, ...]:
     return tuple(found)
 
 
-def sums(blocks: Mapping[int, Block], named: tuple[int, ...]) -> str:
-    """SHA-256 of the canonical JSON of [[number, reserved, totals], ...]."""
-    said = ",".join(
-        f"[{number},{_text(blocks[number].reserved)},{_text(blocks[number].totals)}]"
-        for number in named
-    )
-    return hashlib.sha256(f"[{said}]".encode()).hexdigest()
-
-
 def _text(amounts: Mapping[str, int]) -> str:
     return "{" + ",".join(f'"{name}":"{amounts[name]}"' for name in COLUMNS) + "}"
+
+
+@dataclass(frozen=True, slots=True)
+class Moved:
+    """What an entry does to its blocks."""
+
+    balances: list[Balance]
+    """After it, in the order of the blocks."""
+    sums: str
+    """SHA-256 of the canonical JSON of [[number, reserved, totals], ...]."""
+    beyond: int | None
+    """The first block whose totals pass no filter, where they may only fall."""
+
+
+def moved(
+    blocks: Mapping[int, Block], named: Sequence[int], kind: str, price: Mapping[str, int]
+) -> Moved:
+    """The blocks after an entry of this kind about these, which are there; nothing is changed."""
+    spent = {"reserve": 1, "release": -1}.get(kind, 0)
+    held = {"reserve": 1, "release": -1, "commit": -1}.get(kind, 0)
+    after: dict[tuple[int, int], Balance] = {}
+    alike: dict[str, Balance] = {}
+    balances, said, beyond = [], [], None
+    for number in named:
+        block = blocks[number]
+        # Balances and limits live as long as their blocks do, so none of them gets the id of
+        # another while this runs.
+        case = id(block.balance), id(block.limits)
+        balance = after.get(case)
+        if balance is None:
+            balance = block.balance
+            if spent or held:
+                balance = Balance.of(
+                    {name: balance.totals[name] + spent * price[name] for name in COLUMNS},
+                    {name: balance.reserved[name] + held * price[name] for name in COLUMNS},
+                )
+            after[case] = balance = alike.setdefault(balance.text, balance)
+            if (
+                beyond is None
+                and kind in ("open", "grant", "reserve")
+                and not any(
+                    all(balance.totals[name] <= int(most) for name, most in one.items())
+                    for one in block.limits.values()
+                )
+            ):
+                beyond = number
+        balances.append(balance)
+        said.append(f"[{number},{balance.text}")
+    return Moved(balances, hashlib.sha256(f"[{','.join(said)}]".encode()).hexdigest(), beyond)
+
+
+def settle(blocks: Mapping[int, Block], named: Sequence[int], balances: Sequence[Balance]) -> None:
+    """Have the blocks stand at these."""
+    for number, balance in zip(named, balances, strict=True):
+        blocks[number].balance = balance
+
+
+_ZERO = Balance.of(dict.fromkeys(COLUMNS, 0), dict.fromkeys(COLUMNS, 0))
 
 
 def faults(
@@ -67,16 +139,18 @@ def faults(
     before: tuple[int, ...],
     body: Mapping[str, Any],
     price: Mapping[str, int],
+    limits: Mapping[str, Mapping[str, str]],
 ) -> Iterator[str]:
     """What is wrong with an entry, in sentences, the gravest first; where nothing is, the blocks
-    stand as it says. `before`: those that its job has reserved; `price`: what that has reserved.
+    stand as it says. `before`: those that its job has reserved; `price`: what that has reserved;
+    `limits`: those of the cap that it sets.
     """
     named, kind = numbers(body["blocks"]), body["kind"]
     if kind == "open":
         if named != (len(blocks) + 1,):
             yield "it opens another block than the next"
             return
-        blocks[named[0]] = Block(body["cap"], body["filters"])
+        blocks[named[0]] = Block(body["cap"], limits, _ZERO)
     elif not named or named[-1] > len(blocks):
         yield "it is about a block that is not there"
         return
@@ -84,24 +158,15 @@ def faults(
         if len(named) != 1:
             yield "it changes the caps of several blocks"
             return
-        blocks[named[0]].cap, blocks[named[0]].limits = body["cap"], body["filters"]
+        blocks[named[0]].cap, blocks[named[0]].limits = body["cap"], limits
     elif kind != "reserve" and named != before:
         yield "it is about other blocks than its job has reserved"
-    spent = {"reserve": 1, "release": -1}.get(kind, 0)
-    held = {"reserve": 1, "release": -1, "commit": -1}.get(kind, 0)
-    for number in named:
-        block = blocks[number]
-        if spent:
-            block.totals = {name: block.totals[name] + spent * price[name] for name in COLUMNS}
-        if held:
-            block.reserved = {name: block.reserved[name] + held * price[name] for name in COLUMNS}
-        if kind in ("open", "grant", "reserve") and not any(
-            all(block.totals[name] <= int(most) for name, most in one.items())
-            for one in block.limits.values()
-        ):
-            yield f"the totals of block {number} pass no filter"
-    if body["sums"] != sums(blocks, named):
+    after = moved(blocks, named, kind, price)
+    if after.beyond is not None:
+        yield f"the totals of block {after.beyond} pass no filter"
+    if body["sums"] != after.sums:
         yield "it binds other sums of its blocks than their prices have"
+    settle(blocks, named, after.balances)
 
 
 def other_blocks(body: Mapping[str, Any], entries: Sequence[tuple[Mapping[str, Any], str]]) -> str:

@@ -187,6 +187,19 @@ def hashes_text(path: Sequence[bytes]) -> list[str]:
     return [base64.b64encode(one).decode() for one in path]
 
 
+def joined(hashes: Sequence[bytes]) -> str:
+    """Hashes in one text: base64 of all of them, one behind the other."""
+    return base64.b64encode(b"".join(hashes)).decode()
+
+
+def read_joined(text: str) -> list[bytes]:
+    """Hashes from such a text; BadNote."""
+    found = decoded(text)
+    if len(found) % 32:
+        raise BadNote("a hash has 32 bytes")
+    return [found[at : at + 32] for at in range(0, len(found), 32)]
+
+
 def read_hashes(path: Iterable[str]) -> list[bytes]:
     """Hashes from their base64; BadNote."""
     found = [decoded(one) for one in path]

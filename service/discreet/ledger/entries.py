@@ -146,10 +146,8 @@ def _check_entry(account: Account, body: dict[str, Any]) -> None:
             "a cap has no job, price or events",
         )
         cap = _amounts(body["cap"], ("epsilon", "delta"))
-        require(
-            body["filters"] == _limits(cap["epsilon"], cap["delta"]),
-            "the filters do not follow from the cap",
-        )
+        own = _limits(cap["epsilon"], cap["delta"])
+        require(body["filters"] == own, "the filters do not follow from the cap")
         if not account.of_source:
             account.cap, account.limits = body["cap"], body["filters"]
         price: dict[str, int] = {}
@@ -159,6 +157,7 @@ def _check_entry(account: Account, body: dict[str, Any]) -> None:
             body["cap"] == account.cap and body["filters"] == account.limits,
             "the cap changed without a grant",
         )
+        own = account.limits
         require(isinstance(job, str), "it names no job")
         last, price = account.jobs.get(job, ("", dict.fromkeys(COLUMNS, 0)))
         require(kind == "reserve" or body["events"] == [], "only a reservation has events")
@@ -196,7 +195,7 @@ def _check_entry(account: Account, body: dict[str, Any]) -> None:
     require(totals == spent, "the totals are not the sum of the prices")
     require(reserved == held, "the reserved amounts are not the sum of the open reservations")
     if account.of_source:
-        for fault in blocks.faults(account.blocks, account.charged.get(job, ()), body, price):
+        for fault in blocks.faults(account.blocks, account.charged.get(job, ()), body, price, own):
             raise Fault(fault)
         if kind == "reserve":
             account.charged[job] = blocks.numbers(body["blocks"])

@@ -5,9 +5,9 @@ A ledger of a million entries is verified in seconds and not in two minutes (18,
 account, 2026-11-22).
 
 All but the entries that open an account or change its cap follow from the state before and six
-words: actor, time, events, job, kind, reason. What must stand there is written and compared as
-bytes. What is taken here, `entries` would take; what is not taken is not judged, and goes to
-`entries`, which also words all faults.
+words: actor, time, events, job, kind, reason; in the chain of a source also from its blocks. What
+must stand there is written and compared as bytes. What is taken here, `entries` would take; what is
+not taken is not judged, and goes to `entries`, which also words all faults.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from functools import lru_cache
 
 import rfc8785
 
-from discreet.ledger.blocks import COLUMNS
+from discreet.ledger.blocks import COLUMNS, moved, numbers, settle
 from discreet.ledger.entries import (
     GENESIS,
     Account,
@@ -31,6 +31,9 @@ from discreet.ledger.entries import (
 
 _WORD = rb'"[ !#-\[\]-~]*"'
 """A JSON string of printable ASCII with nothing to escape: already canonical."""
+_NUMBER = rb"[1-9][0-9]{0,15}"
+_RUN = rb"\[%b,%b\]" % (_NUMBER, _NUMBER)
+_BLOCKS = re.compile(rb',"blocks":(\[%b(?:,%b)*\])' % (_RUN, _RUN))
 _ACTOR_AND_TIME = re.compile(rb"(?:null|%b),\"at\":%b" % (_WORD, _WORD))
 _JOB_AND_KIND = re.compile(
     rb'"([ !#-\[\]-~]*)","kind":"(reserve|data_touched|commit|release)","price":'
@@ -52,6 +55,8 @@ class Expected:
     filters: bytes
     scope: bytes
     subject: bytes
+    """Up to where the sums of a source's blocks stand."""
+    tenant: bytes
     unit: bytes
     limits: list[list[tuple[str, int]]]
     totals: bytes
@@ -60,12 +65,15 @@ class Expected:
     @classmethod
     def of(cls, account: Account) -> Expected:
         texts = {name: rfc8785.dumps(value) for name, value in account.identity.items()}
+        subject = b',"subject":%b' % texts["subject"]
         return cls(
             start=b'{"body":{"account":%b,"actor":' % texts["account"],
             cap=b',"cap":%b,"events":' % rfc8785.dumps(account.cap),
             filters=b',"filters":%b,"job":' % rfc8785.dumps(account.limits),
             scope=b',"scope":%b,"seq":' % texts["scope"],
-            subject=b',"subject":%b,"tenant":%b,"totals":' % (texts["subject"], texts["tenant"]),
+            subject=subject + (b',"sums":"' if account.of_source else b""),
+            tenant=(b'"' if account.of_source else b"")
+            + b',"tenant":%b,"totals":' % texts["tenant"],
             unit=b',"unit":%b},"hash":"' % texts["unit"],
             limits=[
                 [(name, int(most)) for name, most in one.items()] for one in account.limits.values()
@@ -98,13 +106,31 @@ def _known_events(events: bytes) -> tuple[dict[str, int], bytes] | None:
     return price, _text(price)
 
 
+@lru_cache(maxsize=64)
+def _known_blocks(runs: bytes) -> tuple[int, ...] | None:
+    """The blocks of runs in canonical JSON; None for anything else."""
+    try:
+        return numbers(json.loads(runs))
+    except ValueError:
+        return None
+
+
 def take_quickly(account: Account, known: Expected, line: bytes) -> str | None:
     """The hash of an entry that holds and is written as expected, after which `account` and `known`
     have it; None: not decided."""
     if not line.startswith(known.start):
         return None
     found = _ACTOR_AND_TIME.match(line, len(known.start))
-    if found is None or not line.startswith(known.cap, found.end()):
+    if found is None:
+        return None
+    named: tuple[int, ...] = ()
+    if account.of_source:
+        found = _BLOCKS.match(line, found.end())
+        if found is None or not (named := _known_blocks(found[1]) or ()):
+            return None
+        if named[-1] > len(account.blocks):
+            return None
+    if not line.startswith(known.cap, found.end()):
         return None
     begin = found.end() + len(known.cap)
     end = line.find(known.filters, begin)
@@ -120,11 +146,15 @@ def take_quickly(account: Account, known: Expected, line: bytes) -> str | None:
         price, price_text = priced
         totals = {name: totals[name] + price[name] for name in COLUMNS}
         reserved = {name: reserved[name] + price[name] for name in COLUMNS}
-        if not any(all(totals[name] <= most for name, most in one) for one in known.limits):
+        if not account.of_source and not any(
+            all(totals[name] <= most for name, most in one) for one in known.limits
+        ):
             return None
         totals_text, reserved_text = _text(totals), _text(reserved)
     else:
         if last != _NEEDED[kind] or line[begin:end] != b"[]":
+            return None
+        if account.of_source and account.charged[job] != named:
             return None
         if kind != "data_touched":  # totals only fall, so a filter that held still holds
             price_text = _text(price)
@@ -136,16 +166,21 @@ def take_quickly(account: Account, known: Expected, line: bytes) -> str | None:
     reason = _REASON.match(line, found.end() + len(price_text) + len(b',"reason":'))
     if reason is None:
         return None
+    after = moved(account.blocks, named, kind, price) if account.of_source else None
+    if after is not None and after.beyond is not None:
+        return None
     digest = hashlib.sha256(account.hash + line[len(b'{"body":') : -_TAIL])
     name = digest.hexdigest()
     seq = account.seq + 1
-    rest = b'%b,"reason":%b,"reserved":%b%b%d%b%b%b%b","previous_hash":"%b"}\n' % (
+    rest = b'%b,"reason":%b,"reserved":%b%b%d%b%b%b%b%b%b","previous_hash":"%b"}\n' % (
         price_text,
         reason[0],
         reserved_text,
         known.scope,
         seq,
         known.subject,
+        b"" if after is None else after.sums.encode(),
+        known.tenant,
         totals_text,
         known.unit,
         name.encode(),
@@ -153,6 +188,12 @@ def take_quickly(account: Account, known: Expected, line: bytes) -> str | None:
     )
     if line[found.end() :] != rest:
         return None
+    if after is not None:
+        settle(account.blocks, named, after.balances)
+        if kind == "reserve":
+            account.charged[job] = named
+        elif kind != "data_touched":
+            del account.charged[job]
     account.totals, account.reserved = totals, reserved
     known.totals, known.reserved = totals_text, reserved_text
     account.jobs[job] = _ENDED.get(kind, (kind, price))

@@ -15,6 +15,7 @@ from discreet.ledger.checkpoints import (
     decoded,
     read_checkpoint,
     read_hashes,
+    read_joined,
     read_line,
     signers,
 )
@@ -23,7 +24,8 @@ from discreet.ledger.tree import Unproven, check_inclusion, commitment, leaf_has
 
 _SALT_BYTES = 16
 _MOST_HASHES = 64
-"""Of a path; a log of 2^64 leaves has no longer one."""
+"""For each leaf; a log of 2^64 leaves has no longer path."""
+_NAMES = {"checkpoint", "leaves", "nodes"}
 
 
 @dataclass(frozen=True)
@@ -44,12 +46,19 @@ def place_of(body: Mapping[str, Any]) -> Place | None:
     certificate."""
     if "proofs" not in body:
         return None
-    checkpoint = read_checkpoint(body["proofs"]["checkpoint"])
+    proofs = body["proofs"]
+    checkpoint = read_checkpoint(proofs["checkpoint"])
+    places = [(one["account"], one["seq"]) for one in body["ledger_entry"]]
+    numbers = (
+        {place: leaf["number"] for place, leaf in zip(places, proofs["leaves"], strict=True)}
+        if "leaves" in proofs
+        else {(one["account"], one["seq"]): one["number"] for one in proofs["entries"]}
+    )
     names = dict.fromkeys(read_line(line)[0] for line in checkpoint.lines)
     return Place(
         log=checkpoint.origin,
         size=checkpoint.size,
-        numbers={(one["account"], one["seq"]): one["number"] for one in body["proofs"]["entries"]},
+        numbers=numbers,
         others=tuple(name for name in names if name != checkpoint.origin),
     )
 
@@ -77,7 +86,10 @@ def check_proofs(
         ]
     try:
         checkpoint = read_checkpoint(body["proofs"]["checkpoint"])
-        _require_leaves(named, body["proofs"]["entries"], checkpoint)
+        if "leaves" in body["proofs"]:
+            _require_together(named, body["proofs"], checkpoint)
+        else:
+            _require_each(named, body["proofs"]["entries"], checkpoint)
         keys = {
             body["public_key"],
             *((signed_by,) if isinstance(signed_by, str) else signed_by or ()),
@@ -99,24 +111,57 @@ def check_proofs(
     return [log, _check_witnesses(checkpoint, seen, witnesses, needed)]
 
 
-def _require_leaves(named: Sequence[Any], shown: Sequence[Any], checkpoint: Checkpoint) -> None:
+def _require_together(
+    named: Sequence[Any], proofs: Mapping[str, Any], checkpoint: Checkpoint
+) -> None:
+    """One proof of all entries: leaf i of it is that of entry i."""
+    leaves, nodes = proofs["leaves"], proofs["nodes"]
+    if (
+        set(proofs) != _NAMES
+        or not isinstance(leaves, list)
+        or not isinstance(nodes, str)
+        or any(set(one) != {"number", "salt"} for one in leaves)
+    ):
+        raise BadNote("the proofs are not of this format")
+    if len(leaves) != len(named):
+        raise Unproven("the proof has not as many leaves as the certificate has entries")
+    if len(nodes) > _MOST_HASHES * len(leaves) * 44:  # letters of a hash, at the most
+        raise Unproven("the proof is too long")
+    hashes = {_number(leaf): _leaf(entry, leaf) for entry, leaf in zip(named, leaves, strict=True)}
+    if len(hashes) != len(leaves):
+        raise Unproven("two entries have one leaf")
+    check_inclusion(hashes, checkpoint.size, read_joined(nodes), checkpoint.root)
+
+
+def _require_each(named: Sequence[Any], shown: Sequence[Any], checkpoint: Checkpoint) -> None:
+    """A path for each entry, as certificates had them until 2026-11-25."""
     proofs = {(one["account"], one["seq"]): one for one in shown}
     for entry in named:
-        account, seq, digest = entry["account"], entry["seq"], entry["hash"]
-        proof = proofs.get((account, seq))
+        proof = proofs.get((entry["account"], entry["seq"]))
         if proof is None:
-            raise Unproven(f"no proof of entry {seq} of account {account}")
-        if not is_hash(digest):
-            raise BadNote("the hash of an entry is not of this format")
-        salt, path = decoded(proof["salt"]), read_hashes(proof["path"][:_MOST_HASHES])
-        if (
-            type(proof["number"]) is not int
-            or len(salt) != _SALT_BYTES
-            or len(path) != len(proof["path"])
-        ):
+            raise Unproven(f"no proof of entry {entry['seq']} of account {entry['account']}")
+        path = read_hashes(proof["path"][:_MOST_HASHES])
+        if len(path) != len(proof["path"]):
             raise BadNote("the proofs are not of this format")
-        leaf = leaf_hash(commitment(salt, bytes.fromhex(digest)))
-        check_inclusion(leaf, proof["number"], checkpoint.size, path, checkpoint.root)
+        leaf = {_number(proof): _leaf(entry, proof)}
+        check_inclusion(leaf, checkpoint.size, path, checkpoint.root)
+
+
+def _number(leaf: Mapping[str, Any]) -> int:
+    number = leaf["number"]
+    if type(number) is not int:
+        raise BadNote("the proofs are not of this format")
+    return number
+
+
+def _leaf(entry: Mapping[str, Any], leaf: Mapping[str, Any]) -> bytes:
+    """The hash of the leaf that this entry has with this salt."""
+    if not is_hash(entry["hash"]):
+        raise BadNote("the hash of an entry is not of this format")
+    salt = decoded(leaf["salt"])
+    if len(salt) != _SALT_BYTES:
+        raise BadNote("the proofs are not of this format")
+    return leaf_hash(commitment(salt, bytes.fromhex(entry["hash"])))
 
 
 def _check_witnesses(

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import hashlib
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 TILE = 256
 Tile = tuple[int, int]
@@ -85,6 +85,20 @@ def tiles_of(size: int, leaves: Iterable[int] = ()) -> set[Tile]:
     return {tile for tile in found if width(tile, size)}
 
 
+def nodes_of(size: int, leaves: Iterable[int]) -> Iterator[tuple[int, int]]:
+    """Level and place of each node that proves these leaves of a tree of `size`: level by level
+    from the leaves up, in each from left to right. Node p of level k is the root of the leaves from
+    p 2^k to below (p + 1) 2^k, as far as the tree goes; a last one that has no neighbour goes up as
+    it is."""
+    level, known, width = 0, sorted(set(leaves)), size
+    while width > 1:
+        there = set(known)
+        yield from (
+            (level, place ^ 1) for place in known if place ^ 1 not in there and place ^ 1 < width
+        )
+        level, known, width = level + 1, sorted({place >> 1 for place in known}), (width + 1) >> 1
+
+
 class Tree:
     """A tree as far as its tiles are known."""
 
@@ -98,19 +112,13 @@ class Tree:
         size = self.size if size is None else size
         return self._hash(0, size) if size else EMPTY
 
-    def inclusion(self, leaf: int) -> list[bytes]:
-        """The proof that leaf number `leaf` is in the tree: what it is hashed with, from the leaf
-        upwards."""
-        path, start, end = [], 0, self.size
-        while end - start > 1:
-            middle = start + _split(end - start)
-            if leaf < middle:
-                path.append(self._hash(middle, end))
-                end = middle
-            else:
-                path.append(self._hash(start, middle))
-                start = middle
-        return path[::-1]
+    def inclusion(self, leaves: Iterable[int]) -> list[bytes]:
+        """The proof that leaves of these numbers are in the tree: each node that they are hashed
+        with and that does not follow from them, as `nodes_of` has them."""
+        return [
+            self._hash(place << level, min((place + 1) << level, self.size))
+            for level, place in nodes_of(self.size, leaves)
+        ]
 
     def consistency(self, old: int) -> list[bytes]:
         """The proof that the tree of the first `old` leaves has only grown; empty for none and for
@@ -148,25 +156,36 @@ class Tree:
 
 
 def check_inclusion(
-    leaf: bytes, number: int, size: int, path: Sequence[bytes], root: bytes
+    leaves: Mapping[int, bytes], size: int, nodes: Sequence[bytes], root: bytes
 ) -> None:
-    """Unproven unless the leaf with this hash is number `number` of the tree of `size` leaves with
-    this root."""
-    if not 0 <= number < size:
+    """Unproven unless these are the hashes, by number, of leaves of the tree of `size` leaves with
+    this root.
+
+    `nodes` are those that `nodes_of` lists, all of them and no more; of one leaf they are its
+    inclusion proof (RFC 9162, section 2.1.3.2). Which hash goes where follows from the numbers and
+    the size alone, so whoever makes up a proof has nothing to choose but hashes
+    (docs/transparency.md has the proof).
+    """
+    if not leaves or not all(0 <= number < size for number in leaves):
         raise Unproven("the log has no leaf of this number")
-    place, last, found = number, size - 1, leaf
-    for other in path:
-        if last == 0:
-            raise Unproven("the path is too long")
-        if place & 1 or place == last:
-            found = node_hash(other, found)
-            while place and not place & 1:
-                place, last = place >> 1, last >> 1
-        else:
-            found = node_hash(found, other)
-        place, last = place >> 1, last >> 1
-    if last or found != root:
-        raise Unproven("the path does not lead to the root")
+    level, width, given = dict(sorted(leaves.items())), size, iter(nodes)
+    while width > 1:
+        above: dict[int, bytes] = {}
+        for place, known in level.items():
+            if place >> 1 in above:  # the right one of two that were known
+                continue
+            if place ^ 1 == width:  # alone at its level, it goes up as it is
+                above[place >> 1] = known
+                continue
+            other = level.get(place ^ 1) or next(given, None)
+            if other is None:
+                raise Unproven("the proof is too short")
+            above[place >> 1] = node_hash(other, known) if place & 1 else node_hash(known, other)
+        level, width = above, (width + 1) >> 1
+    if next(given, None) is not None:
+        raise Unproven("the proof is too long")
+    if level[0] != root:
+        raise Unproven("the proof does not lead to the root")
 
 
 def check_consistency(

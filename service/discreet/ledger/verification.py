@@ -90,7 +90,7 @@ def verify(
         # The slow way says what is wrong at the ends: the last entry that the signed head names,
         # the one that is kept.
         taken = None
-        if account is not None and account.seq + 1 < least and not account.of_source:
+        if account is not None and account.seq + 1 < least:
             expected = expected or Expected.of(account)
             taken = take_quickly(account, expected, line)
         if taken is not None:

@@ -13,6 +13,7 @@ from weakref import WeakKeyDictionary, ref
 from sqlalchemy import select, text
 from sqlalchemy.ext.asyncio import AsyncConnection
 
+from discreet.storage.block_names import named_together
 from discreet.storage.database import Database
 from discreet.storage.group_commit import GroupCommit
 from discreet.storage.ledger import AccountBalance, account_balance
@@ -153,7 +154,7 @@ def _values(here: Database, payers: Payers, orders: Sequence[JobOrder]) -> dict[
     return {
         "tenant": payers.tenant_id,
         "principal": payers.principal,
-        "accounts": list(payers.accounts),
+        "accounts": named_together(payers.accounts),
         "queue": QUEUE,
         "task": RUN_JOB,
         "orders": f"[{','.join(_order_text(one) for one in orders)}]",

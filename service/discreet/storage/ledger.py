@@ -17,6 +17,7 @@ from sqlalchemy.dialects.postgresql import ARRAY, JSONB
 from sqlalchemy.ext.asyncio import AsyncConnection
 from sqlalchemy.types import Text
 
+from discreet.storage.block_names import chain_of, named_together
 from discreet.storage.database import Database
 from discreet.storage.source_tables import BlockSums
 from discreet.storage.tables import Account, LedgerEntry
@@ -141,7 +142,7 @@ async def reserve(
     and are left out here); when one is not, nothing was written."""
     values = {
         "job": job_id,
-        "accounts": list(account_ids),
+        "accounts": named_together(account_ids),
         "price": dict(price),
         "events": rfc8785.dumps(list(events)).decode(),
         "actor": actor,
@@ -183,7 +184,7 @@ async def balances(
             func.coalesce(BlockSums.reserved(), last.c.reserved).label("reserved"),
             func.coalesce(BlockSums.cap, last.c.cap).label("cap"),
         )
-        .outerjoin(BlockSums, of_block)
+        .outerjoin(BlockSums.view, of_block)
         .outerjoin(last, BlockSums.account_id.is_(None))
         .where(Account.id.in_(list(account_ids)), Account.scope != "source")
     )
@@ -217,12 +218,6 @@ async def lock_caps(connection: AsyncConnection, tenant_id: str) -> None:
         text("SELECT pg_advisory_xact_lock(hashtextextended(:key, 0))"),
         {"key": f"caps/{tenant_id}"},
     )
-
-
-def chain_of(account_id: str) -> tuple[str, int | None]:
-    """The account that has an account's entries, and which of its blocks the account is of."""
-    chain, _, number = account_id.partition(".")
-    return (chain, int(number)) if number.isascii() and number.isdecimal() else (account_id, None)
 
 
 async def accounts(

@@ -12,10 +12,14 @@ from sqlalchemy import (
     CheckConstraint,
     ForeignKey,
     Index,
+    Integer,
     Numeric,
+    Text,
     UniqueConstraint,
     case,
+    column,
     func,
+    table,
 )
 from sqlalchemy.dialects.postgresql import ARRAY, JSONB
 from sqlalchemy.orm import Mapped, mapped_column
@@ -54,39 +58,64 @@ class Source(Base):
     created_at: Mapped[datetime] = mapped_column(server_default=NOW)
 
 
-class BlockSums(Base):
-    """What was spent on a block of a source that has one chain."""
+class BlockCap(Base):
+    """A block of a source that has one chain."""
 
-    __tablename__ = "block_sums"
+    __tablename__ = "block_caps"
     chain_id: Mapped[str] = mapped_column(ForeignKey("accounts.id"), primary_key=True)
     number: Mapped[int] = mapped_column(primary_key=True, autoincrement=False)
     account_id: Mapped[str] = mapped_column(ForeignKey("accounts.id"), unique=True)
     tenant_id: Mapped[str]
     cap: Mapped[dict[str, Any]]
     limits: Mapped[list[Decimal | None]] = mapped_column(ARRAY(Numeric))
-    delta: Mapped[Decimal] = mapped_column(server_default="0")
-    delta_z: Mapped[Decimal] = mapped_column(server_default="0")
-    epsilon: Mapped[Decimal] = mapped_column(server_default="0")
-    rho: Mapped[Decimal] = mapped_column(server_default="0")
-    reserved_delta: Mapped[Decimal] = mapped_column(server_default="0")
-    reserved_delta_z: Mapped[Decimal] = mapped_column(server_default="0")
-    reserved_epsilon: Mapped[Decimal] = mapped_column(server_default="0")
-    reserved_rho: Mapped[Decimal] = mapped_column(server_default="0")
+
+
+class BlockPage(Base):
+    """What was spent on 32 neighbours of such blocks."""
+
+    __tablename__ = "block_pages"
+    chain_id: Mapped[str] = mapped_column(ForeignKey("accounts.id"), primary_key=True)
+    page: Mapped[int] = mapped_column(primary_key=True, autoincrement=False)
+    tenant_id: Mapped[str]
+    many: Mapped[int]
+    limits: Mapped[list[Decimal | None] | None] = mapped_column(ARRAY(Numeric))
+    sums: Mapped[list[str]] = mapped_column(ARRAY(Text))
+    """Of the type block_amounts: what reads them is the view."""
+
+
+_AMOUNTS = ("delta", "delta_z", "epsilon", "rho")
+_BLOCK_SUMS = table(
+    "block_sums",
+    column("chain_id", Text),
+    column("number", Integer),
+    column("account_id", Text),
+    column("cap", JSONB),
+    *(column(f"{part}{name}", Numeric) for part in ("", "reserved_") for name in _AMOUNTS),
+)
+
+
+class BlockSums:
+    """The view of both, a row a block."""
+
+    view = _BLOCK_SUMS
+    chain_id = _BLOCK_SUMS.c.chain_id
+    number = _BLOCK_SUMS.c.number
+    account_id = _BLOCK_SUMS.c.account_id
+    cap = _BLOCK_SUMS.c.cap
 
     @classmethod
     def totals(cls) -> Case[Any]:
         """Prices admitted so far and not released, as an account's last entry says them."""
-        return cls._amounts(cls.delta, cls.delta_z, cls.epsilon, cls.rho)
+        return cls._amounts("")
 
     @classmethod
     def reserved(cls) -> Case[Any]:
         """The part of them that is still pending."""
-        return cls._amounts(
-            cls.reserved_delta, cls.reserved_delta_z, cls.reserved_epsilon, cls.reserved_rho
-        )
+        return cls._amounts("reserved_")
 
     @classmethod
-    def _amounts(cls, *columns: Any) -> Case[Any]:
+    def _amounts(cls, part: str) -> Case[Any]:
+        columns = (_BLOCK_SUMS.c[f"{part}{name}"] for name in _AMOUNTS)
         amounts = func.ledger_amounts(*columns, type_=JSONB)
         return case((cls.account_id.is_not(None), amounts))
 

@@ -6,14 +6,14 @@ from __future__ import annotations
 import asyncio
 import base64
 import os
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import Any
 
 import structlog
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from discreet.errors import NotFound
-from discreet.ledger.checkpoints import hashes_text, read_checkpoint, sign_checkpoint
+from discreet.ledger.checkpoints import joined, read_checkpoint, sign_checkpoint
 from discreet.ledger.tree import ENTRIES, TILE, Tree, read_tile_path, tiles_of
 from discreet.storage import log as leaves
 from discreet.storage import log_memory
@@ -136,14 +136,14 @@ async def proofs(
     services: Services, tenant_id: str, certificate: Mapping[str, Any]
 ) -> dict[str, Any] | None:
     """That the log holds the ledger entries that a certificate of this tenant names: a checkpoint,
-    and for each entry its number, its salt and the path from its leaf to the checkpoint's root.
-    None when the certificate names none, or when the database takes no changes and the log does not
-    hold them yet.
+    for each entry, in their order, the number and salt of its leaf, and the nodes that lead from
+    all of these leaves together to the checkpoint's root. None when the certificate names none, or
+    when the database takes no changes and the log does not hold them yet.
 
     The checkpoint is the smallest that is enough, so that the same proof comes for ever: the
     smallest that witnesses have signed, once there is one.
     """
-    named = {(entry["account"], entry["seq"]) for entry in certificate.get("ledger_entry", ())}
+    named = [(entry["account"], entry["seq"]) for entry in certificate.get("ledger_entry", ())]
     if not named:
         return None
     found = await _leaves(services, tenant_id, named)
@@ -158,7 +158,7 @@ async def proofs(
         found = await _leaves(services, tenant_id, named)
     if len(found) < len(named):
         return None
-    numbers = [leaf.number for leaf in found]
+    numbers = [found[place].number for place in named]
     async with services.database.transaction(SYSTEM, snapshot=True) as connection:
         least = max(numbers) + 1
         needed = cosigning.needed(services.settings)
@@ -172,16 +172,14 @@ async def proofs(
         note = await _cosigned(connection, size, note)
     return {
         "checkpoint": note,
-        "entries": [
+        "leaves": [
             {
-                "account": leaf.account,
-                "seq": leaf.seq,
-                "number": leaf.number,
-                "salt": base64.b64encode(leaf.salt).decode(),
-                "path": hashes_text(tree.inclusion(leaf.number)),
+                "number": found[place].number,
+                "salt": base64.b64encode(found[place].salt).decode(),
             }
-            for leaf in found
+            for place in named
         ],
+        "nodes": joined(tree.inclusion(numbers)),
     }
 
 
@@ -192,10 +190,11 @@ async def proven(services: Services, tenant_id: str, certificate: dict[str, Any]
 
 
 async def _leaves(
-    services: Services, tenant_id: str, named: set[tuple[str, int]]
-) -> list[leaves.Leaf]:
+    services: Services, tenant_id: str, named: Collection[tuple[str, int]]
+) -> dict[tuple[str, int], leaves.Leaf]:
     async with services.database.transaction(tenant_id) as connection:
-        return await leaves.leaves_of(connection, named)
+        found = await leaves.leaves_of(connection, named)
+    return {(leaf.account, leaf.seq): leaf for leaf in found}
 
 
 async def _cosigned(connection: AsyncConnection, size: int, note: str) -> str:

@@ -147,10 +147,10 @@ def _check_sums(chain: Chain, kept: Mapping[int, Any], account: str, seq: int) -
     for number in sorted(chain.blocks.keys() | kept.keys()):
         block = chain.blocks.get(number)
         totals, reserved, cap = kept.get(number, ({}, {}, {}))
-        if block is None or (block.totals, block.reserved, block.cap) != (
-            {name: int(units) for name, units in totals.items()},
-            {name: int(units) for name, units in reserved.items()},
-            cap,
+        if block is None or (totals, reserved, cap) != (
+            {name: str(units) for name, units in block.totals.items()},
+            {name: str(units) for name, units in block.reserved.items()},
+            block.cap,
         ):
             raise Broken(f"the sums of block {number} were changed after it", account, seq)
 

@@ -25,11 +25,11 @@ from discreet_client.agent import Round
 from discreet_client.agent.coupled_qp import _gaussian_delta, _Run, _somewhere, check_price
 from discreet_client.agent.demands import Demands
 from discreet_client.convex_sets import Box
+from discreet_client.costs import QuadraticCost
 from discreet_client.federation.errors import AgentError, NotTrusted
 from discreet_client.federation.identity import Identity
 from discreet_client.federation.rosters import roster_document
 from discreet_client.secure_sum import Kind, parse
-from discreet_client.updates import QuadraticCost
 
 Floats = NDArray[np.float64]
 C, D = (1.25, -3.0), (0.5,)

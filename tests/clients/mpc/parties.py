@@ -16,11 +16,11 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from numpy.typing import NDArray
 
 from discreet_client.convex_sets import Box
+from discreet_client.costs import QuadraticCost
 from discreet_client.mpc import keys, party
 from discreet_client.mpc.prices import FloatArithmetic, Responses, optimum
 from discreet_client.mpc.responses import Response, response
 from discreet_client.mpc.terms import Terms
-from discreet_client.updates import QuadraticCost
 
 Floats = NDArray[np.float64]
 SECONDS = 300.0

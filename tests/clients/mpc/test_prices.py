@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 
 from discreet_client.convex_sets import Box
+from discreet_client.costs import QuadraticCost
 from discreet_client.mpc.responses import response
 from discreet_client.mpc.terms import Terms
-from discreet_client.updates import QuadraticCost
 from tests.clients.mpc.parties import Instance
 
 

@@ -9,6 +9,7 @@ from discreet_client.agent.connection import Tls
 from discreet_client.agent.demands import Demands
 from discreet_client.agent.ledger import Ledger
 from discreet_client.agent.rounds import Outcome, Round, Step
+from discreet_client.costs import ConvexCost, QuadraticCost
 from discreet_client.federation.errors import (
     AgentError,
     BadIdentity,
@@ -21,13 +22,13 @@ from discreet_client.federation.errors import (
 )
 from discreet_client.federation.identity import Identity
 from discreet_client.federation.links import Link
-from discreet_client.updates import QuadraticCost
 
 __all__ = [
     "Agent",
     "AgentError",
     "BadIdentity",
     "BadLink",
+    "ConvexCost",
     "Demands",
     "Identity",
     "Ledger",

@@ -34,13 +34,13 @@ from discreet_client.agent.connection import Tls, connect
 from discreet_client.agent.ledger import Ledger
 from discreet_client.agent.memory import Ended, Memory, Sent
 from discreet_client.agent.rounds import Outcome, Round, Step
+from discreet_client.costs import ConvexCost, QuadraticCost
 from discreet_client.federation import signing
 from discreet_client.federation.errors import AgentError, LimitExceeded, Lost, NotTrusted, Refused
 from discreet_client.federation.identity import Identity
 from discreet_client.federation.links import Link
 from discreet_client.stubs import federation_pb2 as pb
 from discreet_client.stubs import federation_pb2_grpc as rpc
-from discreet_client.updates import QuadraticCost
 
 if TYPE_CHECKING:
     from discreet_client.agent.demands import Demands
@@ -186,10 +186,11 @@ class Agent:
         *,
         A_u: ArrayLike,  # the paper's names
         A_g: ArrayLike,
-        cost: QuadraticCost,
+        cost: QuadraticCost | ConvexCost,
         lower: ArrayLike = 0.0,
         upper: ArrayLike,
         budget: tuple[float, float] | None = None,
+        polytope: tuple[ArrayLike, ArrayLike] | None = None,
         primal: float | None = None,
         demands: Demands | None = None,
         listen: str | None = None,
@@ -199,10 +200,13 @@ class Agent:
         with the others.
 
         A_u float64[coupled, k], A_g float64[constraints, k]; `lower` and `upper`: a number or one a
-        variable. `budget`: the least and the most that x sums to, such as the energy of a vehicle
-        by the morning. `primal`: this agent's own step size instead of the job's. `demands`: how
-        many agents, rounds and so on this one takes part with; by default what the protocol itself
-        asks for. Nothing leaves this process but masked and encrypted contributions to sums.
+        variable. `cost`: a `QuadraticCost`, or a `ConvexCost` with more terms
+        (`discreet_client.cost_terms`); a term whose slope has no bound in the box is refused before
+        anybody is met. `budget`: the least and the most that x sums to, such as the energy of a
+        vehicle by the morning. `polytope`: (A, b), with A x <= b. `primal`: this agent's own step
+        size instead of the job's. `demands`: how many agents, rounds and so on this one takes part
+        with; by default what the protocol itself asks for. Nothing leaves this process but masked
+        and encrypted contributions to sums.
         AgentError when the session fails, or the data do not fit what the owner has signed; a
         warning, `NotSettled`, when all agents have signed that the sums had not settled: x is no
         optimum.
@@ -223,13 +227,14 @@ class Agent:
             "upper": upper,
         }
         if listen is not None:
-            if budget is not None:
+            if budget is not None or polytope is not None:
                 raise AgentError("protocol mpc has no budgets: its hours are coupled by no sum")
             shared = on_shares.solve(self, **data, demands=demands, listen=listen, address=address)
             if shared.kept is False:
                 warnings.warn(coupled_qp.NotSettled(shared.why), stacklevel=2)
             return shared.x
-        found = coupled_qp.solve(self, **data, budget=budget, primal=primal, demands=demands)
+        data |= {"budget": budget, "polytope": polytope}
+        found = coupled_qp.solve(self, **data, primal=primal, demands=demands)
         if found.settled is False:
             warnings.warn(coupled_qp.NotSettled(found.why), stacklevel=2)
         return found.x

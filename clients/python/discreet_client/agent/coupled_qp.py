@@ -28,14 +28,20 @@ from discreet_client.agent import on_shares
 from discreet_client.agent.demands import Demands
 from discreet_client.agent.rounds import Party, Round
 from discreet_client.best_responses import Responder, own_haze
-from discreet_client.convex_sets import Box, BudgetedBox
+from discreet_client.convex_sets import Box, BudgetedBox, Polytope
+from discreet_client.costs import ConvexCost, QuadraticCost, cost_of
 from discreet_client.federation.errors import AgentError, NotTrusted
 from discreet_client.packing import OutOfRange, box_bound
 from discreet_client.priced_rounds import PricedRounds
 from discreet_client.prices import Prices
-from discreet_client.updates import Participant, QuadraticCost, Rounds, Steps
+from discreet_client.updates import Participant, Rounds, Steps
 
 Floats = NDArray[np.float64]
+Domain = Box | BudgetedBox | Polytope
+
+METHODS = ("spds", "rpds", "auto")
+"""`rpds` makes the steps of `spds` that its own signed steps say: none shrinks, all are
+regularized."""
 
 PRICE_TOLERANCE = 1e-6
 """Relative; the discrete curve that prices come from and the continuous one differ by less on any
@@ -113,7 +119,7 @@ class _Run:
     def __init__(
         self,
         agent: Party,
-        data: tuple[Floats, Floats, QuadraticCost, Box | BudgetedBox],
+        data: tuple[Floats, Floats, QuadraticCost | ConvexCost, Domain],
         primal: float | None,
         demands: Demands | None = None,
     ) -> None:
@@ -203,7 +209,10 @@ class _Run:
     ) -> Rounds | PricedRounds:
         A_u, A_g, cost, domain = self._data
         rows = (parameters["coupled"], parameters["constraints"])
-        auto = parameters.get("method", "spds") == "auto"
+        method = parameters.get("method", "spds")
+        if method not in METHODS:
+            raise AgentError(f"the owner has signed method {method}, which this version lacks")
+        auto = method == "auto"
         if auto is not (sums.operator_from == 1):
             raise AgentError(
                 "the owner has signed sums of another method than the one that is named"
@@ -256,22 +265,22 @@ def solve(
     *,
     A_u: ArrayLike,
     A_g: ArrayLike,
-    cost: QuadraticCost,
+    cost: QuadraticCost | ConvexCost,
     lower: ArrayLike = 0.0,
     upper: ArrayLike,
     budget: tuple[float, float] | None = None,
+    polytope: tuple[ArrayLike, ArrayLike] | None = None,
     primal: float | None = None,
     demands: Demands | None = None,
 ) -> Optimum:
     """Take part in the session until it ends; see `Agent.solve`."""
-    k = np.asarray(cost.a_l).size
+    k = cost.size
     matrices = [np.asarray(matrix, dtype=np.float64).reshape(-1, k) for matrix in (A_u, A_g)]
     low, high = (np.asarray(side, dtype=np.float64) for side in (lower, upper))
     run = None
     try:
-        domain: Box | BudgetedBox = Box(low, high)
-        if budget is not None:
-            domain = BudgetedBox(np.broadcast_to(low, k), np.broadcast_to(high, k), *budget)
+        domain = _domain(np.broadcast_to(low, k), np.broadcast_to(high, k), budget, polytope)
+        cost.check(domain)  # before anybody is met
         run = _Run(agent, (matrices[0], matrices[1], cost, domain), primal, demands)
         outcome = agent.participate(run.step)
         if not outcome.succeeded:
@@ -289,9 +298,23 @@ def solve(
             run.leave()
 
 
+def _domain(
+    lower: Floats,
+    upper: Floats,
+    budget: tuple[float, float] | None,
+    polytope: tuple[ArrayLike, ArrayLike] | None,
+) -> Domain:
+    """ValueError where it is empty."""
+    if polytope is not None:
+        A, b = (np.asarray(one, dtype=np.float64) for one in polytope)
+        return Polytope.within(lower, upper, A, b, budget)
+    return Box(lower, upper) if budget is None else BudgetedBox(lower, upper, *budget)
+
+
 def run(agent: on_shares.ShareParty, problem: dict[str, Any]) -> dict[str, Any]:
-    """`discreet-agent --problem agent.json`: fields A_u, A_g, A_q, a_l, lower, upper, budget
-    ({lower, upper} of the sum of x), primal, demands; with `protocol: "mpc"` also listen and
+    """`discreet-agent --problem agent.json`: fields A_u, A_g, A_q, a_l, terms
+    (`discreet_client.cost_terms`), lower, upper, budget ({lower, upper} of the sum of x), polytope
+    ({A, b}: A x <= b), primal, demands; with `protocol: "mpc"` also listen and
     address."""
     try:
         a_l = np.array(problem["a_l"], dtype=np.float64)
@@ -305,16 +328,26 @@ def run(agent: on_shares.ShareParty, problem: dict[str, Any]) -> dict[str, Any]:
             "the problem file needs A_u, A_g, a_l and upper, and of demands Demands' fields: "
             f"{error}"
         ) from error
+    try:
+        cost = cost_of(A_q, a_l, problem.get("terms", ()))
+    except ValueError as error:
+        raise AgentError(f"terms of the problem file: {error}") from error
+    cut = problem.get("polytope")
+    if cut is not None and not (isinstance(cut, Mapping) and cut.keys() == {"A", "b"}):
+        raise AgentError('polytope of the problem file: {"A": …, "b": …} is needed, for A x <= b')
+    polytope = None if cut is None else (cut["A"], cut["b"])
     data |= {
         "lower": problem.get("lower", 0.0),
-        "cost": QuadraticCost(A_q, a_l),
+        "cost": cost,
         "demands": demands,
     }
     if problem.get("protocol") == "mpc":
         if budget is not None:
             raise AgentError("protocol mpc has no budgets: its hours are coupled by no sum")
+        if polytope is not None:
+            raise AgentError("protocol mpc has no polytopes: its hours are coupled by no sum")
         return on_shares.run(agent, problem, **data)
-    found = solve(agent, primal=problem.get("primal"), budget=budget, **data)
+    found = solve(agent, primal=problem.get("primal"), budget=budget, polytope=polytope, **data)
     return {
         "x": found.x.tolist(),
         "multipliers": found.multipliers.tolist(),
@@ -361,7 +394,7 @@ def _check_reach(entries: Floats, sums: secure_sum.Parameters) -> None:
         )
 
 
-def _somewhere(domain: Box | BudgetedBox, otherwise: Floats) -> Floats:
+def _somewhere(domain: Domain, otherwise: Floats) -> Floats:
     """The point of the set closest to a uniform one of its box, from the operating system's
     randomness; `otherwise` where the box has no two ends."""
     low, high = (np.broadcast_to(side, otherwise.shape) for side in domain.sides)

@@ -21,12 +21,12 @@ from numpy.typing import ArrayLike, NDArray
 from discreet_client.agent.demands import Demands
 from discreet_client.agent.rounds import Party, Round
 from discreet_client.convex_sets import Box
+from discreet_client.costs import ConvexCost, QuadraticCost
 from discreet_client.federation.errors import AgentError, NotTrusted
 from discreet_client.federation.links import Link
 from discreet_client.mpc import evidence, keys, member, party
 from discreet_client.mpc.responses import Response, response
 from discreet_client.mpc.terms import PROTOCOL, Terms
-from discreet_client.updates import QuadraticCost
 
 Floats = NDArray[np.float64]
 MARGIN_SECONDS = 6.0
@@ -157,7 +157,7 @@ def solve(
     *,
     A_u: ArrayLike,
     A_g: ArrayLike,
-    cost: QuadraticCost,
+    cost: QuadraticCost | ConvexCost,
     lower: ArrayLike = 0.0,
     upper: ArrayLike,
     listen: str,
@@ -166,7 +166,9 @@ def solve(
 ) -> ShareOptimum:
     """Take part until the session ends. `listen`: host:port of this machine, open while the agents
     compute; `address`: the same as other agents reach it, where that differs."""
-    k = np.asarray(cost.a_l).size
+    if not isinstance(cost, QuadraticCost):
+        raise AgentError("protocol mpc computes on quadratic costs alone")
+    k = cost.size
     matrices = [np.asarray(matrix, dtype=np.float64).reshape(-1, k) for matrix in (A_u, A_g)]
     low, high = (np.asarray(side, dtype=np.float64) for side in (lower, upper))
     try:

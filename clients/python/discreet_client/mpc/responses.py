@@ -8,8 +8,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from discreet_client.convex_sets import Box
+from discreet_client.costs import QuadraticCost
 from discreet_client.mpc.terms import Terms
-from discreet_client.updates import QuadraticCost
 
 Floats = NDArray[np.float64]
 

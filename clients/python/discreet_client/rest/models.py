@@ -401,6 +401,18 @@ class Encryption(TypedDict):
     """>= 16, <= 64, a multiple of 8; default `64`"""
 
 
+class EntropyTerm(TypedDict):
+    """weight Σ u log u, u = A x - b, which the box keeps above 0."""
+
+    A: NotRequired[list[list[float]] | None]
+    """One column a variable; x itself without"""
+    b: NotRequired[list[float] | float]
+    """One number, or one a row of A; default `0.0`"""
+    kind: Literal["entropy"]
+    weight: NotRequired[float]
+    """> 0; default `1.0`"""
+
+
 class EntryPage(TypedDict):
     """Ledger entries in the order of their chain."""
 
@@ -750,6 +762,18 @@ class LoadLimits(TypedDict):
     """From each step to the next the load changes by at most that; >= 0"""
 
 
+class LogBarrierTerm(TypedDict):
+    """-weight Σ log (b - A x); the box keeps away from where it ends."""
+
+    A: NotRequired[list[list[float]] | None]
+    """One column a variable; x itself without"""
+    b: NotRequired[list[float] | float]
+    """One number, or one a row of A; default `0.0`"""
+    kind: Literal["log_barrier"]
+    weight: NotRequired[float]
+    """> 0; default `1.0`"""
+
+
 class Meters(TypedDict):
     """
     How readings become states, chosen without looking at the data. With it a content may be
@@ -984,6 +1008,18 @@ class PersonState(TypedDict):
     subject: str
 
 
+class PiecewiseLinearTerm(TypedDict):
+    """weight max (A x - b): the largest of the rows counts."""
+
+    A: NotRequired[list[list[float]] | None]
+    """One column a variable; x itself without"""
+    b: NotRequired[list[float] | float]
+    """One number, or one a row of A; default `0.0`"""
+    kind: Literal["piecewise_linear"]
+    weight: NotRequired[float]
+    """> 0; default `1.0`"""
+
+
 class PlacedDatasetRequest(TypedDict):
     """
     A dataset to register whose content lies somewhere that the operator allows
@@ -1036,6 +1072,27 @@ class PlannedSource(TypedDict):
     """`block`: charged to the account of each block; `source`: once, to one for all"""
     id: str
     name: str
+
+
+class PolytopeRows(TypedDict):
+    """`A x <= b` within the box, which then has two ends."""
+
+    A: list[list[float]]
+    b: list[float]
+
+
+class PowerTerm(TypedDict):
+    """weight Σ |A x - b|^power."""
+
+    A: NotRequired[list[list[float]] | None]
+    """One column a variable; x itself without"""
+    b: NotRequired[list[float] | float]
+    """One number, or one a row of A; default `0.0`"""
+    kind: Literal["power"]
+    power: NotRequired[float]
+    """> 1, <= 10; default `2.0`"""
+    weight: NotRequired[float]
+    """> 0; default `1.0`"""
 
 
 class Price(TypedDict):
@@ -1127,6 +1184,13 @@ class QpSteps(TypedDict):
     """Added curvature; moves the answer by as much; >= 0; default `0.0`"""
     shrink: NotRequired[float]
     """tau; > 0, <= 1; default `1.0`"""
+
+
+class QuadraticTerm(TypedDict):
+    """½ x'P x, P symmetric and positive semidefinite."""
+
+    P: list[list[float]]
+    kind: Literal["quadratic"]
 
 
 class QueueState(TypedDict):
@@ -1749,10 +1813,14 @@ class WitnessState(TypedDict):
     """Of the largest checkpoint that it has signed; null: of none"""
 
 
+Terms: TypeAlias = QuadraticTerm | PowerTerm | PiecewiseLinearTerm | LogBarrierTerm | EntropyTerm
+
+
 class AgentData(TypedDict):
     """
     One agent's part, k variables. A_u: rows of c by k; A_g: rows of d by k; A_q: any rows by
-    k; a_l: k. `budget`: least and most sum of its variables, within a box of two ends.
+    k; a_l: k. `terms`: convex costs beside `|A_q x|² + a_l · x`. `budget`: least and most sum
+    of its variables; `polytope`: rows that they keep; both within a box of two ends.
     """
 
     A_g: list[list[float]]
@@ -1764,6 +1832,12 @@ class AgentData(TypedDict):
     budget: NotRequired[SumBudget | None]
     lower: NotRequired[list[float] | float]
     """default `0.0`"""
+    polytope: NotRequired[PolytopeRows | None]
+    terms: NotRequired[list[Terms]]
+    """
+    Convex costs beside those of A_q and a_l, such as a price in steps or a wear that grows
+    with a power; length <= 16; default `[]`
+    """
     upper: list[float] | float
 
 
@@ -1877,10 +1951,11 @@ class CoupledQp(TypedDict):
     federation: NotRequired[FederationTerms | None]
     """Needed with protocol `federated`"""
     kind: Literal["coupled_qp"]
-    method: NotRequired[Literal["spds", "auto"] | None]
+    method: NotRequired[Literal["spds", "rpds", "auto"] | None]
     """
-    `spds`: the paper's shrunken primal-dual subgradient method, with `steps`. `auto`: prices
-    by a quasi-Newton method and exact answers of the agents, with no steps to choose; ends by
+    `spds`: the paper's shrunken primal-dual subgradient method, with `steps`. `rpds`: its
+    regularized one, which does not shrink and needs `steps.regularization`. `auto`: prices by
+    a quasi-Newton method and exact answers of the agents, with no steps to choose; ends by
     itself, often after 10 to 20 rounds. Without it `spds` where there are steps or noise,
     else `auto`
     """

@@ -130,8 +130,10 @@ async function shared(agent: Agent, problem: Json): Promise<number> {
 }
 
 function partOf(problem: Json): Parameters<typeof solve>[1] {
-  const { A_u, A_g, A_q = [], a_l, lower = 0, upper, primal, demands = {}, budget } = problem;
+  const { A_u, A_g, A_q = [], a_l, lower = 0, upper, primal, demands = {}, budget, polytope, terms = [] } = problem;
   if (budget !== undefined && budget !== null) throw new BadUsage("this agent knows boxes alone, no budget of what x sums to: the Python agent does");
+  if (polytope !== undefined && polytope !== null) throw new BadUsage("this agent knows boxes alone, no polytope: the Python agent does");
+  if (!Array.isArray(terms) || terms.length) throw new BadUsage("this agent knows the costs A_q and a_l alone, no terms: the Python agent does");
   const isVector = (one: unknown): one is number[] => Array.isArray(one) && one.every((entry) => typeof entry === "number");
   const isMatrix = (one: unknown): one is Matrix => Array.isArray(one) && one.every(isVector);
   const isSide = (one: unknown): one is number | number[] => typeof one === "number" || isVector(one);

@@ -103,8 +103,9 @@ export const pointOf = (sums: Sums, agents: number): FixedPoint => new FixedPoin
 
 function known(value: unknown, names: ReadonlySet<string>, what: string): Readonly<Record<string, unknown>> {
   if (!isObject(value)) throw new Unacceptable(`the owner has signed no ${what}`);
-  // `method` says which iteration the sums belong to; left out it is this one.
-  const strange = Object.entries(value).filter(([name, said]) => !names.has(name) && !(name === "method" && said === "spds"));
+  // `method` says which iteration the sums belong to; left out it is this one, and `rpds` is this one with its own steps.
+  const ours = (name: string, said: unknown): boolean => name === "method" && (said === "spds" || said === "rpds");
+  const strange = Object.entries(value).filter(([name, said]) => !names.has(name) && !ours(name, said));
   if (strange.length) throw new Unacceptable(`the owner has signed ${what} that this version does not know: ${strange.map(([name]) => name).join(", ")}`);
   return value;
 }

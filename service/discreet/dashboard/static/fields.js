@@ -139,7 +139,7 @@ export class Fields {
     if (schema.type === "object" && schema.properties) return "object";
     if (schema.type !== "array") return "json";
     const item = this.item(schema);
-    if (item === null) return "json";
+    if (item === null) return this.kinds(schema).length ? "parts" : "json";
     const inner = this.sort(item);
     if (inner === "number") return "numbers";
     if (inner === "numbers") return "rows";
@@ -151,6 +151,13 @@ export class Fields {
   item(schema) {
     const ways = schema.items ? this.variants(schema.items) : (schema.prefixItems ?? []).slice(0, 1);
     return ways.length === 1 ? ways[0] : null;
+  }
+
+  // The sorts of objects that a list may hold where there are several, each told by a field of its own.
+  kinds(schema) {
+    const ways = schema.items ? this.variants(schema.items) : [];
+    const told = (way) => this.sort(way) === "object" && Object.values(way.properties).some((one) => "const" in this.resolve(one));
+    return ways.length > 1 && ways.every(told) ? ways : [];
   }
 
   // Whether a value can be shown by the control of this schema.
@@ -170,7 +177,10 @@ export class Fields {
       const isList = (one) => Array.isArray(one) && one.length > 1 && one.every((part) => typeof part === "number" || isRaw(part));
       return all((row) => isObject(row) && Object.entries(row).every(([name, one]) => known.includes(name) && !isObject(one) && (!Array.isArray(one) || isList(one))));
     }
-    if (sort === "parts") return all(isObject) && value.length <= MOST_PARTS;
+    if (sort === "parts") {
+      const kinds = this.kinds(schema);
+      return all((one) => isObject(one) && (!kinds.length || kinds.some((kind) => this.fits(kind, one)))) && value.length <= MOST_PARTS;
+    }
     if (sort !== "object" || !isObject(value)) return false;
     return Object.entries(schema.properties).every(([name, one]) => {
       const whole = this.resolve(one);
@@ -187,7 +197,8 @@ export class Fields {
       const title = (schema.title ?? "fields").replace(/([a-z])([A-Z])/g, "$1 $2").toLowerCase();
       return firstUp(kind ? words(String(kind.const)) : title);
     }
-    const item = sort === "parts" ? this.way(this.item(schema)).toLowerCase() : "";
+    const one = sort === "parts" ? this.item(schema) : null;
+    const item = one ? this.way(one).toLowerCase() : "fields";
     return {
       number: "A number", numbers: "Numbers", rows: "Rows of numbers", lines: "Lines", table: "A table",
       string: "A name or an id", parts: `Each of them: ${item}`, boolean: "Yes or no", enum: "One of",
@@ -404,7 +415,8 @@ export class Fields {
       const called = (one) => (this.isStored(one, name) ? "A stored one" : this.way(one));
       const options = ways.map((one, place) => [String(place), ways.length > 1 ? called(one) : "Given"]);
       if (!context.needed || !present) {
-        const named = usual == null ? "" : `: ${isObject(usual) ? (usual.type ?? oneLine(usual)) : usual}`;
+        const none = Array.isArray(usual) && usual.length === 0;
+        const named = usual == null ? "" : `: ${none ? "none" : isObject(usual) ? (usual.type ?? oneLine(usual)) : usual}`;
         options.unshift(["", usual == null ? (context.needed ? "Choose one" : "Not given") : `Default${named}`]);
       }
       if (asJson) options.push(["json", "As JSON"]);
@@ -430,7 +442,7 @@ export class Fields {
   begun(schema, usual) {
     const sort = this.sort(schema);
     if (sort === "const") return schema.const;
-    if (usual != null && this.fits(schema, usual)) return structuredClone(usual);
+    if (usual != null && (sort === "json" || this.fits(schema, usual))) return structuredClone(usual);
     if (sort === "object") {
       const known = Object.entries(schema.properties).map(([name, one]) => [name, this.resolve(one)]);
       return Object.fromEntries(known.filter(([, one]) => "const" in one).map(([name, one]) => [name, one.const]));
@@ -503,18 +515,26 @@ export class Fields {
     return this.variants(schema).some((one) => this.sort(one) === "number");
   }
 
-  // Objects of a list, each with its fields.
+  // Objects of a list, each with its fields; of several kinds where the list may hold such.
   parts(schema, context) {
     const list = context.holder[context.name];
+    const kinds = this.kinds(schema);
+    const ways = kinds.length ? kinds : [this.item(schema)];
+    const called = (way) => (kinds.length ? `, ${this.way(way).toLowerCase()}` : "");
+    const shown = (way) => (kinds.length ? { usual: Object.keys(way.properties) } : {}); // of a kind that was chosen, all
     const box = element("div", { className: "fields" });
     const draw = () => {
       this.forget(context.path);
       box.replaceChildren(
         ...list.map((one, place) => {
           const button = element("button", { type: "button", className: "second", onclick: () => { list.splice(place, 1); context.set(list); draw(); } }, `Leave out ${place + 1}`);
-          return element("fieldset", {}, element("legend", {}, `${context.label}: ${place + 1}`), this.object(this.item(schema), one, `${context.path}/${place}`), button);
+          const way = ways.find((known) => this.fits(known, one));
+          const means = kinds.length && way.description ? element("p", { className: "note" }, ...withCode(inPlainWords(way.description))) : null;
+          return element("fieldset", {}, element("legend", {}, `${context.label}: ${place + 1}${called(way)}`), means, this.object(way, one, `${context.path}/${place}`, shown(way)), button);
         }),
-        element("button", { type: "button", className: "second", onclick: () => { list.push(this.begun(this.item(schema))); context.set(list); draw(); } }, "One more"),
+        ...ways.map((way) =>
+          element("button", { type: "button", className: "second", onclick: () => { list.push(this.begun(way)); context.set(list); draw(); } }, `One more${called(way)}`),
+        ),
       );
     };
     draw();

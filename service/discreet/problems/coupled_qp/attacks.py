@@ -21,7 +21,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from discreet_client.convex_sets import Box
-from discreet_client.updates import Participant, QuadraticCost, Steps
+from discreet_client.costs import QuadraticCost
+from discreet_client.updates import Participant, Steps
 
 Floats = NDArray[np.float64]
 Found = list[tuple[float, float]]

@@ -18,10 +18,12 @@ from discreet.problems.coupled_qp.data import (
     Floats,
     OperatorData,
     QpSteps,
+    agent_cost,
     set_of,
     sides_of,
 )
 from discreet.solvers.saddle.spds import Part, step_sizes
+from discreet_client.cost_terms import MOST_NUMBERS, BadTerm
 from discreet_client.updates import Steps
 
 FEWEST_AGENTS = 3
@@ -30,6 +32,8 @@ MAX_COEFFICIENTS = 20_000_000
 FEASIBILITY_TOLERANCE = 1e-9
 MAX_SECONDS = 600
 """Of a run in one process, as estimated."""
+MAX_PLAN_SECONDS = 20
+"""Of looking at the agents' own polytopes and terms, as estimated."""
 
 
 def refuse_few(count: int) -> None:
@@ -65,11 +69,16 @@ def check_shapes(operator: OperatorData, agents: Sequence[AgentData], coefficien
                 found.append(
                     FieldIssue(f"{where}/{name}", f"{given} rows, but there are {needed} {of}")
                 )
-        for name in ("A_u", "A_g", "A_q"):
-            for row, entries in enumerate(getattr(agent, name)):
-                if len(entries) != k:
-                    says = f"{len(entries)} columns, but a_l has {k} entries, one a variable"
-                    found.append(FieldIssue(f"{where}/{name}/{row}", says))
+        broad = [
+            FieldIssue(
+                f"{where}/{name}/{row}",
+                f"{len(entries)} columns, but a_l has {k} entries, one a variable",
+            )
+            for name, matrix in agent.matrices
+            for row, entries in enumerate(matrix)
+            if len(entries) != k
+        ]
+        found += broad
         sides = {name: getattr(agent, name) for name in ("lower", "upper")}
         ragged = [
             name for name, side in sides.items() if isinstance(side, tuple) and len(side) != k
@@ -90,16 +99,31 @@ def check_shapes(operator: OperatorData, agents: Sequence[AgentData], coefficien
                         says,
                     )
                 )
-            if agent.budget is not None and not np.any(low > high):
-                try:
-                    set_of(agent)
-                except ValueError as error:
-                    found.append(FieldIssue(f"{where}/budget", str(error)))
+            if not broad and not np.any(low > high):
+                found += _own_issues(agent, where)
     if found:
         raise InvalidInput(found[:MAX_ISSUES])
     if coefficients > MAX_COEFFICIENTS:
         says = f"{coefficients} coefficients; at most {MAX_COEFFICIENTS}"
         raise InvalidInput(says, pointer="/problem/agents")
+
+
+def _own_issues(agent: AgentData, where: str) -> list[FieldIssue]:
+    """What is wrong with an agent's set and the terms of its cost, whose box is right."""
+    if agent.budget is None and agent.polytope is None and not agent.terms:
+        return []
+    try:
+        domain = set_of(agent)
+    except ValueError as error:
+        field = "budget" if agent.polytope is None else "polytope"
+        return [FieldIssue(f"{where}/{field}", str(error))]
+    try:
+        agent_cost(agent).check(domain)
+    except BadTerm as error:
+        return [FieldIssue(f"{where}/terms/{error.place}", error.says)]
+    except ValueError as error:
+        return [FieldIssue(f"{where}/terms", str(error))]
+    return []
 
 
 def check_rows(operator: OperatorData, public: FederatedAgents) -> None:
@@ -142,7 +166,7 @@ def check_feasible(
     from scipy.sparse import csr_array, vstack  # noqa: PLC0415
 
     couplings = np.hstack([A, -np.ones((rows, 1))])
-    totals, limits = _budget_rows(parts, agents)
+    totals, limits = _own_rows(parts)
     answer = linprog(
         np.append(np.zeros(A.shape[1]), 1.0),
         A_ub=couplings if not limits.size else vstack([csr_array(couplings), csr_array(totals)]),  # type: ignore[arg-type]
@@ -152,24 +176,28 @@ def check_feasible(
     excess = 0.0 if answer.x is None else float(answer.x[-1])
     if excess > FEASIBILITY_TOLERANCE * max(1.0, float(np.max(np.abs(operator.d)))):
         raise InvalidInput(
-            "no x that the agents' boxes and budgets allow satisfies all coupling constraints: "
-            f"one is violated by at least {excess:.3g}",
+            "no x that the agents' boxes, budgets and polytopes allow satisfies all coupling "
+            f"constraints: one is violated by at least {excess:.3g}",
             pointer="/problem/operator/d",
         )
 
 
-def _budget_rows(parts: Sequence[Part], agents: Sequence[AgentData]) -> tuple[Floats, Floats]:
-    """`totals x <= limits` for the agents with a budget, float64[2 b, k + 1] and float64[2 b]; the
-    last column is of t."""
-    ends = np.cumsum([part.A_g.shape[1] for part in parts])
-    totals, limits = [], []
-    for agent, end in zip(agents, ends, strict=True):
-        if agent.budget is not None:
-            row = np.zeros(int(ends[-1]) + 1)
-            row[end - len(agent.a_l) : end] = 1.0
-            totals += [row, -row]
-            limits += [agent.budget.upper, -agent.budget.lower]
-    return np.array(totals).reshape(-1, int(ends[-1]) + 1), np.array(limits)
+def _own_rows(parts: Sequence[Part]) -> tuple[Floats, Floats]:
+    """`totals x <= limits` of the agents' budgets and polytopes, float64[r, k + 1] and float64[r];
+    the last column is of t."""
+    columns = sum(part.A_g.shape[1] for part in parts) + 1
+    totals, limits, at = [np.zeros((0, columns))], [np.zeros(0)], 0
+    for part in parts:
+        R, least, most = part.domain.rows
+        k = part.A_g.shape[1]
+        for sign, bound in ((1.0, most), (-1.0, -least)):
+            kept = np.isfinite(bound)
+            rows = np.zeros((int(kept.sum()), columns))
+            rows[:, at : at + k] = sign * R[kept] if kept.any() else 0.0
+            totals.append(rows)
+            limits.append(bound[kept])
+        at += k
+    return np.vstack(totals), np.concatenate(limits)
 
 
 def steps_of(steps: QpSteps, parts: Sequence[Part]) -> list[Steps]:
@@ -198,11 +226,46 @@ def _seconds_of(
     return setup + each * iterations
 
 
+def own_seconds(agents: Sequence[AgentData]) -> float:
+    """An upper estimate of what the agents with polytopes or terms take to answer once, one after
+    the other, from measurements on one core."""
+    numbers = [len(agent.a_l) + agent.own_rows for agent in agents if agent.terms or agent.polytope]
+    return sum(1e-2 + 3e-4 * n + 1.2e-8 * n**3 for n in numbers)
+
+
+def check_own_time(agents: Sequence[AgentData]) -> None:
+    """At most `MOST_NUMBERS` in one of them, and `MAX_PLAN_SECONDS` of looking at all."""
+    large = [
+        FieldIssue(
+            f"/problem/agents/{place}/{'terms' if agent.terms else 'polytope'}",
+            f"an agent's variables and the rows of its terms and polytope are {numbers}; at most "
+            f"{MOST_NUMBERS}",
+        )
+        for place, agent in enumerate(agents)
+        if agent.solved_rows and (numbers := len(agent.a_l) + agent.solved_rows) > MOST_NUMBERS
+    ]
+    if large:
+        raise InvalidInput(large[:MAX_ISSUES])
+    if (seconds := own_seconds(agents)) > MAX_PLAN_SECONDS:
+        raise InvalidInput(
+            f"the agents' polytopes and terms take about {seconds:.0f} s to look at, and at most "
+            f"{MAX_PLAN_SECONDS} are given: fewer agents, variables or rows",
+            pointer="/problem/agents",
+        )
+
+
 def check_time(
-    encryption: Encryption, agents: int, dimension: int, coefficients: int, iterations: int
+    encryption: Encryption,
+    agents: int,
+    dimension: int,
+    coefficients: int,
+    iterations: int,
+    own: float = 0.0,
 ) -> None:
-    """At most `MAX_SECONDS` in one process, as estimated."""
+    """At most `MAX_SECONDS` in one process, as estimated; `own`: of the agents' own answers of a
+    round."""
     seconds = _seconds_of(encryption, agents, dimension, coefficients, iterations)
+    seconds += own * iterations
     if seconds > MAX_SECONDS:
         raise InvalidInput(
             f"this takes about {seconds:.0f} s in one process, and at most {MAX_SECONDS} are "

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import Annotated, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,8 +12,9 @@ from discreet.intake.items import InPieces
 from discreet.problems.numbers import CLIP, Delta, Epsilon, Frozen, Positive, Real
 from discreet.solvers.saddle.spds import Part
 from discreet_client import secure_sum
-from discreet_client.convex_sets import Box, BudgetedBox
-from discreet_client.updates import QuadraticCost
+from discreet_client.convex_sets import Box, BudgetedBox, Polytope
+from discreet_client.cost_terms import MOST_POWER, MOST_TERMS
+from discreet_client.costs import ConvexCost, QuadraticCost, cost_of
 
 Floats = NDArray[np.float64]
 MAX_DIMENSION = 16_384
@@ -51,17 +52,109 @@ class SumBudget(Frozen):
     upper: Real
 
 
+class QuadraticTerm(Frozen):
+    """½ x'P x, P symmetric and positive semidefinite."""
+
+    kind: Literal["quadratic"]
+    P: Matrix
+
+
+class RowsTerm(Frozen):
+    """A function of `A x - b`, row by row, times a weight."""
+
+    A: Matrix | None = Field(default=None, description="One column a variable; x itself without")
+    b: Side = Field(default=0.0, description="One number, or one a row of A")
+    weight: Annotated[Real, Field(gt=0)] = 1.0
+
+
+class PowerTerm(RowsTerm):
+    """weight Σ |A x - b|^power."""
+
+    kind: Literal["power"]
+    power: Annotated[Real, Field(gt=1, le=MOST_POWER)] = 2.0
+
+
+class PiecewiseLinearTerm(RowsTerm):
+    """weight max (A x - b): the largest of the rows counts."""
+
+    kind: Literal["piecewise_linear"]
+
+
+class LogBarrierTerm(RowsTerm):
+    """-weight Σ log (b - A x); the box keeps away from where it ends."""
+
+    kind: Literal["log_barrier"]
+
+
+class EntropyTerm(RowsTerm):
+    """weight Σ u log u, u = A x - b, which the box keeps above 0."""
+
+    kind: Literal["entropy"]
+
+
+CostTerm = Annotated[
+    QuadraticTerm | PowerTerm | PiecewiseLinearTerm | LogBarrierTerm | EntropyTerm,
+    Field(discriminator="kind"),
+]
+
+
+class PolytopeRows(Frozen):
+    """`A x <= b` within the box, which then has two ends."""
+
+    A: Matrix
+    b: Vector
+
+
 class AgentData(Frozen):
     """One agent's part, k variables. A_u: rows of c by k; A_g: rows of d by k; A_q: any rows by k;
-    a_l: k. `budget`: least and most sum of its variables, within a box of two ends."""
+    a_l: k. `terms`: convex costs beside `|A_q x|² + a_l · x`. `budget`: least and most sum of its
+    variables; `polytope`: rows that they keep; both within a box of two ends."""
 
     A_u: Matrix
     A_g: Matrix
     A_q: Matrix = ()
     a_l: Annotated[tuple[Real, ...], InPieces(min_length=1)]
+    terms: Annotated[tuple[CostTerm, ...], InPieces(max_length=MOST_TERMS)] = Field(
+        default=(),
+        description="Convex costs beside those of A_q and a_l, such as a price in steps or a wear "
+        "that grows with a power",
+    )
     lower: Side = 0.0
     upper: Side
     budget: SumBudget | None = None
+    polytope: PolytopeRows | None = None
+
+    @property
+    def matrices(self) -> list[tuple[str, Matrix]]:
+        """All that have one column a variable, with their places."""
+        found = [(name, getattr(self, name)) for name in ("A_u", "A_g", "A_q")]
+        for place, term in enumerate(self.terms):
+            name, matrix = ("P", term.P) if isinstance(term, QuadraticTerm) else ("A", term.A)
+            found.append((f"terms/{place}/{name}", matrix or ()))
+        if self.polytope is not None:
+            found.append(("polytope/A", self.polytope.A))
+        return found
+
+    @property
+    def own_rows(self) -> int:
+        """Of its terms and its polytope."""
+        return self.solved_rows + sum(
+            len(term.P) for term in self.terms if isinstance(term, QuadraticTerm)
+        )
+
+    @property
+    def solved_rows(self) -> int:
+        """Those that it solves for by an interior point method, or 0: quadratic terms are none."""
+        rows = 0 if self.polytope is None else len(self.polytope.b)
+        for term in self.terms:
+            if not isinstance(term, QuadraticTerm):
+                rows += len(self.a_l) if term.A is None else len(term.A)
+        return rows
+
+    @property
+    def coefficients(self) -> int:
+        """Numbers of its cost and set, beside its rows of the sums."""
+        return len(self.a_l) * (len(self.A_q) + self.own_rows)
 
 
 class FederatedAgents(Frozen):
@@ -126,21 +219,31 @@ class SumNoise(Frozen):
 
 
 def part_of(agent: AgentData) -> Part:
-    """Raises nothing once `_check_shapes` has passed."""
+    """Raises nothing once `check_shapes` has passed."""
     k = len(agent.a_l)
 
     def matrix(rows: Matrix) -> Floats:
         return np.array(rows, dtype=np.float64).reshape(len(rows), k)
 
-    cost = QuadraticCost(matrix(agent.A_q), np.array(agent.a_l))
-    return Part(matrix(agent.A_u), matrix(agent.A_g), cost, set_of(agent))
+    return Part(matrix(agent.A_u), matrix(agent.A_g), agent_cost(agent), set_of(agent))
 
 
-def set_of(agent: AgentData) -> Box | BudgetedBox:
-    """ValueError where box and budget have nothing in common."""
-    if agent.budget is None:
-        return Box(*sides_of(agent))
-    return BudgetedBox(*sides_of(agent), agent.budget.lower, agent.budget.upper)
+def agent_cost(agent: AgentData) -> QuadraticCost | ConvexCost:
+    """Raises BadTerm."""
+    k = len(agent.a_l)
+    A_q = np.array(agent.A_q, dtype=np.float64).reshape(len(agent.A_q), k)
+    terms = [term.model_dump(mode="json") for term in agent.terms]
+    return cost_of(A_q, np.array(agent.a_l), terms)
+
+
+def set_of(agent: AgentData) -> Box | BudgetedBox | Polytope:
+    """ValueError where box, budget and polytope have nothing in common."""
+    low, high = sides_of(agent)
+    budget = None if agent.budget is None else (agent.budget.lower, agent.budget.upper)
+    if agent.polytope is not None:
+        A = np.array(agent.polytope.A, dtype=np.float64).reshape(-1, low.size)
+        return Polytope.within(low, high, A, np.array(agent.polytope.b), budget)
+    return Box(low, high) if budget is None else BudgetedBox(low, high, *budget)
 
 
 def sides_of(agent: AgentData) -> tuple[Floats, Floats]:

@@ -32,10 +32,11 @@ AGAIN_WITH_PRICES = (
     "what it would take where nothing has a price, and how steep its cost is within a factor of "
     "two, lie in a haze that repeated pairs of the same agents and data do not lift, while with a "
     "new agent's key in each, or other data, ten pairs tell as much as a guess and a hundred come "
-    "within 15 %; the first sum tells how steep all costs are together"
+    "within 15 %; of an agent whose cost has a kink where its wish is, one pair of jobs shows the "
+    "wish itself, haze or not; the first sum tells how steep all costs are together"
 )
 """Of method auto, whose sums are exact answers to prices in the end and hazy ones at first:
-`run_again.by_prices` and `run_again.repeated`."""
+`run_again.by_prices`, `run_again.repeated` and `run_again.wish_at_a_kink`."""
 
 FIGURES_OF_AN_AGENT = 2
 """What it needs and how much it minds: with so many numbers opened that act on it, it can be worked

@@ -1,9 +1,8 @@
-"""The two methods by which agents of a coupled quadratic program come to their optimum over opened
-sums.
+"""The methods by which agents of a coupled program come to their optimum over opened sums.
 
-`spds` is the paper's: short steps, as many as the owner says. `auto` has none to set: agents answer
-prices exactly (`discreet_client.best_responses`), and a quasi-Newton method finds the prices
-(`discreet_client.prices`).
+`spds` and `rpds` are the paper's: short steps, as many as the owner says. `auto` has none to set:
+agents answer prices exactly (`discreet_client.best_responses`), and a quasi-Newton method finds the
+prices (`discreet_client.prices`).
 """
 
 from __future__ import annotations
@@ -25,9 +24,10 @@ from discreet_client.priced_rounds import MOST_COUPLINGS, MOST_ROUNDS, PricedRou
 from discreet_client.prices import Prices
 from discreet_client.updates import Participant, Rounds
 
-Name = Literal["spds", "auto"]
+Name = Literal["spds", "rpds", "auto"]
 MEANING = (
-    "`spds`: the paper's shrunken primal-dual subgradient method, with `steps`. `auto`: prices by "
+    "`spds`: the paper's shrunken primal-dual subgradient method, with `steps`. `rpds`: its "
+    "regularized one, which does not shrink and needs `steps.regularization`. `auto`: prices by "
     "a quasi-Newton method and exact answers of the agents, with no steps to choose; ends by "
     "itself, often after 10 to 20 rounds. Without it `spds` where there are steps or noise, else "
     "`auto`"
@@ -48,6 +48,11 @@ class Method(ABC):
     def __init__(self, iterations: int) -> None:
         self.iterations = iterations
         """Sums that are opened, at most."""
+
+    @property
+    def assumptions(self) -> tuple[str, ...]:
+        """What plan and certificate say of its answer."""
+        return ()
 
     @property
     @abstractmethod
@@ -83,7 +88,7 @@ class Method(ABC):
 
 
 class Spds(Method):
-    name = "spds"
+    name: ClassVar[Name] = "spds"
 
     def __init__(self, steps: QpSteps) -> None:
         super().__init__(steps.iterations)
@@ -111,10 +116,10 @@ class Spds(Method):
     def check_parts(self, parts: Sequence[Part]) -> None:
         chosen = checks.steps_of(self.steps, parts)
         for place, (part, steps) in enumerate(zip(parts, chosen, strict=True)):
-            if part.domain.flat and steps.shrink < 1:
+            if steps.shrink < 1 and (part.domain.flat or part.cost.kinked):
                 says = (
-                    f"agent {place} has a budget, and a step that shrinks has other fixed points "
-                    "within one: shrink is 1"
+                    f"agent {place} has a budget, a polytope or a cost with kinks, and a step that "
+                    "shrinks has other fixed points there: shrink is 1"
                 )
                 raise InvalidInput(says, pointer="/problem/steps/shrink")
 
@@ -125,6 +130,27 @@ class Spds(Method):
             Rounds(Participant(part.A_u, part.A_g, part.cost, part.domain, steps), self.iterations)
             for part, steps in zip(parts, checks.steps_of(self.steps, parts), strict=True)
         ]
+
+
+class Rpds(Spds):
+    """Koshal, Nedić, Shanbhag (2011): steps of the Lagrangian plus `ε/2 |x|² - ε/2 |λ|²`, ε the
+    regularization. At its fixed point a constraint of price λ is exceeded by ε λ. What is opened is
+    what `spds` opens: one sum a round, of the same entries."""
+
+    name: ClassVar[Name] = "rpds"
+
+    @property
+    def assumptions(self) -> tuple[str, ...]:
+        return (
+            f"method rpds answers a regularized problem (regularization "
+            f"{self.steps.regularization:g}): in the end a joint constraint is exceeded by that "
+            "times its price, and x is moved in proportion to it; each round opens a sum, as with "
+            "spds",
+        )
+
+    @property
+    def signed(self) -> dict[str, Any]:
+        return {"method": "rpds", **super().signed}
 
 
 class Auto(Method):
@@ -175,14 +201,16 @@ def method_of(name: Name | None, steps: QpSteps | None, *, noise: bool) -> Metho
     disagree."""
     if name is None:
         name = "spds" if steps is not None or noise else "auto"
-    if name == "spds":
+    if name != "auto":
         if steps is None:
             raise FieldError(
-                "steps", "method spds, and sums with noise, need them: iterations at least"
+                "steps", f"method {name}, and sums with noise, need them: iterations at least"
             )
-        return Spds(steps)
+        return Spds(steps) if name == "spds" else _rpds(steps)
     if noise:
-        raise FieldError("method", "sums with noise are for method spds and its short steps")
+        raise FieldError(
+            "method", "sums with noise are for method spds or rpds, and their short steps"
+        )
     if steps is None:
         return Auto(MOST_ROUNDS)
     if given := sorted(steps.model_fields_set - {"iterations"}):
@@ -192,3 +220,14 @@ def method_of(name: Name | None, steps: QpSteps | None, *, noise: bool) -> Metho
     if steps.iterations < FEWEST_ROUNDS:
         raise FieldError("steps/iterations", f"method auto takes {FEWEST_ROUNDS} rounds at least")
     return Auto(steps.iterations)
+
+
+def _rpds(steps: QpSteps) -> Rpds:
+    if steps.regularization == 0:
+        raise FieldError(
+            "steps/regularization",
+            "method rpds needs it above 0, 0.0001 say; without it, it is method spds",
+        )
+    if steps.shrink < 1:
+        raise FieldError("steps/shrink", "method rpds does not shrink; method spds does")
+    return Rpds(steps)

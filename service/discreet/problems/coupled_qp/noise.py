@@ -17,8 +17,12 @@ def noise_event(
 ) -> DiscreteGaussian:
     """The noise of all rounds together. Contributions of one agent are vectors of l2 norm at most
     the clip, on the grid (rounded toward zero): another agent's instead moves a sum by at most
-    twice that. What an agent sends depends on its data and on sums that were opened, noise
-    included, so the rounds compose adaptively.
+    twice that. That is so whatever the agent's cost and set are: x is a point of its box, found by
+    the agent itself, and the contribution is scaled to the clip after it. A steep cost moves x
+    farther within the box and the sensitivity not at all, so no Lipschitz constant enters; what a
+    cost must have is a slope everywhere in the box, or x would not be a number
+    (`discreet_client.cost_terms`). What an agent sends depends on its data and on sums that were
+    opened, noise included, so the rounds compose adaptively.
     """
     if clip == 0:
         raise InvalidInput(

@@ -147,9 +147,13 @@ def check_fields(problem: Shared) -> bool:
             raise FieldError("agents/reach", "not with protocol `mpc`: `mpc` has its own bounds")
     else:
         for place, agent in enumerate(problem.agents):
-            if agent.budget is not None:
-                says = "not with protocol `mpc`: its problems are of hours that no sum couples"
-                raise FieldError(f"agents/{place}/budget", says)
+            for name in ("budget", "polytope"):
+                if getattr(agent, name) is not None:
+                    says = "not with protocol `mpc`: its problems are of hours that no sum couples"
+                    raise FieldError(f"agents/{place}/{name}", says)
+            if any(term.kind != "quadratic" for term in agent.terms):
+                says = "not with protocol `mpc`: it computes on costs that are quadratic alone"
+                raise FieldError(f"agents/{place}/terms", says)
     return True
 
 
@@ -172,6 +176,7 @@ def plan(problem: Shared, public: None, budget: Budget) -> Plan:
             pointer="/problem/mode",
         )
     rows = len(problem.operator.c) + len(problem.operator.d)
+    checks.check_own_time(agents)
     checks.check_shapes(problem.operator, agents, rows * len(agents))
     terms = _terms(problem, len(agents), len(problem.operator.c), len(problem.operator.d))
     responses_of(terms, agents)

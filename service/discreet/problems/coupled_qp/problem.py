@@ -1,8 +1,9 @@
 """Coupled quadratic programs: agents that share a feeder, a link, a budget, and show each other
 nothing but sums.
 
-`min ½|Σ A_u,i x_i + c|² + Σ (|A_q,i x_i|² + a_l,i·x_i)`, `lower_i <= x_i <= upper_i`, `Σ A_g,i x_i
-+ d <= 0` (Huo & Liu, eqs 1 and 22 without the constants). What couples the agents are the two sums;
+`min ½|Σ A_u,i x_i + c|² + Σ f_i(x_i)`, x_i in X_i, `Σ A_g,i x_i + d <= 0` (Huo & Liu, eq. 1), where
+f_i is `|A_q,i x_i|² + a_l,i·x_i` (eq. 22 without the constants) and convex terms, and X_i a box or
+a polytope within one. What couples the agents are the two sums;
 in each round every agent learns these and nothing else, the operator nothing at all:
 `discreet_client.secure_sum`. The guarantee is cryptographic, so a job has no privacy budget, unless
 `noise` asks for sums that are private in themselves.
@@ -109,6 +110,16 @@ class CoupledQp(CoupledQpRequest):
                 pointer="/problem/mode",
             )
         checks.refuse_few(len(agents))
+        # By counts alone, before sets are looked at one by one, which takes long.
+        checks.check_own_time(agents)
+        checks.check_time(
+            self.encryption,
+            len(agents),
+            self.dimension(),
+            self.coefficients(),
+            self.way.iterations,
+            2 * checks.own_seconds(agents),  # method auto asks twice: what is best, and regrets
+        )
         checks.check_shapes(self.operator, agents, self.coefficients())
         self.way.check(len(agents), sum(self.rows()))
         parts = [part_of(agent) for agent in agents]
@@ -127,13 +138,6 @@ class CoupledQp(CoupledQpRequest):
         plan = sums_plan(self, len(agents), bound, clip, budget)
         checks.check_feasible(self.operator, parts, agents)
         self.way.check_parts(parts)
-        checks.check_time(
-            self.encryption,
-            len(agents),
-            self.dimension(),
-            self.coefficients(),
-            self.way.iterations,
-        )
         return plan
 
     # Federated

@@ -62,4 +62,4 @@ class CoupledQpRequest(FederatedProblem):
     def coefficients(self) -> int:
         if isinstance(self.agents, FederatedAgents):
             return self.agents.count * self.dimension()
-        return sum(len(agent.a_l) * (self.dimension() + len(agent.A_q)) for agent in self.agents)
+        return sum(len(agent.a_l) * self.dimension() + agent.coefficients for agent in self.agents)

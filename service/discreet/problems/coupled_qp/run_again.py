@@ -9,7 +9,8 @@ agent would take if nothing had a price (its wish), how steep its cost is, and w
 end. Masks and encryption hide nothing of this. The agents are the stock ones, with their haze or,
 to show what that is for, without.
 
-Two more tables say what many such pairs show: of the same jobs (`repeated`), where the part of the
+A table of agents whose costs have a kink where their wish is says that the last sums of one pair
+show it. Two more say what many pairs show: of the same jobs (`repeated`), where the part of the
 haze that is the agents' own stays, and of jobs in which the operator has chosen other figures each
 time (`by_prices`), where nothing hides what an agent takes in the end.
 """
@@ -28,9 +29,10 @@ from discreet.problems.coupled_qp.attacks import CAPS, CURVATURES, GRID, NEEDS
 from discreet_client.arithmetic import box_minimum
 from discreet_client.best_responses import Own, Responder, own_haze
 from discreet_client.convex_sets import Box
+from discreet_client.cost_terms import PiecewiseLinear
+from discreet_client.costs import ConvexCost, QuadraticCost
 from discreet_client.priced_rounds import MOST_ROUNDS, PricedRounds
 from discreet_client.prices import Prices
-from discreet_client.updates import QuadraticCost
 
 Floats = NDArray[np.float64]
 WEAR = 0.05
@@ -43,19 +45,21 @@ class Private:
     """One agent: A of its couplings (valley and limit of each hour), its cost and its box."""
 
     A: Floats
-    cost: QuadraticCost
+    cost: QuadraticCost | ConvexCost
     box: Box
 
     def best(self, prices: Floats) -> Floats:
-        """What it would add to the sums at these prices, exactly."""
-        H, low = 2 * self.cost.A_q.T @ self.cost.A_q, np.asarray(self.box.lower)
+        """What it would add to the sums at these prices, exactly; its cost is quadratic."""
+        assert isinstance(self.cost, QuadraticCost)
+        H, low = self.cost.curvature, np.asarray(self.box.lower)
         p = self.cost.a_l + self.A.T @ prices
         taken: Floats = self.A @ box_minimum(H, p, low, np.asarray(self.box.upper), low)
         return taken
 
     @property
     def slopes(self) -> Floats:
-        H = 2 * self.cost.A_q.T @ self.cost.A_q
+        assert isinstance(self.cost, QuadraticCost)
+        H = self.cost.curvature
         found: Floats = np.diag(self.A @ np.linalg.solve(H, self.A.T))
         return found
 
@@ -189,6 +193,32 @@ def repeated(count: int, hours: int, seed: int, pairs: int, *, kept: bool) -> fl
     return float(np.linalg.norm(2 * apart - middle - wish) / np.linalg.norm(wish))
 
 
+def kinked_crowd(count: int, seed: int) -> tuple[list[Private], Floats]:
+    """Agents of one hour who mind how far they are from a need, `steepness |x - need|`, and the
+    operator's part of a sum. Their needs are where their costs have a kink."""
+    random, weight, agents = np.random.RandomState(seed), np.sqrt(0.1 / count), []
+    for _ in range(count):
+        need, steepness = random.uniform(1.0, 3.5), random.uniform(5.0, 15.0)
+        kink = PiecewiseLinear(np.array([[1.0], [-1.0]]), np.array([need, -need]), steepness)
+        cost = ConvexCost(QuadraticCost(np.zeros((0, 1)), np.zeros(1)), (kink,))
+        box = Box(np.zeros(1), np.full(1, random.choice(CAPS)))
+        agents.append(Private(np.array([[weight], [1 / count]]), cost, box))
+    return agents, np.array([weight * count, -9.0])
+
+
+def wish_at_a_kink(count: int, seed: int) -> tuple[float, float]:
+    """Relative errors of the last agent's need, by the last sums of a pair of jobs and by the mean
+    need of the others, which is a guess without any second job."""
+    agents, own = kinked_crowd(count, seed)
+    whole, less = (
+        play(those, own, 2 * seed + place, haze=True)
+        for place, those in enumerate((agents, agents[:-1]))
+    )
+    needs = [float(term.b[0]) for one in agents for term in one.cost.terms]  # type: ignore[union-attr]
+    found = float((whole.last - less.last)[0] / agents[-1].A[0, 0])
+    return abs(found / needs[-1] - 1), abs(float(np.mean(needs[:-1])) / needs[-1] - 1)
+
+
 class Taken(NamedTuple):
     """How far estimates of what an agent takes are off, in parts of its cap, over the prices of the
     jobs."""
@@ -231,6 +261,10 @@ def tables(sizes: Sequence[int]) -> None:
             ]
             name = "kept" if kept else "anew"
             print(f"| {count} | {name} |", " | ".join(f"{one:.2g}" for one in row), "|", flush=True)
+    print("| agents | wish at a kink, last sums | guessed |")
+    for count in sizes:
+        off = np.median([wish_at_a_kink(count, seed) for seed in range(12)], axis=0)
+        print(f"| {count} |", " | ".join(f"{one:.2g}" for one in off), "|", flush=True)
     print("| agents | other prices: pairs | worst | median |")
     for count in sizes:
         for pairs in (4, 8):

@@ -10,6 +10,7 @@ from discreet.errors import InvalidInput
 from discreet.problems.coupled_qp.data import AgentData, OperatorData, part_of
 from discreet.solvers.saddle.spds import Part
 from discreet_client.convex_sets import Box
+from discreet_client.costs import QuadraticCost
 from discreet_client.mpc.responses import Response, response
 from discreet_client.mpc.terms import Terms
 
@@ -40,6 +41,7 @@ def responses_of(terms: Terms, agents: Sequence[AgentData]) -> list[Response]:
 
 def _response(terms: Terms, part: Part) -> Response:
     assert isinstance(part.domain, Box)
+    assert isinstance(part.cost, QuadraticCost)
     return response(terms, part.A_u, part.A_g, part.cost, part.domain)
 
 

@@ -68,6 +68,7 @@ def sums_plan(
             "they know, with or without the operator",
             "the owner signs the right roster",
             "the sum of every round is seen by every agent",
+            *problem.way.assumptions,
             *([] if problem.terms is None else [ROUNDS_ARE_SEEN]),
         ),
         parameters={

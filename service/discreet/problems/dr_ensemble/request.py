@@ -49,7 +49,8 @@ class DrEnsembleRequest(ProblemOnData):
     ]
     initial: Spread | Literal["released"] = Field(
         description="How the loads are spread over the states at step 0, chosen without looking "
-        "at the data; or as the release says that their time is"
+        "at the data; or as the release says that their time is",
+        examples=["released"],
     )
     first_step: Count = Field(
         default=0,

@@ -38,7 +38,8 @@ class OffPolicyRequest(ProblemOnBlocks):
     discount: Annotated[Real, Field(ge=0, le=1)] = Field(
         description="What a reward one step later counts against one now; 1 where it is all the "
         "same when it comes (importance_sampling alone: methods that fit a value function need "
-        "less)"
+        "less)",
+        examples=[1, 0.9],
     )
     method: Literal[
         "auto",

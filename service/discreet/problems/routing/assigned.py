@@ -12,6 +12,7 @@ from discreet.problems.routing.counts import demand_of
 from discreet.problems.routing.intervals import uncertainty_of
 from discreet.problems.routing.policies import policy_output
 from discreet.problems.routing.public import RoutingPublic
+from discreet.problems.routing.request import RoutingRequest
 from discreet.problems.routing.selections import Selected, skims
 from discreet.problems.routing.user_classes import classes_of, told
 from discreet.solvers.traffic.traffic_assignment import Policy, link_flows_of, total_travel_time
@@ -24,7 +25,11 @@ from discreet.solvers.traffic.user_classes import (
 
 
 def assigned(
-    problem: Any, public: RoutingPublic, plan: Plan, released: Released, progress: Progress
+    problem: RoutingRequest,
+    public: RoutingPublic,
+    plan: Plan,
+    released: Released,
+    progress: Progress,
 ) -> tuple[Policy, dict[str, Any]]:
     """The policy, and the fields of the result beside it: of `problem.Routing` with method
     counts."""
@@ -81,7 +86,7 @@ def assigned(
 
 
 def true_costs(
-    problem: Any, public: RoutingPublic, policy: Policy, released: Released
+    problem: RoutingRequest, public: RoutingPublic, policy: Policy, released: Released
 ) -> dict[str, Any]:
     """Fields of the result of a simulation: what the policy, of each class of users where there
     are some, and the best one cost on the true mean demand."""

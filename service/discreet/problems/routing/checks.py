@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from discreet.errors import FieldIssue
 from discreet.problems.road_network import affine
 from discreet.problems.routing import closures, user_classes
 from discreet.problems.routing.public import RoutingPublic
+from discreet.problems.routing.request import RoutingRequest
 
 MAX_UNIT_FLOWS = 2 * 10**7
 """Most numbers, pairs times links, in the routing that `gradient` releases."""
 
 
-def issues(asked: Any, public: RoutingPublic) -> list[FieldIssue]:
+def issues(asked: RoutingRequest, public: RoutingPublic) -> list[FieldIssue]:
     """Of `problem.Routing` on a dataset with this public part."""
     found = asked.roads.issues(public.zones, public.period_minutes)
     issues = [FieldIssue("/problem/network" + issue.pointer, issue.detail) for issue in found]
@@ -87,7 +86,7 @@ def issues(asked: Any, public: RoutingPublic) -> list[FieldIssue]:
     return issues
 
 
-def _of_persons(asked: Any, public: RoutingPublic) -> list[FieldIssue]:
+def _of_persons(asked: RoutingRequest, public: RoutingPublic) -> list[FieldIssue]:
     issues = []
     if (
         public.unit == "person"

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from typing import Any
 
 from discreet.privacy import calibration
 from discreet.problems.numbers import Budget
@@ -13,15 +12,15 @@ from discreet.problems.routing.advice import clip_advice, norm_advice
 from discreet.problems.routing.gradient import assumptions
 from discreet.problems.routing.intervals import MAX_LINKS
 from discreet.problems.routing.public import RoutingPublic
+from discreet.problems.routing.request import MAX_ITERATIONS, RoutingRequest
 
-MAX_ITERATIONS = 1000
 INTERVAL_BYTES = 32
 """Of links by links: what intervals of their flows take in memory."""
 LONG_INTEGERS = 10_000
 """Clips from which on the sums of one person's trips could need integers beyond 64 bits."""
 
 
-def clip_of(problem: Any, public: RoutingPublic) -> int | None:
+def clip_of(problem: RoutingRequest, public: RoutingPublic) -> int | None:
     return (
         public.max_person
         if problem.max_trips_per_person == "auto"
@@ -29,7 +28,7 @@ def clip_of(problem: Any, public: RoutingPublic) -> int | None:
     )
 
 
-def counts_plan(problem: Any, public: RoutingPublic, budget: Budget) -> Plan:
+def counts_plan(problem: RoutingRequest, public: RoutingPublic, budget: Budget) -> Plan:
     trips, scale = clip_of(problem, public) or 1, public.trip_scale
     norm = min(trips, problem.max_norm_per_person or trips)
     pairs, cells = public.zones * (public.zones - 1), public.cells
@@ -100,7 +99,7 @@ def counts_plan(problem: Any, public: RoutingPublic, budget: Budget) -> Plan:
     )
 
 
-def row_seconds(problem: Any, public: RoutingPublic) -> float:
+def row_seconds(problem: RoutingRequest, public: RoutingPublic) -> float:
     """Of summing a cell and, where persons are clipped, of that; large clips may need long
     integers."""
     if public.unit == "request":

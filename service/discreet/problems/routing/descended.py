@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 from numpy.typing import NDArray
 
 from discreet.problems.contents import Content
 from discreet.problems.routing.gradient import PROJECTION_TOLERANCE
 from discreet.problems.routing.public import RoutingPublic
+from discreet.problems.routing.request import RoutingRequest
 from discreet.solvers.traffic import unit_flow_descent as descent
 from discreet.solvers.traffic.traffic_assignment import Network
 from discreet.solvers.traffic.unit_flow_projection import UnitFlows
@@ -17,7 +16,7 @@ from discreet.solvers.traffic.unit_flow_projection import UnitFlows
 STARTING_GAP = 1e-4
 
 
-def terms_of(problem: Any, public: RoutingPublic, network: Network) -> descent.Terms:
+def terms_of(problem: RoutingRequest, public: RoutingPublic, network: Network) -> descent.Terms:
     assert problem.regularization is not None
     assert public.max_total is not None
     assert public.max_pair is not None
@@ -30,7 +29,9 @@ def terms_of(problem: Any, public: RoutingPublic, network: Network) -> descent.T
     )
 
 
-def descended(problem: Any, public: RoutingPublic, content: Content) -> NDArray[np.float64]:
+def descended(
+    problem: RoutingRequest, public: RoutingPublic, content: Content
+) -> NDArray[np.float64]:
     """Algorithm 1 from a start that is public: the system optimum of `max_total` trips spread
     evenly."""
     network = problem.roads.arrays(public.zones)

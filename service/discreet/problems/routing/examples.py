@@ -9,8 +9,10 @@ from discreet.problems.base import Neighbours, Problem
 from discreet.problems.numbers import Budget
 from discreet.problems.road_network import RoadNetwork
 from discreet.problems.routing import closures, laws
+from discreet.problems.routing.counts_plan import clip_of
 from discreet.problems.routing.dataset import RoutingContent, RoutingDataset, Trip
 from discreet.problems.routing.public import RoutingPublic
+from discreet.problems.routing.request import RoutingRequest
 from discreet.problems.routing.synthesis import trips_a_period
 
 TRIPS_A_PERSON = 10
@@ -235,7 +237,7 @@ def _closing(roads: RoadNetwork, zones: int) -> dict[str, Any]:
     return {"closed_links": [len(roads.links)], "network": network}
 
 
-def otherwise(problem: Any, public: RoutingPublic) -> dict[str, dict[str, Any]]:
+def otherwise(problem: RoutingRequest, public: RoutingPublic) -> dict[str, dict[str, Any]]:
     """Another value of each field of the request."""
     zones = public.zones
     classes = public.user_classes or ("car",)  # which no dataset without classes takes
@@ -250,7 +252,7 @@ def otherwise(problem: Any, public: RoutingPublic) -> dict[str, dict[str, Any]]:
         "user_classes": {"user_classes": [] if problem.user_classes else weighed},
         "method": {"method": "counts" if problem.method == "gradient" else "gradient"},
         "regularization": {"regularization": 2 * (problem.regularization or 1)},
-        "max_trips_per_person": {"max_trips_per_person": 1 + (problem.max_trips_per_person or 0)},
+        "max_trips_per_person": {"max_trips_per_person": 1 + (clip_of(problem, public) or 0)},
         "max_norm_per_person": {"max_norm_per_person": 1 + (problem.max_norm_per_person or 0)},
         "relative_gap": {"relative_gap": 1e-3},
         "closed_links": {"closed_links": []}

@@ -15,24 +15,21 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from typing import Annotated, Any, ClassVar, Literal
+from typing import Any, ClassVar
 
 import numpy as np
-from numpy.typing import NDArray
-from pydantic import Field
 
 from discreet.errors import FieldIssue, InvalidInput
-from discreet.intake.items import InPieces
 from discreet.privacy.noise import Noise
-from discreet.problems.accuracy import INTERVALS, LEVEL, Expected
+from discreet.problems.accuracy import LEVEL, Expected
 from discreet.problems.base import ALWAYS, Neighbours
 from discreet.problems.contents import Content, Profile, Progress, Released
-from discreet.problems.numbers import Budget, Count, Flag, Real
+from discreet.problems.numbers import Budget
 from discreet.problems.objects import PublicObject
 from discreet.problems.plans import Plan
 from discreet.problems.results import Result
-from discreet.problems.road_network import AffineLatency, BprLatency, NetworkOrId, RoadNetwork
-from discreet.problems.routing import checks, closures, examples, laws
+from discreet.problems.road_network import RoadNetwork
+from discreet.problems.routing import checks, examples, laws
 from discreet.problems.routing.advice import (
     Each,
     expectations,
@@ -43,27 +40,22 @@ from discreet.problems.routing.advice import (
 from discreet.problems.routing.around import roads_around
 from discreet.problems.routing.assigned import assigned, true_costs
 from discreet.problems.routing.counts import clip, demand_of, shorten, sums_by_pair
-from discreet.problems.routing.counts_plan import MAX_ITERATIONS, counts_plan, row_seconds
+from discreet.problems.routing.counts_plan import counts_plan, row_seconds
 from discreet.problems.routing.dataset import RoutingDataset
 from discreet.problems.routing.descended import descended, terms_of
 from discreet.problems.routing.gradient import assumptions, gradient_plan
 from discreet.problems.routing.intervals import pairs_are_noise, uncertainty_of_routing
 from discreet.problems.routing.policies import policy_output
-from discreet.problems.routing.public import MAX_TRIPS, MOST_CLASSES, RoutingPublic
+from discreet.problems.routing.public import RoutingPublic
+from discreet.problems.routing.request import RoutingRequest
 from discreet.problems.routing.result import RoutingResult
 from discreet.problems.routing.synthesis import SYNTHESIS
-from discreet.problems.routing.user_classes import UserClass, classes_of
-from discreet.problems.sources import ProblemOnBlocks
+from discreet.problems.routing.user_classes import classes_of
 from discreet.problems.synthesis import Synthesis
-from discreet.solvers.traffic.traffic_assignment import Assignment, Network, assign
 from discreet.solvers.traffic.unit_flow_projection import UnitFlows
-from discreet.solvers.traffic.user_classes import UserClasses, assign_classes
-
-MAX_SELECTED = 100
-MAX_CLOSED = 10_000
 
 
-class Routing(ProblemOnBlocks):
+class Routing(RoutingRequest):
     """Route the mean demand of a period over a network.
 
     `counts` releases the trips of every ordered pair of zones over all periods. One request moves
@@ -96,69 +88,6 @@ class Routing(ProblemOnBlocks):
 
     known_to_who_asks: ClassVar[tuple[str, ...]] = ("objective", "latency")
     objects: ClassVar[Mapping[str, type[PublicObject]]] = {"network": RoadNetwork}
-
-    kind: Literal["routing"]
-    network: NetworkOrId
-    latency: Annotated[AffineLatency | BprLatency, Field(discriminator="type")] = Field(
-        default=AffineLatency(type="affine"),
-        description="How travel times grow with flows, on links of which the network says no b and "
-        "power itself",
-        json_schema_extra={"x-choices": laws.CHOICES},
-    )
-    objective: Literal["system_optimum", "user_equilibrium"] = Field(
-        default="system_optimum",
-        description="system_optimum: ways that make all trips together as short as can be; "
-        "user_equilibrium: each takes the way that is shortest for itself, as people drive",
-    )
-    user_classes: Annotated[tuple[UserClass, ...], InPieces(max_length=MOST_CLASSES)] = Field(
-        default=(),
-        description="What classes of users weigh and count, of the dataset's public user_classes; "
-        "one that is left out weighs fixed costs by 1 and counts 1 passenger car",
-    )
-    method: Literal["auto", "counts", "gradient"] = "auto"
-    regularization: Annotated[Real, Field(gt=0, le=1e15)] | None = Field(
-        default=None,
-        description="Of method gradient: alpha of its term alpha/2 |x|², in trips times time",
-    )
-    max_trips_per_person: (
-        Annotated[int, Field(strict=True, ge=1, le=MAX_TRIPS)] | Literal["auto"] | None
-    ) = Field(
-        default=None,
-        description="Most trips of one person that count, over all periods. `auto`: the dataset's "
-        "public max_person",
-    )
-    max_norm_per_person: Annotated[int, Field(strict=True, ge=1, le=MAX_TRIPS)] | None = Field(
-        default=None,
-        description="Bound on the l2 norm of a person's trips by pair (500 trips spread over 20 "
-        "pairs: 112), beside max_trips_per_person: further trips are left out, and with a delta "
-        "there is less noise",
-    )
-    relative_gap: Annotated[Real, Field(ge=1e-12, le=1e-2)] = 1e-10
-    select_links: Annotated[tuple[Count, ...], InPieces(max_length=MAX_SELECTED)] = Field(
-        default=(),
-        description="Links, by their positions from 0, of which the result says which pairs' trips "
-        "use them",
-    )
-    skims: Flag = Field(
-        default=False, description="Whether the result has the travel time of every pair of zones"
-    )
-    closed_links: Annotated[tuple[Count, ...], InPieces(max_length=MAX_CLOSED)] = Field(
-        default=(),
-        description="Links that nobody can take, by their positions from 0: the result then says "
-        "what that changes too",
-    )
-    uncertainty: Flag = INTERVALS
-
-    @property
-    def roads(self) -> RoadNetwork:
-        """The network, where `with_objects` has put it in the place of an id."""
-        assert isinstance(self.network, RoadNetwork)
-        return self.network
-
-    @property
-    def open_roads(self) -> RoadNetwork:
-        """The same, on which nobody can take the closed links."""
-        return closures.without(self.roads, self.closed_links)
 
     @classmethod
     def asks(cls, problem: Mapping[str, Any]) -> tuple[str, ...]:
@@ -359,36 +288,3 @@ class Routing(ProblemOnBlocks):
             values |= told
         values["policy"] = policy_output(policy)
         return Result.of(self.Fields, values)
-
-    def routed(
-        self,
-        network: Network,
-        demand: NDArray[np.float64],
-        gap: float,
-        iterations: int = MAX_ITERATIONS,
-        progress: Progress | None = None,
-        classes: UserClasses | None = None,
-    ) -> Assignment:
-        """A demand on a network of these links, as the objective sends it; of classes of users
-        where there are some."""
-        latency = self.roads.latencies(self.latency)
-        if classes is not None:
-            return assign_classes(
-                network,
-                latency,
-                classes,
-                demand,
-                self.objective,
-                gap=gap,
-                max_iterations=iterations,
-                progress=progress,
-            )
-        return assign(
-            network,
-            latency,
-            demand,
-            self.objective,
-            gap=gap,
-            max_iterations=iterations,
-            progress=progress,
-        )

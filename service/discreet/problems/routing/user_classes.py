@@ -4,38 +4,20 @@ a result is told of each."""
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Annotated, Any
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from pydantic import Field
 
 from discreet.errors import FieldIssue
-from discreet.problems.numbers import Frozen, Real
-from discreet.problems.routing.public import ClassName, RoutingPublic
+from discreet.problems.routing.public import RoutingPublic
+from discreet.problems.routing.request import RoutingRequest, UserClass
 from discreet.solvers.traffic.user_classes import UserClasses
 
 Floats = NDArray[np.float64]
 
 
-class UserClass(Frozen):
-    """What a class of users weighs and counts on the roads.
-
-    A link costs it `time + fixed_cost_weight * fixed_cost`, the time at the flow of all classes.
-    """
-
-    name: ClassName = Field(description="One of the dataset's public user_classes")
-    fixed_cost_weight: Annotated[Real, Field(ge=0, le=1e6)] = Field(
-        default=1.0,
-        description="What the links' fixed costs count for it: 0.2 where its time is worth five "
-        "times as much money, or 0 where it is free of toll",
-    )
-    pce: Annotated[Real, Field(ge=0.01, le=100)] = Field(
-        default=1.0, description="How many passenger cars one of its trips counts on a link"
-    )
-
-
-def classes_of(asked: Any, public: RoutingPublic) -> UserClasses | None:
+def classes_of(asked: RoutingRequest, public: RoutingPublic) -> UserClasses | None:
     """Of `problem.Routing` on this dataset, in the order of its public names; None where its trips
     have no classes."""
     if public.user_classes is None:
@@ -46,7 +28,7 @@ def classes_of(asked: Any, public: RoutingPublic) -> UserClasses | None:
     return UserClasses(np.array(weights, dtype=np.float64), np.array(pce, dtype=np.float64))
 
 
-def issues(asked: Any, public: RoutingPublic) -> Iterator[FieldIssue]:
+def issues(asked: RoutingRequest, public: RoutingPublic) -> Iterator[FieldIssue]:
     """What is wrong with the classes of `problem.Routing` on this dataset."""
     names = [one.name for one in asked.user_classes]
     known = public.user_classes or ()
@@ -72,7 +54,7 @@ def issues(asked: Any, public: RoutingPublic) -> Iterator[FieldIssue]:
         yield FieldIssue("/problem/user_classes", says)
 
 
-def assumptions(asked: Any, public: RoutingPublic) -> Iterator[str]:
+def assumptions(asked: RoutingRequest, public: RoutingPublic) -> Iterator[str]:
     """What a plan says of classes."""
     classes = classes_of(asked, public)
     if classes is None or public.user_classes is None:

@@ -1,10 +1,10 @@
 """Shrunken, regularized primal-dual subgradient method for coupled quadratic programs; nothing here
 is private.
 
-`min F(x) = ½|Σ A_u,i x_i + c|² + Σ (|A_q,i x_i|² + a_l,i·x_i)`, `x_i` in X_i, `Σ A_g,i x_i + d <=
-0` (Huo & Liu, eqs 1 and 22 without the constants). It is the plaintext twin of the encrypted run:
-the steps are the agents' own, of `discreet_client.updates`, and with `resolution` the contributions
-are rounded as there.
+`min F(x) = ½|Σ A_u,i x_i + c|² + Σ f_i(x_i)`, `x_i` in X_i, `Σ A_g,i x_i + d <= 0` (Huo & Liu, eq.
+1; f_i convex, in their example `|A_q,i x_i|² + a_l,i·x_i` and a constant). It is the plaintext twin
+of the encrypted run: the steps are the agents' own, of `discreet_client.updates`, and with
+`resolution` the contributions are rounded as there.
 
 The shrunken step is that of Liu, Phanivong, Shi, Callaway (2019); the regularized one that of
 Koshal, Nedić, Shanbhag (2011). Each iteration uses both sums at the same x (Jacobi), as the
@@ -22,7 +22,8 @@ from numpy.typing import NDArray
 
 from discreet.solvers.errors import InvalidArgument
 from discreet_client.convex_sets import ConvexSet
-from discreet_client.updates import Participant, QuadraticCost, Steps
+from discreet_client.costs import Cost
+from discreet_client.updates import Participant, Steps
 
 Floats = NDArray[np.float64]
 
@@ -33,7 +34,7 @@ class Part:
 
     A_u: Floats
     A_g: Floats
-    cost: QuadraticCost
+    cost: Cost
     domain: ConvexSet
 
 
@@ -60,7 +61,9 @@ def step_sizes(parts: Sequence[Part], *, regularization: float = 0.0) -> Steps:
     """Steps from the problem's constants: `alpha = 1/L`, `beta = mu/(2 |A_g|²)`, no shrinking.
 
     L and mu are the largest and the smallest eigenvalue of the Hessian of F (plus the
-    regularization), |A_g| the largest singular value of all A_g together. Where Hessian and A_g'A_g
+    regularization), bounded over the agents' boxes where it is not the same everywhere, without
+    what a proximal step takes care of; |A_g| is the largest singular value of all A_g together.
+    Where Hessian and A_g'A_g
     have common eigenvectors the iteration contracts for alpha <= 1/L exactly when `beta <
     mu/|A_g|²`: its 2 x 2 blocks `[[1 - alpha h, -alpha s], [beta s, 1]]` have a determinant below 1
     (Jury); half of that is a margin for where they have not. Raises InvalidArgument when F is not
@@ -68,14 +71,17 @@ def step_sizes(parts: Sequence[Part], *, regularization: float = 0.0) -> Steps:
     """
     A_u = np.hstack([part.A_u for part in parts])
     A_g = np.hstack([part.A_g for part in parts])
-    hessian = A_u.T @ A_u + regularization * np.eye(A_u.shape[1])
-    at = 0
+    joint = A_u.T @ A_u + regularization * np.eye(A_u.shape[1])
+    below, above, at = joint.copy(), joint, 0
     for part in parts:
         own = slice(at, at + part.A_u.shape[1])
-        hessian[own, own] += 2 * part.cost.A_q.T @ part.cost.A_q
+        sides = [np.broadcast_to(side, (part.cost.size,)) for side in part.domain.sides]
+        least, most = part.cost.curvatures(sides[0], sides[1])
+        below[own, own] += least
+        above[own, own] += most
         at = own.stop
-    eigenvalues = np.linalg.eigvalsh(hessian)
-    smallest, largest = float(eigenvalues[0]), float(eigenvalues[-1])
+    smallest = float(np.linalg.eigvalsh(below)[0])
+    largest = float(np.linalg.eigvalsh(above)[-1])
     if smallest <= 1e-10 * largest:
         raise InvalidArgument(
             "the objective is not strongly convex: give the steps, or a regularization"

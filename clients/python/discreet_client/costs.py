@@ -1,0 +1,238 @@
+"""Costs of agents of a coupled program: `|A_q x|² + a_l · x`, and convex terms beside it
+(`discreet_client.cost_terms`).
+
+What the methods ask of a cost is a step of `spds` (the slope of what bends boundedly, and for the
+rest the point that trades it against a move: a proximal step, which for a set alone is the
+projection) and the answer of `auto` (the best point at prices, and how much worse another one is).
+All of it is found where the data are.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from discreet_client.convex_programs import convex_minimum
+from discreet_client.convex_sets import ConvexSet
+from discreet_client.cost_terms import (
+    LARGEST,
+    MOST_NUMBERS,
+    MOST_TERMS,
+    BadTerm,
+    Term,
+    read_all,
+    small,
+)
+
+Floats = NDArray[np.float64]
+
+
+class Cost(Protocol):
+    """A convex function of float64[k]."""
+
+    @property
+    def size(self) -> int:
+        """k."""
+
+    @property
+    def kinked(self) -> bool:
+        """Whether a part of it has no bounded curvature: steps then go by `proximal`, and do not
+        shrink."""
+
+    def value(self, x: Floats) -> float:
+        """At x."""
+
+    def gradient(self, x: Floats) -> Floats:
+        """Of the part whose curvature is bounded."""
+
+    def proximal(self, domain: ConvexSet, x: Floats, length: float) -> Floats:
+        """The minimum over the set of the other part plus `|· - x|² / (2 length)`."""
+
+    def curvatures(self, lower: Floats, upper: Floats) -> tuple[Floats, Floats]:
+        """Matrices below and above the Hessian over a box; above, of what bends boundedly."""
+
+    def steepest(self, lower: Floats, upper: Floats) -> float:
+        """The largest price that its agent minds."""
+
+    def minimum(
+        self, domain: ConvexSet, p: Floats, pull: float, centre: Floats, start: Floats
+    ) -> Floats:
+        """The minimum over the set of this plus `p · x + pull/2 |x - centre|²`."""
+
+    def regret(self, domain: ConvexSet, x: Floats, best: Floats, p: Floats, pull: float) -> float:
+        """How much more x costs with `p · x` than what is best without any pull, or a bound above
+        it; `best` is what `minimum` found."""
+
+    def check(self, domain: ConvexSet) -> None:
+        """ValueError for a cost that has no bounded slope over the set's box."""
+
+    @property
+    def figures(self) -> tuple[Floats, ...]:
+        """All numbers that define it."""
+
+
+@dataclass(frozen=True)
+class QuadraticCost:
+    """`f(x) = |A_q x|² + a_l · x`: no factor ½ (Huo & Liu, eq. 22), constants left out. A_q
+    float64[r, k], a_l float64[k]. ValueError for other shapes.
+    """
+
+    A_q: Floats
+    a_l: Floats
+
+    def __post_init__(self) -> None:
+        if np.ndim(self.a_l) != 1 or np.shape(self.A_q)[1:] != np.shape(self.a_l):
+            raise ValueError("A_q needs one column an entry of a_l")
+
+    @property
+    def size(self) -> int:
+        return len(self.a_l)
+
+    @property
+    def kinked(self) -> bool:
+        return False
+
+    def value(self, x: Floats) -> float:
+        return float(np.sum((self.A_q @ x) ** 2) + self.a_l @ x)
+
+    def gradient(self, x: Floats) -> Floats:
+        gradient: Floats = 2 * self.A_q.T @ (self.A_q @ x) + self.a_l
+        return gradient
+
+    def proximal(self, domain: ConvexSet, x: Floats, length: float) -> Floats:
+        return domain.project(x)
+
+    @property
+    def curvature(self) -> Floats:
+        curvature: Floats = 2 * self.A_q.T @ self.A_q
+        return curvature
+
+    def curvatures(self, lower: Floats, upper: Floats) -> tuple[Floats, Floats]:
+        return self.curvature, self.curvature
+
+    def steepest(self, lower: Floats, upper: Floats) -> float:
+        return float(np.max(np.abs(self.a_l)))
+
+    def minimum(
+        self, domain: ConvexSet, p: Floats, pull: float, centre: Floats, start: Floats
+    ) -> Floats:
+        bent = self.curvature + pull * np.eye(p.size)
+        return domain.minimum(bent, self.a_l + p - pull * centre, start)
+
+    def regret(self, domain: ConvexSet, x: Floats, best: Floats, p: Floats, pull: float) -> float:
+        """From differences alone; with a pull a bound above it, by the slope at x (Frank, Wolfe
+        1956)."""
+        p = self.a_l + p
+        if pull:
+            slope = self.curvature @ x + p
+            return float(slope @ (x - domain.cheapest(slope)))
+        apart = x - best
+        bent = self.curvature @ apart
+        return float(apart @ bent) / 2 + float(apart @ (self.curvature @ best + p))
+
+    def check(self, domain: ConvexSet) -> None:
+        """Nothing: it is finite everywhere."""
+
+    @property
+    def figures(self) -> tuple[Floats, ...]:
+        return self.A_q, self.a_l
+
+
+@dataclass(frozen=True)
+class ConvexCost:
+    """`|A_q x|² + a_l · x` and the terms; ValueError where a term has another number of
+    columns."""
+
+    quadratic: QuadraticCost
+    terms: tuple[Term, ...]
+
+    def __post_init__(self) -> None:
+        for term in self.terms:
+            if term.A.shape[1] != self.size:
+                raise ValueError(f"{term.kind}: A needs one column an entry of a_l")
+
+    @property
+    def size(self) -> int:
+        return self.quadratic.size
+
+    @property
+    def kinked(self) -> bool:
+        return any(term.kinked for term in self.terms)
+
+    def value(self, x: Floats) -> float:
+        return self.quadratic.value(x) + sum(term.value(x) for term in self.terms)
+
+    def gradient(self, x: Floats) -> Floats:
+        gradient = self.quadratic.gradient(x)
+        for term in self.terms:
+            if not term.kinked:
+                gradient = gradient + term.gradient(x)
+        return gradient
+
+    def proximal(self, domain: ConvexSet, x: Floats, length: float) -> Floats:
+        kinks = [term for term in self.terms if term.kinked]
+        if not kinks:
+            return domain.project(x)
+        return convex_minimum(domain, np.eye(x.size) / length, -x / length, kinks, x)
+
+    def curvatures(self, lower: Floats, upper: Floats) -> tuple[Floats, Floats]:
+        least = most = self.quadratic.curvature
+        for term in self.terms:
+            bends = term.bends(*term.span(lower, upper))
+            least = least + term.with_bends(bends[0])
+            if not term.kinked:
+                most = most + term.with_bends(bends[1])
+        return least, most
+
+    def steepest(self, lower: Floats, upper: Floats) -> float:
+        total = np.abs(self.quadratic.a_l)
+        for term in self.terms:
+            total = total + term.steepest(lower, upper)
+        return float(np.max(total))
+
+    def minimum(
+        self, domain: ConvexSet, p: Floats, pull: float, centre: Floats, start: Floats
+    ) -> Floats:
+        bent = self.quadratic.curvature + pull * np.eye(p.size)
+        linear = self.quadratic.a_l + p - pull * centre
+        return convex_minimum(domain, bent, linear, self.terms, start)
+
+    def regret(self, domain: ConvexSet, x: Floats, best: Floats, p: Floats, pull: float) -> float:
+        if pull:
+            best = self.minimum(domain, p, 0.0, x, best)
+        return self.value(x) - self.value(best) + float(p @ (x - best))
+
+    def check(self, domain: ConvexSet) -> None:
+        lower, upper = (np.broadcast_to(side, (self.size,)) for side in domain.sides)
+        if not (small(lower) and small(upper)):
+            raise ValueError(f"costs with terms need boxes with two ends, within {LARGEST:g}")
+        if len(self.terms) > MOST_TERMS:
+            raise ValueError(f"a cost has {len(self.terms)} terms; at most {MOST_TERMS}")
+        numbers = self.size + sum(term.b.size for term in self.terms) + domain.rows[1].size
+        if numbers > MOST_NUMBERS:
+            raise ValueError(
+                f"an agent's variables and the rows of its terms and polytope are {numbers}; at "
+                f"most {MOST_NUMBERS}"
+            )
+        for place, term in enumerate(self.terms):
+            try:
+                term.check(lower, upper)
+            except ValueError as error:
+                raise BadTerm(place, str(error)) from None
+
+    @property
+    def figures(self) -> tuple[Floats, ...]:
+        return *self.quadratic.figures, *(one for term in self.terms for one in term.figures)
+
+
+def cost_of(
+    A_q: Floats, a_l: Floats, terms: Sequence[Mapping[str, Any]] = ()
+) -> QuadraticCost | ConvexCost:
+    """A cost as JSON has it; quadratic terms become rows of A_q. ValueError with what is wrong."""
+    rows, others = read_all(terms, a_l.size)
+    quadratic = QuadraticCost(np.vstack([A_q, rows]) if rows.size else A_q, a_l)
+    return ConvexCost(quadratic, others) if others else quadratic

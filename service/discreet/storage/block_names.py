@@ -1,0 +1,30 @@
+"""Names of the accounts of blocks that share a chain: chain, a dot, and the block's number."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+
+def chain_of(account_id: str) -> tuple[str, int | None]:
+    """The account that has an account's entries, and which of its blocks the account is of."""
+    chain, _, number = account_id.partition(".")
+    return (chain, int(number)) if number.isascii() and number.isdecimal() else (account_id, None)
+
+
+def named_together(accounts: Sequence[str]) -> list[str]:
+    """Accounts as the database is to reserve on them: blocks that follow each other are one name,
+    `chain.1-30`. Whether they are there, and once, the database says."""
+    runs: list[list[str]] = []
+    chain, number, following = "", None, None
+    for account in accounts:
+        if account == following:
+            runs[-1][1] = account
+        else:
+            runs.append([account, account])
+            chain, number = chain_of(account)
+        if number is not None:
+            number += 1
+        following = None if number is None else f"{chain}.{number}"
+    return [
+        first if first == last else f"{first}-{last.rpartition('.')[2]}" for first, last in runs
+    ]
