@@ -124,14 +124,20 @@ def test_two_hundred_workers_share_twenty_connections(
     pooled: Settings, database: postgres_fixture.Database, postgres: EmbeddedPostgres
 ) -> None:
     """Each takes entries of the queue with procrastinate's own statement and does a transaction of
-    a tenant for each: all entries once, no tenant sees another's scope."""
+    a tenant for each: all entries once, no tenant sees another's scope. They connect a few at a
+    time, as a pool waits for its first connection for so long only, and then take all at once."""
     taken: list[str] = []
     most = 0
+    opened: list[int] = []
 
-    async def take(number: int, database: Database) -> None:
+    async def take(number: int, database: Database, few: asyncio.Semaphore) -> None:
         entries = queue.connector(database)
-        await entries.open_async()
+        async with few:
+            await entries.open_async()
+        opened.append(number)
         try:
+            while len(opened) < WORKERS:
+                await asyncio.sleep(0.1)
             while True:
                 found = await entries.execute_query_one_async(FETCH)
                 if found["id"] is None:
@@ -156,7 +162,8 @@ def test_two_hundred_workers_share_twenty_connections(
     async def go() -> None:
         watching = asyncio.create_task(watch())
         shared = Database(pooled.model_copy(update={"pool_size": WORKERS}))
-        await asyncio.gather(*(take(number, shared) for number in range(WORKERS)))
+        few = asyncio.Semaphore(CONNECTIONS)
+        await asyncio.gather(*(take(number, shared, few) for number in range(WORKERS)))
         await shared.close()
         watching.cancel()
 
