@@ -128,16 +128,14 @@ def test_two_hundred_workers_share_twenty_connections(
     time, as a pool waits for its first connection for so long only, and then take all at once."""
     taken: list[str] = []
     most = 0
-    opened: list[int] = []
+    opened = asyncio.Barrier(WORKERS)
 
     async def take(number: int, database: Database, few: asyncio.Semaphore) -> None:
         entries = queue.connector(database)
         async with few:
             await entries.open_async()
-        opened.append(number)
         try:
-            while len(opened) < WORKERS:
-                await asyncio.sleep(0.1)
+            await opened.wait()
             while True:
                 found = await entries.execute_query_one_async(FETCH)
                 if found["id"] is None:

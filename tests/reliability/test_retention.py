@@ -3,11 +3,17 @@ told."""
 
 from __future__ import annotations
 
+import asyncio
+import os
+import signal
+import sys
+
 import psycopg
 import pytest
 from sqlalchemy import text
 
 from discreet.errors import Gone, ResultAltered
+from discreet.observability import faults
 from discreet.settings import Settings
 from discreet.storage import jobs as job_rows
 from discreet.storage import stored_releases
@@ -18,6 +24,7 @@ from discreet.usecases.services import Services
 from tests import bodies
 from tests.conftest import Installation
 from tests.dashboard.browsing import Browser
+from tests.reliability.test_asking_again import question
 from tests.reliability.test_forged_rows import attack, submit
 from tests.reliability.test_swapped_results import RESULT, change, publish
 
@@ -127,6 +134,50 @@ def test_they_go_in_batches_and_by_many_at_once(
     attack(kept, go)
 
 
+FORGETTER = """
+import asyncio
+from discreet.settings import Settings
+from discreet.usecases import erasure
+from discreet.usecases.services import open_services
+
+async def go():
+    async with open_services(Settings()) as services:
+        await erasure.forget_results(services)
+
+erasure.RESULTS_AT_ONCE = 2
+asyncio.run(go())
+"""
+
+
+@pytest.mark.parametrize(("point", "left"), [("results.forgotten", 3), ("forgetting.committed", 1)])
+def test_who_dies_among_batches_leaves_whole_ones(kept: Settings, point: str, left: int) -> None:
+    """Killed before a batch is committed, nothing of it has gone; after, all of it, and nothing
+    else. The next worker goes on."""
+    fatal = {
+        **{name: value for name, value in os.environ.items() if not name.startswith("DISCREET_")},
+        "DISCREET_DATABASE_URL": kept.database_url or "",
+        "DISCREET_STATE": str(kept.state),
+        "DISCREET_RESULT_RETENTION_DAYS": str(DAYS),
+        "DISCREET_FAULTS": f"{point}=1",
+        "DISCREET_FAULTS_SWITCH": faults.SWITCH,
+    }
+
+    async def go(services: Services, owner: Principal, dataset: str, job: str) -> None:
+        names = [job, *[await submit(services, owner, dataset) for _ in range(2)]]
+        for name in names:
+            await publish(services, name)
+            change(kept, OLD, DAYS + 1, name)
+        died = await asyncio.create_subprocess_exec(sys.executable, "-c", FORGETTER, env=fatal)
+        assert await died.wait() == -signal.SIGKILL
+        rows = [await rows_of(services, name) for name in names]
+        assert sum(one["job_events"] > 1 for one in rows) == left
+        gone = [(await jobs.find(services, owner, name))["result_gone_at"] for name in names]
+        assert sum(at is None for at in gone) == left
+        assert await erasure.forget_results(services) == left
+
+    attack(kept, go)
+
+
 def test_the_service_itself_can_take_nothing_younger_than_a_day(kept: Settings) -> None:
     """Whoever has the service's role gets neither a row nor a certificate out of the way."""
 
@@ -170,6 +221,12 @@ def test_api_and_page_say_that_it_has_gone(service: Installation) -> None:
         assert http.get(f"/v1/jobs/{job}/certificate").status_code == 200
         assert http.get(f"/v1/jobs/{job}").json()["result_gone_at"]
         assert "succeeded" in http.get(f"/v1/jobs/{job}/events").text
+        asked = http.post("/v1/jobs", json=question(job), headers={"Idempotency-Key": "again"})
+        assert (asked.status_code, asked.json()["code"]) == (409, "no_release")
+        assert "went on" in asked.json()["detail"]
+        (listed,) = http.get("/v1/jobs").json()["jobs"]
+        assert (listed["id"], listed["state"]) == (job, "succeeded")
+        assert "headline" not in listed
     with Browser.logged_in(service, key) as browser:
         page = browser.get(f"/jobs/{job}")
         assert page.status == 200

@@ -129,6 +129,8 @@ async def forget_results(services: Services) -> int:
     while days is not None:
         async with services.database.transaction(SYSTEM) as connection:
             found = await results.forget(connection, days, RESULTS_AT_ONCE)
+            faults.point("results.forgotten")
+        faults.point("forgetting.committed")
         count += found
         if found < RESULTS_AT_ONCE:
             break
