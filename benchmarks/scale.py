@@ -1,12 +1,13 @@
 """What size and number change: a large installation against a small one, and one worker against
 several.
 
-    python -m benchmarks.scale [--entries 1000000] [--jobs 100000] [--keep FILE]
+    python -m benchmarks.scale [--entries 1000000] [--jobs 100000] [--keep FILE] [--no-workers]
 
 Two installations on one PostgreSQL with durable settings, each with an API of its own: one of a
-page (300 entries, 300 jobs), one of 1,000,000 ledger entries and 100,000 jobs of 50 tenants. The
-same requests go to both in turns; a ratio is that of the medians. The large ledger is exported over
-HTTP and verified from the file by `discreet ledger verify`.
+few (3,000 entries, 300 jobs), one of 1,000,000 ledger entries, all of them in the transparency log,
+and 100,000 jobs of 50 tenants. The same requests and pages go to both in turns; a ratio is that of
+the medians. The large ledger is exported over HTTP and verified from the file by `discreet ledger
+verify`; what that takes of memory is the most that a process has held.
 
 Then 1, 2 and 4 worker processes of one slot on one database, with simulated work: children that
 sleep.
@@ -18,13 +19,14 @@ import argparse
 import hashlib
 import json
 import os
+import re
 import signal
 import statistics
 import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
@@ -39,12 +41,16 @@ from discreet.installation.database_roles import APP, OWNER, SUPERUSER
 from discreet.installation.postgres import EmbeddedPostgres
 from discreet.installation.prepared import running
 from discreet.isolation.processes import end
+from discreet.ledger.tree import tile_path
 from discreet.problems.routing.problem import Routing
 from discreet.settings import Settings
+from discreet.storage.keys.opening import Keys
+from discreet.storage.secrets_file import SecretsFile
+from discreet.web.responses import Pages
 from discreet_client.client import Client
 
 ENTRIES, JOBS = 1_000_000, 100_000
-SMALL = 300
+SMALL = 3_000, 300
 TENANTS = 50
 ACCOUNTS = 5
 """Of the tenant; the first has half of all entries."""
@@ -65,8 +71,12 @@ class Side:
     name: str
     settings: Settings
     http: httpx.Client
+    browser: httpx.Client
+    """Logged in, as an owner."""
+    operator: httpx.Client
     body: dict[str, Any]
     account: str
+    processes: tuple[int, ...]
     entries: int = 0
 
     def connect(self) -> psycopg.Connection[Any]:
@@ -102,11 +112,44 @@ def open_side(stack: ExitStack, server: EmbeddedPostgres, folder: Path, name: st
         registered = client.register({**spec, "cap": {"epsilon": 1000, "delta": 0}})
     body["problem"]["dataset"] = registered["id"]
     body["privacy"] = {"epsilon": 0.001}
-    headers = {"Authorization": f"Bearer {key}", "Content-Type": "application/json"}
-    http = stack.enter_context(
-        httpx.Client(base_url=ready["api"], headers=headers, timeout=60, trust_env=False)
+
+    def of(key: str | None = None) -> httpx.Client:
+        said = {"Content-Type": "application/json", "Authorization": f"Bearer {key}"}
+        return stack.enter_context(
+            httpx.Client(
+                base_url=ready["api"], headers=said if key else {}, timeout=600, trust_env=False
+            )
+        )
+
+    browser = of()
+    form = dict(re.findall(r'name="(\w+)" value="([^"]*)"', browser.get("/login").text))
+    logged_in = browser.post(
+        "/login", data={**form, "key": key}, headers={"Origin": ready["api"].rstrip("/")}
     )
-    return Side(name, settings, http, body, registered["account"])
+    assert logged_in.status_code == 303, logged_in.text
+    operator = of((settings.state / "operator.key").read_text().strip())
+    family = tuple(family_of(ready["pid"]))
+    return Side(name, settings, of(key), browser, operator, body, registered["account"], family)
+
+
+def family_of(pid: int) -> Iterator[int]:
+    """A process and all that it has started."""
+    yield pid
+    for task in Path(f"/proc/{pid}/task").iterdir():
+        for child in (task / "children").read_text().split():
+            yield from family_of(int(child))
+
+
+def most_memory(pids: Iterable[int]) -> float:
+    """The most MB that any of these processes has held."""
+    found = [
+        int(line.split()[1]) * 1024 / 1e6
+        for pid in pids
+        if (place := Path(f"/proc/{pid}/status")).exists()
+        for line in place.read_text().splitlines()
+        if line.startswith("VmHWM")
+    ]
+    return max(found)
 
 
 def fill(side: Side, server: EmbeddedPostgres, entries: int, jobs: int) -> float:
@@ -144,6 +187,9 @@ def fill(side: Side, server: EmbeddedPostgres, entries: int, jobs: int) -> float
             connection.execute("INSERT INTO tenants (id, name) VALUES (%s, %s)", (name, name))
         connection.execute((Path(__file__).parent / "scale.sql").read_bytes())
         connection.execute("SELECT pg_temp.fill_jobs(%s, %s, %s)", (template, others, jobs))
+        connection.execute("SELECT pg_temp.fill_audit_log(%s, %s)", (template, jobs))
+        while connection.execute("SELECT EXISTS (SELECT FROM log_pending)").fetchone() == (True,):
+            time.sleep(0.5)  # the API takes them in
         connection.execute("VACUUM ANALYZE")
         (side.entries,) = connection.execute("SELECT count(*) FROM ledger_entries").fetchone() or (
             0,
@@ -215,27 +261,38 @@ def lives_of(
 
 def requests(side: Side) -> dict[str, Callable[[], object]]:
     """What is asked of both; the answers are of one size."""
-    last = side.get(f"/v1/budgets/{side.account}/entries?page_size=1")  # to see that it has any
-    assert last["entries"]
     with side.connect() as connection:
         connection.execute("SET discreet.tenant = '*'")
-        (seq,) = connection.execute(
-            "SELECT max(seq) FROM ledger_entries WHERE account_id = %s", (side.account,)
-        ).fetchone() or (0,)
+        tenant, seq = connection.execute(
+            "SELECT tenant_id, max(seq) FROM ledger_entries WHERE account_id = %s GROUP BY 1",
+            (side.account,),
+        ).fetchone() or ("", 0)
+        (leaves,) = connection.execute("SELECT count(*) FROM log_leaves").fetchone() or (0,)
+    secrets = SecretsFile(side.settings.secrets_path, Keys.of(side.settings)).current
+    late = Pages(secrets, tenant, "entries", side.account).token(seq - 100)
     listed = side.get("/v1/jobs?page_size=100")
-    job = listed["jobs"][50]["id"]
+    job = next(one["id"] for one in listed["jobs"] if one["state"] == "succeeded")
+    tile = tile_path((0, leaves // 256 - 1))
 
-    def get(path: str) -> Callable[[], object]:
-        return lambda: side.get(path)
+    def get(path: str, client: httpx.Client = side.http) -> Callable[[], object]:
+        return lambda: client.get(path).raise_for_status()
+
+    def page(path: str) -> Callable[[], object]:
+        def look() -> None:
+            answer = side.browser.get(path)
+            assert answer.status_code == 200, (path, answer.status_code, answer.text)
+
+        return look
 
     def price() -> None:
         side.http.post("/v1/plans", content=json.dumps(side.body)).raise_for_status()
 
     return {
         "GET a budget": get(f"/v1/budgets/{side.account}"),
+        "GET budgets": get("/v1/budgets"),
         "GET entries, first 100": get(f"/v1/budgets/{side.account}/entries?page_size=100"),
         "GET entries, last 100": get(
-            f"/v1/budgets/{side.account}/entries?page_size=100&page_token={seq - 100}"
+            f"/v1/budgets/{side.account}/entries?page_size=100&page_token={late}"
         ),
         "GET jobs, newest 100": get("/v1/jobs?page_size=100"),
         "GET jobs, second 100": get(
@@ -245,7 +302,22 @@ def requests(side: Side) -> dict[str, Callable[[], object]]:
         "GET jobs, 1 queued": get("/v1/jobs?page_size=1&state=queued"),
         "GET jobs, none running": get("/v1/jobs?state=running"),
         "GET a job": get(f"/v1/jobs/{job}"),
+        "GET datasets": get("/v1/datasets"),
         "GET the signed head": get("/v1/ledger/head"),
+        "GET the log's checkpoint": get("/v1/log/checkpoint"),
+        "GET the log's last whole tile": get(f"/v1/log/tile/{tile}"),
+        "GET the audit log": get("/v1/audit-log"),
+        "GET of it what nobody did": get("/v1/audit-log?action=tenant.create"),
+        "GET operations": get("/v1/operations", side.operator),
+        "page of budgets": page("/"),
+        "page of a budget": page(f"/budgets/{side.account}"),
+        "page of jobs": page("/jobs"),
+        "page of a job": page(f"/jobs/{job}"),
+        "page of datasets": page("/datasets"),
+        "page of the ledger": page("/ledger"),
+        "page of the ledger, one kind": page("/ledger?kind=grant"),
+        "page of the ledger, one job": page(f"/ledger?job={job}"),
+        "page of the audit log": page("/audit"),
         "POST a plan": price,
         "POST a job": side.submit,
     }
@@ -265,39 +337,46 @@ def compare(small: Side, large: Side) -> list[dict[str, Any]]:
                     seconds[which].append(time.perf_counter() - began)
         peer, ours = (1e3 * statistics.median(one) for one in seconds)
         rows.append(
-            _row(f"scale: {name}", ours, "ms", "", (f"{SMALL} entries, {SMALL} jobs", peer))
+            _row(f"scale: {name}", ours, "ms", "", (f"{SMALL[0]} entries, {SMALL[1]} jobs", peer))
         )
     return rows
 
 
 def verification(side: Side, file: Path) -> list[dict[str, Any]]:
     """The tenant's whole ledger in one file, and its verification by the command."""
+    before = most_memory(side.processes)
     began = time.perf_counter()
     with file.open("wb") as out, side.http.stream("GET", "/v1/ledger/export") as answer:
         answer.raise_for_status()
         for part in answer.iter_bytes():
             out.write(part)
     exported = time.perf_counter() - began
+    served = most_memory(side.processes)
     began = time.perf_counter()
-    done = subprocess.run(
-        [sys.executable, "-m", "discreet", "ledger", "verify", str(file), "--json"],
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    verified = time.perf_counter() - began
-    assert done.returncode == 0, done.stdout + done.stderr
-    found = json.loads(done.stdout)
+    with tempfile.TemporaryFile() as told:
+        verifying = subprocess.Popen(
+            [sys.executable, "-m", "discreet", "ledger", "verify", str(file), "--json"], stdout=told
+        )
+        _, status, used = os.wait4(verifying.pid, 0)
+        verified = time.perf_counter() - began
+        told.seek(0)
+        found = json.load(told)
+    assert status == 0, found
     entries = found["entries"]
     assert entries > side.entries, found  # jobs were submitted since it was filled
     note = f"{entries} entries, {file.stat().st_size / 1e6:.0f} MB in one file"
     return [
-        _row("scale: ledger export", entries / exported, "1/s", note),
+        _row(
+            "scale: ledger export",
+            entries / exported,
+            "1/s",
+            f"{note}; the largest process held {before:.0f} MB before and {served:.0f} after",
+        ),
         _row(
             "scale: ledger verify",
             entries / verified,
             "1/s",
-            f"{note}, {verified:.1f} s with start",
+            f"{verified:.1f} s with start, at most {used.ru_maxrss * 1024 / 1e6:.0f} MB",
         ),
     ]
 
@@ -392,7 +471,9 @@ def _row(
     return row
 
 
-def run(entries: int = ENTRIES, jobs: int = JOBS, keep: Path | None = None) -> list[dict[str, Any]]:
+def run(
+    entries: int = ENTRIES, jobs: int = JOBS, keep: Path | None = None, *, parallel: bool = True
+) -> list[dict[str, Any]]:
     """Milliseconds (less is better) with `ratio` large by small; rates with `ratio` several workers
     by one."""
     with ExitStack() as stack:
@@ -400,7 +481,7 @@ def run(entries: int = ENTRIES, jobs: int = JOBS, keep: Path | None = None) -> l
         server = stack.enter_context(EmbeddedPostgres(folder / "database"))
         with ExitStack() as both:
             small, large = (open_side(both, server, folder, name) for name in ("small", "large"))
-            fill(small, server, SMALL, SMALL)
+            fill(small, server, *SMALL)
             seconds = fill(large, server, entries, jobs)
             rows = [
                 _row(
@@ -412,7 +493,7 @@ def run(entries: int = ENTRIES, jobs: int = JOBS, keep: Path | None = None) -> l
             ]
             rows += compare(small, large) + repairs(large)
             rows += verification(large, keep or folder / "ledger.jsonl")
-        return rows + workers(server, folder)
+        return rows + (workers(server, folder) if parallel else [])
 
 
 def main() -> None:
@@ -420,11 +501,12 @@ def main() -> None:
     parser.add_argument("--entries", type=int, default=ENTRIES)
     parser.add_argument("--jobs", type=int, default=JOBS)
     parser.add_argument("--keep", type=Path, help="where the export shall stay")
+    parser.add_argument("--no-workers", action="store_true", help="the first part alone")
     chosen = parser.parse_args()
     table = Table(
         "benchmark", "ours", "peer", "ratio", "note", title="size and number, durable settings"
     )
-    for one in run(chosen.entries, chosen.jobs, chosen.keep):
+    for one in run(chosen.entries, chosen.jobs, chosen.keep, parallel=not chosen.no_workers):
         peer = f"{one['peer_value']:.4g} {one['unit']} ({one['peer']})" if "peer" in one else ""
         ratio = f"{one['ratio']:.3g}" if "ratio" in one else ""
         table.add_row(

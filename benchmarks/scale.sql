@@ -1,4 +1,4 @@
--- What fills an installation with jobs for benchmarks/scale.py.
+-- What fills an installation with jobs and changes for benchmarks/scale.py.
 
 CREATE FUNCTION pg_temp.fill_jobs(_template text, _others text[], _count integer) RETURNS void LANGUAGE plpgsql AS $$
 -- Copies of one job, half of them of its tenant, the others of tenants `_others` in turn; of 100 there are 3 that failed,
@@ -33,4 +33,12 @@ BEGIN
       ROW('jobs', 'discreet.run_job', -fair_tag, NULL, id, jsonb_build_object('job_id', id), NULL)::procrastinate_job_to_defer_v1))
     FROM jobs WHERE id LIKE 'job_fill_%' AND state = 'queued';
 END
+$$;
+
+CREATE FUNCTION pg_temp.fill_audit_log(_template text, _count integer) RETURNS void LANGUAGE sql AS $$
+-- Changes by the owner of a job's tenant: keys that were made and revoked in turn.
+INSERT INTO audit_log (tenant_id, at, action, object, principal, role, credential, details)
+  SELECT j.tenant_id, now() - make_interval(secs => 100 * (_count - n)),
+    CASE WHEN n % 2 = 0 THEN 'key.create' ELSE 'key.revoke' END, 'key_fill_' || n / 2, j.principal, 'owner', 'key_fill', '{}'
+  FROM jobs AS j, generate_series(1, _count) AS n WHERE j.id = _template
 $$;

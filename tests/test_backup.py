@@ -33,7 +33,7 @@ from discreet.settings import Settings
 from discreet.storage import secrets
 from discreet.storage.database import SYSTEM
 from discreet.storage.tenants import Principal
-from discreet.usecases import access, datasets, jobs, restoring, running
+from discreet.usecases import access, datasets, jobs, published, restoring, running
 from discreet.usecases import ledger as exports
 from discreet.usecases.services import Services, open_services
 from discreet.web.bodies import validate
@@ -197,7 +197,7 @@ def test_restored_state_holds_everything_and_no_job_can_release_twice(
         async def result() -> bytes:
             async with opened(ready) as (services, owner):
                 assert await running.claim(services, history.jobs["queued"]) is None
-                return (await jobs.result(services, owner, history.jobs["published"]))[1]
+                return (await published.result(services, owner, history.jobs["published"]))[1]
 
         assert asyncio.run(result()) == RESULT
         for url in (

@@ -30,7 +30,8 @@ CREATE TABLE jobs (
   release_key bytea,  -- SHA-256 of dataset, kind and all fields that its release fixes; null: it has no such release
   name text,  -- what who asked calls it; null: nothing
   mostly_noise boolean NOT NULL DEFAULT false,  -- its result says of itself that it is
-  headline text,  -- what its result answers, in a sentence; null: nothing, or from before schema 0012
+  headline text,  -- what its result answers, in a sentence; null: nothing, from before schema 0012, or gone with the result
+  result_gone_at timestamptz,  -- when its result, release and events went, by retention; null: they have not
   CONSTRAINT jobs_state CHECK (
     state IN ('queued', 'awaiting_agents', 'waiting', 'running', 'succeeded', 'failed', 'cancelled')),
   CONSTRAINT jobs_headline CHECK (length(headline) <= 200)
@@ -41,6 +42,9 @@ CREATE INDEX jobs_fair ON jobs (tenant_id, fair_tag) WHERE started_at IS NOT NUL
 CREATE INDEX jobs_turn ON jobs (fair_tag) WHERE started_at IS NOT NULL;
 CREATE INDEX jobs_active ON jobs (fair_tag) WHERE state IN ('queued', 'running');
 CREATE INDEX jobs_dataset ON jobs (dataset_id) WHERE dataset_id IS NOT NULL;
+-- Jobs that have not ended, among all that have.
+CREATE INDEX jobs_open ON jobs (tenant_id, dataset_id) WHERE state IN ('queued', 'awaiting_agents', 'waiting', 'running');
+CREATE INDEX jobs_ended ON jobs (finished_at) WHERE finished_at IS NOT NULL AND result_gone_at IS NULL;
 CREATE INDEX jobs_lease ON jobs (lease_until) WHERE state = 'running';
 CREATE INDEX jobs_released ON jobs (tenant_id, release_key, ((price ->> 'rho')::numeric) DESC, created_at DESC)
   WHERE release_key IS NOT NULL AND state = 'succeeded';
@@ -80,7 +84,7 @@ ALTER TABLE job_blocks FORCE ROW LEVEL SECURITY;
 CREATE POLICY own_tenant ON job_blocks USING (current_setting('discreet.tenant', true) IN (tenant_id, '*'));
 GRANT SELECT, INSERT ON job_blocks TO discreet_app;
 
--- What the event stream of a job tells, in order. Rows are added and never changed.
+-- What the event stream of a job tells, in order. Rows are added and never changed; long after the end the last is left.
 CREATE TABLE job_events (
   job_id text NOT NULL REFERENCES jobs,  -- whose stream
   seq integer NOT NULL,  -- the event's number in the stream, from 1
@@ -116,7 +120,7 @@ GRANT SELECT, INSERT, DELETE, UPDATE (content_key_id, wrapped_key, sealed) ON re
 -- A published result.
 CREATE TABLE job_results (
   job_id text PRIMARY KEY REFERENCES jobs,  -- whose result
-  result bytea NOT NULL,  -- JSON text, as it is answered
+  result bytea,  -- JSON text, as it is answered; null: it went, by retention
   certificate jsonb NOT NULL,  -- what was charged and released, with the result's digest, signed
   at timestamptz NOT NULL DEFAULT now()  -- when it was published
 );
@@ -138,6 +142,38 @@ ALTER TABLE result_tables FORCE ROW LEVEL SECURITY;
 CREATE POLICY own_tenant ON result_tables
   USING (current_setting('discreet.tenant', true) = '*' OR EXISTS (SELECT FROM jobs WHERE jobs.id = job_id));
 GRANT SELECT, INSERT ON result_tables TO discreet_app;
+
+CREATE FUNCTION forget_results(_days integer, _most integer) RETURNS integer
+LANGUAGE plpgsql SECURITY DEFINER SET search_path = public, pg_temp AS $$
+-- Jobs of all tenants that ended so many days ago, up to _most of them, oldest first, lose what they have made: result,
+-- tables, release, what their page says of it, and all events but the last. Job, certificate and ledger stay. One that is
+-- asked again by a job that has not ended waits for that. Returns how many jobs it was.
+DECLARE
+  scope text := current_setting('discreet.tenant', true);
+  old text[];
+BEGIN
+  IF _days IS NULL OR _days < 1 THEN
+    RAISE EXCEPTION 'results are kept for a day at least' USING ERRCODE = 'DL001';
+  END IF;
+  PERFORM set_config('discreet.tenant', '*', true);
+  old := ARRAY(
+    SELECT j.id FROM jobs AS j
+    WHERE j.finished_at < now() - make_interval(days => _days) AND j.result_gone_at IS NULL
+      AND NOT EXISTS (SELECT FROM jobs AS again WHERE again.state IN ('queued', 'awaiting_agents', 'waiting', 'running')
+        AND j.id = ANY (again.released_by))
+    ORDER BY j.finished_at LIMIT _most FOR UPDATE OF j SKIP LOCKED);
+  UPDATE jobs SET result_gone_at = now(), headline = NULL WHERE id = ANY (old);
+  UPDATE job_results SET result = NULL WHERE job_id = ANY (old);
+  DELETE FROM result_tables WHERE job_id = ANY (old);
+  DELETE FROM releases WHERE job_id = ANY (old);
+  DELETE FROM job_events AS e WHERE e.job_id = ANY (old)
+    AND e.seq < (SELECT max(last.seq) FROM job_events AS last WHERE last.job_id = e.job_id);
+  PERFORM set_config('discreet.tenant', coalesce(scope, ''), true);
+  RETURN cardinality(old);
+END
+$$;
+REVOKE ALL ON FUNCTION forget_results(integer, integer) FROM PUBLIC;
+GRANT EXECUTE ON FUNCTION forget_results(integer, integer) TO discreet_app;
 
 -- An accepted request by its Idempotency-Key: the same key answers the same job again.
 CREATE TABLE idempotent_requests (

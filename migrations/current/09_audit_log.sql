@@ -16,6 +16,8 @@ CREATE TABLE audit_log (
 );
 CREATE INDEX audit_log_tenant ON audit_log (tenant_id, id);
 CREATE INDEX audit_log_keys_made ON audit_log (credential) WHERE action = 'key.create';
+CREATE INDEX audit_log_action ON audit_log (tenant_id, action, id);
+CREATE INDEX audit_log_principal ON audit_log (tenant_id, principal, id);
 ALTER TABLE audit_log ENABLE ROW LEVEL SECURITY;
 ALTER TABLE audit_log FORCE ROW LEVEL SECURITY;
 CREATE POLICY own_tenant ON audit_log USING (current_setting('discreet.tenant', true) IN (tenant_id, '*'));

@@ -5,6 +5,7 @@
     ├── Unauthenticated       no key, or one that does not count
     ├── Forbidden             the key's role does not allow it
     ├── NotFound              no such object for this tenant
+    ├── Gone                  what was there was not kept for longer
     ├── Conflict              the object is in a state that does not allow it
     │   ├── BudgetExhausted   a cap would be passed; carries the binding cap
     │   ├── Exposed           opened sums show too much of few agents, and nobody has accepted that;
@@ -109,6 +110,12 @@ class NotFound(DiscreetError):
     def __init__(self, detail: str | None = None, *, pointer: str | None = None) -> None:
         super().__init__(detail)
         self.issues = () if pointer is None else (FieldIssue(pointer, self.detail),)
+
+
+class Gone(DiscreetError):
+    """This was kept for its time, and is no more."""
+
+    code = "gone"
 
 
 class Conflict(DiscreetError):

@@ -44,11 +44,17 @@ class Settings(BaseSettings):
     )
     database_url: str | None = Field(
         default=None,
-        description="postgresql:// URL of the application role; unset: embedded PostgreSQL",
+        description="postgresql:// URL of the application role, which may lead through a pooler; "
+        "unset: embedded PostgreSQL",
+    )
+    database_direct_url: str | None = Field(
+        default=None,
+        description="The same without the pooler, for what needs a session; unset: the same",
     )
     migration_database_url: str | None = Field(
         default=None,
-        description="postgresql:// URL of the owner role; unset: the application role migrates",
+        description="postgresql:// URL of the owner role, without a pooler; unset: the application "
+        "role migrates",
     )
     secrets_file: Path | None = Field(
         default=None, description="JSON file of secrets; unset: secrets.json in the state folder"
@@ -145,6 +151,13 @@ class Settings(BaseSettings):
         ge=1,
         le=36500,
         description="Days that content is kept where its dataset does not say; unset: for ever",
+    )
+    result_retention_days: int | None = Field(
+        default=None,
+        ge=1,
+        le=36500,
+        description="Days after its end that a job's result, release and events are kept; "
+        "certificate and ledger stay; unset: for ever",
     )
     expiry_seconds: float = Field(
         default=30.0, gt=0, description="How often contents are looked for whose time is over"

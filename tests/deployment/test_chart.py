@@ -231,14 +231,16 @@ def test_objects_find_each_other(name: str) -> None:
     assert len(made) == len(rendered(name))
 
 
-def test_workers_take_nothing_and_reach_the_pooler_alone() -> None:
+def test_workers_take_nothing_and_reach_pooler_and_database() -> None:
     worker = of_kind("everything", "NetworkPolicy")["worker"]["spec"]
     (scraper,) = worker["ingress"]
     assert scraper["ports"] == [{"port": "monitor"}]
     first, *others = worker["egress"]
     assert first["to"][0]["podSelector"]["matchLabels"]["app.kubernetes.io/component"] == "pooler"
     assert first["ports"] == [{"port": 6432}]
-    assert {port["port"] for rule in others for port in rule["ports"]} == {443, 53}
+    assert {port["port"] for rule in others for port in rule["ports"]} == {5432, 443, 53}
+    no_listener = of_kind("everything", "NetworkPolicy")["rpc"]["spec"]["egress"]
+    assert {port["port"] for rule in no_listener for port in rule["ports"]} == {6432, 443, 53}
     direct = of_kind("nothing", "NetworkPolicy")["worker"]["spec"]["egress"]
     assert {port["port"] for rule in direct for port in rule["ports"]} == {5432, 443, 53}
     pooler = of_kind("everything", "NetworkPolicy")["pooler"]["spec"]["egress"]

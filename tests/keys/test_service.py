@@ -24,7 +24,7 @@ from discreet.storage import ledger, secrets
 from discreet.storage.database import SYSTEM
 from discreet.storage.keys.provider import KeysUnavailable, SecretsError
 from discreet.storage.tenants import Principal
-from discreet.usecases import jobs, rotation, running
+from discreet.usecases import jobs, published, rotation, running
 from discreet.usecases.services import Services, keys_open, open_services
 from discreet.worker.runner import Runner
 from tests import bodies, causes
@@ -70,7 +70,7 @@ async def kinds(services: Services, job: str) -> list[str]:
 
 async def succeeded(services: Services, owner: Principal, job: str) -> None:
     """It ended well, at one price, and its certificate is this installation's."""
-    row, _, certificate = await jobs.result(services, owner, job)
+    row, _, certificate = await published.result(services, owner, job)
     assert (row["state"], row["failures"]) == ("succeeded", 0)
     assert await kinds(services, job) == CHARGED
     assert certificates.is_signed(certificate)
@@ -255,7 +255,7 @@ def test_moving_an_installation_into_a_token(token: SoftToken, settings: Setting
                     for row in secrets.overview(path, services.secrets_file.keys)
                     if row["place"]
                 ] == ["pkcs11"] * 5
-                await jobs.result(services, owner, job)  # certified by the key of before
+                await published.result(services, owner, job)  # certified by the key of before
                 again = await submit(services, owner, dataset)
                 await Runner(services, zygote).run(again)
                 await succeeded(services, owner, again)

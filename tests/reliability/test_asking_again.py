@@ -31,6 +31,7 @@ from discreet.usecases import (
     endings,
     erasure,
     jobs,
+    published,
     restoring,
     rotation,
     running,
@@ -244,7 +245,7 @@ def test_more_releases_than_are_combined_are_not_read(
 def test_a_first_certificate_of_an_unknown_key(settings: Settings) -> None:
     async def go(services: Services, owner: Principal, dataset: str, job: str) -> None:
         await publish(services, job)
-        _, _, certificate = await jobs.result(services, owner, job)
+        _, _, certificate = await published.result(services, owner, job)
         asked = await submit(services, owner, dataset, **question(job))
         update = "UPDATE job_results SET certificate = %s WHERE job_id = %s"
         change(

@@ -17,7 +17,7 @@ from discreet.settings import Settings
 from discreet.storage import secrets
 from discreet.storage.database import libpq_url
 from discreet.storage.tenants import Principal
-from discreet.usecases import jobs, rotation, running
+from discreet.usecases import published, rotation, running
 from discreet.usecases.services import Services
 from discreet_client import canonical
 from tests import bodies
@@ -58,8 +58,8 @@ async def refusals(services: Services, owner: Principal, job: str) -> tuple[str,
     """Codes of what the result and its table are answered with; "" where they are given out."""
     found = []
     for ask in (
-        jobs.result(services, owner, job),
-        jobs.result_table(services, owner, job, "link_flows"),
+        published.result(services, owner, job),
+        published.result_table(services, owner, job, "link_flows"),
     ):
         try:
             await ask
@@ -77,7 +77,7 @@ def test_a_certificate_names_what_was_released_whatever_the_row_says(settings: S
         held = await running.keep_release(services, held, b"released")
         change(settings, "UPDATE releases SET digest = sha256('other') WHERE job_id = %s", job)
         await running.publish(services, held, RESULT, {})
-        _, _, certificate = await jobs.result(services, owner, job)
+        _, _, certificate = await published.result(services, owner, job)
         assert certificate["release_digest"] == hashlib.sha256(b"released").hexdigest()
 
     attack(settings, go)
@@ -90,13 +90,13 @@ def test_what_was_exchanged_is_not_given_out(settings: Settings) -> None:
         await publish(
             services, other, canonical.dumps({"total_travel_time": 9, "tables": ["link_flows"]})
         )
-        _, text, certificate = await jobs.result(services, owner, job)
+        _, text, certificate = await published.result(services, owner, job)
         assert text == RESULT
         assert certificate["result_digest"] == hashlib.sha256(RESULT).hexdigest()
         assert certificate["tables"] == {"link_flows": hashlib.sha256(PARQUET).hexdigest()}
-        assert await jobs.result_table(services, owner, job, "link_flows") == PARQUET
+        assert await published.result_table(services, owner, job, "link_flows") == PARQUET
         with pytest.raises(NotFound):
-            await jobs.result_table(services, owner, job, "policy")
+            await published.result_table(services, owner, job, "policy")
 
         stranger = Ed25519PrivateKey.generate()
         mine = b'{"total_travel_time":1}'
@@ -180,7 +180,7 @@ def test_what_was_exchanged_is_not_given_out(settings: Settings) -> None:
 def test_results_of_an_older_version_are_given_out_and_bound_by_nothing(settings: Settings) -> None:
     async def go(services: Services, owner: Principal, dataset: str, job: str) -> None:
         await publish(services, job)
-        _, _, certificate = await jobs.result(services, owner, job)
+        _, _, certificate = await published.result(services, owner, job)
         body = {
             name: value
             for name, value in certificate.items()
@@ -191,8 +191,8 @@ def test_results_of_an_older_version_are_given_out_and_bound_by_nothing(settings
         change(
             settings, "UPDATE job_results SET result = %s, certificate = %s", text, json.dumps(old)
         )
-        assert (await jobs.result(services, owner, job))[1:] == (text, old)
-        assert await jobs.result_table(services, owner, job, "link_flows") == PARQUET
+        assert (await published.result(services, owner, job))[1:] == (text, old)
+        assert await published.result_table(services, owner, job, "link_flows") == PARQUET
 
     attack(settings, go)
 

@@ -19,13 +19,13 @@ from discreet.storage import (
     audit_log,
     chains,
     datasets,
-    jobs,
     ledger,
     log,
     log_tables,  # noqa: F401 - declared there
     logins,
     operation_tables,  # noqa: F401 - declared there
     public_objects,
+    results,
     session_tables,  # noqa: F401 - declared there
     sources,
     stored_releases,
@@ -112,7 +112,7 @@ async def fill(database: Database) -> None:
         async with database.transaction(name) as connection:
             await connection.execute(text(ASKED.format(name=name)))
             await stored_releases.store_release(connection, f"job_{name}", 1, "k", b"sealed")
-            await jobs.publish(connection, f"job_{name}", b"{}", {}, {"table": b"parquet"})
+            await results.publish(connection, f"job_{name}", b"{}", {}, {"table": b"parquet"})
             await add_session(connection, name)
             await webhooks.add(
                 connection,

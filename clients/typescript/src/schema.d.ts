@@ -458,9 +458,9 @@ export interface paths {
         };
         /**
          * Get Result
-         * @description The result with its certificate, which binds it; 409 until there is one. Large fields are
-         *     named in `result.tables`. What is stored is compared with its certificate before it is
-         *     answered.
+         * @description The result with its certificate, which binds it; 409 until there is one, 410 when it was kept
+         *     for its time. Large fields are named in `result.tables`. What is stored is compared with
+         *     its certificate before it is answered.
          */
         get: operations["get_result"];
         put?: never;
@@ -1604,6 +1604,11 @@ export interface components {
              * @description Jobs that it asks again, at price 0
              */
             release?: string[] | null;
+            /**
+             * Result Gone At
+             * @description When its result went, with its release and events: it was kept for its time
+             */
+            result_gone_at?: string | null;
             /**
              * Reusable
              * @description Jobs, at most ten, that have released what is asked, least noise first: name one in `problem.release` instead of the dataset, and the answer costs nothing; of a job that was just accepted
@@ -2822,6 +2827,11 @@ export interface components {
              * @description Jobs that it asks again, at price 0
              */
             release?: string[] | null;
+            /**
+             * Result Gone At
+             * @description When its result went, with its release and events: it was kept for its time
+             */
+            result_gone_at?: string | null;
             /**
              * Reusable
              * @description Jobs, at most ten, that have released what is asked, least noise first: name one in `problem.release` instead of the dataset, and the answer costs nothing; of a job that was just accepted
@@ -8032,6 +8042,15 @@ export interface operations {
                     "application/problem+json": components["schemas"]["ProblemDocument"];
                 };
             };
+            /** @description `result_gone`: The result was kept for its time and has gone */
+            410: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemDocument"];
+                };
+            };
             /** @description `rate_limited`: The key has used up its requests for now */
             429: {
                 headers: {
@@ -8221,6 +8240,15 @@ export interface operations {
                     "application/problem+json": components["schemas"]["ProblemDocument"];
                 };
             };
+            /** @description `result_gone`: The result was kept for its time and has gone */
+            410: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemDocument"];
+                };
+            };
             /** @description `rate_limited`: The key has used up its requests for now */
             429: {
                 headers: {
@@ -8318,6 +8346,15 @@ export interface operations {
             };
             /** @description `no_result`: The job has no result */
             409: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemDocument"];
+                };
+            };
+            /** @description `result_gone`: The result was kept for its time and has gone */
+            410: {
                 headers: {
                     [name: string]: unknown;
                 };

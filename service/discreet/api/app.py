@@ -38,6 +38,7 @@ from discreet.isolation.failures import ChildFailed
 from discreet.isolation.settling import settling
 from discreet.observability.heartbeat import beating
 from discreet.settings import Settings
+from discreet.storage.database import DatabaseTrouble
 from discreet.usecases import cosigning, processes, requests, transparency
 from discreet.usecases.keyring import Keyring
 from discreet.usecases.metrics import InstallationMetrics
@@ -90,6 +91,8 @@ def create_app(settings: Settings, pages: Pages | None = None) -> FastAPI:
         trusted = configured(settings)
         provider = None if trusted is None else Provider(trusted)
         async with open_services(settings) as services:
+            with contextlib.suppress(DatabaseTrouble):  # who listens asks again
+                await services.database.require_sessions()
             hub = Hub(services.database)
             keyring = Keyring(services, on_change=hub.wake_all, provider=provider)
             app.state.provider = provider

@@ -221,6 +221,10 @@ class JobAnswer(BaseModel):
         description="Its answer in a sentence, with its interval; for those who may read answers, "
         "of jobs that ended since there are such sentences",
     )
+    result_gone_at: datetime | None = Field(
+        default=None,
+        description="When its result went, with its release and events: it was kept for its time",
+    )
     state: JobState
     waiting: JobWaits | None = Field(
         default=None, description="Of a job that waits for budget: nothing is reserved for it"

@@ -14,12 +14,12 @@ import structlog
 
 from discreet.dashboard import results
 from discreet.dashboard.sessions import Viewer
-from discreet.errors import ResultAltered, Unavailable
+from discreet.errors import Gone, ResultAltered, Unavailable
 from discreet.figures.charts import Chart
 from discreet.problems.answers import headlines_of
 from discreet.problems.charts import charts_module
 from discreet.problems.headlines import Headline
-from discreet.usecases import budgets, jobs, objects
+from discreet.usecases import budgets, jobs, objects, published
 from discreet.usecases.services import Services
 from discreet.web import drawings
 from discreet_client import intervals
@@ -54,6 +54,8 @@ class Answer:
     """What it answers, in sentences; the answer itself first."""
     certificate: dict[str, Any] | None
     altered: str | None
+    gone: str | None
+    """Why there is no result any more; the certificate is there."""
     """Why a stored result is not shown."""
     charts: list[Chart]
     left: list[dict[str, Any]]
@@ -93,15 +95,19 @@ async def of_job(services: Services, viewer: Viewer, job_id: str) -> Answer:
     zone_names: list[str] = []
     certificate: dict[str, Any] | None = None
     altered: str | None = None
+    gone: str | None = None
     if row["state"] == "succeeded" and viewer.may(*jobs.SUBMITTERS):
         try:
-            _, text, certificate = await jobs.result(services, viewer.principal, job_id)
+            _, text, certificate = await published.result(services, viewer.principal, job_id)
             async with drawings.turns() if objects.names_any(row["problem"]) else nullcontext():
                 problem = await objects.filled_text(services, viewer.principal, row["problem"])
                 result, told, headlines, zone_names = await anyio.to_thread.run_sync(
                     _read, text, problem
                 )
                 del problem
+        except Gone as error:
+            gone = error.detail
+            _, certificate = await published.certificate(services, viewer.principal, job_id)
         except (ResultAltered, Unavailable) as error:
             if error.code not in NOT_WHAT_WAS_PUBLISHED:
                 raise
@@ -118,7 +124,8 @@ async def of_job(services: Services, viewer: Viewer, job_id: str) -> Answer:
         headlines,
         certificate,
         altered,
-        [] if altered else await results.charts_of(services, viewer, row),
+        gone,
+        [] if altered or gone else await results.charts_of(services, viewer, row),
         await _left(services, viewer, certificate),
         zone_names,
     )

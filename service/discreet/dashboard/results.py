@@ -29,7 +29,7 @@ from discreet.figures.timelines import session_chart
 from discreet.problems import KINDS
 from discreet.problems.charts import charts_module
 from discreet.problems.federation import is_session
-from discreet.usecases import jobs
+from discreet.usecases import jobs, published
 from discreet.usecases.services import Services
 from discreet.usecases.sessions import rosters
 from discreet.web.drawings import Drawn, drawn
@@ -165,7 +165,7 @@ async def _paths(
             None,
         )
     else:
-        table = await jobs.result_table(services, viewer.principal, found.row["id"], "policy")
+        table = await published.result_table(services, viewer.principal, found.row["id"], "policy")
         paths = await anyio.to_thread.run_sync(_paths_of_table, table, origin, destination)
     if not paths:
         raise InvalidInput(
@@ -209,7 +209,7 @@ async def download_table(
     job_id: str, table: str, services: CurrentServices, viewer: CurrentViewer
 ) -> Response:
     """A large field of the result."""
-    parquet = await jobs.result_table(services, viewer.principal, job_id, table)
+    parquet = await published.result_table(services, viewer.principal, job_id, table)
     return Response(
         parquet,
         media_type="application/vnd.apache.parquet",

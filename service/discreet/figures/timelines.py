@@ -14,6 +14,9 @@ from discreet.solvers.saddle.saddle_iteration import thinned
 MAX_MOMENTS = 1000
 """Of more entries of an account so many are drawn, evenly spread; their sums stay exact."""
 
+EARLIER = "earlier jobs"
+"""What stands for all that was before the first entry that is drawn."""
+
 
 # Sessions -----------------------------------------------------------------------------------------
 
@@ -100,20 +103,22 @@ def session_chart(
 
 def spending_chart(
     rows: Sequence[tuple[datetime | str, int, str | None, str, str, int, int]],
+    earlier: tuple[int, int] = (0, 0),
 ) -> Chart:
     """Epsilon of an account over time, by analyst; a marker for each job.
 
     `rows` are entries of one account, ascending: at, seq, job id, principal, kind, epsilon in 1e-9,
     delta in 1e-18. What is reserved counts from the reservation on, and no more once it is
-    released.
+    released. `earlier`: the sums of epsilon and delta, in the same units, of what was before them.
     """
     held: dict[str, tuple[str, int, int]] = {}
     sums: dict[str, int] = {}
+    before, delta_sum = earlier
     moments: list[str] = []
     history: list[dict[str, int]] = []
+    bases: list[int] = []
     labels: list[str] = []
     table = []
-    delta_sum = 0
     for at, seq, job, principal, kind, epsilon, delta in rows:
         if kind == "reserve" and job is not None:
             held[job] = (principal, epsilon, delta)
@@ -123,12 +128,16 @@ def spending_chart(
             owner, *price = held.pop(job)
             sums[owner] -= price[0]
             delta_sum -= price[1]
+        elif kind == "release":  # of a job that was reserved earlier
+            before -= epsilon
+            delta_sum -= delta
         else:
             continue
         moments.append(_iso(at))
         history.append(dict(sums))
+        bases.append(before)
         labels.append(f"entry {seq}: {kind} by {plain(principal)}, {plain(job)}")
-        total = sum(sums.values())
+        total = before + sum(sums.values())
         table.append(
             (
                 _iso(at),
@@ -143,17 +152,21 @@ def spending_chart(
         )
     if len(moments) > MAX_MOMENTS:
         kept = (thinned(len(moments), MAX_MOMENTS) - 1).tolist()
-        moments, history, labels = ([part[k] for k in kept] for part in (moments, history, labels))
+        moments, history, bases, labels = (
+            [part[k] for k in kept] for part in (moments, history, bases, labels)
+        )
     if moments:  # a little room before the first step and after the last
         first, last = _time(moments[0]), _time(moments[-1])
         room = max(0.06 * (last - first), timedelta(seconds=1))
         moments = [_iso(first - room), *moments, _iso(last + room)]
-        history, labels = [{}, *history, history[-1]], ["nothing yet", *labels, "so far"]
+        history, bases = [{}, *history, history[-1]], [earlier[0], *bases, bases[-1]]
+        labels = ["what was before" if earlier[0] else "nothing yet", *labels, "so far"]
     traces = []
-    for place, name in enumerate(sums):
-        step = curve(
-            name, moments, [one.get(name, 0) / 10**9 for one in history], place, steps=True
-        )
+    heights = {name: [one.get(name, 0) for one in history] for name in sums}
+    if any(bases):
+        heights = {EARLIER: bases, **heights}
+    for place, (name, height) in enumerate(heights.items()):
+        step = curve(name, moments, [one / 10**9 for one in height], place, steps=True)
         step |= {
             "mode": "lines+markers",
             "stackgroup": "spending",
@@ -167,7 +180,8 @@ def spending_chart(
         title="Spending over time",
         caption="Epsilon that jobs have reserved or spent on this account, stacked by analyst; "
         "each step is a job. It is the plain sum of prices: what counts against the cap may be "
-        "less, by the better of two ways to add up.",
+        "less, by the better of two ways to add up."
+        + ("" if earlier == (0, 0) else f" What was before is one sum, called “{EARLIER}”."),
         figure=figure(
             traces, x="", y="epsilon, reserved or spent", height=340, xaxis={"type": "date"}
         ),

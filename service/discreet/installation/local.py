@@ -28,6 +28,7 @@ from discreet.usecases import (
     jobs,
     naming,
     objects,
+    published,
     rehearsals,
     transparency,
 )
@@ -171,7 +172,7 @@ async def _solve(
             if ended["state"] != "succeeded":
                 raise DiscreetError(f"job {ended['id']} {ended['state']}: {ended['error_detail']}")
             on_progress("succeeded", ended["total"], ended["total"])
-        row, result, certificate = await jobs.result(services, owner, job["id"])
+        row, result, certificate = await published.result(services, owner, job["id"])
         certificate = await transparency.proven(services, owner.tenant_id, certificate)
         left = [
             await budgets.one_budget(services, owner, one["account"])

@@ -20,6 +20,7 @@ from sqlalchemy.pool import NullPool, QueuePool
 from discreet.errors import Unavailable
 from discreet.observability import faults
 from discreet.settings import CONNECT_SECONDS, Settings
+from discreet.storage import poolers
 from discreet.storage.log_memory import LogMemory
 
 log = structlog.get_logger()
@@ -46,6 +47,11 @@ def _connects_to(engine: Engine, url: str) -> None:
         arguments[:] = [connection_string(url)]
 
     event.listen(engine, "do_connect", place)
+
+
+def _configure(connection: Any, record: object) -> None:
+    """What SQLAlchemy does with each new connection of a pool."""
+    connection.run_async(poolers.prepare_nothing_behind)
 
 
 def user_of(url: str) -> str | None:
@@ -88,11 +94,14 @@ _TELL = text(
 )
 
 _SET_TENANT: LiteralString = "SELECT set_config('discreet.tenant', %(tenant)s, true)"
-_BEGIN = sql.SQL("BEGIN; SELECT set_config('discreet.tenant', {}, true)")
-_BEGIN_SNAPSHOT = sql.SQL(
-    "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY; SELECT set_config('discreet.tenant', {}, "
-    "true)"
+# A process that was frozen inside a transaction must not hold an account's lock for ever. That is
+# a setting of the transaction: at the start of a connection a pooler would refuse it.
+_SETTINGS: LiteralString = (
+    "SELECT set_config('discreet.tenant', {tenant}, true), "
+    "set_config('idle_in_transaction_session_timeout', {idle}, true)"
 )
+_BEGIN = sql.SQL("BEGIN; " + _SETTINGS)
+_BEGIN_SNAPSHOT = sql.SQL("BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY; " + _SETTINGS)
 
 
 class DatabaseTrouble(Unavailable):
@@ -169,6 +178,8 @@ class Database:
         if settings.database_url is None:
             raise Unavailable("no database: set DISCREET_DATABASE_URL or start `discreet up`")
         self.url = connection_string(settings.database_url)
+        self.direct_url = connection_string(settings.database_direct_url or settings.database_url)
+        self._sessions_kept = False
         self.log_memory = LogMemory(settings.log_memory_path)
         self._pool_size = settings.pool_size
         self.engine: AsyncEngine = create_async_engine(
@@ -178,13 +189,9 @@ class Database:
             pool_timeout=30,
             isolation_level="AUTOCOMMIT",
             hide_parameters=True,  # an error's text goes to logs, and values may be private
-            # A process that was frozen inside a transaction must not hold an account's lock for
-            # ever.
-            connect_args={
-                "options": f"-c idle_in_transaction_session_timeout={IDLE_IN_TRANSACTION_SECONDS}s"
-            },
         )
         _connects_to(self.engine.sync_engine, settings.database_url)
+        event.listen(self.engine.sync_engine, "connect", _configure)
         self._news: dict[str, str] = {}
         self._teller: asyncio.Task[None] | None = None
         if faults.planned:
@@ -204,7 +211,9 @@ class Database:
         With `snapshot` every statement sees the same state, that of the first one, and none can
         write.
         """
-        begin = (_BEGIN_SNAPSHOT if snapshot else _BEGIN).format(sql.Literal(tenant))
+        begin = (_BEGIN_SNAPSHOT if snapshot else _BEGIN).format(
+            tenant=sql.Literal(tenant), idle=sql.Literal(f"{IDLE_IN_TRANSACTION_SECONDS}s")
+        )
         connection = await self._begun(begin)
         try:
             async with connection.begin():
@@ -306,13 +315,26 @@ class Database:
 
     async def listen(self, channel: str) -> psycopg.AsyncConnection:
         """A connection of its own that listens on `channel`; the caller closes it."""
-        connection = await psycopg.AsyncConnection.connect(self.url, autocommit=True)
+        await self.require_sessions()
+        connection = await psycopg.AsyncConnection.connect(self.direct_url, autocommit=True)
         try:
             await connection.execute(f"LISTEN {channel}".encode())
         except BaseException:
             await connection.close()
             raise
         return connection
+
+    async def require_sessions(self) -> None:
+        """WrongPooler where who listens would hear nothing; DatabaseTrouble where nobody can know
+        yet. Once it was well, it stays so."""
+        if self._sessions_kept:
+            return
+        direct_url = None if self.direct_url == self.url else self.direct_url
+        try:
+            await asyncio.to_thread(poolers.require_sessions, self.url, direct_url)
+        except psycopg.Error as error:
+            raise trouble(error) or DatabaseTrouble() from error
+        self._sessions_kept = True
 
     @property
     def connections(self) -> dict[str, int]:

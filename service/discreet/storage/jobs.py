@@ -12,22 +12,26 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Literal
 
 from prometheus_client import Counter
-from sqlalchemy import and_, case, delete, func, insert, literal, or_, select, text, update
+from sqlalchemy import (
+    and_,
+    bindparam,
+    case,
+    delete,
+    func,
+    literal,
+    or_,
+    select,
+    text,
+    update,
+)
 from sqlalchemy.ext.asyncio import AsyncConnection
 from sqlalchemy.orm import aliased
 
 from discreet.storage import webhooks
 from discreet.storage.acceptance import CHANNEL, Row
+from discreet.storage.result_tables import JobEvent, Release
 from discreet.storage.source_tables import JobBlock, Source
-from discreet.storage.tables import (
-    Dataset,
-    IdempotentRequest,
-    Job,
-    JobEvent,
-    JobResult,
-    Release,
-    ResultTable,
-)
+from discreet.storage.tables import UNFINISHED, Dataset, IdempotentRequest, Job
 from discreet.storage.wait_tables import WAITS, JobWait
 
 _REPAIR_LOCK = 7_365_208_515
@@ -93,28 +97,10 @@ async def page(
     return [dict(row) for row in (await connection.execute(statement)).mappings()]
 
 
-async def result(connection: AsyncConnection, job_id: str) -> tuple[bytes, dict[str, Any]] | None:
-    statement = select(JobResult.result, JobResult.certificate).where(JobResult.job_id == job_id)
-    row = (await connection.execute(statement)).one_or_none()
-    return None if row is None else (bytes(row[0]), row[1])
-
-
 async def mostly_noise(connection: AsyncConnection, job_ids: Sequence[str]) -> frozenset[str]:
     """Those of these jobs whose result says of itself that it is mostly noise."""
     statement = select(Job.id).where(Job.id.in_(job_ids), Job.mostly_noise)
     return frozenset((await connection.execute(statement)).scalars())
-
-
-async def certificate(connection: AsyncConnection, job_id: str) -> dict[str, Any] | None:
-    statement = select(JobResult.certificate).where(JobResult.job_id == job_id)
-    return (await connection.execute(statement)).scalar_one_or_none()
-
-
-async def result_table(connection: AsyncConnection, job_id: str, name: str) -> bytes | None:
-    statement = select(ResultTable.parquet).where(
-        ResultTable.job_id == job_id, ResultTable.name == name
-    )
-    return (await connection.execute(statement)).scalar_one_or_none()
 
 
 async def events(connection: AsyncConnection, job_id: str, after: int) -> list[Row]:
@@ -130,7 +116,8 @@ async def active_of_dataset(connection: AsyncConnection, dataset_id: str) -> boo
     """True while a job that still needs the content is queued or running."""
     blocks = select(JobBlock.job_id).where(JobBlock.dataset_id == dataset_id)
     of_it = or_(Job.dataset_id == dataset_id, Job.id.in_(blocks))
-    statement = select(Job.id).where(of_it, Job.state.not_in(FINAL)).limit(1)
+    states: Any = bindparam("states", UNFINISHED, expanding=True, literal_execute=True)
+    statement = select(Job.id).where(of_it, Job.state.in_(states)).limit(1)
     return (await connection.execute(statement)).first() is not None
 
 
@@ -245,22 +232,6 @@ async def end(
     await add_event(
         connection, job_id, "state", {"state": state, **({"code": code} if code else {})}
     )
-
-
-async def publish(
-    connection: AsyncConnection,
-    job_id: str,
-    result_json: bytes,
-    certificate: Mapping[str, Any],
-    tables: Mapping[str, bytes],
-) -> None:
-    await connection.execute(
-        insert(JobResult).values(job_id=job_id, result=result_json, certificate=dict(certificate))
-    )
-    for name, parquet in tables.items():
-        await connection.execute(
-            insert(ResultTable).values(job_id=job_id, name=name, parquet=parquet)
-        )
 
 
 async def add_event(

@@ -9,11 +9,10 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from datetime import datetime
 from typing import Any
 
 import rfc8785
-from sqlalchemy import ColumnElement, Integer, bindparam, cast, func, select, text, true, tuple_
+from sqlalchemy import ColumnElement, Integer, bindparam, cast, func, select, text
 from sqlalchemy.dialects.postgresql import ARRAY, JSONB
 from sqlalchemy.ext.asyncio import AsyncConnection
 from sqlalchemy.types import Text
@@ -221,14 +220,6 @@ async def lock_caps(connection: AsyncConnection, tenant_id: str) -> None:
     )
 
 
-def _about(account_id: str) -> list[ColumnElement[bool]]:
-    chain, number = chain_of(account_id)
-    about = [LedgerEntry.account_id == chain]
-    if number is not None:
-        about.append(LedgerEntry.blocks.op("@>")(cast(min(number, 2**31 - 1), Integer)))
-    return about
-
-
 async def accounts(
     connection: AsyncConnection,
     tenant_id: str,
@@ -252,6 +243,15 @@ async def accounts(
     return [dict(row) for row in (await connection.execute(statement)).mappings()]
 
 
+def about(account_id: str) -> list[ColumnElement[bool]]:
+    """Which entries are about an account; of a block those of its chain that name it."""
+    chain, number = chain_of(account_id)
+    about = [LedgerEntry.account_id == chain]
+    if number is not None:
+        about.append(LedgerEntry.blocks.op("@>")(cast(min(number, 2**31 - 1), Integer)))
+    return about
+
+
 async def entries(
     connection: AsyncConnection, account_id: str, *, after: int, size: int
 ) -> list[dict[str, Any]]:
@@ -259,64 +259,10 @@ async def entries(
     columns = (LedgerEntry.seq, LedgerEntry.body, LedgerEntry.hash, LedgerEntry.previous_hash)
     statement = (
         select(*columns)
-        .where(*_about(account_id), LedgerEntry.seq > after)
+        .where(*about(account_id), LedgerEntry.seq > after)
         .order_by(LedgerEntry.seq)
         .limit(size)
     )
-    return [dict(row) for row in (await connection.execute(statement)).mappings()]
-
-
-async def search(
-    connection: AsyncConnection,
-    tenant_id: str,
-    *,
-    account_id: str | None,
-    kinds: Sequence[str],
-    job_id: str | None,
-    since: datetime | None,
-    until: datetime | None,
-    after: tuple[datetime, str, int] | None,
-    size: int,
-) -> list[dict[str, Any]]:
-    """Entries of all accounts of a tenant (or of one), newest first, before the entry `after` (at,
-    account, seq).
-
-    Each account is read backwards from its head, so that no index of all entries by time is needed.
-    """
-    wanted = [LedgerEntry.account_id == Account.id]
-    if account_id is not None:
-        wanted += _about(account_id)
-    if kinds:
-        wanted.append(LedgerEntry.kind.in_(list(kinds)))
-    if job_id is not None:
-        wanted.append(LedgerEntry.job_id == job_id)
-    if since is not None:
-        wanted.append(LedgerEntry.at >= since)
-    if until is not None:
-        wanted.append(LedgerEntry.at < until)
-    if after is not None:
-        place = tuple_(LedgerEntry.at, LedgerEntry.account_id, LedgerEntry.seq)
-        wanted.append(place < tuple_(*after))
-    newest = (
-        select(LedgerEntry).where(*wanted).order_by(LedgerEntry.seq.desc()).limit(size).lateral()
-    )
-    statement = (
-        select(
-            newest.c.account_id,
-            newest.c.seq,
-            newest.c.at,
-            newest.c.body,
-            newest.c.hash,
-            newest.c.previous_hash,
-        )
-        .select_from(Account)
-        .join(newest, true())
-        .where(Account.tenant_id == tenant_id)
-        .order_by(newest.c.at.desc(), newest.c.account_id.desc(), newest.c.seq.desc())
-        .limit(size)
-    )
-    if account_id is not None:
-        statement = statement.where(Account.id == chain_of(account_id)[0])
     return [dict(row) for row in (await connection.execute(statement)).mappings()]
 
 

@@ -21,7 +21,8 @@ from sqlalchemy.exc import DBAPIError, OperationalError
 
 from discreet.errors import Unavailable
 from discreet.settings import Settings
-from discreet.storage.database import sync_engine, user_of
+from discreet.storage.database import connection_string, sync_engine, user_of
+from discreet.storage.poolers import require_migration_session
 from discreet.storage.schema import WrongSchema, oldest_code, revisions, scripts
 
 # One migration at a time on one database, whoever starts it.
@@ -53,7 +54,7 @@ def migrate(
     hold. Raises `WrongSchema` when the database is newer than this version, and `Unavailable` when
     somebody holds a table for too long: nothing is changed then.
     """
-    owner = settings.migration_database_url or settings.database_url
+    owner = settings.migration_database_url or settings.database_direct_url or settings.database_url
     if owner is None or settings.database_url is None:
         raise Unavailable(
             "no database: set DISCREET_DATABASE_URL, and DISCREET_MIGRATION_DATABASE_URL for its "
@@ -64,6 +65,10 @@ def migrate(
         raise WrongSchema(
             f"there is no schema {wanted}; this version knows {', '.join(revisions())}"
         )
+    try:
+        require_migration_session(connection_string(owner))
+    except psycopg.OperationalError as error:
+        raise Unavailable(f"the database cannot be migrated: {_first_line(error)}") from error
     application_role = user_of(settings.database_url)
     engine = sync_engine(owner)
     config = Config()
@@ -79,7 +84,7 @@ def migrate(
             _check_direction(_present(connection), wanted, down)
             _stubbornly(connection, config, wanted, down, pause)
     except OperationalError as error:
-        raise Unavailable(f"the database cannot be migrated: {_first_line(error)}") from error
+        raise Unavailable(f"the database cannot be migrated: {_first_line(error.orig)}") from error
     finally:
         engine.dispose()
     return wanted
@@ -153,5 +158,5 @@ def _stubbornly(
             return
 
 
-def _first_line(error: OperationalError) -> str:
-    return str(error.orig).strip().partition("\n")[0]
+def _first_line(error: object) -> str:
+    return str(error).strip().partition("\n")[0]

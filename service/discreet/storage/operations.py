@@ -140,7 +140,7 @@ _QUEUE = text(
 )
 _TENANTS = text(
     """
-    WITH waiting AS (
+    WITH waiting AS MATERIALIZED (
       SELECT tenant_id, count(*) FILTER (WHERE state = 'queued') AS queued,
         count(*) FILTER (WHERE state = 'running') AS running,
         max(extract(epoch FROM now() - created_at)) FILTER (WHERE state = 'queued') AS oldest,

@@ -52,6 +52,8 @@ class AuditEntry(Base):
     __tablename__ = "audit_log"
     __table_args__ = (
         Index("audit_log_tenant", "tenant_id", "id"),
+        Index("audit_log_action", "tenant_id", "action", "id"),
+        Index("audit_log_principal", "tenant_id", "principal", "id"),
         Index("audit_log_keys_made", "credential", postgresql_where=text("action = 'key.create'")),
     )
     id: Mapped[int] = mapped_column(BigInteger, Generated(always=True), primary_key=True)

@@ -3,11 +3,16 @@ job ids only."""
 
 from __future__ import annotations
 
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
+
+import psycopg
 from procrastinate import App, PsycopgConnector
 from sqlalchemy import text
 from sqlalchemy.ext.asyncio import AsyncConnection
 
-from discreet.storage.database import raw
+from discreet.storage import poolers
+from discreet.storage.database import Database, raw
 
 RUN_JOB = "discreet.run_job"
 """The task's name: use cases enqueue by name and never import the worker."""
@@ -26,6 +31,26 @@ more than the type, and look at both queues."""
 
 # Never opened: it only words the insertions, which run on the caller's own connection.
 _deferrer = App(connector=PsycopgConnector())
+
+
+class _Connector(PsycopgConnector):
+    """procrastinate's, which asks through the pooler, and listens on a connection past it."""
+
+    def __init__(self, database: Database) -> None:
+        super().__init__(conninfo=database.url, min_size=1, max_size=4, configure=poolers.configure)
+        self._direct_url = database.direct_url
+
+    @asynccontextmanager
+    async def _get_standalone_connection(self) -> AsyncGenerator[psycopg.AsyncConnection]:
+        async with await psycopg.AsyncConnection.connect(
+            self._direct_url, autocommit=True
+        ) as connection:
+            yield connection
+
+
+def connector(database: Database) -> PsycopgConnector:
+    """What a worker reaches its queue with."""
+    return _Connector(database)
 
 
 async def enqueue(connection: AsyncConnection, job_id: str, priority: int) -> None:

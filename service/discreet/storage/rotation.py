@@ -9,15 +9,14 @@ from sqlalchemy import case, delete, func, insert, select, text, update
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from discreet.storage.jobs import FINAL
+from discreet.storage.result_tables import JobResult, Release
 from discreet.storage.secrets import DIGEST
 from discreet.storage.session_tables import FederatedSession
 from discreet.storage.tables import (
     Dataset,
     DatasetChunk,
     Job,
-    JobResult,
     Key,
-    Release,
     Webhook,
 )
 

@@ -8,7 +8,7 @@ from sqlalchemy import func, select, text
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from discreet.storage.acceptance import Row
-from discreet.storage.tables import Release
+from discreet.storage.result_tables import Release
 
 
 async def store_release(
@@ -72,6 +72,7 @@ _STORE_RELEASE = text(
 _TO_ASK_AGAIN = text(
     """
     SELECT job.id, job.kind, job.state, job.problem, job.plan, job.seed, job.released_by,
+           job.result_gone_at,
            coalesce(job.dataset_id, job.problem #>> '{source,versions}') AS dataset_id,
            release.digest IS NOT NULL AS kept, octet_length(release.sealed) AS bytes,
            data.publics, data.mode, data.deleted_at

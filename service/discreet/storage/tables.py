@@ -31,6 +31,7 @@ JobState = Literal[
     "queued", "awaiting_agents", "waiting", "running", "succeeded", "failed", "cancelled"
 ]
 """How far a job is; the last three are final."""
+UNFINISHED, FINAL = get_args(JobState)[:4], get_args(JobState)[4:]
 
 
 class Base(DeclarativeBase):
@@ -140,6 +141,13 @@ class LedgerEntry(Base):
             name="ledger_entries_kind",
         ),
         UniqueConstraint("job_id", "account_id", "kind", name="ledger_entries_once"),
+        Index(
+            "ledger_entries_rare",
+            "account_id",
+            "kind",
+            "seq",
+            postgresql_where=text("kind IN ('open', 'grant', 'release')"),
+        ),
     )
     account_id: Mapped[str] = mapped_column(primary_key=True)
     seq: Mapped[int] = mapped_column(BigInteger, primary_key=True, autoincrement=False)
@@ -234,6 +242,14 @@ class Job(Base):
         Index("jobs_turn", "fair_tag", postgresql_where=text("started_at IS NOT NULL")),
         Index("jobs_active", "fair_tag", postgresql_where=text("state IN ('queued', 'running')")),
         Index("jobs_dataset", "dataset_id", postgresql_where=text("dataset_id IS NOT NULL")),
+        Index(
+            "jobs_open", "tenant_id", "dataset_id", postgresql_where=text(f"state IN {UNFINISHED}")
+        ),
+        Index(
+            "jobs_ended",
+            "finished_at",
+            postgresql_where=text("finished_at IS NOT NULL AND result_gone_at IS NULL"),
+        ),
         Index("jobs_lease", "lease_until", postgresql_where=text("state = 'running'")),
         Index(
             "jobs_released",
@@ -273,6 +289,7 @@ class Job(Base):
     name: Mapped[str | None]
     mostly_noise: Mapped[bool] = mapped_column(server_default=text("false"))
     headline: Mapped[str | None]
+    result_gone_at: Mapped[datetime | None]
 
 
 class BudgetRequest(Base):
@@ -299,50 +316,6 @@ class BudgetRequest(Base):
     answered_by: Mapped[str | None]
     answer: Mapped[str | None]
     answered_at: Mapped[datetime | None]
-
-
-class JobEvent(Base):
-    """What the event stream of a job tells, in order."""
-
-    __tablename__ = "job_events"
-    job_id: Mapped[str] = mapped_column(ForeignKey("jobs.id"), primary_key=True)
-    seq: Mapped[int] = mapped_column(primary_key=True, autoincrement=False)
-    event: Mapped[str]
-    details: Mapped[dict[str, Any]]
-
-
-class Release(Base):
-    """What a job's mechanisms released, sealed: written before `finish` starts, and kept as long as
-    the result."""
-
-    __tablename__ = "releases"
-    job_id: Mapped[str] = mapped_column(ForeignKey("jobs.id"), primary_key=True)
-    attempt: Mapped[int]
-    content_key_id: Mapped[str]
-    wrapped_key: Mapped[bytes | None]
-    terms: Mapped[bytes | None]
-    digest: Mapped[bytes | None]
-    sealed: Mapped[bytes]
-    at: Mapped[datetime] = mapped_column(server_default=NOW)
-
-
-class JobResult(Base):
-    """A published result and its certificate, as JSON text."""
-
-    __tablename__ = "job_results"
-    job_id: Mapped[str] = mapped_column(ForeignKey("jobs.id"), primary_key=True)
-    result: Mapped[bytes]
-    certificate: Mapped[dict[str, Any]]
-    at: Mapped[datetime] = mapped_column(server_default=NOW)
-
-
-class ResultTable(Base):
-    """A large field of a result, as Parquet."""
-
-    __tablename__ = "result_tables"
-    job_id: Mapped[str] = mapped_column(ForeignKey("jobs.id"), primary_key=True)
-    name: Mapped[str] = mapped_column(primary_key=True)
-    parquet: Mapped[bytes]
 
 
 class IdempotentRequest(Base):

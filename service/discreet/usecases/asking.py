@@ -185,6 +185,11 @@ def nothing_released(row: Row) -> str | None:
         return f"has ended as {row['state']}: it has no result, and no release is kept"
     if row["kept"]:
         return None
+    if row["result_gone_at"] is not None:
+        return (
+            f"ended long ago: its result, and its release with it, went on "
+            f"{row['result_gone_at']:%Y-%m-%d} (DISCREET_RESULT_RETENTION_DAYS)"
+        )
     if row["mode"] == "simulation" and row["deleted_at"] is not None:
         return (
             "was a simulation on a dataset that was erased, and its release, which holds its "

@@ -5,19 +5,18 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping, Sequence
 from datetime import datetime
-from typing import Any
+from typing import Any, NamedTuple
 
 import anyio.to_thread
 
-from discreet.storage import ledger
+from discreet.storage import ledger, ledger_entries
 from discreet.storage.tenants import Principal
 from discreet.usecases.access import require
 from discreet.usecases.budgets import READERS, known_account
 from discreet.usecases.services import Services
 
-HISTORY_ENTRIES = 20_000
-"""More entries than this are not drawn; the export has them all."""
-HISTORY_PAGE = 1000
+HISTORY_ENTRIES = 1000
+"""So many of the newest entries are drawn one by one; what was before is one sum."""
 
 
 async def entries(
@@ -47,7 +46,7 @@ async def search(
     fit the filters."""
     require(principal, *READERS)
     async with services.database.transaction(principal.tenant_id) as connection:
-        rows = await ledger.search(
+        rows = await ledger_entries.search(
             connection,
             principal.tenant_id,
             account_id=account_id,
@@ -61,37 +60,35 @@ async def search(
     return [entry(row) for row in rows]
 
 
-async def history(
-    services: Services, principal: Principal, account_id: str
-) -> list[tuple[str, int, str | None, str, str, int, int]] | None:
-    """What happened on an account: at, seq, job, actor, kind, epsilon in 1e-9, delta in 1e-18. None
-    above HISTORY_ENTRIES entries."""
-    require(principal, *READERS)
-    rows: list[dict[str, Any]] = []
-    async with services.database.transaction(principal.tenant_id) as connection:
-        await known_account(connection, principal, account_id)
-        while len(rows) <= HISTORY_ENTRIES:
-            page = await ledger.entries(connection, account_id, after=len(rows), size=HISTORY_PAGE)
-            rows += page
-            if len(page) < HISTORY_PAGE:
-                break
-    if len(rows) > HISTORY_ENTRIES:
-        return None
+class Spending(NamedTuple):
+    """What an account has spent: `earlier`, the sums of epsilon in 1e-9 and of delta in 1e-18, and
+    what happened since then: at, seq, job, actor, kind, epsilon, delta, in the order of the
+    chain."""
 
-    def read() -> list[tuple[str, int, str | None, str, str, int, int]]:
-        bodies = [json.loads(row["body"]) for row in rows]
-        return [
-            (
-                body["at"],
-                body["seq"],
-                body["job"],
-                body["actor"] or "",
-                body["kind"],
-                int(body["price"].get("epsilon", 0)),
-                int(body["price"].get("delta", 0)),
-            )
-            for body in bodies
-        ]
+    earlier: tuple[int, int]
+    lately: list[tuple[str, int, str | None, str, str, int, int]]
+
+
+async def history(services: Services, principal: Principal, account_id: str) -> Spending:
+    """The newest HISTORY_ENTRIES entries of an account. What was before them follows from where the
+    account stands now."""
+    require(principal, *READERS)
+    async with services.database.transaction(principal.tenant_id, snapshot=True) as connection:
+        await known_account(connection, principal, account_id)
+        rows = await ledger_entries.newest(connection, account_id, HISTORY_ENTRIES)
+        totals = (await ledger.balances(connection, [account_id]))[account_id].totals
+
+    def read() -> Spending:
+        epsilon, delta = totals.get("epsilon", 0), totals.get("delta", 0)
+        lately = []
+        for row in reversed(rows):
+            body = json.loads(row["body"])
+            price = [int(body["price"].get(name, 0)) for name in ("epsilon", "delta")]
+            sign = {"reserve": 1, "release": -1}.get(body["kind"], 0)
+            epsilon, delta = epsilon - sign * price[0], delta - sign * price[1]
+            about = (body["at"], body["seq"], body["job"], body["actor"] or "", body["kind"])
+            lately.append((*about, *price))
+        return Spending((epsilon, delta), lately)
 
     return await anyio.to_thread.run_sync(read)
 

@@ -34,7 +34,6 @@ from discreet.usecases import (
 )
 from discreet.usecases.access import require
 from discreet.usecases.facts import no_dataset
-from discreet.usecases.published import require_unaltered
 from discreet.usecases.services import Services
 
 log = structlog.get_logger()
@@ -266,36 +265,6 @@ async def page(
         return await jobs.page(connection, principal.tenant_id, state=state, after=after, size=size)
 
 
-async def result(
-    services: Services, principal: Principal, job_id: str
-) -> tuple[dict[str, Any], bytes, dict[str, Any]]:
-    """The job, its result as JSON text, its certificate. Conflict until it has one, ResultAltered
-    when what is stored is not what was published."""
-    require(principal, *SUBMITTERS)
-    async with services.database.transaction(principal.tenant_id) as connection:
-        row = await jobs.find(connection, job_id, principal.tenant_id)
-        found = None if row is None else await jobs.result(connection, job_id)
-    if row is None:
-        raise NotFound("there is no such job")
-    if found is None:
-        raise Conflict(f"this job is {row['state']} and has no result", code="no_result")
-    await require_unaltered(services, job_id, found[1], result=found[0])
-    return row, found[0], found[1]
-
-
-async def result_table(services: Services, principal: Principal, job_id: str, name: str) -> bytes:
-    """A large field of a result as Parquet; ResultAltered when what is stored is not what was
-    published."""
-    _, _, certificate = await result(services, principal, job_id)
-    async with services.database.transaction(principal.tenant_id) as connection:
-        parquet = await jobs.result_table(connection, job_id, name)
-    if parquet is None and name not in certificate.get("tables", {}):
-        raise NotFound("the result has no such table")
-    await require_unaltered(services, job_id, certificate, tables={name: parquet})
-    assert parquet is not None
-    return parquet
-
-
 async def events(
     services: Services, principal: Principal, job_id: str, after: int
 ) -> tuple[list[dict[str, Any]], bool]:
@@ -324,7 +293,8 @@ def view(row: dict[str, Any], principal: Principal) -> dict[str, Any]:
         "finished_at": row["finished_at"],
         "cancel_requested": row["state"] not in jobs.FINAL and row.get("cancel_requested", False),
     }
-    body |= {name: row[name] for name in ("name", "dataset_name") if row.get(name) is not None}
+    optional = ("name", "dataset_name", "result_gone_at")
+    body |= {name: row[name] for name in optional if row.get(name) is not None}
     if row.get("simulated"):
         body["simulation"] = True
     if row["mostly_noise"] and principal.role in SUBMITTERS:

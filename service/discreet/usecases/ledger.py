@@ -14,7 +14,7 @@ from discreet.ledger import certificate_checks, certificates, envelopes
 from discreet.ledger.entries import entry_line
 from discreet.ledger.heads import Head, head_line, sign_head
 from discreet.ledger.proofs import check_proofs
-from discreet.storage import jobs, ledger
+from discreet.storage import ledger, results
 from discreet.storage.tenants import Principal
 from discreet.usecases.access import require
 from discreet.usecases.services import Services
@@ -83,7 +83,7 @@ async def check_certificate(
         firsts = []
         async with services.database.transaction(principal.tenant_id) as connection:
             for one in certificate_checks.followed_jobs(body):
-                if (first := await jobs.certificate(connection, one)) is not None:
+                if (first := await results.certificate(connection, one)) is not None:
                     firsts.append(first)
                     charged = _entries(await ledger.of_job(connection, one))
                     checks.append(certificate_checks.check_inclusion(first, charged))

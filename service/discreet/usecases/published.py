@@ -1,4 +1,4 @@
-"""Whether what is stored of a result is what was published, asked before anybody gets it."""
+"""Results, compared with what was published before anybody gets them."""
 
 from __future__ import annotations
 
@@ -10,11 +10,75 @@ from typing import Any
 import anyio.to_thread
 import structlog
 
-from discreet.errors import ResultAltered, Unavailable
+from discreet.errors import Conflict, Gone, NotFound, ResultAltered, Unavailable
 from discreet.ledger import certificate_checks, certificates
+from discreet.storage import jobs, results
+from discreet.storage.tenants import Principal
+from discreet.usecases.access import require
+from discreet.usecases.jobs import SUBMITTERS
 from discreet.usecases.services import Services
 
 log = structlog.get_logger()
+
+
+async def result(
+    services: Services, principal: Principal, job_id: str
+) -> tuple[dict[str, Any], bytes, dict[str, Any]]:
+    """The job, its result as JSON text, its certificate. Conflict until it has one, Gone when it
+    was kept for its time, ResultAltered when what is stored is not what was published."""
+    row, text, signed = await _stored(services, principal, job_id)
+    if text is None:
+        raise Gone(gone(row), code="result_gone")
+    return row, text, signed
+
+
+async def certificate(
+    services: Services, principal: Principal, job_id: str
+) -> tuple[dict[str, Any], dict[str, Any]]:
+    """The job and its certificate, which stays when the result has gone. Errors: `result`."""
+    row, _, signed = await _stored(services, principal, job_id)
+    return row, signed
+
+
+async def result_table(services: Services, principal: Principal, job_id: str, name: str) -> bytes:
+    """A large field of a result as Parquet; ResultAltered when what is stored is not what was
+    published."""
+    _, _, signed = await result(services, principal, job_id)
+    async with services.database.transaction(principal.tenant_id) as connection:
+        parquet = await results.table(connection, job_id, name)
+    if parquet is None and name not in signed.get("tables", {}):
+        raise NotFound("the result has no such table")
+    await require_unaltered(services, job_id, signed, tables={name: parquet})
+    assert parquet is not None
+    return parquet
+
+
+def gone(row: Mapping[str, Any]) -> str:
+    """What is said of a result that has gone."""
+    return (
+        f"the result of this job went on {row['result_gone_at']:%Y-%m-%d}, as the operator keeps "
+        "results (DISCREET_RESULT_RETENTION_DAYS); its certificate and the ledger stay"
+    )
+
+
+async def _stored(
+    services: Services, principal: Principal, job_id: str
+) -> tuple[dict[str, Any], bytes | None, dict[str, Any]]:
+    """The job, its result where that has not gone, and its certificate."""
+    require(principal, *SUBMITTERS)
+    async with services.database.transaction(principal.tenant_id, snapshot=True) as connection:
+        row = await jobs.find(connection, job_id, principal.tenant_id)
+        found = None if row is None else await results.find(connection, job_id)
+    if row is None:
+        raise NotFound("there is no such job")
+    if found is None:
+        raise Conflict(f"this job is {row['state']} and has no result", code="no_result")
+    text, signed = found
+    await require_unaltered(services, job_id, signed, result=text)
+    if text is None and row["result_gone_at"] is None:
+        log.error("a stored result is missing", job=job_id)
+        raise ResultAltered("what is stored is not what was published: the result is missing")
+    return row, text, signed
 
 
 async def require_unaltered(

@@ -34,6 +34,7 @@ from discreet.storage import (
     ledger,
     log_memory,
     queue,
+    results,
     sealing,
     sources,
     stored_releases,
@@ -268,7 +269,7 @@ async def publish(
             if held.plan.exposure is None
             else held.plan.exposure.model_dump(mode="json"),
         )
-        await jobs.publish(
+        await results.publish(
             connection, held.job_id, result, sign(body, services.secrets.signer), tables
         )
         faults.point("publish.written")

@@ -9,6 +9,7 @@ from discreet.errors import (
     Conflict,
     DiscreetError,
     Forbidden,
+    Gone,
     InvalidInput,
     NotFound,
     PayloadTooLarge,
@@ -25,6 +26,7 @@ STATUS: tuple[tuple[type[DiscreetError], int], ...] = (
     (Unauthenticated, 401),
     (Forbidden, 403),
     (NotFound, 404),
+    (Gone, 410),
     (Conflict, 409),
     (PayloadTooLarge, 413),
     (TooManyRequests, 429),
@@ -284,6 +286,12 @@ CODES: dict[str, Code] = {
         "A stored public object is not what was stored first",
         "what is stored as net_7gk0v3m9xw2c5q8r1t4y6z0abc is not what was stored first: it was "
         "changed",
+    ),
+    "result_gone": Code(
+        410,
+        "The result was kept for its time and has gone",
+        "the result of this job went on 2027-03-01, as the operator keeps results "
+        "(DISCREET_RESULT_RETENTION_DAYS); its certificate and the ledger stay",
     ),
     "result_altered": Code(
         500,

@@ -17,7 +17,7 @@ from anyio.lowlevel import RunVar
 from discreet.figures.charts import Chart
 from discreet.problems.charts import result_charts
 from discreet.storage.tenants import Principal
-from discreet.usecases import jobs, objects
+from discreet.usecases import objects, published
 from discreet.usecases.services import Services
 
 log = structlog.get_logger()
@@ -50,7 +50,7 @@ class Drawn:
 async def drawn(services: Services, principal: Principal, job_id: str) -> Drawn:
     """The result of a job with its charts. NotFound for another tenant's, Forbidden for who may not
     see results, Conflict when there is none yet."""
-    row, text, _ = await jobs.result(services, principal, job_id)
+    row, text, _ = await published.result(services, principal, job_id)
     if job_id not in _kept:
         async with _asked.setdefault(job_id, anyio.Lock()):
             if job_id not in _kept:  # nobody has drawn it while this one waited

@@ -5,7 +5,7 @@ from __future__ import annotations
 from discreet.errors import Conflict
 from discreet.ledger import envelopes
 from discreet.storage.tenants import Principal
-from discreet.usecases import jobs, transparency
+from discreet.usecases import jobs, published, transparency
 from discreet.usecases.services import Services
 from discreet.web.responses import joined
 from discreet_client import canonical
@@ -14,7 +14,7 @@ from discreet_client import canonical
 async def result_text(services: Services, principal: Principal, job_id: str) -> bytes:
     """JSON of a job, its certificate with proofs from the transparency log, and its result, which
     was compared with the certificate. Errors: `jobs.result`."""
-    row, result, certificate = await jobs.result(services, principal, job_id)
+    row, result, certificate = await published.result(services, principal, job_id)
     shown = await transparency.proven(services, principal.tenant_id, certificate)
     return joined({"job": jobs.view(row, principal), "certificate": shown}, result=result)
 
@@ -22,7 +22,7 @@ async def result_text(services: Services, principal: Principal, job_id: str) -> 
 async def envelope_text(services: Services, principal: Principal, job_id: str) -> bytes:
     """JSON of the envelope of a job's certificate, with its proofs, signed by the newest key.
     Errors: `jobs.result`; Conflict for a certificate that binds no result."""
-    _, _, certificate = await jobs.result(services, principal, job_id)
+    _, certificate = await published.certificate(services, principal, job_id)
     if not {"result_digest", "tables"} <= certificate.keys():
         raise Conflict(
             "the certificate is of an older version and binds no result", code="no_result"

@@ -7,7 +7,7 @@ import asyncio
 import socket
 
 import structlog
-from procrastinate import App, JobContext, PsycopgConnector
+from procrastinate import App, JobContext
 from procrastinate.exceptions import AlreadyEnqueued
 from prometheus_client import Counter
 
@@ -17,7 +17,8 @@ from discreet.isolation.settling import settling
 from discreet.observability.heartbeat import beating
 from discreet.observability.monitoring import answering
 from discreet.settings import Settings
-from discreet.storage.queue import LONG_QUEUE, QUEUE, RUN_JOB
+from discreet.storage.poolers import WrongPooler
+from discreet.storage.queue import LONG_QUEUE, QUEUE, RUN_JOB, connector
 from discreet.storage.schema import check_schema
 from discreet.usecases import (
     erasure,
@@ -38,6 +39,9 @@ _repaired = Counter(
     "discreet_jobs_repaired_total", "Jobs put back on the queue that no worker would have come for"
 )
 
+LOOK_SECONDS = 1.0
+"""How often a worker with a free place looks at the queue, whether or not it hears of jobs."""
+
 DECIDE_SECONDS = 1.0
 """How often a worker looks whether somebody who waits for budget is due."""
 
@@ -48,7 +52,7 @@ queue."""
 
 def queue_app(services: Services, runner: Runner) -> App:
     """procrastinate's app with our one task; its job manager is `PlacedJobs`."""
-    app = App(connector=PsycopgConnector(conninfo=services.database.url, min_size=1, max_size=4))
+    app = App(connector=connector(services.database))
     app.job_manager = placed = PlacedJobs(app.connector, services.settings.worker_concurrency)
 
     @app.task(name=RUN_JOB, queue=QUEUE, pass_context=True)
@@ -95,6 +99,7 @@ async def serve(settings: Settings, monitor: socket.socket | None = None) -> Non
 
 async def _serve(settings: Settings, services: Services, zygote: Zygote) -> None:
     await check_schema(services.database)
+    hears = await listens(services)
     await keys_open(services)
     await zygote.start()
     helpers = [
@@ -120,7 +125,8 @@ async def _serve(settings: Settings, services: Services, zygote: Zygote) -> None
                 queues=[QUEUE, LONG_QUEUE],
                 concurrency=settings.worker_concurrency,
                 delete_jobs="always",
-                fetch_job_polling_interval=1.0,
+                fetch_job_polling_interval=LOOK_SECONDS,
+                listen_notify=hears,
                 shutdown_graceful_timeout=GRACE_SECONDS,
             )
     finally:
@@ -128,6 +134,19 @@ async def _serve(settings: Settings, services: Services, zygote: Zygote) -> None
             helper.cancel()
         await asyncio.gather(*helpers, return_exceptions=True)
         await zygote.stop()
+
+
+async def listens(services: Services) -> bool:
+    """Whether this worker hears of new jobs at once: with one URL, through a pooler, it looks for
+    them instead. WrongPooler where the direct URL does not serve its purpose."""
+    try:
+        await services.database.require_sessions()
+    except WrongPooler as error:
+        if services.settings.database_direct_url is not None:
+            raise
+        log.warning(f"new jobs are looked for every {LOOK_SECONDS:g} s", detail=error.detail)
+        return False
+    return True
 
 
 async def _repair_forever(services: Services, zygote: Zygote) -> None:
@@ -159,6 +178,8 @@ async def _expire_forever(services: Services) -> None:
         try:
             if count := await erasure.expire(services):
                 log.info("contents erased, their time was over", count=count)
+            if count := await erasure.forget_results(services):
+                log.info("results forgotten, their time was over", count=count)
             await erasure.vacuum(services)
         except Exception as error:
             log.warning("contents not looked at", error=type(error).__name__)

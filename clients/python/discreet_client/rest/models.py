@@ -2823,6 +2823,8 @@ class CancelAnswer(TypedDict):
     progress: JobProgress
     release: NotRequired[list[str] | None]
     """Jobs that it asks again, at price 0"""
+    result_gone_at: NotRequired[str | None]
+    """When its result went, with its release and events: it was kept for its time; date-time"""
     reusable: NotRequired[list[str]]
     """
     Jobs, at most ten, that have released what is asked, least noise first: name one in
@@ -2898,6 +2900,8 @@ class JobAnswer(TypedDict):
     progress: JobProgress
     release: NotRequired[list[str] | None]
     """Jobs that it asks again, at price 0"""
+    result_gone_at: NotRequired[str | None]
+    """When its result went, with its release and events: it was kept for its time; date-time"""
     reusable: NotRequired[list[str]]
     """
     Jobs, at most ten, that have released what is asked, least noise first: name one in

@@ -529,6 +529,7 @@ def get_charts(job_id: str) -> Operation[models.ChartList]:
     403 forbidden, no_role, several_tenants
     404 not_found
     409 no_result
+    410 result_gone
     429 rate_limited
     500 object_altered, result_altered
     503 database_busy, database_full, database_read_only, database_unavailable,
@@ -562,9 +563,9 @@ def watch_job(job_id: str, *, last_event_id: int | None = None) -> Operation[str
 
 
 def get_result(job_id: str) -> Operation[models.ResultAnswer]:
-    """The result with its certificate, which binds it; 409 until there is one. Large fields are
-    named in `result.tables`. What is stored is compared with its certificate before it is
-    answered.
+    """The result with its certificate, which binds it; 409 until there is one, 410 when it was
+    kept for its time. Large fields are named in `result.tables`. What is stored is compared
+    with its certificate before it is answered.
 
     Answers 200. Roles: owner, analyst.
 
@@ -574,6 +575,7 @@ def get_result(job_id: str) -> Operation[models.ResultAnswer]:
     403 forbidden, no_role, several_tenants
     404 not_found
     409 no_result
+    410 result_gone
     429 rate_limited
     500 result_altered
     503 database_busy, database_full, database_read_only, database_unavailable,
@@ -594,6 +596,7 @@ def get_result_table(job_id: str, table: str) -> Operation[bytes]:
     403 forbidden, no_role, several_tenants
     404 not_found
     409 no_result
+    410 result_gone
     429 rate_limited
     500 result_altered
     503 database_busy, database_full, database_read_only, database_unavailable,

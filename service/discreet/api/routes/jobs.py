@@ -24,7 +24,7 @@ from discreet.api.schemas import (
 from discreet.errors import Forbidden, InvalidInput, Unauthenticated
 from discreet.problems.plans import Plan
 from discreet.storage.tables import JobState
-from discreet.usecases import cancelling, jobs, rehearsals
+from discreet.usecases import cancelling, jobs, published, rehearsals
 from discreet.usecases.oidc.provider import ProviderUnavailable
 from discreet.usecases.requests import JobRequest, RehearsalRequest
 from discreet.web import bodies
@@ -226,16 +226,16 @@ async def get_job(
         "get_result",
         roles=jobs.SUBMITTERS,
         answers={200: ResultAnswer},
-        codes=["not_found", "no_result", "result_altered", "signing_key_unknown"],
+        codes=["not_found", "no_result", "result_gone", "result_altered", "signing_key_unknown"],
         etag=True,
     ),
 )
 async def get_result(
     job_id: str, request: Request, services: CurrentServices, principal: CurrentPrincipal
 ) -> Response:
-    """The result with its certificate, which binds it; 409 until there is one. Large fields are
-    named in `result.tables`. What is stored is compared with its certificate before it is
-    answered."""
+    """The result with its certificate, which binds it; 409 until there is one, 410 when it was kept
+    for its time. Large fields are named in `result.tables`. What is stored is compared with
+    its certificate before it is answered."""
     return resource(request, await result_text(services, principal, job_id))
 
 
@@ -264,7 +264,7 @@ async def get_certificate(
         "get_result_table",
         roles=jobs.SUBMITTERS,
         answers={200: PARQUET},
-        codes=["not_found", "no_result", "result_altered", "signing_key_unknown"],
+        codes=["not_found", "no_result", "result_gone", "result_altered", "signing_key_unknown"],
         etag=True,
     ),
 )
@@ -276,7 +276,9 @@ async def get_result_table(
     principal: CurrentPrincipal,
 ) -> Response:
     """A field of more than a million numbers, as Parquet."""
-    return resource(request, await jobs.result_table(services, principal, job_id, table), PARQUET)
+    return resource(
+        request, await published.result_table(services, principal, job_id, table), PARQUET
+    )
 
 
 @router.get(
@@ -285,7 +287,14 @@ async def get_result_table(
         "get_charts",
         roles=jobs.SUBMITTERS,
         answers={200: ChartList},
-        codes=["not_found", "no_result", "object_altered", "result_altered", "signing_key_unknown"],
+        codes=[
+            "not_found",
+            "no_result",
+            "result_gone",
+            "object_altered",
+            "result_altered",
+            "signing_key_unknown",
+        ],
         etag=True,
     ),
 )

@@ -14,7 +14,7 @@ from starlette.responses import Response
 from discreet.dashboard import forms, submissions
 from discreet.dashboard.pages import go_to, render
 from discreet.dashboard.sessions import CurrentViewer, Owner, Reader, Submitter, Viewer
-from discreet.errors import Conflict, DiscreetError, InvalidInput, NotFound
+from discreet.errors import Conflict, DiscreetError, InvalidInput
 from discreet.figures.timelines import spending_chart
 from discreet.usecases import budget_requests, budgets, datasets, history, sources
 from discreet.usecases.requests import BudgetRequestRequest, DeclineRequest, GrantRequest
@@ -119,10 +119,9 @@ async def decline(
 @router.get("/budgets/{account_id}/charts/spending.json")
 async def read_spending(account_id: str, services: CurrentServices, viewer: Reader) -> Response:
     """What was spent over time, by job and analyst, as a figure."""
-    rows = await history.history(services, viewer.principal, account_id)
-    if rows is None:
-        raise NotFound("too many entries to draw; the export has them all")
-    return answer((await anyio.to_thread.run_sync(spending_chart, rows)).to_json())
+    spent = await history.history(services, viewer.principal, account_id)
+    drawn = await anyio.to_thread.run_sync(spending_chart, spent.lately, spent.earlier)
+    return answer(drawn.to_json())
 
 
 def binding(
@@ -154,10 +153,10 @@ async def _page(
         services, viewer.principal, account_id=account_id, kinds=("open", "grant"), size=50
     )
     newest = await history.search(services, viewer.principal, account_id=account_id, size=8)
-    rows = await history.history(services, viewer.principal, account_id)
+    spent = await history.history(services, viewer.principal, account_id)
     chart = None
-    if rows is not None and any(row[4] == "reserve" for row in rows):
-        chart = await anyio.to_thread.run_sync(spending_chart, rows)
+    if any(row[4] == "reserve" for row in spent.lately):
+        chart = await anyio.to_thread.run_sync(spending_chart, spent.lately, spent.earlier)
     asked = await budget_requests.of_account(services, viewer.principal, account_id)
     more = request.query_params.get("more", "")[: forms.LONGEST_NUMBER]
     living = [one for one in budget["datasets"] if not one["deleted"]]
@@ -176,7 +175,6 @@ async def _page(
         newest=newest,
         chart=chart,
         charts=[chart] if chart else [],
-        too_many=rows is None,
         proposal=proposal,
         refused=refused,
         form=form or {},

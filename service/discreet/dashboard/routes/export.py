@@ -16,7 +16,7 @@ from discreet.dashboard import answers, assets, results, submissions
 from discreet.dashboard.answers import Answer
 from discreet.dashboard.pages import HEADERS, environment
 from discreet.dashboard.sessions import Submitter
-from discreet.errors import Conflict
+from discreet.errors import Conflict, Gone
 from discreet.ledger.proofs import place_of
 from discreet.usecases import transparency
 from discreet.web.security import CurrentServices
@@ -34,6 +34,8 @@ HEAD, END = "</head>", "</body>"
 async def download_page(job_id: str, services: CurrentServices, viewer: Submitter) -> Response:
     """The file. Conflict where there is no result to show."""
     found = await answers.of_job(services, viewer, job_id)
+    if found.gone is not None:
+        raise Gone(found.gone, code="result_gone")
     if found.result is None:
         raise Conflict("there is no result to save", code="no_result")
     if found.certificate is not None:

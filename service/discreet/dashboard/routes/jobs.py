@@ -18,7 +18,7 @@ from discreet.ledger.proofs import place_of
 from discreet.problems.federation import is_session
 from discreet.storage.jobs import FINAL
 from discreet.storage.tables import JobState
-from discreet.usecases import asking, cancelling, jobs, objects, transparency
+from discreet.usecases import asking, cancelling, jobs, objects, published, transparency
 from discreet.usecases.cancellations import Cancellation
 from discreet.usecases.requests import SessionTokensRequest
 from discreet.usecases.services import Services
@@ -155,7 +155,7 @@ async def show_certificate(
     job_id: str, request: Request, services: CurrentServices, viewer: Submitter
 ) -> Response:
     """The certificate alone, for print."""
-    row, _, signed = await jobs.result(services, viewer.principal, job_id)
+    row, signed = await published.certificate(services, viewer.principal, job_id)
     certificate = await transparency.proven(services, viewer.principal.tenant_id, signed)
     return render(
         request,
@@ -226,6 +226,7 @@ async def _job_page(
         result=found.result,
         certificate=found.certificate,
         altered=found.altered,
+        gone=found.gone,
         told=found.told,
         headlines=found.headlines,
         mostly_noise=found.mostly_noise,

@@ -1,0 +1,83 @@
+"""Entries of the ledger as they are looked up: pages of an account, and what fits filters."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import datetime
+from typing import Any
+
+from sqlalchemy import ColumnElement, bindparam, func, select, true, tuple_
+from sqlalchemy.ext.asyncio import AsyncConnection
+
+from discreet.storage.block_names import chain_of
+from discreet.storage.ledger import about
+from discreet.storage.tables import Account, LedgerEntry
+
+
+def _seq_at(moment: datetime) -> ColumnElement[int]:
+    """The first number in the chain of the account at hand that was written then or later."""
+    return func.ledger_seq_at(Account.id, moment)
+
+
+async def newest(connection: AsyncConnection, account_id: str, most: int) -> list[dict[str, Any]]:
+    """Bodies of up to `most` of those entries, newest first."""
+    statement = select(LedgerEntry.body).where(*about(account_id))
+    statement = statement.order_by(LedgerEntry.seq.desc()).limit(most)
+    return [dict(row) for row in (await connection.execute(statement)).mappings()]
+
+
+async def search(
+    connection: AsyncConnection,
+    tenant_id: str,
+    *,
+    account_id: str | None,
+    kinds: Sequence[str],
+    job_id: str | None,
+    since: datetime | None,
+    until: datetime | None,
+    after: tuple[datetime, str, int] | None,
+    size: int,
+) -> list[dict[str, Any]]:
+    """Entries of all accounts of a tenant (or of one), newest first, before the entry `after` (at,
+    account, seq).
+
+    Each account is read backwards from its head, so that no index of all entries by time is needed:
+    where the time begins and ends in its chain is found by bisection.
+    """
+    wanted = [LedgerEntry.account_id == Account.id]
+    if account_id is not None:
+        wanted += about(account_id)
+    if kinds:  # literally, as the index of rare kinds has them
+        chosen: Any = bindparam("kinds", list(kinds), expanding=True, literal_execute=True)
+        wanted.append(LedgerEntry.kind.in_(chosen))
+    if job_id is not None:
+        wanted.append(LedgerEntry.job_id == job_id)
+    if since is not None:
+        wanted += [LedgerEntry.at >= since, LedgerEntry.seq >= _seq_at(since)]
+    if until is not None:
+        wanted += [LedgerEntry.at < until, LedgerEntry.seq < _seq_at(until)]
+    if after is not None:
+        place = tuple_(LedgerEntry.at, LedgerEntry.account_id, LedgerEntry.seq)
+        wanted.append(place < tuple_(*after))
+        wanted.append(LedgerEntry.seq <= _seq_at(after[0]))
+    newest = (
+        select(LedgerEntry).where(*wanted).order_by(LedgerEntry.seq.desc()).limit(size).lateral()
+    )
+    statement = (
+        select(
+            newest.c.account_id,
+            newest.c.seq,
+            newest.c.at,
+            newest.c.body,
+            newest.c.hash,
+            newest.c.previous_hash,
+        )
+        .select_from(Account)
+        .join(newest, true())
+        .where(Account.tenant_id == tenant_id)
+        .order_by(newest.c.at.desc(), newest.c.account_id.desc(), newest.c.seq.desc())
+        .limit(size)
+    )
+    if account_id is not None:
+        statement = statement.where(Account.id == chain_of(account_id)[0])
+    return [dict(row) for row in (await connection.execute(statement)).mappings()]

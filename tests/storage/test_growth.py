@@ -1,0 +1,219 @@
+"""What is asked of much costs no more than of little: counted in rows and pages that the database
+looks at."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Awaitable, Callable
+from datetime import datetime, timedelta
+from typing import Any
+
+import psycopg
+import pytest
+import rfc8785
+from sqlalchemy import event
+from sqlalchemy.ext.asyncio import AsyncConnection
+
+from discreet.privacy.filters import Cap
+from discreet.settings import Settings
+from discreet.storage import audit_log, jobs, ledger_entries, operations
+from discreet.storage.database import SYSTEM, Database, raw
+from discreet.usecases import access, history, verification
+from discreet.usecases.budgets import cap_amounts, filter_limits
+from discreet.usecases.services import open_services
+from tests.ledgers import EVENT, PRICE
+from tests.postgres_fixture import Database as Fresh
+
+JOBS = 1000
+"""Of three entries each, on one account."""
+AT_ALL, EACH, BISECTED = 15, 8, 45
+"""Rows and pages that an answer may take, those of sorts and joins among them: for itself, for each
+of its rows, and where a moment is looked for."""
+
+LIVES = """
+DO $$
+BEGIN
+  FOR n IN {first} .. {last} LOOP
+    PERFORM ledger_reserve('job_' || n, ARRAY['acc_much'], '{price}', '{events}', 'ada');
+    PERFORM ledger_touch('job_' || n, 'worker');
+    PERFORM ledger_settle('job_' || n, 'worker');
+  END LOOP;
+END
+$$
+"""
+ENDED = """
+INSERT INTO jobs (id, tenant_id, principal, kind, problem, plan, price, state, finished_at)
+SELECT 'job_' || n, %(tenant)s, 'ada', 'routing', '{}', '{}', '{}', 'succeeded', now()
+FROM generate_series(1, 3000) AS n
+"""
+CHANGED = """
+INSERT INTO audit_log (tenant_id, action, principal, role, credential, details)
+SELECT %(tenant)s, 'key.create', 'ada', 'owner', 'key', '{}' FROM generate_series(1, 3000)
+"""
+
+
+@pytest.fixture
+def much(settings: Settings, database: Fresh) -> tuple[Settings, str, datetime]:
+    """An installation with a history; its tenant, and when half of the ledger was written."""
+
+    async def tenant() -> str:
+        async with open_services(settings) as services:
+            return (await access.local_owner(services)).tenant_id
+
+    owner = asyncio.run(tenant())
+    spent = {"price": json.dumps(PRICE.to_json()), "events": rfc8785.dumps([EVENT]).decode()}
+    with psycopg.connect(database.owner_url, autocommit=True) as connection:
+        connection.execute("SET discreet.tenant = '*'")
+        amounts = [json.dumps(part(Cap(10**15, 0))) for part in (cap_amounts, filter_limits)]
+        connection.execute(
+            "SELECT ledger_open('acc_much', %s, 'data', 'much', 'request', %s, %s, 'owner', NULL)",
+            (owner, *amounts),
+        )
+        connection.execute(LIVES.format(first=1, last=JOBS // 2, **spent).encode())
+        half = connection.execute("SELECT clock_timestamp()").fetchone()
+        connection.execute(LIVES.format(first=JOBS // 2 + 1, last=JOBS, **spent).encode())
+        for filling in (ENDED, CHANGED):
+            connection.execute(filling.encode(), {"tenant": owner})
+        connection.execute("ANALYZE")
+    assert half is not None
+    return settings, owner, half[0]
+
+
+TIMES = ("since", "until", "after")
+
+
+async def read(
+    database: Database, scope: str, ask: Callable[[AsyncConnection], Awaitable[Any]]
+) -> tuple[int, Any]:
+    """What an answer takes, and the answer: each statement is explained and run again."""
+    asked: list[tuple[str, Any]] = []
+
+    def hear(_connection: Any, _cursor: Any, statement: str, values: Any, *_: Any) -> None:
+        asked.append((statement, values))
+
+    async with database.transaction(scope) as connection:
+        event.listen(database.engine.sync_engine, "after_cursor_execute", hear)
+        answer = await ask(connection)
+        event.remove(database.engine.sync_engine, "after_cursor_execute", hear)
+        driver = await raw(connection)
+        work = 0
+        for statement, values in asked:
+            explained = f"EXPLAIN (ANALYZE, BUFFERS, FORMAT JSON) {statement}".encode()
+            row = await (await driver.execute(explained, values)).fetchone()
+            assert row is not None
+            plan = row[0][0]["Plan"]
+            work += looked_at(plan) + plan["Shared Hit Blocks"] + plan["Shared Read Blocks"]
+        return work, answer
+
+
+def looked_at(plan: dict[str, Any]) -> int:
+    """Rows that a plan's nodes gave and threw away, and how often an index was descended."""
+    rows = plan["Actual Rows"] + plan.get("Rows Removed by Filter", 0)
+    own = int(rows * plan["Actual Loops"]) + plan.get("Index Searches", 0)
+    return own + sum(looked_at(part) for part in plan.get("Plans", ()))
+
+
+def test_answers_look_at_little(much: tuple[Settings, str, datetime]) -> None:
+    settings, tenant, half = much
+    day = timedelta(days=1)
+
+    def found(**filters: Any) -> Callable[[AsyncConnection], Awaitable[Any]]:
+        wanted = {"account_id": None, "kinds": (), "job_id": None, "since": None, "until": None}
+        values = wanted | {"after": None} | filters
+        return lambda connection: ledger_entries.search(connection, tenant, size=50, **values)
+
+    def changed(**filters: Any) -> Callable[[AsyncConnection], Awaitable[Any]]:
+        return lambda connection: audit_log.page(connection, tenant, size=50, **filters)
+
+    questions: dict[str, tuple[Callable[[AsyncConnection], Awaitable[Any]], int]] = {
+        "newest": (found(), 50),
+        "one kind of many": (found(kinds=("commit",)), 50),
+        "a rare kind": (found(kinds=("grant",)), 0),
+        "rare kinds": (found(kinds=("open", "grant")), 1),
+        "a rare kind of one account": (found(kinds=("release",), account_id="acc_much"), 0),
+        "since tomorrow": (found(since=half + day), 0),
+        "until yesterday": (found(until=half - day), 0),
+        "until the middle": (found(until=half), 50),
+        "after the middle": (found(after=(half, "acc_much", 10**9)), 50),
+        "one job": (found(job_id="job_7"), 3),
+        "newest bodies": (lambda c: ledger_entries.newest(c, "acc_much", 50), 50),
+        "what nobody did": (changed(action="tenant.create"), 0),
+        "who did nothing": (changed(principal="bo"), 0),
+        "a dataset in use": (lambda c: jobs.active_of_dataset(c, "dst_none"), 0),
+        "the queue": (operations.queue, 0),
+        "who waits": (operations.waiting_tenants, 0),
+    }
+
+    async def go() -> dict[str, tuple[int, int]]:
+        database = Database(settings)
+        try:
+            counted = {}
+            for name, (ask, _) in questions.items():
+                scope = SYSTEM if name in ("the queue", "who waits") else tenant
+                work, answer = await read(database, scope, ask)
+                counted[name] = work, len(answer) if isinstance(answer, list) else 0
+            return counted
+        finally:
+            await database.close()
+
+    counted = asyncio.run(go())
+    assert {name: answers for name, (_, answers) in counted.items()} == {
+        name: answers for name, (_, answers) in questions.items()
+    }
+    assert {
+        name: work
+        for name, (work, rows) in counted.items()
+        if work > AT_ALL + EACH * rows + BISECTED * any(word in name for word in TIMES)
+    } == {}
+
+
+def test_a_moment_is_found_in_a_chain(much: tuple[Settings, str, datetime]) -> None:
+    settings, tenant, half = much
+    with psycopg.connect(settings.database_url or "", autocommit=True) as connection:
+        connection.execute("SELECT set_config('discreet.tenant', %s, false)", (tenant,))
+        entries = connection.execute(
+            "SELECT seq, at FROM ledger_entries WHERE account_id = 'acc_much' ORDER BY seq"
+        ).fetchall()
+        day = timedelta(days=1)
+        moments = [half, half - day, half + day, *(at for _, at in entries[::300])]
+        for moment in moments:
+            first = connection.execute("SELECT ledger_seq_at('acc_much', %s)", (moment,)).fetchone()
+            wanted = next((seq for seq, at in entries if at >= moment), len(entries) + 1)
+            assert first == (wanted,)
+        assert connection.execute("SELECT ledger_seq_at('acc_none', now())").fetchone() == (1,)
+
+
+def test_what_was_before_is_one_sum(much: tuple[Settings, str, datetime]) -> None:
+    """Of an account with more entries than are drawn the newest are, and all add up."""
+    settings, _, _ = much
+
+    async def go() -> history.Spending:
+        async with open_services(settings) as services:
+            owner = await access.local_owner(services)
+            return await history.history(services, owner, "acc_much")
+
+    spent = asyncio.run(go())
+    assert len(spent.lately) == history.HISTORY_ENTRIES
+    assert spent.lately[-1][1] == 3 * JOBS + 1
+    lately = sum(one[5] for one in spent.lately if one[4] == "reserve")
+    assert spent.earlier[0] > 0
+    assert spent.earlier[0] + lately == PRICE.epsilon * JOBS
+
+
+def test_who_looks_at_the_ledger_in_passing_waits_for_no_verification(
+    much: tuple[Settings, str, datetime],
+) -> None:
+    settings, _, _ = much
+    verifier = verification.Verifier()
+
+    async def go() -> None:
+        async with open_services(settings) as services:
+            owner = await access.local_owner(services)
+            passing = await verifier.look(services, owner, passing=True)
+            assert (passing.state, passing.entries) == ("partial", 0)
+            whole = await verifier.look(services, owner)
+            assert (whole.state, whole.entries) == ("whole", 3 * JOBS + 1)
+            assert (await verifier.look(services, owner, passing=True)).state == "whole"
+
+    asyncio.run(go())
