@@ -146,6 +146,8 @@ def test_neighbours_grow_with_the_logarithm() -> None:
         ({"quorum": PLAN.quorum - 1}, "quorums"),
         ({"minimum": PLAN.corrupt + 1}, "hides nobody"),
         ({"neighbours": 7}, "each side"),
+        ({"variance": 99}, "finer units"),
+        ({"variance": -1}, "finer units"),
     ],
 )
 def test_agents_compute_a_plan_again(change: dict[str, int], why: str) -> None:
@@ -160,6 +162,36 @@ def test_what_cannot_be_planned_is_said() -> None:
         Plan.choose(100, 1, 1, gamma=0.3, delta=0.3)
     with pytest.raises(Unacceptable, match="hides nobody"):
         Plan.choose(10, 1, 1, gamma=0.5, delta=0.4)
+    with pytest.raises(Unacceptable, match="finer units"):
+        Plan.choose(100, 1, 1, sigma=50.0)  # 25 or so an agent: no discrete Gaussian sums to it
+
+
+@pytest.mark.parametrize(
+    ("n", "corrupt", "k", "t"),
+    [
+        (100, 0.05, 22, 17),
+        (1_000, 0.05, 98, 77),
+        (10_000, 0.05, 130, 102),
+        (10_000, 0.1, 200, 165),
+        (10_000, 0.2, 456, 398),
+    ],
+)
+def test_figures_of_the_decision(n: int, corrupt: float, k: int, t: int) -> None:
+    """docs/decisions/0025: the figures, and that they are enough, by scipy's law; rounded bounds
+    make k by at most one part in thirty larger than the least that is."""
+    plan = Plan.choose(n, 1, 3, gamma=corrupt, delta=0.05)
+    assert (plan.neighbours, plan.threshold) == (k, t)
+
+    def enough(k: int) -> bool:
+        """Whether some t is above k/2 and the corrupt neighbours, and below those that stay."""
+        bad, gone = (stats.hypergeom(n - 1, marked, k) for marked in (plan.corrupt, plan.dropping))
+        colluding = next(c for c in range(k + 1) if 16 * n * bad.sf(c) <= 2**-41)
+        dropped = next(d for d in range(k + 1) if 3 * n * gone.sf(d) <= 2**-21)
+        return k // 2 + colluding + 1 <= k - dropped
+
+    assert enough(k)
+    least = next(one for one in range(2, k + 1, 2) if enough(one))
+    assert least <= k <= least * 31 / 30
 
 
 @pytest.mark.parametrize("n", [20, 100])
@@ -196,7 +228,7 @@ def test_a_group_with_another_nonce_or_key_is_refused() -> None:
         with pytest.raises(Tampered, match="not the group"):
             Agent(PEOPLE[0], 0, replace(GROUP, members=changed))
     with pytest.raises(Tampered, match="not the group"):
-        Agent(PEOPLE[0], 0, replace(GROUP, plan=replace(PLAN, variance=1)))
+        Agent(PEOPLE[0], 0, replace(GROUP, plan=replace(PLAN, variance=100)))
     near = GROUP.neighbours(0)[0]
     unsigned = list(GROUP.members)
     unsigned[near] = replace(unsigned[near], signature=bytes(64))
@@ -243,6 +275,82 @@ def test_noise_of_the_fewest_honest_survivors_suffices() -> None:
     expected = plan.variance * (n - 1)
     # chi-square with 2000 degrees of freedom: 5 standard deviations are 16 %
     assert abs(noise.var() / expected - 1) < 0.16
+
+
+# The proof of decision 25
+
+
+def opened(
+    near: list[set[int]], t: int, corrupt: set[int], alive: set[int], masks: set[frozenset[int]]
+) -> list[set[int]]:
+    """The sets of honest survivors whose sums a server can open. It has chosen who is `alive` and
+    which honest pairs share a mask; agents keep to the rules, corrupt ones give it both shares.
+
+    Nobody knows a mask of two honest survivors, so a sum is one over a whole component of theirs,
+    and all of its agents' own masks must be known.
+    """
+    honest = alive - corrupt
+    links = {
+        one: {other for other in near[one] & honest if frozenset((one, other)) in masks}
+        for one in honest
+    }
+    givers = {
+        one for one in honest if links[one] == near[one] & honest and len(near[one] & alive) >= t
+    }
+    known = {one for one in honest if len(links[one] & givers) + len(near[one] & corrupt) >= t}
+    left, found = set(honest), []
+    while left:
+        component, edge = set(), {left.pop()}
+        while edge:
+            component |= edge
+            edge = set().union(*(links[one] for one in edge)) - component
+        left -= component
+        if component <= known:
+            found.append(component)
+    return found
+
+
+def circle(n: int, k: int) -> list[set[int]]:
+    steps = (*range(-(k // 2), 0), *range(1, k // 2 + 1))
+    return [{(place + step) % n for step in steps} for place in range(n)]
+
+
+def test_whatever_the_server_chooses_it_opens_all_honest_survivors_or_nothing() -> None:
+    """Step 3 of the proof, on small circles with random choices; the last lines: one share less,
+    and a server opens each of two arcs alone."""
+    rng = np.random.default_rng(25)
+    whole = apart = 0
+    for _ in range(4000):
+        n = int(rng.integers(9, 25))
+        k = 2 * int(rng.integers(2, min(6, (n - 1) // 2)))
+        near = circle(n, k)
+        corrupt = set(rng.permutation(n)[: rng.integers(0, 3)].tolist())
+        c = max(len(near[one] & corrupt) for one in set(range(n)) - corrupt)
+        t = k // 2 + c + 1
+        alive = set(range(n))
+        for _ in range(rng.integers(0, 3)):  # arcs are called dropped
+            at, length = int(rng.integers(n)), int(rng.integers(1, k))
+            alive -= {(at + step) % n for step in range(length)}
+        masks = {frozenset((one, other)) for one in range(n) for other in near[one]}
+        for _ in range(rng.integers(0, 3)):  # and pairs kept from each other, at random or by sides
+            cut = set(rng.permutation(n)[: rng.integers(1, n)].tolist())
+            side = {one for one in range(n) if (one - int(rng.integers(n))) % n < n // 2}
+            parted = side if rng.random() < 0.5 else cut
+            some = rng.random() < 0.5
+            masks = {
+                pair for pair in masks if len(pair & parted) != 1 or (some and rng.random() < 0.8)
+            }
+        found = opened(near, t, corrupt, alive, masks)
+        assert found in ([], [alive - corrupt])
+        whole += bool(found)
+        apart += opened(near, t - 1, corrupt, alive, masks) not in ([], [alive - corrupt])
+    assert whole > 100
+    assert apart > 0
+    arcs = [set(range(6)), set(range(8, 14))]
+    near = circle(16, 4)
+    masks = {frozenset((one, other)) for one in range(16) for other in near[one]}
+    assert opened(near, 3, set(), arcs[0] | arcs[1], masks) == []
+    assert opened(near, 2, set(), arcs[0] | arcs[1], masks) == arcs
 
 
 # A server that lies

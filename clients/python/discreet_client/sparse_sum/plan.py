@@ -14,6 +14,9 @@ CORRECTNESS_BITS = 20
 SETUPS = 16
 """Attempts at a setup that the bound pays for: whoever does not open its commitment, having seen
 the others', gets one more throw of the graph."""
+LEAST_VARIANCE = 100
+"""Of an agent's noise on the grid: shares sum to a discrete Gaussian but for e^-900 (Kairouz et al.
+2021, Lemma 10). Of smaller shares the variances add up, and the law is another than was priced."""
 
 
 @lru_cache
@@ -80,6 +83,7 @@ class Plan:
         k, t = _neighbours(agents, corrupt, dropping, rounds)
         jurors, quorum = _jury(agents, corrupt, dropping, rounds)
         variance = math.ceil(Fraction(sigma) ** 2 / honest)
+        _check_variance(variance)
         return cls(
             *(agents, k, t, corrupt, dropping, minimum, jurors, quorum, dimension, rounds),
             variance,
@@ -101,9 +105,9 @@ class Plan:
             and self.minimum <= self.agents
             and self.dimension >= 1
             and self.rounds >= 1
-            and self.variance >= 0
         ):
             raise Unacceptable("the plan hides nobody")
+        _check_variance(self.variance)
         if not (self.neighbours == self.agents - 1 or 0 < self.neighbours < self.agents - 1):
             raise Unacceptable("an agent has 1 to n - 1 neighbours")
         if self.neighbours < self.agents - 1 and self.neighbours % 2:
@@ -119,6 +123,14 @@ class Plan:
         bad = largest(self.agents, self.corrupt, self.jurors, _security_bits(self.rounds))
         if not (self.jurors + bad) // 2 < self.quorum <= self.jurors <= self.agents:
             raise Unacceptable("two quorums of the jury may have no honest juror in common")
+
+
+def _check_variance(variance: int) -> None:
+    if variance != 0 and variance < LEAST_VARIANCE:
+        raise Unacceptable(
+            f"noise of variance {variance} an agent is too little for the grid: at least "
+            f"{LEAST_VARIANCE}, with finer units"
+        )
 
 
 def _security_bits(events: int) -> float:
