@@ -9,6 +9,7 @@ import { isMissing, number } from "./table_text.js";
 export const LEFT_OUT = Symbol("left out");
 
 const ENERGY = /(^|[^a-z])[km]?wh($|[^a-z])/i; // as `meters.is_energy` of the client has it
+const REFUSED_GAPS = "and a meter with a period that is empty is refused: “Change it” above, where “Carry” fills gaps and “Gaps” leaves out such meters";
 const MINUTE = 60_000;
 const EVERY = { day: 1440 * MINUTE, weekday: 1440 * MINUTE, week: 7 * 1440 * MINUTE };
 const OFFSET = /^(Z|[+-]\d\d:?\d\d)$/;
@@ -60,8 +61,8 @@ export function choice(id, options) {
 }
 
 export class Rules {
-  // `changed` is called after every change of a rule.
-  constructor(changed) {
+  // `changed` is called after every change of a rule; `refusesGaps` is what the public part says of meters.
+  constructor(changed, refusesGaps) {
     this.ways = new Map(); // by column: how its cells are read; none where they are as the dataset needs them
     this.numbers = new Map(); // of zones, by name
     this.zones = element("textarea", { id: "rule-zones", rows: 6, spellcheck: false });
@@ -101,7 +102,7 @@ export class Rules {
       ],
       gaps: [
         element("p", {}, this.lacking, " ", element("label", { htmlFor: "rule-lacking" }, "Leave out readings without a value"),
-          element("span", { className: "note", id: "rule-lacking-note" }, " They are gaps then, as the public part says what becomes of gaps.")),
+          element("span", { className: "note", id: "rule-lacking-note" }, ` They are gaps then, ${refusesGaps ? REFUSED_GAPS : "as the public part says what becomes of gaps"}.`)),
       ],
     };
     const note = "Choose these by what is known anyway, without looking at the data.";
