@@ -78,7 +78,15 @@ class Follow:
     on_progress: progress.OnProgress
 
 
-Script = Generator[Call[Any] | Follow, Any, T]
+@dataclass(frozen=True)
+class Links:
+    """The links of a stored network, which the client keeps: networks never change. None where they
+    cannot be had, which is no reason to lose an answer."""
+
+    network_id: str
+
+
+Script = Generator[Call[Any] | Follow | Links, Any, T]
 
 
 _CALLER = 4
@@ -623,7 +631,14 @@ def _answer(ended: Mapping[str, Any], tables: bool) -> Script[Answer]:
     large = {}
     for name in document["result"].get("tables", []) if tables else []:
         large[name] = yield result_table(ended["id"], name, document["certificate"])
-    return answer_of(document, large)
+    answer = answer_of(document, large)
+    if any("link" in answer.AXES.get(name, ()) for name in answer.fields):
+        network = (ended.get("problem") or {}).get("network")
+        if isinstance(network, str):
+            answer._links = (yield Links(network)) or ()
+        elif isinstance(network, Mapping):
+            answer._links = network.get("links") or ()
+    return answer
 
 
 def answer(job_id: str, *, tables: bool) -> Script[Answer]:

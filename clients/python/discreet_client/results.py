@@ -59,6 +59,8 @@ class Answer:
         self._cache: dict[str, Any] = {}
         self._charts: Fetch | None = None
         """Of the client that fetched this."""
+        self._links: Sequence[Mapping[str, Any]] = ()
+        """Of the road network that the job names, which is public; empty where there is none."""
 
     def __getstate__(self) -> dict[str, Any]:
         return {**self.__dict__, "_charts": None}  # connections cannot be kept
@@ -237,7 +239,8 @@ class Answer:
     ) -> pandas.DataFrame:
         """A field as a pandas DataFrame: of a large field its table, of a list of objects one row
         each, of an array of one or two dimensions its rows and columns, of one with more one row a
-        number with its positions.
+        number with its positions. Rows that are of one link each have its `tail` and `head` before
+        the number, the nodes of the network that the job names.
 
         intervals: of an array that came in the JSON one row a number, with columns `lower`, `upper`
         (of its interval) and `only_noise` (whether it, or its row, is mostly noise) beside it.
@@ -249,7 +252,7 @@ class Answer:
 
         MissingExtra without pandas, which is an extra of this package.
         """
-        frame = self._frame(name, intervals)
+        frame = _with_ends(self._frame(name, intervals), self._links)
         for axis, names in (called or {}).items():
             frame = _with_names(frame, axis, names)
         return frame
@@ -312,6 +315,24 @@ class Answer:
         if value.ndim == 1:
             return pandas.RangeIndex(value.size, name=axes[0])
         return pandas.MultiIndex.from_product([range(size) for size in value.shape], names=axes)
+
+
+def _with_ends(frame: pandas.DataFrame, links: Sequence[Mapping[str, Any]]) -> pandas.DataFrame:
+    """The frame with columns `tail` and `head` where each row is of one of these links, by its
+    index or, of a large field, by a column, which count from 0."""
+    if "link" in frame.index.names:
+        places = frame.index.get_level_values("link")
+    elif "link" in frame.columns and frame["link"].dtype.kind in "iu":
+        places = frame["link"]
+    else:
+        return frame
+    if not len(places) or int(places.max()) >= len(links):
+        return frame
+    ends = {end: [links[place][end] for place in places] for end in ("tail", "head")}
+    at = list(frame.columns).index("link") + 1 if "link" in frame.columns else 0
+    frame.insert(at, "tail", ends["tail"])
+    frame.insert(at + 1, "head", ends["head"])
+    return frame
 
 
 def _with_names(frame: pandas.DataFrame, axis: str, names: Sequence[str]) -> pandas.DataFrame:

@@ -34,6 +34,8 @@ Ints = NDArray[np.int64]
 
 MISSING = {"", "#N/A", "#N/A N/A", "#NA", "N/A", "NA", "NULL", "n/a", "null"}
 """What a CSV file says for a value that is not there; NaN is a wrong number."""
+OWNERS = ("person", "participant", "patient")
+"""Columns of readers that say whose a row is."""
 SEPARATORS = ",;\t|"
 UTF_8 = "utf-8-sig"
 _OF_SHEETS = (
@@ -277,6 +279,13 @@ class Table:
                 f"no column {role}{more}; columns are: {self.listed()}; say --columns {each},"
                 f" or columns={{{role!r}: …}} in Python"
             )
+        for role in OWNERS:
+            for other in columns if role in columns else ():
+                if other != role and columns[other] == columns[role]:
+                    raise TableError(
+                        f"the column {columns[role]} is named for {role} and for {other}: whose a "
+                        "row is stands in a column of its own"
+                    )
         names = {role: columns.get(role, role) for role in known}
         names = {role: name for role, name in names.items() if name in self.columns}
         called = {role: self.called.get(name, name) for role, name in names.items()}
