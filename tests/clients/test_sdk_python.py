@@ -735,6 +735,12 @@ def test_links_of_a_stored_network_have_their_ends_in_frames(service: Installati
         ]
         assert list(answer.frame("demand").index) == list(range(len(answer.demand)))
         job = answer.id
+        named = client.solve(
+            {**problem, "network": {**roads, "node_names": names}}, epsilon=0.01, anew=True
+        ).frame("link_flows", called={"tail": names})
+        assert list(zip(named["tail"], named["head"], strict=True)) == [
+            (names[tail - 1], names[head - 1]) for tail, head in ends
+        ]
     assert asked.count(f"/v1/networks/{stored}") == 1
 
     async def later() -> Answer:

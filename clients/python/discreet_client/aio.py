@@ -27,10 +27,10 @@ from discreet_client.calls import (
     Call,
     Follow,
     Json,
-    Links,
     NetworkGiven,
     Preset,
     Script,
+    StoredNetwork,
 )
 from discreet_client.errors import ApiError, ClientError, Unreachable
 from discreet_client.events import Following
@@ -130,8 +130,8 @@ class AsyncClient:
             trust_env=False,
             transport=transport,
         )
-        self._kept: dict[str, Sequence[Mapping[str, Any]]] = {}
-        """The links of the network that was asked for last, by its id."""
+        self._kept: dict[str, Mapping[str, Any]] = {}
+        """The network that was asked for last, by its id."""
         self.networks = Networks(self)
         """Road networks that jobs name."""
         self.sources = Sources(self)
@@ -627,8 +627,8 @@ class AsyncClient:
                 step = script.send(answer)
                 if isinstance(step, Follow):
                     answer = await self.wait(step.job_id, step.on_progress)
-                elif isinstance(step, Links):
-                    answer = await self._links_of(step.network_id)
+                elif isinstance(step, StoredNetwork):
+                    answer = await self._network_of(step.network_id)
                 else:
                     answer = await self._run(step)
         except StopIteration as end:
@@ -639,13 +639,13 @@ class AsyncClient:
         finally:
             script.close()
 
-    async def _links_of(self, network_id: str) -> Sequence[Mapping[str, Any]] | None:
+    async def _network_of(self, network_id: str) -> Mapping[str, Any] | None:
         if network_id not in self._kept:
             try:
                 stored = await self._run(calls.get_network(network_id))
             except ClientError:
                 return None
-            self._kept = {network_id: (stored.get("network") or {}).get("links") or ()}
+            self._kept = {network_id: stored.get("network") or {}}
         return self._kept[network_id]
 
     async def _run(self, call: Call[T]) -> T:

@@ -79,14 +79,14 @@ class Follow:
 
 
 @dataclass(frozen=True)
-class Links:
-    """The links of a stored network, which the client keeps: networks never change. None where they
-    cannot be had, which is no reason to lose an answer."""
+class StoredNetwork:
+    """A stored network, which the client keeps: networks never change. None where it cannot be
+    had, which is no reason to lose an answer."""
 
     network_id: str
 
 
-Script = Generator[Call[Any] | Follow | Links, Any, T]
+Script = Generator[Call[Any] | Follow | StoredNetwork, Any, T]
 
 
 _CALLER = 4
@@ -635,9 +635,8 @@ def _answer(ended: Mapping[str, Any], tables: bool) -> Script[Answer]:
     if any("link" in answer.AXES.get(name, ()) for name in answer.fields):
         network = (ended.get("problem") or {}).get("network")
         if isinstance(network, str):
-            answer._links = (yield Links(network)) or ()
-        elif isinstance(network, Mapping):
-            answer._links = network.get("links") or ()
+            network = yield StoredNetwork(network)
+        answer._network = network or {}
     return answer
 
 
