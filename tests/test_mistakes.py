@@ -271,6 +271,13 @@ ROUTES += [  # what walking with trips of a German survey stumbled on
         "say --columns origin=…,destination=…,period=…, or columns={'origin': …} in Python",
     ),
     (
+        "who,to,period\n1,2,0\n",
+        {**TRIPS, "unit": "person", "max_person": 2},
+        "person=who,origin=who,destination=to",
+        "the column who is named for person and for origin: whose a row is stands in a column of "
+        "its own",
+    ),
+    (
         "PK\x03\x04\x14\n",
         TRIPS,
         "origin=o",
