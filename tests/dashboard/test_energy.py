@@ -79,7 +79,7 @@ def test_from_energy_to_an_answer(
         page.get_by_text("Readings without a value may be left out: tick the box above.").wait_for()
         hands.reach("Leave out readings without a value")
         note = page.locator("#rule-lacking-note")
-        expect(note).to_contain_text("a meter with a period that is empty is refused: “Change it”")
+        expect(note).to_contain_text("the public part refuses a file with gaps: “Change it”")
         hands.press("Space")
         page.get_by_text("1 of 3,840 rows is left out by your rules").wait_for()
         hands.reach("Upload and register")

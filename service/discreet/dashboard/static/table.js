@@ -168,7 +168,7 @@ class Table {
     this.wide = isWide ? new Wide(layout, this.head.names, () => this.check()) : null;
     this.controls = columns.map((column, place) => this.control(column, place, guesses[place]));
     this.halve();
-    this.rules = new Rules(() => this.check(), this.refusesGaps());
+    this.rules = new Rules(() => this.check());
     this.reader = layout.reads === "visits" ? new Visits(layout, this.head.names, () => this.check()) : null;
     const shape = made("select", { id: "layout" }, ...this.layouts.map(({ row }, at) => made("option", { value: String(at), textContent: row })));
     shape.value = String(this.layouts.indexOf(layout));
@@ -198,12 +198,6 @@ class Table {
       this.preview,
       this.shown,
     );
-  }
-
-  // Whether the public part refuses a meter that lacks a period.
-  refusesGaps() {
-    const { gaps = "refuse", carry = 0 } = fromText(this.form.elements.metadata.value).public?.meters ?? {};
-    return gaps === "refuse" && carry === 0;
   }
 
   control(column, place, guessed) {

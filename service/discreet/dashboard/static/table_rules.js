@@ -9,7 +9,6 @@ import { isMissing, number } from "./table_text.js";
 export const LEFT_OUT = Symbol("left out");
 
 const ENERGY = /(^|[^a-z])[km]?wh($|[^a-z])/i; // as `meters.is_energy` of the client has it
-const REFUSED_GAPS = "and a meter with a period that is empty is refused: “Change it” above, where “Carry” fills gaps and “Gaps” leaves out such meters";
 const MINUTE = 60_000;
 const EVERY = { day: 1440 * MINUTE, weekday: 1440 * MINUTE, week: 7 * 1440 * MINUTE };
 const OFFSET = /^(Z|[+-]\d\d:?\d\d)$/;
@@ -61,8 +60,8 @@ export function choice(id, options) {
 }
 
 export class Rules {
-  // `changed` is called after every change of a rule; `refusesGaps` is what the public part says of meters.
-  constructor(changed, refusesGaps) {
+  // `changed` is called after every change of a rule.
+  constructor(changed) {
     this.ways = new Map(); // by column: how its cells are read; none where they are as the dataset needs them
     this.numbers = new Map(); // of zones, by name
     this.zones = element("textarea", { id: "rule-zones", rows: 6, spellcheck: false });
@@ -90,7 +89,8 @@ export class Rules {
     this.elsewhere = element("input", { id: "rule-elsewhere", type: "checkbox" });
     const length = "Zone 1 is the first, and the network’s first node. Paste a column of your list of zones.";
     this.lacking = element("input", { id: "rule-lacking", type: "checkbox", "aria-describedby": "rule-lacking-note" });
-    this.gaps = false; // whether a column may lack values
+    this.gaps = ""; // what becomes of values that a column lacks; empty where none may
+    this.becomes = element("span", { className: "note", id: "rule-lacking-note" });
     this.parts = {
       zones: [labelled("Your zones by name, one a line", this.zones, length)],
       dates: [labelled("In your file 01/02/2026 is", this.dates)],
@@ -101,8 +101,7 @@ export class Rules {
         element("p", {}, this.elsewhere, " ", element("label", { htmlFor: "rule-elsewhere" }, "Leave out rows of other zones and other times")),
       ],
       gaps: [
-        element("p", {}, this.lacking, " ", element("label", { htmlFor: "rule-lacking" }, "Leave out readings without a value"),
-          element("span", { className: "note", id: "rule-lacking-note" }, ` They are gaps then, ${refusesGaps ? REFUSED_GAPS : "as the public part says what becomes of gaps"}.`)),
+        element("p", {}, this.lacking, " ", element("label", { htmlFor: "rule-lacking" }, "Leave out readings without a value"), this.becomes),
       ],
     };
     const note = "Choose these by what is known anyway, without looking at the data.";
@@ -145,14 +144,15 @@ export class Rules {
     const ways = new Set(this.ways.values());
     const shown = { zones: ways.has("zones"), dates: slashes, clock: ways.has("clock"), offset: ways.has("offset"), units: this.hours !== null };
     shown.elsewhere = shown.zones || shown.clock;
-    this.gaps = plan.some(({ column }) => column.gaps);
-    shown.gaps = this.gaps;
+    this.gaps = plan.find(({ column }) => column.gaps)?.column.gaps ?? "";
+    this.becomes.textContent = ` ${this.gaps}`;
+    shown.gaps = this.gaps !== "";
     for (const [name, elements] of Object.entries(this.parts)) for (const one of elements) one.hidden = !shown[name];
     this.element.hidden = Object.values(shown).every((one) => !one);
   }
 
   get isNeeded() {
-    return this.ways.size > 0 || (this.gaps && this.lacking.checked) || this.isEnergy;
+    return this.ways.size > 0 || (this.gaps !== "" && this.lacking.checked) || this.isEnergy;
   }
 
   get isEnergy() {
