@@ -13,6 +13,7 @@ import pandas as pd
 import pytest
 
 from discreet import cli
+from discreet.cli.questions import field_of
 from discreet_client import readers
 from discreet_client.errors import ApiError
 from tests import bodies
@@ -249,6 +250,40 @@ ROUTES = [
         "reader.missing is refuse or leave_out",
     ),
 ]
+ROUTES += [  # what walking with trips of a German survey stumbled on
+    (
+        "origin,destination,time\n1,2,02.11.2026 07:30\n",
+        ruled(TIMED, start="Monday at 7"),
+        "",
+        "reader.start is the time at which period 0 begins, as 2026-11-02T07:00 or 02.11.2026 "
+        "07:00, not 'Monday at 7'",
+    ),
+    (
+        "origin,destination,time\n1,2,02.11.2026 06:30\n",
+        ruled(TIMED, start="02.11.2026 07:00"),
+        "",
+        "line 2, column time: outside of the 2 public periods",
+    ),
+    (
+        "Start;Ziel;um\nA;B;7\n",
+        {**TRIPS, "periods": 2},
+        "",
+        "say --columns origin=…,destination=…,period=…, or columns={'origin': …} in Python",
+    ),
+    (
+        "who,to,period\n1,2,0\n",
+        {**TRIPS, "unit": "person", "max_person": 2},
+        "person=who,origin=who,destination=to",
+        "the column who is named for person and for origin: whose a row is stands in a column of "
+        "its own",
+    ),
+    (
+        "PK\x03\x04\x14\n",
+        TRIPS,
+        "origin=o",
+        "table.csv is a spreadsheet or an archive, and no CSV: save the sheet as CSV in UTF-8",
+    ),
+]
 VISITS = [
     (
         "patient,time,state,reward\na,1,0,1\na,1,1,0\n",
@@ -432,7 +467,38 @@ VISITS += [  # what walking with a hospital's table stumbled on
         "reader.behaviour: the probability of each action is nee",
     ),
 ]
+VISITS += [  # probabilities as people write them
+    (
+        SEEN,
+        ruled(RULED, behaviour={"treat": "0,5", "wait": "0,5"}, target=HALVES),
+        """as in {"treat": 0.5, "wait": 0.5}, not '0,5' of treat""",
+    ),
+    (
+        SEEN,
+        ruled(RULED, behaviour={"treat": 0.5, "wait": "50%"}, target=HALVES),
+        """reader.behaviour: the probability of each action is needed, as in {"treat": 0.5, """
+        """"wait": 0.5}, not '50%' of wait""",
+    ),
+]
+BEGUN = {"start": "10.02.2026 00:00", "interval_seconds": 900}
 READINGS = [
+    (
+        "meter,at,kw\nm,10.02.2026 00:00,1\n",
+        {**METERS, "meters": BEGUN},
+        "public.meters.start has no time zone: say reader.time_zone, such as Europe/Berlin, or ",
+    ),
+    (
+        "meter;at;kwh\nm;10.02.2026 00:00;0,1\n",
+        ruled(
+            {**METERS, "meters": {**BEGUN, "interval_seconds": "15 min"}}, time_zone="Europe/Berlin"
+        ),
+        "the seconds from one reading to the next, as 900 of a quarter of an hour, not '15 min'",
+    ),
+    (
+        "meter;at;kwh\nm;10.02.2026 00:00;0,1\n",
+        METERS,
+        "as 900 of a quarter of an hour, which is not said",
+    ),
     (
         "meter,at,kw\nm,2026-03-29T04:30,1\n",
         ruled(
@@ -516,6 +582,78 @@ def test_what_is_published_is_said_without_json(
         assert "public.zones is 3, so zones are 1 to 3, not 9" in capsys.readouterr().err
     assert cli.run([*command, "--set=zones"]) == 2
     assert "FIELD=VALUE is needed" in capsys.readouterr().err
+    assert cli.run(["dataset", "add", str(file), "--kind", "routing", "--epsilon", "1"]) == 2
+    told = re.sub(r"[│\s]+", " ", capsys.readouterr().err)
+    assert "--set unit=request --set zones=2 --set periods=30 --set period_minutes=60, or" in told
+    assert "`discreet init` asks for all of it" in told
+
+
+@pytest.mark.parametrize(
+    ("text", "value"),
+    [
+        ("0,0.5,2,5", [0, 0.5, 2, 5]),
+        ("0, 0.5, 2", [0, 0.5, 2]),
+        ("0; 0,5; 2; 5", [0, 0.5, 2, 5]),
+        ("1;2", [1, 2]),
+        ("[0, 0.5, 2]", [0, 0.5, 2]),
+        ("0,5", "0,5"),
+        ("0.5", 0.5),
+        ("a,b,c", "a,b,c"),
+        ("1,,2", "1,,2"),
+        ("true,false,true", "true,false,true"),
+        ("1,NaN,2", "1,NaN,2"),
+        ("sex = f -> A, else B; C", "sex = f -> A, else B; C"),
+    ],
+)
+def test_lists_of_numbers_are_written_as_people_do(text: str, value: Any) -> None:
+    """Two numbers between commas may be one with a decimal comma, so they stay text."""
+    assert field_of(f"edges={text}") == ("edges", value)
+
+
+@pytest.mark.parametrize(
+    ("name", "says"),
+    [
+        ("meters.xlsx", "not meters.xlsx: save the sheet as CSV in UTF-8, in the program"),
+        ("meters.tsv", "a table as text is called .csv, whatever lies between its columns"),
+        ("meters.csv.gz", "not meters.csv.gz: unpack it first"),
+        ("meters.doc", ".csv, .parquet, .json, .omx is needed, not meters.doc "),
+    ],
+)
+def test_files_that_are_no_content(
+    name: str, says: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = tmp_path / name
+    file.write_text("meter,at,kw\nm,1,1\n")
+    assert cli.run(["dataset", "add", str(file), "--kind", "dr_ensemble", "--epsilon", "1"]) == 2
+    assert says in re.sub(r"[│\s]+", " ", capsys.readouterr().err)
+
+
+def test_text_of_two_bytes_a_letter_is_named(tmp_path: Path) -> None:
+    """Excel's Unicode text."""
+    file = tmp_path / "table.csv"
+    file.write_text("origin;destination;period\n1;2;0\n", encoding="utf-16")
+    with pytest.raises(ValueError, match="say in what it is written, --encoding utf-16 where"):
+        readers.read("routing", file, TRIPS)
+    reading = readers.read("routing", file, ruled(TRIPS, encoding="utf-16"))
+    assert reading.columns["origin"].tolist() == [1]
+
+
+@pytest.mark.parametrize(
+    ("zones", "says"),
+    [("AB", "1 A, 2 B"), ("ABC", "1 A, 2 B, 3 C"), ("ABCDE", "1 A, 2 B, …, 5 E")],
+)
+def test_zones_are_told_once(zones: str, says: str, tmp_path: Path) -> None:
+    file = tmp_path / "zones.csv"
+    file.write_text("\n".join(["district", *zones]))
+    trips = {"origin": ["A"], "destination": ["B"]}
+    reading = readers.read("routing", trips, ruled({**TRIPS, "zones": 5}, zones=str(file)))
+    assert f"zones.csv: {says}; they are the first nodes" in reading.notes[0]
+
+
+def test_period_0_begins_as_the_times_of_the_table_are_written() -> None:
+    trips = {"origin": [1], "destination": [2], "time": ["03/11/2026 08:10"]}
+    days = ruled(TIMED, dates="day_first", start="02/11/2026 07:00", every="day")
+    assert readers.read("routing", trips, {**days, "period_minutes": 120}).columns["period"] == [1]
 
 
 @pytest.mark.parametrize(

@@ -361,7 +361,7 @@ ASYNCHRONOUS = (
     (r"\bIterator\b", r"AsyncIterator"),
     (r"\bimport time\b", r"import asyncio"),
     (r"\btime\.sleep\(", r"await asyncio.sleep("),
-    (r"\bself\.((?:_client\.)?(?:_run|_drive|wait|job|close))\(", r"await self.\1("),
+    (r"\bself\.((?:_client\.)?(?:_run|_drive|_network_of|wait|job|close))\(", r"await self.\1("),
     (r"\bself\._http\.request\(", r"await self._http.request("),
     (r"\bself\._http\.close\(", r"await self._http.aclose("),
     (r"\bwith self\._http\.stream\(", r"async with self._http.stream("),

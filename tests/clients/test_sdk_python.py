@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import copy
 import io
 import json
 import os
@@ -26,6 +27,7 @@ import httpx
 import numpy as np
 import pandas as pd
 import pyarrow as pa
+import pyarrow.parquet
 import pytest
 import typeguard
 
@@ -701,6 +703,67 @@ def test_frames(service: Installation) -> None:
         _ = answer.paths
     assert answer.table("paths").num_rows == 1
     assert set(answer) == {"link_flows", "cube", "policy", "ragged", "status", "paths"}
+
+
+def test_links_of_a_stored_network_have_their_ends_in_frames(service: Installation) -> None:
+    """Of a network by its id and inline, for both clients; it is fetched once."""
+    asked: list[str] = []
+
+    class Listening(httpx.HTTPTransport):
+        def handle_request(self, request: httpx.Request) -> httpx.Response:
+            asked.append(request.url.path)
+            return super().handle_request(request)
+
+    owner = service.owner_of("ends of links")
+    roads = bodies.network()
+    ends = [(link["tail"], link["head"]) for link in roads["links"]]
+    with Client(service.url, owner, transport=Listening()) as client:
+        stored = client.networks.add(roads, name="Ring with ends")["id"]
+        dataset = client.register(bodies.dataset())
+        problem = bodies.job(dataset["id"])["problem"]
+        for network in (stored, roads, stored):
+            answer = client.solve({**problem, "network": network}, epsilon=0.01, anew=True)
+            frame = answer.frame("link_flows")
+            assert list(frame.columns) == ["tail", "head", "link_flows"]
+            assert list(zip(frame["tail"], frame["head"], strict=True)) == ends
+            assert frame["link_flows"].tolist() == answer.link_flows.tolist()
+            assert list(answer.frame("link_flows", intervals=True).columns[:2]) == ["tail", "head"]
+            assert copy.deepcopy(answer).frame("link_flows").equals(frame)
+        names = [f"crossing {node}" for node in range(1, roads["nodes"] + 1)]
+        assert answer.frame("link_flows", called={"tail": names})["tail"].tolist() == [
+            names[tail - 1] for tail, _ in ends
+        ]
+        assert list(answer.frame("demand").index) == list(range(len(answer.demand)))
+        job = answer.id
+        named = client.solve(
+            {**problem, "network": {**roads, "node_names": names}}, epsilon=0.01, anew=True
+        ).frame("link_flows", called={"tail": names})
+        assert list(zip(named["tail"], named["head"], strict=True)) == [
+            (names[tail - 1], names[head - 1]) for tail, head in ends
+        ]
+    assert asked.count(f"/v1/networks/{stored}") == 1
+
+    async def later() -> Answer:
+        async with AsyncClient(service.url, owner) as client:
+            return await client.answer(job)
+
+    assert asyncio.run(later()).frame("link_flows").equals(frame)
+
+
+def test_an_answer_is_not_lost_where_its_network_is(service: Installation) -> None:
+    class Closed(httpx.HTTPTransport):
+        def handle_request(self, request: httpx.Request) -> httpx.Response:
+            if request.url.path.startswith("/v1/networks/"):
+                return httpx.Response(404, json={"code": "not_found", "detail": "gone"})
+            return super().handle_request(request)
+
+    owner = service.owner_of("roads that are gone")
+    with Client(service.url, owner) as client:
+        stored = client.networks.add(bodies.network(), name="Gone")["id"]
+        problem = bodies.job(client.register(bodies.dataset())["id"])["problem"]
+        job = client.solve({**problem, "network": stored}, epsilon=0.01).id
+    with Client(service.url, owner, transport=Closed()) as client:
+        assert list(client.answer(job).frame("link_flows").columns) == ["link_flows"]
 
 
 def test_an_answer_in_a_notebook() -> None:

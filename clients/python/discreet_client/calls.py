@@ -78,7 +78,15 @@ class Follow:
     on_progress: progress.OnProgress
 
 
-Script = Generator[Call[Any] | Follow, Any, T]
+@dataclass(frozen=True)
+class StoredNetwork:
+    """A stored network, which the client keeps: networks never change. None where it cannot be
+    had, which is no reason to lose an answer."""
+
+    network_id: str
+
+
+Script = Generator[Call[Any] | Follow | StoredNetwork, Any, T]
 
 
 _CALLER = 4
@@ -623,7 +631,13 @@ def _answer(ended: Mapping[str, Any], tables: bool) -> Script[Answer]:
     large = {}
     for name in document["result"].get("tables", []) if tables else []:
         large[name] = yield result_table(ended["id"], name, document["certificate"])
-    return answer_of(document, large)
+    answer = answer_of(document, large)
+    if any("link" in answer.AXES.get(name, ()) for name in answer.fields):
+        network = (ended.get("problem") or {}).get("network")
+        if isinstance(network, str):
+            network = yield StoredNetwork(network)
+        answer._network = network or {}
+    return answer
 
 
 def answer(job_id: str, *, tables: bool) -> Script[Answer]:

@@ -21,8 +21,18 @@ import httpx
 
 from discreet_client import calls, servers
 from discreet_client.answers import Answer
-from discreet_client.calls import Amount, Auto, Call, Follow, Json, NetworkGiven, Preset, Script
-from discreet_client.errors import ApiError, Unreachable
+from discreet_client.calls import (
+    Amount,
+    Auto,
+    Call,
+    Follow,
+    Json,
+    NetworkGiven,
+    Preset,
+    Script,
+    StoredNetwork,
+)
+from discreet_client.errors import ApiError, ClientError, Unreachable
 from discreet_client.events import Following
 from discreet_client.progress import OnProgress
 from discreet_client.rest import Operation, models
@@ -120,6 +130,8 @@ class Client:
             trust_env=False,
             transport=transport,
         )
+        self._kept: dict[str, Mapping[str, Any]] = {}
+        """The network that was asked for last, by its id."""
         self.networks = Networks(self)
         """Road networks that jobs name."""
         self.sources = Sources(self)
@@ -607,11 +619,12 @@ class Client:
         try:
             while True:
                 step = script.send(answer)
-                answer = (
-                    self.wait(step.job_id, step.on_progress)
-                    if isinstance(step, Follow)
-                    else self._run(step)
-                )
+                if isinstance(step, Follow):
+                    answer = self.wait(step.job_id, step.on_progress)
+                elif isinstance(step, StoredNetwork):
+                    answer = self._network_of(step.network_id)
+                else:
+                    answer = self._run(step)
         except StopIteration as end:
             result: T = end.value
             if isinstance(result, Answer):
@@ -619,6 +632,15 @@ class Client:
             return result
         finally:
             script.close()
+
+    def _network_of(self, network_id: str) -> Mapping[str, Any] | None:
+        if network_id not in self._kept:
+            try:
+                stored = self._run(calls.get_network(network_id))
+            except ClientError:
+                return None
+            self._kept = {network_id: stored.get("network") or {}}
+        return self._kept[network_id]
 
     def _run(self, call: Call[T]) -> T:
         attempts = Attempts(

@@ -236,7 +236,7 @@ def _of_a_period(made: Made, gmns: bool, minutes: float | None) -> Made:
     if minutes is None and not gmns:
         says = (
             "capacity is of a period, as the file has it; where the file's is of an hour, say "
-            "period_minutes"
+            "--period-minutes, or period_minutes in Python"
         )
         return made._replace(notes=[*notes, says])
     minutes = 60.0 if minutes is None else minutes

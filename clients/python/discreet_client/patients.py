@@ -506,9 +506,17 @@ def _chances(
 
 def _of_policy(table: Table, name: str, policy: Any) -> Floats:
     if not isinstance(policy, Mapping) or not policy or not all(map(is_figure, policy.values())):
+        wrong = next(
+            (
+                f", not {str(chance)[:40]!r} of {str(action)[:40]}"
+                for action, chance in (policy.items() if isinstance(policy, Mapping) else ())
+                if not is_figure(chance)
+            ),
+            "",
+        )
         raise TableError(
             f'reader.{name}: the probability of each action is needed, as in {{"treat": 0.5, '
-            f'"wait": 0.5}}'
+            f'"wait": 0.5}}{wrong}'
             + (f"; or a rule on features, {feature_rules.WRITTEN}" if name == "target" else "")
         )
     chances = {name_of(str(action)): float(chance) for action, chance in policy.items()}

@@ -176,9 +176,10 @@ def _hours(public: Mapping[str, Any], rules: Mapping[str, Any]) -> float:
     meters = public.get("meters")
     seconds: Any = meters.get("interval_seconds") if isinstance(meters, Mapping) else None
     if not is_figure(seconds) or not seconds > 0:
+        found = "which is not said" if seconds is None else f"not {str(seconds)[:40]!r}"
         raise TableError(
-            "kWh become kW by public.meters.interval_seconds, the length of a period, which is not "
-            "said"
+            "kWh become kW by public.meters.interval_seconds, the seconds from one reading to the "
+            f"next, as 900 of a quarter of an hour, {found}"
         )
     return float(seconds) / 3600
 
@@ -258,15 +259,20 @@ def _shown_twice(table: Table, lacks: NDArray[np.bool_], place: ZoneInfo) -> NDA
 
 def _begun(public: Mapping[str, Any], place: ZoneInfo | None) -> Mapping[str, Any]:
     """The public part, with the offset of the place behind a `meters.start` that has none and
-    nobody gave one."""
+    nobody gave one. TableError where there is no place either."""
     meters = public.get("meters")
-    if place is None or not isinstance(meters, Mapping) or meters.get("utc_offset") is not None:
+    if not isinstance(meters, Mapping) or meters.get("utc_offset") is not None:
         return public
     if not isinstance(said := meters.get("start"), str):
         return public
     start = moment_of(said, None)
     if start is None or start.tzinfo is not None:
         return public
+    if place is None:
+        raise TableError(
+            "public.meters.start has no time zone: say reader.time_zone, such as Europe/Berlin, or "
+            "write the offset behind it, as in 2026-01-13T00:00:00+01:00"
+        )
     try:
         (zoned,) = in_zone([start], place.key)
     except ValueError as error:

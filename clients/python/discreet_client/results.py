@@ -59,6 +59,8 @@ class Answer:
         self._cache: dict[str, Any] = {}
         self._charts: Fetch | None = None
         """Of the client that fetched this."""
+        self._network: Mapping[str, Any] = {}
+        """The road network that the job names, which is public; empty where there is none."""
 
     def __getstate__(self) -> dict[str, Any]:
         return {**self.__dict__, "_charts": None}  # connections cannot be kept
@@ -237,7 +239,8 @@ class Answer:
     ) -> pandas.DataFrame:
         """A field as a pandas DataFrame: of a large field its table, of a list of objects one row
         each, of an array of one or two dimensions its rows and columns, of one with more one row a
-        number with its positions.
+        number with its positions. Rows that are of one link each have its `tail` and `head` before
+        the number: the nodes of the network that the job names, by their names where it has any.
 
         intervals: of an array that came in the JSON one row a number, with columns `lower`, `upper`
         (of its interval) and `only_noise` (whether it, or its row, is mostly noise) beside it.
@@ -249,7 +252,7 @@ class Answer:
 
         MissingExtra without pandas, which is an extra of this package.
         """
-        frame = self._frame(name, intervals)
+        frame = _with_ends(self._frame(name, intervals), self._network)
         for axis, names in (called or {}).items():
             frame = _with_names(frame, axis, names)
         return frame
@@ -314,11 +317,31 @@ class Answer:
         return pandas.MultiIndex.from_product([range(size) for size in value.shape], names=axes)
 
 
+def _with_ends(frame: pandas.DataFrame, network: Mapping[str, Any]) -> pandas.DataFrame:
+    """The frame with columns `tail` and `head`, names of nodes or else their numbers, where each
+    row is of one link of this network, by its index or, of a large field, by a column, which count
+    from 0."""
+    links, names = network.get("links") or (), network.get("node_names")
+    if "link" in frame.index.names:
+        places = frame.index.get_level_values("link")
+    elif "link" in frame.columns and frame["link"].dtype.kind in "iu":
+        places = frame["link"]
+    else:
+        return frame
+    if not len(places) or int(places.max()) >= len(links):
+        return frame
+    at = list(frame.columns).index("link") + 1 if "link" in frame.columns else 0
+    for end in ("head", "tail"):  # the one inserted last stands first
+        nodes = [links[place][end] for place in places]
+        frame.insert(at, end, [names[node - 1] for node in nodes] if names else nodes)
+    return frame
+
+
 def _with_names(frame: pandas.DataFrame, axis: str, names: Sequence[str]) -> pandas.DataFrame:
     """The frame with these names for an axis: an index or the columns, which count from 0, or a
     column of numbers from
-    1. Nothing changes where the frame has no such axis."""
-    if axis in frame.columns:
+    1. Nothing changes where the frame has no such axis, or has names there already."""
+    if axis in frame.columns and frame[axis].dtype.kind in "iu":
         if (most := int(frame[axis].max())) > len(names):
             raise ValueError(f"{axis}: {most} positions, and {len(names)} names")
         return frame.assign(**{axis: [names[number - 1] for number in frame[axis]]})

@@ -10,6 +10,7 @@ it is no comma, numbers may have decimal commas.
 
 from __future__ import annotations
 
+import codecs
 import csv
 import io
 import math
@@ -33,8 +34,20 @@ Ints = NDArray[np.int64]
 
 MISSING = {"", "#N/A", "#N/A N/A", "#NA", "N/A", "NA", "NULL", "n/a", "null"}
 """What a CSV file says for a value that is not there; NaN is a wrong number."""
+OWNERS = ("person", "participant", "patient")
+"""Columns of readers that say whose a row is."""
 SEPARATORS = ",;\t|"
 UTF_8 = "utf-8-sig"
+_OF_SHEETS = (
+    "a spreadsheet or an archive, and no CSV: save the sheet as CSV in UTF-8, in the program that "
+    "it is from"
+)
+OTHER_FILES = {
+    b"PK\x03\x04": _OF_SHEETS,
+    b"\xd0\xcf\x11\xe0": _OF_SHEETS,
+    b"\x1f\x8b": "compressed: unpack it first",
+}
+"""What files are that people take for CSV, by the bytes that they begin with."""
 MOST_NAMED = 20
 MICROSECONDS_A_DAY = 86_400_000_000
 DATES = ("day_first", "month_first")
@@ -261,10 +274,18 @@ class Table:
         lacking = [role for role in needed if columns.get(role, role) not in self.columns]
         if lacking:
             role, more = lacking[0], "" if len(lacking) == 1 else f" (nor {', '.join(lacking[1:])})"
+            each = ",".join(f"{name}=…" for name in lacking)
             raise TableError(
-                f"no column {role}{more}; columns are: {self.listed()}; say --columns {role}=…,"
+                f"no column {role}{more}; columns are: {self.listed()}; say --columns {each},"
                 f" or columns={{{role!r}: …}} in Python"
             )
+        for role in OWNERS:
+            for other in columns if role in columns else ():
+                if other != role and columns[other] == columns[role]:
+                    raise TableError(
+                        f"the column {columns[role]} is named for {role} and for {other}: whose a "
+                        "row is stands in a column of its own"
+                    )
         names = {role: columns.get(role, role) for role in known}
         names = {role: name for role, name in names.items() if name in self.columns}
         called = {role: self.called.get(name, name) for role, name in names.items()}
@@ -319,6 +340,8 @@ def first_line(path: Path) -> tuple[str, list[str]]:
 def read_csv(content: bytes, name: str = "the file", *encodings: str | None) -> Table:
     """CSV whose first line names the columns, in the first of these encodings that it can be; None,
     and where there is none: UTF-8."""
+    if made := next((made for mark, made in OTHER_FILES.items() if content.startswith(mark)), None):
+        raise TableError(f"{name} is {made}")
     text = _decoded(content, name, [one or UTF_8 for one in encodings] or [UTF_8])
     first = text.partition("\n")[0]
     separator = next((one for one in SEPARATORS if one in first), ",")
@@ -373,6 +396,8 @@ def _decoded(content: bytes, name: str, encodings: Sequence[str]) -> str:
             start = error.start if isinstance(error, UnicodeDecodeError) else 0
             what = "UTF-8" if encoding == UTF_8 else encoding
             option = "--encoding cp1252" if encoding == UTF_8 else "another --encoding"
+            if content.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
+                option = "--encoding utf-16"
             says = (
                 f"line {content[:start].count(10) + 1} is no {what}: save {name} as CSV in "
                 "UTF-8, or say in what it is"

@@ -22,8 +22,10 @@ from discreet_client.errors import MissingExtra
 from discreet_client.meters import microseconds
 from discreet_client.names import name_of
 from discreet_client.reading import Reading, check_rules, count, counted, is_figure, word
-from discreet_client.tables import Ints, Table, TableError, missing, table_of
+from discreet_client.tables import Ints, Table, TableError, missing, moment_of, table_of
 
+MOST_LISTED = 3
+"""Of the zones that a file names, when it is said which they are."""
 RULES = (
     "every",
     "matrix",
@@ -122,7 +124,7 @@ def trips_of(
             few = int(np.count_nonzero(~inside))
             says = f"{_counted_rows(few, table)} outside of the public periods"
             notes.append(f"{says} {'is' if few == 1 else 'are'} left out")
-        notes += _days(public, rules)
+        notes += _days(public, rules, table.dates)
         if not inside.any():
             raise TableError("no trip lies in the public periods")
         table, found["period"] = table.ordered(np.flatnonzero(inside)), period[inside]
@@ -289,7 +291,10 @@ def _zone_numbers(
             raise TableError(f"reader.zones, {Path(told).name}: {says}")
         if own != "id":
             by_number = sorted(found, key=lambda name: found[name])
-            listed = ", ".join(f"{found[name]} {name}" for name in [*by_number[:2], by_number[-1]])
+            told_zones = [f"{found[name]} {name}" for name in by_number]
+            if len(told_zones) > MOST_LISTED:
+                told_zones[2:-1] = ["…"]
+            listed = ", ".join(told_zones)
             notes.append(
                 f"zones are those of column {own} of {Path(told).name}: {listed}; they are the "
                 "first nodes of a network"
@@ -427,12 +432,7 @@ def _periods(table: Table, public: Mapping[str, Any], rules: Mapping[str, Any]) 
     place, every = place_of(rules.get("time_zone")), rules.get("every")
     if every is not None:
         word(rules, "every", tuple(EVERY))
-    try:
-        start = datetime.fromisoformat(str(rules["start"]))
-    except (KeyError, ValueError):
-        raise TableError(
-            "reader.start is needed, the time at which period 0 begins, as 2026-11-02T07:00"
-        ) from None
+    start = _start(rules, table.dates)
     length = _length(public)
     moments = table.moments("time")
     if place is None:
@@ -471,13 +471,25 @@ def _periods(table: Table, public: Mapping[str, Any], rules: Mapping[str, Any]) 
     return np.where(inside, number, -1)
 
 
-def _days(public: Mapping[str, Any], rules: Mapping[str, Any]) -> list[str]:
+def _start(rules: Mapping[str, Any], dates: str | None) -> datetime:
+    """When period 0 begins, written as the times of the table may be."""
+    says = "the time at which period 0 begins, as 2026-11-02T07:00 or 02.11.2026 07:00"
+    told = rules.get("start")
+    if told is None:
+        raise TableError(f"reader.start is needed, {says}")
+    start = moment_of(str(told), dates)
+    if start is None:
+        raise TableError(f"reader.start is {says}, not {str(told)[:40]!r}")
+    return start
+
+
+def _days(public: Mapping[str, Any], rules: Mapping[str, Any], dates: str | None) -> list[str]:
     """Which days periods of a day each are, in a sentence, where Saturdays and Sundays are among
     them: means are over these too."""
     periods = count(public, "periods") or 0
     if rules.get("every") != "day" or not 0 < periods <= MOST_DAYS:
         return []
-    first = datetime.fromisoformat(str(rules["start"]))
+    first = _start(rules, dates)
     free = sum((first.weekday() + day) % 7 >= SATURDAY for day in range(periods))
     if not free:
         return []

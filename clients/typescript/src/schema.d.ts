@@ -2251,7 +2251,7 @@ export interface components {
             states: number;
             /**
              * Steps
-             * @description Number of states of every trajectory, when it is the same and public
+             * @description Number of states of every trajectory, when it is the same and public: 96 of a day in quarters of an hour
              * @default null
              */
             steps?: number | null;
@@ -3209,7 +3209,7 @@ export interface components {
             gaps?: "refuse" | "leave_out" | "end";
             /**
              * Interval Seconds
-             * @description Length of a period. Its power is the mean of the participant's readings in it
+             * @description Length of a period, such as 900, a quarter of an hour. Its power is the mean of the participant's readings in it
              */
             interval_seconds: number;
             /**
@@ -3222,7 +3222,7 @@ export interface components {
             /**
              * Start
              * Format: date-time
-             * @description When the first period begins. A reading belongs to the period that its time lies in
+             * @description When the first period begins, with its time zone, such as 2026-01-15T00:00:00+01:00. A reading belongs to the period that its time lies in
              */
             start: string;
             /**

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import shlex
+from collections.abc import Sequence
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
@@ -15,6 +17,15 @@ from discreet.cli.servers import client_of, network_id
 from discreet.errors import InvalidInput
 
 FORMATS = (".csv", ".parquet", ".json", ".omx")
+_OF_SHEETS = ": save the sheet as CSV in UTF-8, in the program that it is from"
+_OF_TEXTS = ": a table as text is called .csv, whatever lies between its columns"
+_PACKED = ": unpack it first"
+OTHERS = {
+    **dict.fromkeys((".xlsx", ".xls", ".ods"), _OF_SHEETS),
+    **dict.fromkeys((".tsv", ".tab", ".txt"), _OF_TEXTS),
+    **dict.fromkeys((".gz", ".zip", ".bz2", ".xz", ".7z"), _PACKED),
+}
+"""What becomes of files that are no content, by their endings."""
 
 
 def check_file(file: Path, form: str | None) -> None:
@@ -23,12 +34,18 @@ def check_file(file: Path, form: str | None) -> None:
         raise typer.BadParameter(f"there is no file {file}", param_hint="FILE")
     if file.is_dir():
         raise typer.BadParameter(f"{file} is a folder", param_hint="FILE")
-    if file.suffix.lower() not in FORMATS:
-        raise typer.BadParameter(
-            f"a file {', '.join(FORMATS)} is needed, not {file.name}", param_hint="FILE"
-        )
+    check_ending(file, FORMATS)
     if form is not None:
         _check_form(file, form)
+
+
+def check_ending(file: Path, formats: Sequence[str]) -> None:
+    """That the file is called as one of the formats; what becomes of another, where that is
+    known."""
+    ending = file.suffix.lower()
+    if ending not in formats:
+        says = f"a file {', '.join(formats)} is needed, not {file.name}"
+        raise typer.BadParameter(says + OTHERS.get(ending, ""), param_hint="FILE")
 
 
 def name_of(where: str) -> str:
@@ -63,16 +80,20 @@ def what_is_published(kind: str) -> str:
     example has it."""
     from discreet.problems import DATASETS, KINDS  # noqa: PLC0415 - loads SciPy
 
-    says = "say what is published of it, here or in --metadata"
+    says = "say what is published of it, here, in --metadata or field by field"
     if kind not in DATASETS:
         return says
     public = DATASETS[kind].model_fields["public"].annotation
     example = KINDS[kind].example()["problem"]["dataset"]["public"]
     least = {name: example[name] for name in public.model_json_schema()["required"]}  # type: ignore[union-attr]
+    fields = " ".join(
+        f"--set {shlex.quote(f'{name}={value if isinstance(value, str) else json.dumps(value)}')}"
+        for name, value in least.items()
+    )
     return (
-        f"{says}, with figures of your own, from what is known without the data: --public "
-        f"'{json.dumps(least)}'. What each means: docs/problems/{kind}.md; columns with names of "
-        "your own: docs/own-files.md"
+        f"{says}, with figures of your own, from what is known without the data: {fields}, or "
+        f"--public '{json.dumps(least)}'; `discreet init` asks for all of it. What each means: "
+        f"docs/problems/{kind}.md; columns with names of your own: docs/own-files.md"
     )
 
 

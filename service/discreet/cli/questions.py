@@ -49,7 +49,23 @@ def field_of(text: str) -> tuple[str, Any]:
         if value.endswith(".json"):
             says = f"{text}: with an @ what the file holds is meant, {name}=@{value}"
             raise typer.BadParameter(says, param_hint="--set") from None
-        return name, value
+        return name, value if (numbers := _numbers(value)) is None else numbers
+
+
+def _numbers(text: str) -> list[Any] | None:
+    """Three numbers and more between commas, or two and more between semicolons, as people write
+    lists, there with decimal commas too; None for other text. Two between commas may be one number
+    with a decimal comma, so they are none."""
+    from discreet_client.reading import is_figure  # noqa: PLC0415 - loads NumPy
+
+    parts = text.split(";") if ";" in text else text.split(",")
+    if len(parts) < (2 if ";" in text else 3):
+        return None
+    try:
+        found = [strict(part.strip().replace(",", ".").encode()) for part in parts]
+    except InvalidInput:
+        return None
+    return found if all(map(is_figure, found)) else None
 
 
 def _within(own: Any, path: Sequence[str], value: Any, name: str) -> dict[str, Any]:

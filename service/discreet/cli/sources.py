@@ -10,7 +10,7 @@ from typing import Annotated, Any
 
 import typer
 
-from discreet.cli.dataset_files import pairs_of, public_part
+from discreet.cli.dataset_files import check_ending, pairs_of, public_part
 from discreet.cli.options import JsonFlag, KeyOption, ServerOption, StateOption, number
 from discreet.cli.servers import client_of, source_id
 from discreet.cli.showing import show_block, show_source, show_sources, tell
@@ -145,10 +145,8 @@ def add(
     same account."""
     if (file is None) != empty:
         raise typer.BadParameter("a file with the block's records, or --empty", param_hint="FILE")
-    if file is not None and file.suffix.lower() not in FORMATS:
-        raise typer.BadParameter(
-            f"a file {', '.join(FORMATS)} is needed, not {file.name}", param_hint="FILE"
-        )
+    if file is not None:
+        check_ending(file, FORMATS)
     names = pairs_of(columns)
     if names and file is None:
         raise typer.BadParameter("a block without records has no columns", param_hint="--columns")

@@ -87,9 +87,9 @@ class Column:
     """Where its numbers are those of periods: how long one is, so that a file may say times."""
     owner: bool = False
     """Whether it says whose a row is: what hides one value of it hides all its rows."""
-    gaps: bool = False
-    """Whether a row without a value of it may be left out before anything is sent: what it lacks is
-    a gap then."""
+    gaps: str = ""
+    """Where a row without a value of it may be left out before anything is sent, and is a gap then:
+    what becomes of gaps by the public part, in sentences. Empty where it may not."""
     hours: float | None = None
     """Of values that are power: how long the time is that each is of, so that a file may say
     energy."""

@@ -792,15 +792,15 @@ class Meters(TypedDict):
     """
     interval_seconds: int
     """
-    Length of a period. Its power is the mean of the participant's readings in it; >= 1, <=
-    31622400
+    Length of a period, such as 900, a quarter of an hour. Its power is the mean of the
+    participant's readings in it; >= 1, <= 31622400
     """
     outside: NotRequired[Literal["clamp", "refuse"]]
     """Power outside the edges counts to the outer states, or is refused; default `clamp`"""
     start: str
     """
-    When the first period begins. A reading belongs to the period that its time lies in; date-
-    time
+    When the first period begins, with its time zone, such as 2026-01-15T00:00:00+01:00. A
+    reading belongs to the period that its time lies in; date-time
     """
     utc_offset: NotRequired[str | None]
     """
@@ -2100,7 +2100,10 @@ class DrEnsemblePublic(TypedDict):
     states: int
     """>= 2, <= 2000"""
     steps: NotRequired[int | None]
-    """Number of states of every trajectory, when it is the same and public; >= 2, <= 1000000"""
+    """
+    Number of states of every trajectory, when it is the same and public: 96 of a day in
+    quarters of an hour; >= 2, <= 1000000
+    """
     support: NotRequired[Literal["all"] | list[list[int]]]
     """Transitions [from, to] that are possible; all others have probability 0; default `all`"""
     unit: Literal["participant", "row"]

@@ -14,12 +14,13 @@ const REMEMBERED = 100_000; // names of people, until one comes again
 const PIECE_CHARACTERS = 1 << 22; // of what is written anew
 const ABSENT = "absent";
 const FIXED = "fixed";
+const EMPTY = "is empty";
 
 // Values --------------------------------------------------------------------------------------------------------------
 
 // What is wrong with a value, in words; null where nothing is.
 function fault(column, value, separator, shift) {
-  if (isMissing(value)) return "is empty";
+  if (isMissing(value)) return EMPTY;
   if (column.holds === "names") return null;
   if (column.holds === "truths") return /^(true|false|0|1)$/i.test(value) ? null : "is not true or false";
   if (column.holds === "times") {
@@ -287,7 +288,7 @@ class Table {
     const lacking = this.controls.filter(({ select }) => select.value === "" && select.required);
     const wrong = new Map(plan.map((one) => [one, { count: 0, zeros: 0, high: -Infinity, first: null }]));
     const owners = new Map(plan.filter(({ column }) => column.owner).map((one) => [one, new Set()])); // until a name comes again
-    const marked = []; // [line, cells, faults by place] of the rows that are shown
+    const marked = []; // [line, cells, faults by place, what is sent by place] of the rows that are shown
     const ragged = { count: 0, line: 0, found: 0 };
     const width = this.head.names.length;
     let rows = 0;
@@ -342,8 +343,11 @@ class Table {
           }
           if (faults.size || values.length !== width) isWhole = false;
           else if (isWhole) this.reader?.add(line, new Map([...fixed, ...read.map(([{ column, shift }, text]) => [column.name, shifted(text, shift)])]), this.head.separator, values);
-          if ((this.wide ? rows : rows - leftOut) <= SHOWN_ROWS) marked.push([line, values, faults]);
-          else if ((faults.size || values.length !== width) && marked.length < SHOWN_ROWS + SHOWN_FAULTS) marked.push([line, values, faults]);
+          const isFirst = (this.wide ? rows : rows - leftOut) <= SHOWN_ROWS;
+          const isWrong = faults.size > 0 || values.length !== width;
+          if (isFirst || (isWrong && marked.length < SHOWN_ROWS + SHOWN_FAULTS)) {
+            marked.push([line, values, faults, new Map(read.map(([one, found]) => [one.place, this.becomes(one, joined(values, one), found)]))]);
+          }
         }
         if (isStale()) return;
         if (performance.now() - said > 500) {
@@ -387,7 +391,8 @@ class Table {
       const more = count === 1 ? "" : count === 2 ? "; one more is wrong" : `; ${others} more are wrong`;
       sentences.push(
         `${one.box ? column.name : one.label}: ${quoted} in ${where} ${says}${more}.` +
-          (based ? " It is counted from 1 here; yours looks counted from 0: tick the box above, or change the file." : ""),
+          (based ? " It is counted from 1 here; yours looks counted from 0: tick the box above, or change the file." : "") +
+          (column.gaps && says === EMPTY ? " Readings without a value may be left out: tick the box above." : ""),
       );
     }
     if (ragged.count) {
@@ -467,13 +472,20 @@ class Table {
     );
   }
 
+  // What is sent of a cell that a rule turns into something else, in words; none of one that goes as it is written.
+  becomes({ column, shift }, text, found) {
+    if (found.says || (found === text && shift === 0)) return "";
+    const sent = shifted(found, shift);
+    return column.hours !== null && this.rules.isEnergy ? `${shortened(Number(sent))} kW` : sent;
+  }
+
   show(rows, plan) {
     const { names } = this.head;
     const called = new Map(plan.flatMap(({ column, place, clock }) => [place, clock].filter((one) => one != null).map((one) => [one, column.name])));
     const heads = names.map((name, place) =>
       made("th", { scope: "col" }, name, ...(called.has(place) ? [made("br"), made("span", { className: "tag good" }, called.get(place))] : [])),
     );
-    const body = rows.map(([line, values, faults]) =>
+    const body = rows.map(([line, values, faults, sent]) =>
       made(
         "tr",
         {},
@@ -482,7 +494,7 @@ class Table {
           const value = (values[place] ?? "").slice(0, 60);
           return faults.has(place)
             ? made("td", { className: "wrong" }, made("b", {}, value || "–"), made("br"), made("small", {}, faults.get(place)))
-            : made("td", {}, value);
+            : made("td", {}, value, ...(sent.get(place) ? [made("br"), made("small", { className: "note" }, `sent as ${sent.get(place)}`)] : []));
         }),
       ),
     );
@@ -514,11 +526,13 @@ class Table {
       return;
     }
     const turn = ++this.turn;
+    const before = this.status.textContent;
     this.status.textContent = "Putting the columns in order …";
     try {
       const ready = await this.written(this.plan(), () => turn !== this.turn);
       if (turn !== this.turn) return;
       this.ready = ready;
+      this.status.textContent = before; // what the server says stands beside it
     } catch (error) {
       this.status.textContent = unreadable(error);
       return;

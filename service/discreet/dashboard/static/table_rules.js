@@ -89,7 +89,8 @@ export class Rules {
     this.elsewhere = element("input", { id: "rule-elsewhere", type: "checkbox" });
     const length = "Zone 1 is the first, and the network’s first node. Paste a column of your list of zones.";
     this.lacking = element("input", { id: "rule-lacking", type: "checkbox", "aria-describedby": "rule-lacking-note" });
-    this.gaps = false; // whether a column may lack values
+    this.gaps = ""; // what becomes of values that a column lacks; empty where none may
+    this.becomes = element("span", { className: "note", id: "rule-lacking-note" });
     this.parts = {
       zones: [labelled("Your zones by name, one a line", this.zones, length)],
       dates: [labelled("In your file 01/02/2026 is", this.dates)],
@@ -100,8 +101,7 @@ export class Rules {
         element("p", {}, this.elsewhere, " ", element("label", { htmlFor: "rule-elsewhere" }, "Leave out rows of other zones and other times")),
       ],
       gaps: [
-        element("p", {}, this.lacking, " ", element("label", { htmlFor: "rule-lacking" }, "Leave out readings without a value"),
-          element("span", { className: "note", id: "rule-lacking-note" }, " They are gaps then, as the public part says what becomes of gaps.")),
+        element("p", {}, this.lacking, " ", element("label", { htmlFor: "rule-lacking" }, "Leave out readings without a value"), this.becomes),
       ],
     };
     const note = "Choose these by what is known anyway, without looking at the data.";
@@ -144,14 +144,15 @@ export class Rules {
     const ways = new Set(this.ways.values());
     const shown = { zones: ways.has("zones"), dates: slashes, clock: ways.has("clock"), offset: ways.has("offset"), units: this.hours !== null };
     shown.elsewhere = shown.zones || shown.clock;
-    this.gaps = plan.some(({ column }) => column.gaps);
-    shown.gaps = this.gaps;
+    this.gaps = plan.find(({ column }) => column.gaps)?.column.gaps ?? "";
+    this.becomes.textContent = ` ${this.gaps}`;
+    shown.gaps = this.gaps !== "";
     for (const [name, elements] of Object.entries(this.parts)) for (const one of elements) one.hidden = !shown[name];
     this.element.hidden = Object.values(shown).every((one) => !one);
   }
 
   get isNeeded() {
-    return this.ways.size > 0 || (this.gaps && this.lacking.checked) || this.isEnergy;
+    return this.ways.size > 0 || (this.gaps !== "" && this.lacking.checked) || this.isEnergy;
   }
 
   get isEnergy() {

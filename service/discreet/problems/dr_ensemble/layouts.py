@@ -20,6 +20,17 @@ TIME = Column(
     "When it was read",
     words=("timestamp", "date", "datetime", "when", "zeit", "zeitstempel", "datum"),
 )
+GAPS = {
+    "refuse": "A period in which a meter has no reading is a gap then, and the public part refuses "
+    "a file with gaps: “Change it” above, where “Carry” fills them and “Gaps” leaves out such "
+    "meters.",
+    "leave_out": "A meter with a gap, a period without any reading, is left out then, as the "
+    "public part says.",
+    "end": "What is taken of a meter ends before its first gap then, a period without any reading, "
+    "as the public part says.",
+}
+"""What becomes of gaps, by `public.meters.gaps`."""
+CARRIED = " The first periods of a gap, as many as “Carry” says, take the state of the one before."
 OTHER_FILES = (
     "Your file has kW at times? Change the public part: `edges` are the kW between states, "
     "`meters` says when readings begin and how many seconds they are apart. Then time and kW are "
@@ -93,11 +104,11 @@ def _power(public: DrEnsemblePublic) -> Column:
     return Column(
         "kw",
         "numbers",
-        "Power in kW",
+        "Power in kW; where your file has energy in kWh, say so below",
         low,
         high,
         words=words,
-        gaps=True,
+        gaps=GAPS[public.meters.gaps] + (CARRIED if public.meters.carry else ""),
         never=NO_METER,
         hours=hours,
     )

@@ -94,11 +94,12 @@ class Meters(Frozen):
         return {**given, "start": start_of(given["start"], given.get("utc_offset"))}
 
     start: Annotated[AwareDatetime, BeforeValidator(_zoned)] = Field(
-        description="When the first period begins. A reading belongs to the period that its time "
-        "lies in"
+        description="When the first period begins, with its time zone, such as "
+        "2026-01-15T00:00:00+01:00. A reading belongs to the period that its time lies in"
     )
     interval_seconds: Annotated[int, Field(strict=True, ge=1, le=YEAR)] = Field(
-        description="Length of a period. Its power is the mean of the participant's readings in it"
+        description="Length of a period, such as 900, a quarter of an hour. Its power is the mean "
+        "of the participant's readings in it"
     )
     gaps: Literal["refuse", "leave_out", "end"] = Field(
         default="refuse",

@@ -49,7 +49,8 @@ class DrEnsemblePublic(Frozen):
     )
     steps: Annotated[int, Field(strict=True, ge=2, le=10**6)] | None = Field(
         default=None,
-        description="Number of states of every trajectory, when it is the same and public",
+        description="Number of states of every trajectory, when it is the same and public: 96 of "
+        "a day in quarters of an hour",
     )
 
     max_rows: Positive | None = Field(

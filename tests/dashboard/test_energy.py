@@ -1,0 +1,124 @@
+"""Meters that count energy, from a file of (meter, time, kWh) to an answer, with the keyboard alone
+and no JSON."""
+
+from __future__ import annotations
+
+import csv
+from datetime import datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from playwright.sync_api import Browser, expect
+
+from discreet_client import readers
+from tests.conftest import Installation
+from tests.dashboard.chromium import problems_of, tab
+from tests.dashboard.ways import Hands, register
+
+METERS, PERIODS = 40, 96
+KW = (0.4, 1.2, 4.0)
+"""What a flat draws at each of its levels; in a quarter of an hour a fourth of that, as kWh."""
+LACKING = "lacking"
+
+
+def energy(folder: Path) -> tuple[Path, Path]:
+    """A winter's day of 40 flats by the quarter of an hour, as a German vendor writes it; and the
+    same without one of the values."""
+    random = np.random.RandomState(8)
+    level = random.randint(0, 3, METERS)
+    rows = []
+    for period in range(PERIODS):
+        time = datetime(2026, 2, 10) + timedelta(minutes=15 * period)
+        for meter in range(METERS):
+            kwh = f"{KW[level[meter]] / 4:.3f}".replace(".", ",")
+            rows.append([f"DE00{meter:03}A", f"{time:%d.%m.%Y %H:%M}", kwh])
+        level = np.clip(level + random.choice([-1, 0, 0, 1], METERS), 0, 2)
+    files = folder / "verbrauch.csv", folder / f"{LACKING}.csv"
+    for file in files:
+        with file.open("w", newline="", encoding="utf-8") as out:
+            writer = csv.writer(out, delimiter=";")
+            writer.writerow(["Zählpunkt", "Zeitstempel", "Verbrauch (kWh)"])
+            writer.writerows(
+                [*row[:2], "" if file.stem == LACKING and place == 500 else row[2]]
+                for place, row in enumerate(rows)
+            )
+    return files
+
+
+def test_from_energy_to_an_answer(
+    service: Installation, browser: Browser, axe: str, tmp_path: Path
+) -> None:
+    """The page asks whether values are power or energy, shows what is sent of each cell, says
+    beforehand that the server would refuse gaps, and comes to the dataset of the client; the load
+    that is answered is the truth's."""
+    key = service.owner_of("flats in kWh")
+    file, lacking = energy(tmp_path)
+    with tab(browser, service.url) as seen:
+        page, hands = seen.page, Hands(seen.page)
+        seen.login(key)
+        seen.go("/")
+        register(hands, "dr_ensemble", "flats")
+        for name, value in (
+            ("States", "3"),
+            ("Participants", str(METERS)),
+            ("Steps", str(PERIODS)),
+            ("Edges", "0; 0,8; 1,6; 6,4"),
+        ):
+            hands.fill(name, value)
+        hands.choose("Meters: how", "Given")
+        assert "such as 2026-01-15T00:00:00+01:00" in page.locator("main").inner_text()
+        hands.fill("Start", "2026-02-10T00:00:00+01:00")
+        hands.fill("Interval seconds", "900")
+        hands.follow("Next: the content")
+        hands.take("Parquet, CSV or JSON", lacking)
+        page.get_by_text("Say whether the values are power or energy").wait_for()
+        assert "sent as" not in page.locator("main").inner_text()
+        hands.fill("Your clocks against UTC", "Europe/Berlin")
+        hands.choose("The values are", "energy")
+        page.get_by_text("Readings without a value may be left out: tick the box above.").wait_for()
+        hands.reach("Leave out readings without a value")
+        note = page.locator("#rule-lacking-note")
+        expect(note).to_contain_text("the public part refuses a file with gaps: “Change it”")
+        hands.press("Space")
+        page.get_by_text("1 of 3,840 rows is left out by your rules").wait_for()
+        hands.reach("Upload and register")
+        hands.press("Enter")
+        page.get_by_text("has no reading in the period from 2026-02-10T03:00:00+01:00").wait_for()
+        assert "Putting the columns in order" not in page.locator("main").inner_text()
+        page.get_by_label("Parquet, CSV or JSON").set_input_files(file)
+        page.get_by_text("3,840 rows, and every cell is of the right form").wait_for()
+        (first,) = page.locator("tr", has=page.get_by_role("rowheader", name="2")).all()
+        told = ["sent as 2026-02-10T00:00:00+01:00", f"sent as {KW[0]:g} kW"]
+        assert [first.locator("small").nth(place).inner_text() for place in range(2)] == told
+        assert not problems_of(seen, axe)
+        hands.follow("Upload and register")
+        dataset = page.url.partition("?")[0].rpartition("/")[2]
+        hands.follow("New job on it")
+        page.locator("#panel-form .field").first.wait_for()
+        hands.pick("An epsilon of my own", "Loose")
+        page.locator("#quote-status", has_text="It would cost epsilon 4").wait_for()
+        hands.follow("Submit for")
+        page.get_by_role("heading", name="Result", exact=True).wait_for()
+        assert (hands.json, hands.refusals) == (0, 0)
+        job = page.url.rpartition("/")[2]
+
+    public: dict[str, Any] = {"unit": "participant", "participants": METERS, "states": 3}
+    public |= {"edges": [0, 0.8, 1.6, 6.4], "steps": PERIODS}
+    public["meters"] = {"start": "2026-02-10T00:00", "interval_seconds": 900}
+    public["reader"] = {"time_zone": "Europe/Berlin"}
+    columns = {"participant": "Zählpunkt", "time": "Zeitstempel", "kwh": "Verbrauch (kWh)"}
+    reading = readers.read("dr_ensemble", file, public, columns)
+    kw = [
+        float(line.rpartition(";")[2].replace(",", ".")) * 4
+        for line in file.read_text().splitlines()[1:]
+    ]
+    assert np.allclose(reading.columns["kw"], kw)
+    with service.client(key) as owner:
+        cap = owner.budget(owner.dataset(dataset)["account"])["cap"]
+        same = owner.register("dr_ensemble", reading.public, reading.columns, cap=cap)
+        assert same["id"] == dataset
+        answer = owner.answer(job)
+    lower, upper = answer.interval("default_power")
+    assert (lower <= np.mean(kw)).mean() > 0.9
+    assert (upper >= np.mean(kw)).mean() > 0.9
