@@ -322,9 +322,11 @@ class MultiAgent(FederatedProblem, ProblemOnData):
 
     def check_announcement(self, announcement: Any) -> None:
         try:
-            Announcement.model_validate(announcement)
+            Announcement.model_validate(announcement).check_set()
         except ValidationError as error:
             raise InvalidInput(issues_of(error.errors(include_url=False), announcement)) from None
+        except FieldError as error:
+            raise InvalidInput(str(error), pointer=f"/{'/'.join(error.field)}") from None
 
     def plan_federation(self, agents: Sequence[Member], budget: Budget) -> Plan:
         """With no agents yet, what is known without their ranges: the price, and that constraints
