@@ -77,14 +77,16 @@ def contents(part: MultiAgentPublic, initial: Any = None) -> Any:
 
 
 def some_polytope(generator: np.random.Generator, number: int) -> tuple[Any, Any, Any, Any]:
-    """Of 1 to 9 coordinates, with slabs that are tight, rows said twice and sides that meet."""
-    k = int(generator.integers(1, 10))
+    """Of 1 to 9 coordinates, with slabs that are tight, rows said twice and sides that meet; or
+    many rows in few coordinates, of which those that were taken in first must be let go."""
+    crowded = number % 2 == 1
+    k = int(generator.integers(2, 4) if crowded else generator.integers(1, 10))
     low = generator.normal(size=k)
     high = low + generator.uniform(0, 2, k)
     if number % 4 == 0:
         high[0] = low[0]
     inside = low + (high - low) * generator.uniform(size=k)
-    A = generator.normal(size=(int(generator.integers(0, 6)), k))
+    A = generator.normal(size=(20 if crowded else int(generator.integers(0, 6)), k))
     if number % 3 == 0 and len(A) > 1:
         A[1] = -A[0]
     b = A @ inside + generator.choice([0.0, 0.2], size=len(A))
