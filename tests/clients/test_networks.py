@@ -263,8 +263,8 @@ def test_lengths_cost_by_a_weight_of_their_own(tmp_path: Path) -> None:
     with pytest.raises(TableError, match="distance_weight says nothing of CSV without a column le"):
         read(clock, distance_weight=1)
     wrong = timed.replace(",4,9", ",-4,9").replace(",3,9", ",,9")
+    [cells] = written(tmp_path, {"wrong.csv": wrong})
     with pytest.raises(TableError, match="column km"):
-        [cells] = written(tmp_path, {"wrong.csv": wrong})
         read(cells, columns={"length": "km"}, distance_weight=1)
     for weight in (-1, float("nan"), float("inf")):
         with pytest.raises(TableError, match="distance_weight is a number of at least 0"):
@@ -272,8 +272,8 @@ def test_lengths_cost_by_a_weight_of_their_own(tmp_path: Path) -> None:
     written(tmp_path, GMNS)
     before, after = read(tmp_path), read(tmp_path, distance_weight=3)
     assert [link.get("fixed_cost", 0) for link in before.network["links"]] == [0, 0, 0]
-    lengths = [float(row["length"]) for row in csv.DictReader(io.StringIO(LINK_CSV))]
-    assert [link.get("fixed_cost", 0) for link in after.network["links"]][0] == 3 * lengths[0]
+    first = float(next(csv.DictReader(io.StringIO(LINK_CSV)))["length"])
+    assert after.network["links"][0]["fixed_cost"] == 3 * first
     line = {"type": "LineString", "coordinates": [[0, 0], [1, 1]]}
     said = {"tail": 1, "head": 2, "free_flow_time": 5, "capacity": 9, "length": 3}
     features = {"features": [{"type": "Feature", "geometry": line, "properties": said}]}
