@@ -244,6 +244,43 @@ def test_tolls_of_csv_and_geojson_need_a_weight(tmp_path: Path) -> None:
     assert read(drawn, toll_weight=2).network["links"][0]["fixed_cost"] == 6
 
 
+def test_lengths_cost_by_a_weight_of_their_own(tmp_path: Path) -> None:
+    """For a unit of the file's length, beside tolls by theirs; in every format that has lengths."""
+    text = "tail,head,length,speed,capacity,toll\n1,2,3,60,9,4\n2,1,3,60,9,\n1,3,0,60,9,\n"
+    [file] = written(tmp_path, {"roads.csv": f"{text}3,1,1.5,60,9,2\n"})
+    known: dict[str, Any] = {"units": "mi,mph", "toll_weight": 0.5}
+    plain, weighed = read(file, **known), read(file, **known, distance_weight=2)
+    costs = [link.get("fixed_cost") for link in weighed.network["links"]]
+    assert costs == [3 * 2 + 4 * 0.5, 6, None, 1.5 * 2 + 2 * 0.5]
+    assert [one["free_flow_time"] for one in weighed.network["links"]] == [
+        one["free_flow_time"] for one in plain.network["links"]
+    ]
+    assert any("2 of time for each unit of mi" in note for note in weighed.notes)
+    timed = "tail,head,free_flow_time,km,capacity,fixed_cost\n1,2,5,3,9,1\n2,1,5,4,9,\n"
+    [clock] = written(tmp_path, {"timed.csv": timed})
+    links = read(clock, columns={"length": "km"}, distance_weight=0.25).network["links"]
+    assert [link["fixed_cost"] for link in links] == [1.75, 1]
+    with pytest.raises(TableError, match="distance_weight says nothing of CSV without a column le"):
+        read(clock, distance_weight=1)
+    wrong = timed.replace(",4,9", ",-4,9").replace(",3,9", ",,9")
+    [cells] = written(tmp_path, {"wrong.csv": wrong})
+    with pytest.raises(TableError, match="column km"):
+        read(cells, columns={"length": "km"}, distance_weight=1)
+    for weight in (-1, float("nan"), float("inf")):
+        with pytest.raises(TableError, match="distance_weight is a number of at least 0"):
+            read(file, **known, distance_weight=weight)
+    written(tmp_path, GMNS)
+    before, after = read(tmp_path), read(tmp_path, distance_weight=3)
+    assert [link.get("fixed_cost", 0) for link in before.network["links"]] == [0, 0, 0]
+    first = float(next(csv.DictReader(io.StringIO(LINK_CSV)))["length"])
+    assert after.network["links"][0]["fixed_cost"] == 3 * first
+    line = {"type": "LineString", "coordinates": [[0, 0], [1, 1]]}
+    said = {"tail": 1, "head": 2, "free_flow_time": 5, "capacity": 9, "length": 3}
+    features = {"features": [{"type": "Feature", "geometry": line, "properties": said}]}
+    [drawn] = written(tmp_path, {"roads.geojson": json.dumps(features)})
+    assert read(drawn, distance_weight=2).network["links"][0]["fixed_cost"] == 6
+
+
 def test_nodes_of_gmns_by_their_names(tmp_path: Path) -> None:
     """`node_name` is the one column of GMNS that is chosen; what else it reads stays as it is."""
     first, *lines = NODE_CSV.splitlines()

@@ -318,6 +318,16 @@ def test_agents_are_a_table_into_which_a_spreadsheet_is_pasted(
             .inner_text()
             .startswith("Each of them")
         )
+        rows = {"A": [[1, -1]], "b": [1], "C": [[1, 1]], "d": [2]}
+        cut = [told[0], {**told[2], "polytope": rows}]
+        page.locator("#public").fill(json.dumps({"unit": "trajectory", "agents": cut}))
+        ev = page.get_by_role("group", name="Agents: 2", exact=True)
+        ev.get_by_text("More", exact=True).first.click()
+        polytope = ev.get_by_role("group", name="Polytope", exact=True)
+        assert polytope.get_by_label("A", exact=True).input_value() == "1, -1"
+        polytope.get_by_label("d", exact=True).fill("2.5")
+        shown = json.loads(page.locator("#public").input_value())["agents"]
+        assert shown[1]["polytope"] == {**rows, "d": [2.5]}
         many = [
             {"name": f"a{place}", "lower": 0, "upper": 1, "radius": 0.1} for place in range(500)
         ]

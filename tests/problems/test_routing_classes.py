@@ -284,6 +284,53 @@ def test_a_result_has_all_and_each_class() -> None:
     assert "select-link" in {chart.name for chart in charts}
 
 
+def test_charts_tell_flows_costs_and_demand_of_each_class() -> None:
+    """What classes pay adds up to the total, which the solver reckons; nothing of a chart is wrong
+    where a class has no trips."""
+    asked = {
+        "user_classes": [{"name": "truck", "fixed_cost_weight": 0.1, "pce": 2}],
+        "skims": True,
+    }
+    found = answered(**asked)
+    plan = problem(**asked).plan(public(), BUDGET).model_dump(mode="json")
+    body = problem(**asked).model_dump(mode="json")
+    charts = {chart.name: chart for chart in charts_of(body, plan, found)}
+    assert {"class-costs", "class-flows", "class-demand", "class-skims"} <= charts.keys()
+    costs, flows_chart = charts["class-costs"], charts["class-flows"]
+    assert [row[0] for row in costs.table.rows] == CLASSES
+    paid = [[float(one) for one in row[1:]] for row in costs.table.rows]
+    assert sum(trips * both for trips, _, _, both in paid) == pytest.approx(
+        found["total_travel_time"], rel=1e-4
+    )
+    assert all(time + fixed == pytest.approx(both, rel=1e-4) for _, time, fixed, both in paid)
+    assert paid[0][2] != pytest.approx(paid[1][2])
+    drawn = [np.array(trace["y"]) for trace in flows_chart.figure["data"]]
+    order = np.argsort(-np.sum(found["link_flows_by_class"], axis=0), kind="stable")
+    for own, of_class in zip(drawn, found["link_flows_by_class"], strict=True):
+        assert own == pytest.approx(np.array(of_class)[order], rel=1e-5)
+    assert flows_chart.figure["layout"]["barmode"] == "stack"
+    for name in ("class-demand", "class-skims"):
+        frames = charts[name].figure["frames"]
+        assert [frame["name"] for frame in frames] == CLASSES
+        assert charts[name].control == "Class of users"
+        assert frames[0]["data"] != frames[1]["data"]
+    strange = {**found, "user_classes": ["<b>car", "truck"]}
+    for chart in charts_of(body, plan, strange):
+        if chart.name == "class-demand":  # the page shows the name as text, plotly as markup
+            assert chart.figure["frames"][0]["name"] == "<b>car"
+            steps = chart.standalone()["layout"]["sliders"][0]["steps"]
+            assert steps[0]["label"] == "&lt;b&gt;car"
+        else:
+            assert "<b>car" not in json.dumps(chart.to_json())
+    empty = {**found, "demand_by_class": np.zeros((2, 2, 2)).tolist()}
+    empty |= {"link_flows_by_class": np.zeros((2, 4)).tolist()}
+    for chart in charts_of(body, plan, empty):
+        json.dumps(chart.to_json(), allow_nan=False)
+    alone = problem().model_dump(mode="json")
+    plain = {name: one for name, one in found.items() if not name.endswith("_by_class")}
+    assert not any(chart.name.startswith("class") for chart in charts_of(alone, plan, plain))
+
+
 def test_weights_are_asked_again_of_the_same_release() -> None:
     cheap, dear = (
         answered(user_classes=[{"name": "truck", "fixed_cost_weight": weight}])

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from discreet_client.arithmetic import PRECISION, box_minimum
 from discreet_client.convex_programs import convex_minimum
 from discreet_client.cost_terms import LARGEST, MOST_NUMBERS, small
-from discreet_client.projections import FARTHEST, onto_budget
+from discreet_client.projections import onto_budget, onto_polytope
 
 Floats = NDArray[np.float64]
 MOST_HALVINGS = 200
@@ -246,10 +246,7 @@ class Polytope:
         return beyond
 
     def project(self, x: Floats) -> Floats:
-        inside: Floats = np.clip(x, self.lower, self.upper)
-        if not self.most.size or float(np.max(self._beyond(inside))) <= 0:
-            return inside
-        return self.minimum(np.eye(x.size), -np.clip(x, -FARTHEST, FARTHEST), inside)
+        return onto_polytope(x, self.lower, self.upper, *self.rows)
 
     def minimum(self, H: Floats, p: Floats, start: Floats) -> Floats:
         return convex_minimum(self, H, p, (), start)

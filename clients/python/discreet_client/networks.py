@@ -134,7 +134,8 @@ def read(
     capacities are per hour, those of the network are made per period of this length, and the
     network says so: jobs on periods of another length refuse it. Without it GMNS's stay those of an
     hour, and those of other files are taken for those of a period, however long. The weights are
-    minutes for a unit of toll or length. Without `through_zones` no path leads through another
+    time, in the unit of the links' times, for a unit of toll and for one of length as the file has
+    it (of `units`, where these are said). Without `through_zones` no path leads through another
     zone.
     """
     paths = _listed(files)
@@ -354,7 +355,7 @@ def _gmns(tables: Mapping[Path, Table], options: _Options) -> Made:
             raise TableError(f"{path.name} is no node.csv, link.csv or config.csv of GMNS")
     if links is None or nodes is None:
         raise TableError("GMNS: link.csv and node.csv are needed")
-    options.refuse("GMNS", "distance_weight", "time_unit", "lane_capacity", "speed")
+    options.refuse("GMNS", "time_unit", "lane_capacity", "speed")
     length, speed = _units(options.units, config)
     left_out = _unread(links, (*GMNS_LINK, *GMNS_LINK_OPTIONAL), "link.csv")
     table = links.named({}, GMNS_LINK, GMNS_LINK_OPTIONAL)
@@ -362,7 +363,7 @@ def _gmns(tables: Mapping[Path, Table], options: _Options) -> Made:
     speeds, lengths = table.numbers("free_speed"), table.numbers("length")
     free = lengths * length / (speeds * speed) * 60
     capacity = _gmns_capacity(table)
-    costs = _tolls(table, options)
+    costs = (np.array(_tolls(table, options)) + _distances(table, options)).tolist()
     shapes = _geometries(table)
     figures = zip(free.tolist(), capacity.tolist(), costs, strict=True)
     called = [
@@ -404,6 +405,7 @@ def _gmns(tables: Mapping[Path, Table], options: _Options) -> Made:
     notes.append(
         "links have no b and power of their own: a problem's `latency` says them (BPR: 0.15 and 4)"
     )
+    notes += _weighed(options)
     network["time_unit"] = "minutes"
     return Made(
         network, [*notes, *once], left_out, [*_doubts(table, lengths * length, speeds * speed)]
@@ -483,6 +485,24 @@ def _tolls(table: Table, options: _Options) -> list[float]:
     return [(options.toll_weight or 0.0) * toll for toll in tolls.tolist()]
 
 
+def _distances(table: Table, options: _Options) -> Floats:
+    """What the length of each link costs by its weight."""
+    weight = options.distance_weight
+    if weight is None:
+        return np.zeros(table.rows)
+    if not (is_figure(weight) and weight >= 0):
+        raise TableError(f"distance_weight is a number of at least 0, not {str(weight)[:40]}")
+    costs: Floats = weight * table.numbers("length")
+    return costs
+
+
+def _weighed(options: _Options) -> list[str]:
+    if options.distance_weight is None:
+        return []
+    unit = "the file's length" if options.units is None else options.units.split(",")[0].strip()
+    return [f"a link costs {options.distance_weight:g} of time for each unit of {unit} beside it"]
+
+
 def _geometries(table: Table) -> list[tuple[Point, ...]]:
     if "geometry" not in table.columns:
         return [()] * table.rows
@@ -523,7 +543,6 @@ def _point(figures: Sequence[Any]) -> Point:
 
 
 def _csv(tables: Mapping[Path, Table], options: _Options) -> Made:
-    options.refuse("CSV", "distance_weight")
     known = (*LINK, *LINK_OPTIONAL, *LENGTH, *NODE, NODE_NAME, *PLACE, "zone")
     if unknown := sorted(set(options.columns) - set(known)):
         raise TableError(
@@ -680,13 +699,18 @@ def _links(source: Table, file: str, of: str, options: _Options, *, ends: bool) 
         *(["capacity"] if options.lane_capacity else []),
     ]
     needed = [one for one in LINK[0 if ends else 2 :] if one not in derived]
-    roles = (*needed, *LINK_OPTIONAL, *(LENGTH if measured else ()))
+    weighed = options.distance_weight is not None
+    if weighed and options.columns.get("length", "length") not in source.columns:
+        options.refuse(f"{of} without a column length", "distance_weight")
+    lengths_of = LENGTH if measured else LENGTH[:1] if weighed else ()
+    needed += lengths_of if weighed and not measured else ()
+    roles = (*needed, *LINK_OPTIONAL, *lengths_of)
     table = source.named({role: chosen[role] for role in chosen if role in roles}, needed, roles)
     _check_cells(table)
-    if "toll" in table.columns:
-        table = _with_tolls(table, options)
-    else:
+    if "toll" not in table.columns:
         options.refuse(f"{of} without a column toll", "toll_weight")
+    if weighed or "toll" in table.columns:
+        table = _with_costs(table, options)
     left_out = _unread(source, [chosen.get(role, role) for role in roles], file)
     notes = (
         []
@@ -696,6 +720,7 @@ def _links(source: Table, file: str, of: str, options: _Options, *, ends: bool) 
     if options.lane_capacity is not None:
         table, says = _of_lanes(table, options.lane_capacity)
         notes.append(says)
+    notes += _weighed(options)
     if not measured:
         return _Links(table, notes, left_out, [])
     options.refuse("links of lengths and speeds, which make minutes", "time_unit")
@@ -707,9 +732,9 @@ def _links(source: Table, file: str, of: str, options: _Options, *, ends: bool) 
     return _Links(table, [MEASURED, *notes], left_out, warnings)
 
 
-def _with_tolls(table: Table, options: _Options) -> Table:
-    """The toll of each link in its fixed cost, by the weight that is given."""
-    cost = np.array(_tolls(table, options))
+def _with_costs(table: Table, options: _Options) -> Table:
+    """The toll and the length of each link in its fixed cost, by the weights that are given."""
+    cost = np.array(_tolls(table, options)) + _distances(table, options)
     if "fixed_cost" in table.columns:
         fixed = table.numbers("fixed_cost", may_lack=True)
         cost = np.where(np.isnan(fixed), cost, fixed + cost)
@@ -778,7 +803,6 @@ def _figures(table: Table) -> list[Json]:
 
 
 def _geojson(paths: Sequence[Path], options: _Options) -> Made:
-    options.refuse("GeoJSON", "distance_weight")
     lines: list[Json] = []
     points: list[Json] = []
     for path in paths:

@@ -1,23 +1,29 @@
-"""Projections on the convex sets of vector states: a box, and within it a budget or a ball.
+"""Projections on the convex sets of vector states: a box, and within it a budget, a ball or a
+polytope.
 
     onto_budget(point, lower, upper, least, most)     lower <= x <= upper, least <= sum x <= most
     onto_ball(point, lower, upper, centre, radius)    lower <= x <= upper, |x - centre| <= radius
+    onto_polytope(point, lower, upper, R, least, most)   lower <= x <= upper, least <= R x <= most
 
-By the conditions of optimality each is a function of one number alone: for a budget x = clip(v -
-nu), nu the multiplier of the sum; for a ball x = centre + clip(t (v - centre)), t = 1/(1 +
-multiplier). The sum, and the distance, are monotone in it and piecewise linear, or with linear
-pieces in the clipped vector. So the piece is found between sorted breakpoints and the number in
-closed form: nothing is iterated to a tolerance. What is returned lies in the box exactly, and in
-the budget or ball up to rounding. `discreet.solvers.saddle.set_kernels` has the same, compiled.
+By the conditions of optimality the first two are each a function of one number alone: for a
+budget x = clip(v - nu), nu the multiplier of the sum; for a ball x = centre + clip(t (v -
+centre)), t = 1/(1 + multiplier). The sum, and the distance, are monotone in it and piecewise
+linear, or with linear pieces in the clipped vector. So the piece is found between sorted
+breakpoints and the number in closed form: nothing is iterated to a tolerance. What is returned lies
+in the box exactly, and in the budget or ball up to rounding. A polytope has a multiplier a row, and
+is left to an interior point method (`discreet_client.convex_programs`).
+`discreet.solvers.saddle.set_kernels` projects on the same sets, compiled.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
+
+from discreet_client.convex_programs import convex_minimum
 
 Floats = NDArray[np.float64]
 
@@ -70,11 +76,42 @@ def onto_ball(point: Floats, lower: Floats, upper: Floats, centre: Floats, radiu
     return found
 
 
+class _Polytope(NamedTuple):
+    """As `convex_minimum` takes it."""
+
+    sides: tuple[Floats, Floats]
+    rows: tuple[Floats, Floats, Floats]
+
+
+def onto_polytope(
+    point: Floats, lower: Floats, upper: Floats, R: Floats, least: Floats, most: Floats
+) -> Floats:
+    """The nearest point of a box with `least <= R x <= most`, R float64[r, k]; one exists."""
+    nearest: Floats = np.clip(point, lower, upper)
+    reached = R @ nearest
+    if bool(np.all((least <= reached) & (reached <= most))):
+        return nearest
+    far = np.clip(point, -FARTHEST, FARTHEST)
+    rows = _Polytope((lower, upper), (R, least, most))
+    return convex_minimum(rows, np.eye(far.size), -far, (), nearest)
+
+
+def polytope_rows(polytope: dict[str, Any], size: int) -> tuple[Floats, Floats, Floats]:
+    """R float64[r, size], least and most float64[r] of `A x <= b` and `C x = d`, either of which
+    may be left out."""
+    A, C = (np.array(polytope.get(name) or [], dtype=np.float64).reshape(-1, size) for name in "AC")
+    b, d = (np.array(polytope.get(name) or [], dtype=np.float64) for name in "bd")
+    least = np.concatenate([np.full(b.shape, -np.inf), d])
+    return np.vstack([A, C]), least, np.concatenate([b, d])
+
+
 def onto(point: Floats, lower: Floats, upper: Floats, within: dict[str, Any] | None) -> Floats:
     """The nearest point of a box and of a set as agents announce it: `{"budget": {"lower",
-    "upper"}}`, `{"ball": {"centre", "radius"}}`, or none."""
+    "upper"}}`, `{"ball": {"centre", "radius"}}`, `{"polytope": {"A", "b", "C", "d"}}`, or none."""
     if within is None:
         return np.clip(point, lower, upper)
+    if "polytope" in within:
+        return onto_polytope(point, lower, upper, *polytope_rows(within["polytope"], point.size))
     if "budget" in within:
         return onto_budget(
             point, lower, upper, within["budget"]["lower"], within["budget"]["upper"]

@@ -1175,12 +1175,37 @@ export interface components {
             /** Name */
             name: string;
             /**
+             * @description Rows that the coordinates keep, within the box
+             * @default null
+             */
+            polytope?: components["schemas"]["AgentPolytope"] | null;
+            /**
              * Radius
              * @description Neighbouring trajectories of this agent's state differ by at most this in l2, over all steps
              */
             radius: number;
             /** Upper */
             upper: number | number[];
+        };
+        /**
+         * AgentPolytope
+         * @description `A x <= b` and `C x = d`, each with a column for each coordinate; either may be left out.
+         */
+        AgentPolytope: {
+            /**
+             * A
+             * @description Rows of `A x <= b`
+             */
+            A?: number[][];
+            /**
+             * C
+             * @description Rows of `C x = d`
+             */
+            C?: number[][];
+            /** B */
+            b?: number[];
+            /** D */
+            d?: number[];
         };
         /**
          * Agreement

@@ -59,7 +59,11 @@ def add(
         float | None, typer.Option(min=0, help="Time that a unit of toll is worth")
     ] = None,
     distance_weight: Annotated[
-        float | None, typer.Option(min=0, help="Time that a unit of TNTP's length is worth")
+        float | None,
+        typer.Option(
+            min=0,
+            help="Time that a unit of length is worth, as the file has it (a km of --units km,kph)",
+        ),
     ] = None,
     through_zones: Annotated[
         bool, typer.Option(help="Whether paths may lead through other zones; TNTP says it itself")

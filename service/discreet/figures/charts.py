@@ -94,7 +94,11 @@ class Chart:
                 ]
             at_once = {"mode": "immediate", "frame": {"duration": 0, "redraw": True}}
             steps = [
-                {"label": frame["name"], "method": "animate", "args": [[frame["name"]], at_once]}
+                {
+                    "label": plain(frame["name"]),
+                    "method": "animate",
+                    "args": [[frame["name"]], at_once],
+                }
                 for frame in frames
             ]
             layout["sliders"] = [

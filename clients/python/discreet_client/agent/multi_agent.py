@@ -5,8 +5,9 @@ agent = Agent.from_token(token, announcement={"lower": -10, "upper": 10, "radius
 found = minimize(agent, slope=lambda x: 2 * (x - 9) + 1)
 
 A state may be a vector: an announcement with a `dimension` has bounds for all coordinates or lists
-of them, and perhaps a `budget: {lower, upper}` of their sum or a `ball: {centre, radius}`; the
-slope then takes and gives a list, and `found.x` is one.
+of them, and perhaps a `budget: {lower, upper}` of their sum, a `ball: {centre, radius}` or a
+`polytope: {A, b, C, d}` (`A x <= b`, `C x = d`); the slope then takes and gives a list, and
+`found.x` is one.
 """
 
 from __future__ import annotations
@@ -30,6 +31,9 @@ from discreet_client.projections import FARTHEST, onto
 from discreet_client.updates import agent_step, tikhonov_sizes, vector_step
 
 STATE = struct.Struct("!d")
+
+SETS = ("budget", "ball", "polytope")
+"""What an announcement may have beside the box."""
 
 Slope = Callable[[Any], Any]
 """Of an agent's own objective: of a number a number; of a state with a dimension a list, of a
@@ -155,7 +159,7 @@ def _begun(current: Round, initial: float | list[float] | None, broadcast: bytes
                 "announced"
             )
             raise NotTrusted(says)
-    within = {part: announced[part] for part in ("budget", "ball") if announced.get(part)} or None
+    within = {part: announced[part] for part in SETS if announced.get(part)} or None
     middle = [(low + high) / 2 for low, high in ranges]
     if isinstance(initial, list) and len(initial) != len(own):
         raise AgentError(f"the initial state has {len(initial)} numbers, not {len(own)}")

@@ -40,6 +40,25 @@ class AffineLatency(TypedDict):
     type: Literal["affine"]
 
 
+class AgentPolytope(TypedDict):
+    """`A x <= b` and `C x = d`, each with a column for each coordinate; either may be left out."""
+
+    A: NotRequired[list[list[float]]]
+    """
+    Rows of `A x <= b`; length <= 128, each length >= 1, length <= 128, each >= -1e+06, <=
+    1e+06
+    """
+    C: NotRequired[list[list[float]]]
+    """
+    Rows of `C x = d`; length <= 128, each length >= 1, length <= 128, each >= -1e+06, <=
+    1e+06
+    """
+    b: NotRequired[list[float]]
+    """length <= 128, each >= -1e+09, <= 1e+09"""
+    d: NotRequired[list[float]]
+    """length <= 128, each >= -1e+09, <= 1e+09"""
+
+
 class Agreement(TypedDict):
     """
     What agents signed of all that was broadcast:
@@ -1857,6 +1876,8 @@ class AgentFigures(TypedDict):
     """Of the state, or of each coordinate: one number for all, or a list"""
     name: str
     """matches `^[A-Za-z_][A-Za-z0-9_]{0,31}$`"""
+    polytope: NotRequired[AgentPolytope | None]
+    """Rows that the coordinates keep, within the box"""
     radius: float
     """
     Neighbouring trajectories of this agent's state differ by at most this in l2, over all

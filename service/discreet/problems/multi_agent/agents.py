@@ -13,11 +13,20 @@ from pydantic import Field, StringConstraints, model_validator
 from discreet.intake.field_issues import FieldError
 from discreet.problems.numbers import Frozen, Real
 from discreet.solvers.saddle.saddle_point import Group
-from discreet_client.projections import onto
+from discreet_client.convex_sets import Polytope
+from discreet_client.projections import onto, polytope_rows
 
 Floats = NDArray[np.float64]
 
 MAX_DIMENSION = 1000
+MAX_NUMBERS = 128
+"""Coordinates and rows of a polytope together: a dense system of so many equations is solved."""
+MAX_ENTRIES = 20_000
+"""Of the rows of all polytopes together."""
+MAX_POLYTOPES = 500
+"""Whether each has a point is looked at in some milliseconds."""
+CUTS = 3
+"""Times that a box is cut to what the rows of a polytope leave of it."""
 Name = Annotated[str, StringConstraints(pattern=r"^[A-Za-z_][A-Za-z0-9_]{0,31}$")]
 Bound = Annotated[Real, Field(ge=-1e6, le=1e6)]
 Vector = Annotated[list[Bound], Field(min_length=1, max_length=MAX_DIMENSION, fail_fast=True)]
@@ -44,8 +53,40 @@ class Ball(Frozen):
     radius: Annotated[Real, Field(gt=0, le=1e6)]
 
 
+Row = Annotated[list[Bound], Field(min_length=1, max_length=MAX_NUMBERS, fail_fast=True)]
+Rows = Annotated[list[Row], Field(max_length=MAX_NUMBERS, fail_fast=True)]
+Limits = Annotated[list[SumBound], Field(max_length=MAX_NUMBERS, fail_fast=True)]
+
+
+class AgentPolytope(Frozen):
+    """`A x <= b` and `C x = d`, each with a column for each coordinate; either may be left out."""
+
+    A: Rows = Field(default_factory=list, description="Rows of `A x <= b`")
+    b: Limits = Field(default_factory=list)
+    C: Rows = Field(default_factory=list, description="Rows of `C x = d`")
+    d: Limits = Field(default_factory=list)
+
+    @model_validator(mode="after")
+    def _has_limits(self) -> Self:
+        for matrix, limits in (("A", "b"), ("C", "d")):
+            rows, ends = len(getattr(self, matrix)), len(getattr(self, limits))
+            if rows != ends:
+                raise FieldError(limits, f"{ends} limits for the {rows} rows of {matrix}")
+        if not self.b and not self.d:
+            raise FieldError("A", "a polytope has a row in A or in C")
+        return self
+
+    @property
+    def rows(self) -> int:
+        return len(self.b) + len(self.d)
+
+
 def _absent(value: Any) -> bool:
     return value is None
+
+
+SETS = ("budget", "ball", "polytope")
+EMPTY = "no point of the box keeps all rows"
 
 
 class Announcement(Frozen):
@@ -69,6 +110,11 @@ class Announcement(Frozen):
     ball: Ball | None = Field(
         default=None, exclude_if=_absent, description="In which the coordinates lie, in the box"
     )
+    polytope: AgentPolytope | None = Field(
+        default=None,
+        exclude_if=_absent,
+        description="Rows that the coordinates keep, within the box",
+    )
     radius: Annotated[Real, Field(gt=0, le=1e9)] = Field(
         description="Neighbouring trajectories of this agent's state differ by at most this in l2, "
         "over all steps"
@@ -81,11 +127,16 @@ class Announcement(Frozen):
             if isinstance(given, list) and len(given) != self.dimension:
                 says = f"{len(given)} numbers for a state of dimension {self.dimension or 'one'}"
                 raise FieldError(field, says if self.dimension else "a list needs `dimension`")
-        for field in ("budget", "ball"):
-            if getattr(self, field) is not None and self.dimension is None:
+        given = [field for field in SETS if getattr(self, field) is not None]
+        for field in given:
+            if self.dimension is None:
                 raise FieldError(field, f"a {field} is of a state with a `dimension`")
-        if self.budget is not None and self.ball is not None:
-            raise FieldError("ball", "an agent has a budget or a ball beside its box, not both")
+        if len(given) > 1:
+            says = (
+                "an agent has a budget, a ball or a polytope beside its box, one of them (a budget "
+                "is a row of ones in a polytope)"
+            )
+            raise FieldError(given[1], says)
         low, high = self.lowers(), self.uppers()
         if not (low < high).all():
             raise FieldError("lower", "lower must be below upper")
@@ -103,7 +154,37 @@ class Announcement(Frozen):
             centre = np.array(self.ball.centre, dtype=np.float64)
             if not np.linalg.norm(np.clip(centre, low, high) - centre) < self.ball.radius:
                 raise FieldError("ball", "no point of the box is inside the ball")
+        if self.polytope is not None:
+            self._check_rows(self.polytope)
         return self
+
+    def _check_rows(self, polytope: AgentPolytope) -> None:
+        """What can be told of a polytope without solving for a point of it, see `check_set`."""
+        for matrix in ("A", "C"):
+            for place, row in enumerate(getattr(polytope, matrix)):
+                if len(row) != self.dimension:
+                    raise FieldError(
+                        f"polytope/{matrix}/{place}",
+                        f"{len(row)} numbers; the dimension is {self.dimension}",
+                    )
+        if self.count + polytope.rows > MAX_NUMBERS:
+            raise FieldError(
+                "polytope",
+                f"{self.count} coordinates and {polytope.rows} rows are more than {MAX_NUMBERS} "
+                "together",
+            )
+        low, high = self.cut()
+        if not (low <= high).all():
+            raise FieldError("polytope", EMPTY)
+
+    def check_set(self) -> None:
+        """FieldError where no state keeps all rows of the polytope."""
+        if self.polytope is None:
+            return
+        try:
+            Polytope(np.array(self.lowers()), np.array(self.uppers()), *self._rows())
+        except ValueError as error:
+            raise FieldError("polytope", str(error)) from None
 
     @property
     def count(self) -> int:
@@ -113,11 +194,7 @@ class Announcement(Frozen):
     @property
     def within(self) -> dict[str, Any] | None:
         """The set beside the box, as `discreet_client.projections.onto` takes it."""
-        found = {
-            name: getattr(self, name)
-            for name in ("budget", "ball")
-            if getattr(self, name) is not None
-        }
+        found = {name: getattr(self, name) for name in SETS if getattr(self, name) is not None}
         return {name: one.model_dump() for name, one in found.items()} or None
 
     def lowers(self) -> Floats:
@@ -132,9 +209,36 @@ class Announcement(Frozen):
         """The nearest state that the agent may have."""
         return onto(point, self.lowers(), self.uppers(), self.within)
 
+    def _rows(self) -> tuple[Floats, Floats, Floats]:
+        """R float64[r, count], least and most float64[r] of the polytope."""
+        assert self.polytope is not None
+        return polytope_rows(self.polytope.model_dump(), self.count)
+
+    def cut(self) -> tuple[Floats, Floats]:
+        """The box, cut to what each row leaves of it: `R_i x_i` is at most the row's limit without
+        the least that the other coordinates come to. All sums are rounded, outwards."""
+        low, high = self.lowers().copy(), self.uppers().copy()
+        R, least, most = self._rows()
+        for _ in range(CUTS):
+            for row, begin, end in zip(R, least, most, strict=True):
+                ends = np.sort(np.stack([row * low, row * high]), axis=0)
+                others = ends.sum(axis=1, keepdims=True) - ends
+                limit = abs(end) if np.isinf(begin) else max(abs(begin), abs(end))
+                room = 1e-12 * (float(np.abs(ends).sum()) + limit)
+                used = row != 0
+                bounds = np.stack([begin - others[1] - room, end - others[0] + room])[:, used]
+                with np.errstate(over="ignore"):  # of a tiny entry: then it bounds nothing
+                    bounds = np.sort(bounds / row[used], axis=0)
+                low[used] = np.maximum(low[used], bounds[0])
+                high[used] = np.minimum(high[used], bounds[1])
+                if not (low <= high).all():
+                    return low, high
+        return low, high
+
     def widest(self) -> float:
         """No two states of the set are farther apart, in l2."""
-        width = float(np.linalg.norm(self.uppers() - self.lowers()))
+        low, high = (self.lowers(), self.uppers()) if self.polytope is None else self.cut()
+        width = float(np.linalg.norm(high - low))
         return width if self.ball is None else min(width, 2 * self.ball.radius)
 
 
@@ -154,6 +258,8 @@ class AgentFigures(Announcement):
     def ranges(self) -> dict[str, tuple[float, float]]:
         """Of each coordinate, what the set beside the box leaves of it as well."""
         low, high = self.lowers(), self.uppers()
+        if self.polytope is not None:
+            low, high = self.cut()
         if self.budget is not None:
             # What the others need at least, and can take at most; their sums are rounded.
             room = 1e-12 * float(

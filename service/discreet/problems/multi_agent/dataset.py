@@ -17,7 +17,13 @@ from discreet.intake.items import InPieces
 from discreet.problems.columns import check_names, real_column
 from discreet.problems.contents import PRIVATE, Content
 from discreet.problems.datasets import Column, Dataset
-from discreet.problems.multi_agent.agents import AgentFigures, Name, hides_all
+from discreet.problems.multi_agent.agents import (
+    MAX_ENTRIES,
+    MAX_POLYTOPES,
+    AgentFigures,
+    Name,
+    hides_all,
+)
 from discreet.problems.numbers import Frozen, Real
 from discreet.solvers.saddle.convexity import prove_convex
 from discreet.solvers.saddle.expression_programs import MAX_INSTRUCTIONS, compiled
@@ -72,6 +78,15 @@ class MultiAgentPublic(Frozen):
             raise FieldError(
                 "agents", f"the agents have {count} coordinates together; at most {MAX_COORDINATES}"
             )
+        polytopes = [
+            agent.count * agent.polytope.rows for agent in self.agents if agent.polytope is not None
+        ]
+        if len(polytopes) > MAX_POLYTOPES or sum(polytopes) > MAX_ENTRIES:
+            says = (
+                f"{len(polytopes)} polytopes with {sum(polytopes)} numbers in their rows; at most "
+                f"{MAX_POLYTOPES} with {MAX_ENTRIES}"
+            )
+            raise FieldError("agents", says)
         if len(set(self.names)) != count:
             raise FieldError(
                 "agents", "an agent is called what a coordinate of another one is called"
@@ -148,6 +163,7 @@ class MultiAgentDataset(Dataset):
 
     @classmethod
     def read_rows(cls, public: MultiAgentPublic, content: MultiAgentContent) -> Content:
+        check_sets(public)
         found: list[FieldIssue] = []
         texts, initial, slopes = [], [], []
         for field, given in (
@@ -256,6 +272,19 @@ def _start(
     ):
         return [0.0] * agent.count, f"is not in the agent's {next(iter(agent.within))}"
     return start.tolist(), None
+
+
+def check_sets(public: MultiAgentPublic) -> None:
+    """InvalidInput that names each agent whose polytope has no point."""
+    found = []
+    for place, agent in enumerate(public.agents):
+        try:
+            agent.check_set()
+        except FieldError as error:
+            pointer = f"/public/agents/{place}/{'/'.join(error.field)}"
+            found.append(FieldIssue(pointer, f"{agent.name}: {error}"))
+    if found:
+        raise InvalidInput(found)
 
 
 def protection(public: MultiAgentPublic, steps: int) -> str:

@@ -12,6 +12,7 @@ from discreet.problems.base import Neighbours
 from discreet.problems.contents import pack, unpack
 from discreet.problems.federation import FederatedProblem, Member
 from discreet.problems.multi_agent.dataset import MAX_CONSTRAINTS, MultiAgentPublic
+from discreet.problems.multi_agent.request import MultiAgentRequest
 from discreet.problems.multi_agent.session import STATE
 from discreet.problems.numbers import Budget
 from discreet.problems.plans import Plan
@@ -176,7 +177,7 @@ def rehearse_session(kind: type[FederatedProblem]) -> None:
     )
 
 
-def otherwise(problem: Any) -> dict[str, dict[str, Any]]:
+def otherwise(problem: MultiAgentRequest) -> dict[str, dict[str, Any]]:
     """Another value of each field of the request."""
     first, *others = problem.constraints
     schedule = problem.schedule.model_dump()

@@ -2,19 +2,22 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Mapping
 
 from discreet.privacy.mechanisms.gaussian import Gaussian
 from discreet.privacy.noise import Noise
 from discreet.problems.contents import Content
 from discreet.problems.multi_agent.agents import Floats
+from discreet.problems.multi_agent.constraints import read
 from discreet.problems.multi_agent.dataset import MultiAgentPublic
-from discreet.problems.multi_agent.joint_noise import scales_of
+from discreet.problems.multi_agent.joint_noise import groups_of, scales_of
+from discreet.problems.multi_agent.request import MultiAgentRequest
 from discreet.problems.multi_agent.session import PATH_POINTS, grid_noise
 from discreet.problems.plans import Plan
 from discreet.solvers.saddle import saddle_iteration, saddle_point
+from discreet.solvers.saddle.intervals import Box
 from discreet.solvers.saddle.saddle_kernels import Outputs
-from discreet_client.expressions import parse
+from discreet_client.expressions import Expression, parse
 
 
 def outputs_of(plan: Plan, problem: saddle_point.SaddleProblem) -> Outputs:
@@ -29,13 +32,26 @@ def outputs_of(plan: Plan, problem: saddle_point.SaddleProblem) -> Outputs:
     )
 
 
+def form_of(
+    asked: MultiAgentRequest, plan: Plan, objectives: Mapping[str, Expression]
+) -> tuple[saddle_point.SaddleProblem, Outputs]:
+    """See `problem.MultiAgent.solver_form`."""
+    box: Box = {name: (low, high) for name, low, high in plan.parameters["box"]}
+    names = tuple(box)
+    constraints = [read(text, names) for text in asked.constraints]
+    problem = saddle_point.saddle_problem(
+        objectives, constraints, names, box, groups_of(plan.parameters)
+    )
+    return problem, outputs_of(plan, problem)
+
+
 def run_of(
-    asked: Any, public: MultiAgentPublic, plan: Plan, content: Content, noise: Noise
+    asked: MultiAgentRequest, public: MultiAgentPublic, plan: Plan, content: Content, noise: Noise
 ) -> saddle_iteration.Path:
-    """Of a `problem.MultiAgent` on these objectives and states, with noise drawn step by step."""
+    """Of a request on these objectives and states, with noise drawn step by step."""
     texts = zip(public.agents, content["objectives"].tolist(), strict=True)
     objectives = {agent.name: parse(text, agent.coordinates) for agent, text in texts}
-    problem, outputs = asked.solver_form(plan, objectives)
+    problem, outputs = form_of(asked, plan, objectives)
 
     (event,) = plan.events
     assert isinstance(event, Gaussian)

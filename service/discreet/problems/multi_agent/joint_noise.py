@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 
 from discreet.errors import InvalidInput
-from discreet.problems.multi_agent.agents import Floats, coordinates_of
+from discreet.problems.multi_agent.agents import Announcement, Floats, coordinates_of
 from discreet.problems.multi_agent.constraints import term_by_term
 from discreet.problems.multi_agent.dataset import MAX_PROGRAM, MultiAgentPublic
 from discreet.solvers.saddle import rounding, saddle_point
@@ -31,7 +31,9 @@ from discreet_client.expressions import Expression, ExpressionError
 ROUNDING = 1e-9
 """Of the arithmetic with sensitivities and scales themselves."""
 PROJECTION = 20
-"""Operations that projecting on a set takes for each coordinate."""
+"""Operations that projecting on a budget or a ball takes for each coordinate."""
+ARITHMETIC = 1 / 6
+"""Of an operation, what compiled arithmetic takes for a number of a polytope's equations."""
 MAX_ROUNDING = 0.1
 """Most that floating point may add to the distance of neighbours; the noise covers it."""
 
@@ -103,8 +105,19 @@ def joint_noise(
     agents = [[one.name, one.dimension, one.within] for one in public.agents] if sparse else None
     quantities = _quantities(layout if sparse else _all(m, names), dense)
     operations = int(problem.program.code.size) + len(layout)
-    operations += PROJECTION * sum(one.count for one in public.agents if one.within is not None)
+    operations += sum(map(_projecting, public.agents))
     return JointNoise(layout, dense, width, operations, quantities, agents)
+
+
+def _projecting(agent: Announcement) -> int:
+    """Operations of projecting on an agent's set once. Of a polytope, whose turns are seldom more
+    than its rows and the sides that they move: one for each coordinate and two for each row, with
+    the products and the equations of all rows in each."""
+    if agent.polytope is None:
+        return PROJECTION * agent.count if agent.within is not None else 0
+    d, r = agent.count, agent.polytope.rows
+    turns = d + 2 * r + 10
+    return math.ceil(ARITHMETIC * turns * (3 * d * r + d * r**2 / 2 + r**3 / 6)) + PROJECTION * d
 
 
 def scales_of(problem: SaddleProblem, parameters: dict[str, Any]) -> tuple[Floats, Floats]:

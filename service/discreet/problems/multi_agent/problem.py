@@ -13,50 +13,43 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Mapping, Sequence
-from typing import Annotated, Any, ClassVar, Literal, Self
+from typing import Any, ClassVar
 
-from pydantic import Field, ValidationError, model_validator
+from pydantic import ValidationError
 
 from discreet.errors import InvalidInput
 from discreet.intake.field_issues import FieldError, issues_of, sentence
-from discreet.intake.items import InPieces
 from discreet.privacy import calibration
 from discreet.privacy.mechanisms.gaussian import Gaussian
 from discreet.privacy.noise import Noise
-from discreet.problems.accuracy import INTERVALS, LEVEL, Expected
+from discreet.problems.accuracy import LEVEL, Expected
 from discreet.problems.base import ALWAYS, Neighbours
 from discreet.problems.contents import Content, Progress, Released
-from discreet.problems.federation import ROUNDS_ARE_SEEN, FederatedProblem, Member, Session
+from discreet.problems.federation import ROUNDS_ARE_SEEN, Member, Session
 from discreet.problems.multi_agent import examples
 from discreet.problems.multi_agent.agents import Announcement
-from discreet.problems.multi_agent.constraints import names_in, proven, read, tightened
+from discreet.problems.multi_agent.constraints import names_in, proven, tightened
 from discreet.problems.multi_agent.dataset import (
-    MAX_CHARACTERS_TOGETHER,
-    MAX_CONSTRAINTS,
-    LongText,
     MultiAgentDataset,
     MultiAgentPublic,
     protection,
 )
 from discreet.problems.multi_agent.intervals import expected_values, uncertainty_of
-from discreet.problems.multi_agent.iteration import outputs_of, run_of
-from discreet.problems.multi_agent.joint_noise import groups_of, joint_noise
+from discreet.problems.multi_agent.iteration import form_of, run_of
+from discreet.problems.multi_agent.joint_noise import joint_noise
+from discreet.problems.multi_agent.request import MultiAgentRequest
 from discreet.problems.multi_agent.result import MultiAgentResult
 from discreet.problems.multi_agent.session import PATH_POINTS, STATE, CloudSession
 from discreet.problems.multi_agent.synthesis import SYNTHESIS
-from discreet.problems.numbers import Budget, Flag, Frozen, Real
+from discreet.problems.numbers import Budget
 from discreet.problems.plans import LONGEST_SECONDS, NoiseSummary, Plan, Resources, sized
 from discreet.problems.results import Output, Result
-from discreet.problems.reuse import ProblemOnData
 from discreet.problems.synthesis import Synthesis
 from discreet.solvers.saddle import saddle_iteration, saddle_point
-from discreet.solvers.saddle.intervals import Box
 from discreet.solvers.saddle.saddle_kernels import Outputs
 from discreet_client.expressions import Expression
 from discreet_client.federation import history
 
-MAX_STEPS = 1_000_000
-MAX_ROUNDS = 100_000
 DRAWS_A_SECOND = 400_000
 OPERATION_SECONDS = 12e-9
 """Of one operation of an objective's derivative."""
@@ -67,26 +60,7 @@ NEIGHBOURS = (
 )
 
 
-class StepSchedule(Frozen):
-    """gamma_k = gamma k^-c1, alpha_k = alpha k^-c2, 0 < c2 < c1, c1 + c2 < 1 (eqs 7 and 8), and how
-    many steps."""
-
-    gamma: Annotated[Real, Field(gt=0, le=1e6)]
-    alpha: Annotated[Real, Field(gt=0, le=1e6)]
-    c1: Annotated[Real, Field(gt=0, lt=1)]
-    c2: Annotated[Real, Field(gt=0, lt=1)]
-    iterations: Annotated[int, Field(strict=True, ge=1, le=MAX_STEPS)]
-
-    @model_validator(mode="after")
-    def _converges(self) -> Self:
-        self.solver_form()
-        return self
-
-    def solver_form(self) -> saddle_point.Schedule:
-        return saddle_point.Schedule(self.gamma, self.alpha, self.c1, self.c2)
-
-
-class MultiAgent(FederatedProblem, ProblemOnData):
+class MultiAgent(MultiAgentRequest):
     """Minimize the sum of the agents' objectives subject to `constraints` <= 0, by a noised
     primal-dual iteration.
 
@@ -106,36 +80,6 @@ class MultiAgent(FederatedProblem, ProblemOnData):
     asked_again: ClassVar[Mapping[str, str]] = {"uncertainty": ALWAYS}
     synthesis: ClassVar[Synthesis | None] = SYNTHESIS
     made_up: ClassVar[str] = examples.MADE_UP
-
-    kind: Literal["multi_agent"]
-    constraints: Annotated[
-        tuple[LongText, ...], InPieces(min_length=1, max_length=MAX_CONSTRAINTS)
-    ] = Field(
-        description="Expressions in the names of agents or of their coordinates, convex, meant <= 0"
-    )
-    schedule: StepSchedule
-    uncertainty: Flag = INTERVALS
-
-    @property
-    def needs_data(self) -> bool:
-        return self.protocol == "job"
-
-    @model_validator(mode="after")
-    def _texts_are_short(self) -> Self:
-        count = sum(map(len, self.constraints))
-        if count > MAX_CHARACTERS_TOGETHER:
-            says = f"{count} characters together; at most {MAX_CHARACTERS_TOGETHER}"
-            raise FieldError("constraints", says)
-        return self
-
-    @model_validator(mode="after")
-    def _rounds_are_few(self) -> Self:
-        if self.protocol == "federated" and self.schedule.iterations > MAX_ROUNDS:
-            raise FieldError(
-                "schedule/iterations",
-                f"at most {MAX_ROUNDS} with protocol `federated`: each is a round",
-            )
-        return self
 
     @classmethod
     def example(cls) -> dict[str, Any]:
@@ -238,13 +182,7 @@ class MultiAgent(FederatedProblem, ProblemOnData):
     ) -> tuple[saddle_point.SaddleProblem, Outputs]:
         """The iteration of a plan. Agents without an objective here have it elsewhere, or have
         0."""
-        box: Box = {name: (low, high) for name, low, high in plan.parameters["box"]}
-        names = tuple(box)
-        constraints = [read(text, names) for text in self.constraints]
-        problem = saddle_point.saddle_problem(
-            objectives, constraints, names, box, groups_of(plan.parameters)
-        )
-        return problem, outputs_of(plan, problem)
+        return form_of(self, plan, objectives)
 
     def release(
         self, public: MultiAgentPublic, plan: Plan, content: Content, noise: Noise
@@ -322,9 +260,11 @@ class MultiAgent(FederatedProblem, ProblemOnData):
 
     def check_announcement(self, announcement: Any) -> None:
         try:
-            Announcement.model_validate(announcement)
+            Announcement.model_validate(announcement).check_set()
         except ValidationError as error:
             raise InvalidInput(issues_of(error.errors(include_url=False), announcement)) from None
+        except FieldError as error:
+            raise InvalidInput(str(error), pointer=f"/{'/'.join(error.field)}") from None
 
     def plan_federation(self, agents: Sequence[Member], budget: Budget) -> Plan:
         """With no agents yet, what is known without their ranges: the price, and that constraints

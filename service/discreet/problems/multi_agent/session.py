@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import struct
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -18,6 +19,7 @@ from discreet.problems.multi_agent.agents import Floats, coordinates_of
 from discreet.problems.plans import Plan
 from discreet.solvers.saddle import saddle_iteration, saddle_point
 from discreet.solvers.saddle.saddle_kernels import Outputs
+from discreet.solvers.saddle.set_kernels import in_closed_form
 from discreet_client.federation import history
 
 PATH_POINTS = 100
@@ -38,6 +40,9 @@ class CloudSession(Session):
     broadcast begins with the digest of the one before (`discreet_client.federation.history`). The
     round after the last step collects the agents' signatures on the end of this chain; the last
     broadcast repeats the one before and has all of them, for all.
+
+    A state is taken into the agent's box, budget or ball, whose projections move no two states
+    further apart. On polytopes agents project alone: the noise covers the whole box.
 
     Where rounds may lack agents, one that is missing is taken to stand in the middle of its range,
     or at the point of its set nearest to that, which is public. (Where it stood last is its secret:
@@ -64,6 +69,9 @@ class CloudSession(Session):
         for agent in agents:
             own = coordinates_of(agent.name, agent.announcement.get("dimension"))
             self._span[agent.fingerprint] = slice(place[own[0]], place[own[0]] + len(own))
+        middle = (self._form.lower + self._form.upper) / 2
+        self._absent = self._form.projected(middle)
+        self._closed = replace(self._form, sets=in_closed_form(self._form.sets))
         recorded = saddle_iteration.thinned(self._steps, PATH_POINTS)
         m, o = self._form.constraints, len(self._outputs.register)
         self._now: dict[str, NDArray[Any]] = {
@@ -88,8 +96,9 @@ class CloudSession(Session):
         )
 
     def step(self, number: int, messages: Mapping[str, bytes], noise: Noise) -> bytes:
-        """Neighbours and sensitivity: see `MultiAgent.release`. A state outside of its set counts
-        as the nearest one in it."""
+        """Neighbours and sensitivity: see `MultiAgent.release`. A state outside of its budget or
+        ball counts as the nearest one in it, one outside of its polytope's box as the nearest in
+        that."""
         now, k = self._now, number + 1
         if k > self._steps:
             signatures = {agent: message.hex() for agent, message in messages.items()}
@@ -98,10 +107,10 @@ class CloudSession(Session):
                 json.dumps(agreement, sort_keys=True).encode(), dtype=np.uint8
             )
             return self._told + history.packed(messages)
-        states = (self._form.lower + self._form.upper) / 2
+        states = self._absent.copy()
         for agent, message in messages.items():
             states[self._span[agent]] = state_of(message)
-        states = self._form.projected(states)
+        states = self._closed.projected(states)
         drawn = grid_noise(noise, self._event, 1, saddle_point.noise_width(self._outputs))[0]
         released = saddle_point.cloud_outputs(self._form, self._outputs, states, drawn)
         gamma, alpha = self._schedule.at(k)

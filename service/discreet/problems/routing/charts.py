@@ -18,13 +18,14 @@ from discreet.figures.style import INK, QUIET
 from discreet.figures.traces import Trace, bars, figure, heat, matrix_axes, plain
 from discreet.problems.road_network import RoadNetwork
 from discreet.problems.routing import map_traces
+from discreet.problems.routing.class_charts import class_charts
 from discreet.problems.routing.map_figure import Floats, hover_texts, map_figure, node_traces
 from discreet.problems.routing.selection_charts import selection_charts
 from discreet.solvers.traffic.traffic_assignment import Network
 
 SHOWN = (
-    "map of the network with its flows, how full the links are, released demand; the "
-    "paths of any pair of zones, on the map and in words"
+    "map of the network with its flows, how full the links are, released demand; flows, costs and "
+    "demand of each class of users; the paths of any pair of zones, on the map and in words"
 )
 MAX_NODES = 10_000
 """A larger network is not drawn: finding places for its nodes would take seconds."""
@@ -46,7 +47,9 @@ def charts_of(problem: dict[str, Any], plan: dict[str, Any], result: dict[str, A
         )
     if (demand := np.array(result.get("demand", ()))).size:
         charts.append(_demand(demand, plan, result, zone_names(problem, result)))
-    return [*charts, *selection_charts(roads, result, zone_names(problem, result))]
+    names = zone_names(problem, result)
+    charts += class_charts(problem, plan, result, names)
+    return [*charts, *selection_charts(roads, result, names)]
 
 
 def row_names(problem: dict[str, Any], result: dict[str, Any], field: str) -> list[str] | None:

@@ -15,18 +15,21 @@ import numba
 import numpy as np
 from numpy.typing import NDArray
 
-from discreet_client.projections import FARTHEST
+from discreet.solvers.saddle.polytope_kernels import onto_polytope, unit_rows
+from discreet_client.projections import FARTHEST, polytope_rows
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 
-BUDGET, BALL = range(2)
+BUDGET, BALL, POLYTOPE = range(3)
 
 
 class Sets(NamedTuple):
     """Agents whose states are in more than a box. `begin`, `end`: int64[g], their coordinates.
-    `code`: int64[g], BUDGET or BALL. `first`, `second`: float64[g], least and most of a budget's
-    sum; a ball's radius. `centre`: float64[n], of balls.
+    `code`: int64[g], BUDGET, BALL or POLYTOPE. `first`, `second`: float64[g], least and most of a
+    budget's sum; a ball's radius. `centre`: float64[n], of balls. `row`: int64[g + 1], where an
+    agent's rows begin in `least`, `most` (float64[r]), `entry`: int64[g], where in `entries`, of
+    polytopes; rows have length 1.
     """
 
     begin: Ints
@@ -35,6 +38,11 @@ class Sets(NamedTuple):
     first: Floats
     second: Floats
     centre: Floats
+    row: Ints
+    entry: Ints
+    entries: Floats
+    least: Floats
+    most: Floats
 
 
 def sets_of(groups: Sequence[tuple[int, int, dict[str, Any] | None]], coordinates: int) -> Sets:
@@ -42,12 +50,22 @@ def sets_of(groups: Sequence[tuple[int, int, dict[str, Any] | None]], coordinate
     `discreet_client.projections.onto` takes it."""
     given = [(begin, end, within) for begin, end, within in groups if within is not None]
     centre, rows = np.zeros(coordinates), []
+    row, entry = [0], []
+    entries, least, most = [np.empty(0)], [np.empty(0)], [np.empty(0)]
     for begin, end, within in given:
-        if "budget" in within:
+        entry.append(sum(part.size for part in entries))
+        if "polytope" in within:
+            R, *limits = unit_rows(*polytope_rows(within["polytope"], end - begin))
+            rows.append((POLYTOPE, 0.0, 0.0))
+            entries.append(R.ravel())
+            least.append(limits[0])
+            most.append(limits[1])
+        elif "budget" in within:
             rows.append((BUDGET, within["budget"]["lower"], within["budget"]["upper"]))
         else:
             centre[begin:end] = within["ball"]["centre"]
             rows.append((BALL, within["ball"]["radius"], 0.0))
+        row.append(sum(part.size for part in least))
     return Sets(
         np.array([begin for begin, *_ in given], dtype=np.int64),
         np.array([end for _, end, _ in given], dtype=np.int64),
@@ -55,6 +73,25 @@ def sets_of(groups: Sequence[tuple[int, int, dict[str, Any] | None]], coordinate
         np.array([first for _, first, _ in rows], dtype=np.float64),
         np.array([second for *_, second in rows], dtype=np.float64),
         centre,
+        np.array(row, dtype=np.int64),
+        np.array(entry, dtype=np.int64),
+        np.concatenate(entries),
+        np.concatenate(least),
+        np.concatenate(most),
+    )
+
+
+def in_closed_form(sets: Sets) -> Sets:
+    """All but the polytopes."""
+    kept = sets.code != POLYTOPE
+    return sets._replace(
+        begin=sets.begin[kept],
+        end=sets.end[kept],
+        code=sets.code[kept],
+        first=sets.first[kept],
+        second=sets.second[kept],
+        row=np.zeros(int(kept.sum()) + 1, dtype=np.int64),
+        entry=sets.entry[kept],
     )
 
 
@@ -153,5 +190,11 @@ def project_sets(sets: Sets, lower: Floats, upper: Floats, states: Floats) -> No
             v[i] = _clipped(v[i], -FARTHEST, FARTHEST)
         if sets.code[g] == BUDGET:
             _onto_budget(v, low, high, sets.first[g], sets.second[g])
-        else:
+        elif sets.code[g] == BALL:
             _onto_ball(v, low, high, sets.centre[begin:end], sets.first[g])
+        else:
+            rows = slice(sets.row[g], sets.row[g + 1])
+            count = sets.row[g + 1] - sets.row[g]
+            flat = sets.entries[sets.entry[g] : sets.entry[g] + count * v.size]
+            R = flat.reshape(count, v.size)
+            onto_polytope(v, low, high, R, sets.least[rows], sets.most[rows])
