@@ -348,7 +348,7 @@ def test_capacities_of_an_hour_become_those_of_a_period(form: str, tmp_path: Pat
     assert (
         hourly.notes[-1]
         == "capacity is of a period, as the file has it; where the file's is of an hour, say "
-        "period_minutes"
+        "--period-minutes, or period_minutes in Python"
     )
     assert two_hours.network["period_minutes"] == 120
     assert two_hours.notes[-1] == "capacity, of an hour in the file, is of a period of 120 minutes"
