@@ -356,7 +356,7 @@ def test_one_result_is_drawn_once_however_many_ask(monkeypatch: pytest.MonkeyPat
             busy -= 1
         return drawings.Drawn(row, {}, ())
 
-    monkeypatch.setattr(drawings.jobs, "result", result)
+    monkeypatch.setattr(drawings.published, "result", result)
     monkeypatch.setattr(drawings.objects, "filled_text", whole)
     monkeypatch.setattr(drawings, "_draw", draw)
     monkeypatch.setattr(drawings, "_kept", OrderedDict())

@@ -40,6 +40,8 @@ NEXT_STEPS = {
     "from here.",
     409: "Look at the present state of the object, then decide again. Nothing was charged by this "
     "request.",
+    410: "Send the job again if you still need its answer: it is charged like a new one. Its "
+    "certificate and its entries in the ledger are kept.",
     413: "Send less, or ask whoever runs this server to raise the limit.",
     422: "Correct what is named and send it again. Nothing was charged.",
     429: "Wait a moment, then load the page again.",
