@@ -229,8 +229,8 @@ def test_a_migration_under_jobs_that_run_and_wait(
         for number in range(3):
             key = f"waits {number}"
             jobs[key] = {client.submit(small, idempotency_key=key)["id"]}
-        # What the release before has of these jobs. Its own code would run on it; this one's may lack
-        # a column there, and waits as for a database that is away.
+        # What the release before has of these jobs. Its own code would run on it; this one's may
+        # lack a column there, and waits as for a database that is away.
         assert migrate(running.settings, before, down=True) == before
 
         assert migrate(running.settings) == newest
