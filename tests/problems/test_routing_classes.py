@@ -316,7 +316,7 @@ def test_charts_tell_flows_costs_and_demand_of_each_class() -> None:
         assert frames[0]["data"] != frames[1]["data"]
     strange = {**found, "user_classes": ["<b>car", "truck"]}
     for chart in charts_of(body, plan, strange):
-        if chart.name == "class-demand":  # the page shows the name as text, plotly as markup
+        if chart.control:  # the page shows the name as text, plotly as markup
             assert chart.figure["frames"][0]["name"] == "<b>car"
             steps = chart.standalone()["layout"]["sliders"][0]["steps"]
             assert steps[0]["label"] == "&lt;b&gt;car"
