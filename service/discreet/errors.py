@@ -5,7 +5,7 @@
     ├── Unauthenticated       no key, or one that does not count
     ├── Forbidden             the key's role does not allow it
     ├── NotFound              no such object for this tenant
-    ├── Gone                  what was there was not kept for longer
+    ├── Gone                  it was deleted at the end of its retention period
     ├── Conflict              the object is in a state that does not allow it
     │   ├── BudgetExhausted   a cap would be passed; carries the binding cap
     │   ├── Exposed           opened sums show too much of few agents, and nobody has accepted that;
@@ -113,7 +113,7 @@ class NotFound(DiscreetError):
 
 
 class Gone(DiscreetError):
-    """This was kept for its time, and is no more."""
+    """It was deleted at the end of its retention period."""
 
     code = "gone"
 

@@ -20,7 +20,7 @@ from discreet.errors import Unavailable
 from discreet.installation.postgres import EmbeddedPostgres
 from discreet.settings import Settings
 from discreet.storage import queue
-from discreet.storage.database import SYSTEM, Database
+from discreet.storage.database import Database
 from discreet.storage.migrations import migrate
 from discreet.storage.poolers import WrongPooler
 from discreet.usecases.services import open_services
@@ -30,6 +30,7 @@ from tests.conftest import DEADLINE_SECONDS, Installation
 from tests.reliability.books import check_books
 from tests.reliability.chains import superuser_url
 from tests.reliability.pgbouncer import POOLER, Pooler, pgbouncer
+from tests.transactions import idle_timeout
 
 SUBMITTERS, JOBS = 3, 4
 WORKERS, CONNECTIONS = 200, 20
@@ -322,13 +323,4 @@ def test_news_of_a_connection_are_heard_past_the_pooler(pooled: Settings) -> Non
 
 
 def test_a_frozen_transaction_ends_by_itself_behind_the_pooler(pooled: Settings) -> None:
-    async def look() -> str:
-        database = Database(pooled)
-        try:
-            async with database.transaction(SYSTEM) as connection:
-                found = await connection.execute(text("SHOW idle_in_transaction_session_timeout"))
-                return str(found.scalar_one())
-        finally:
-            await database.close()
-
-    assert asyncio.run(look()) == "1min"
+    assert asyncio.run(idle_timeout(pooled)) == "1min"

@@ -61,7 +61,7 @@ def test_results_go_and_certificates_stay(kept: Settings) -> None:
         assert await erasure.forget_results(services) == 1
         assert await erasure.forget_results(services) == 0
 
-        with pytest.raises(Gone, match="as the operator keeps results") as gone:
+        with pytest.raises(Gone, match="at the end of the operator's retention period") as gone:
             await published.result(services, owner, job)
         assert gone.value.code == "result_gone"
         with pytest.raises(Gone):
@@ -83,7 +83,7 @@ def test_results_go_and_certificates_stay(kept: Settings) -> None:
         assert verdict["valid"], verdict
         async with services.database.transaction(SYSTEM) as connection:
             asked = await stored_releases.to_ask_again(connection, owner.tenant_id, [job])
-        assert "went on" in str(asking.nothing_released(asked[job]))
+        assert "were deleted on" in str(asking.nothing_released(asked[job]))
 
         assert (await published.result(services, owner, young))[1] == RESULT
         assert (await jobs.find(services, owner, unfinished))["state"] == "queued"
@@ -216,21 +216,23 @@ def test_api_and_page_say_that_it_has_gone(service: Installation) -> None:
 
         answer = http.get(f"/v1/jobs/{job}/result")
         assert (answer.status_code, answer.json()["code"]) == (410, "result_gone")
-        assert "its certificate and the ledger stay" in answer.json()["detail"]
+        assert "its certificate and its entries in the ledger are kept" in answer.json()["detail"]
         assert http.get(f"/v1/jobs/{job}/charts").status_code == 410
         assert http.get(f"/v1/jobs/{job}/certificate").status_code == 200
         assert http.get(f"/v1/jobs/{job}").json()["result_gone_at"]
         assert "succeeded" in http.get(f"/v1/jobs/{job}/events").text
         asked = http.post("/v1/jobs", json=question(job), headers={"Idempotency-Key": "again"})
         assert (asked.status_code, asked.json()["code"]) == (409, "no_release")
-        assert "went on" in asked.json()["detail"]
+        assert "were deleted on" in asked.json()["detail"]
         (listed,) = http.get("/v1/jobs").json()["jobs"]
         assert (listed["id"], listed["state"]) == (job, "succeeded")
         assert "headline" not in listed
     with Browser.logged_in(service, key) as browser:
         page = browser.get(f"/jobs/{job}")
         assert page.status == 200
-        assert "The result of this job went on" in page.text
+        assert "The result of this job was deleted on" in page.text
+        assert "Results are shown to" not in page.text  # it is an owner who asks
+        assert "the one that was certified" not in page.text
         assert browser.get(f"/jobs/{job}/certificate").status == 200
         assert browser.get(f"/jobs/{job}/page.html").status == 410
         assert browser.get(f"/jobs/compare?job={job}&job={job}").status < 500

@@ -29,19 +29,11 @@ from discreet.storage.database import (
 from discreet.usecases.services import open_services
 from discreet.worker.main import queue_app
 from discreet.worker.runner import Runner
+from tests.transactions import idle_timeout
 
 
 def test_a_frozen_process_cannot_hold_a_lock_for_ever(settings: Settings) -> None:
-    async def look() -> str:
-        database = Database(settings)
-        try:
-            async with database.transaction(SYSTEM) as connection:
-                found = await connection.execute(text("SHOW idle_in_transaction_session_timeout"))
-                return str(found.scalar_one())
-        finally:
-            await database.close()
-
-    assert asyncio.run(look()) == "1min"
+    assert asyncio.run(idle_timeout(settings)) == "1min"
 
 
 def test_urls_keep_their_spaces_for_libpq() -> None:

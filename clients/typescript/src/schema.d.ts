@@ -458,9 +458,9 @@ export interface paths {
         };
         /**
          * Get Result
-         * @description The result with its certificate, which binds it; 409 until there is one, 410 when it was kept
-         *     for its time. Large fields are named in `result.tables`. What is stored is compared with
-         *     its certificate before it is answered.
+         * @description The result with its certificate, which binds it; 409 until there is one, 410 when it was
+         *     deleted at the end of its retention period. Large fields are named in `result.tables`. What is
+         *     stored is compared with its certificate before it is answered.
          */
         get: operations["get_result"];
         put?: never;
@@ -1631,7 +1631,7 @@ export interface components {
             release?: string[] | null;
             /**
              * Result Gone At
-             * @description When its result went, with its release and events: it was kept for its time
+             * @description When its result, release and events were deleted, at the end of the operator's retention period
              */
             result_gone_at?: string | null;
             /**
@@ -2854,7 +2854,7 @@ export interface components {
             release?: string[] | null;
             /**
              * Result Gone At
-             * @description When its result went, with its release and events: it was kept for its time
+             * @description When its result, release and events were deleted, at the end of the operator's retention period
              */
             result_gone_at?: string | null;
             /**
@@ -8067,7 +8067,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["ProblemDocument"];
                 };
             };
-            /** @description `result_gone`: The result was kept for its time and has gone */
+            /** @description `result_gone`: The result was deleted at the end of its retention period */
             410: {
                 headers: {
                     [name: string]: unknown;
@@ -8265,7 +8265,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["ProblemDocument"];
                 };
             };
-            /** @description `result_gone`: The result was kept for its time and has gone */
+            /** @description `result_gone`: The result was deleted at the end of its retention period */
             410: {
                 headers: {
                     [name: string]: unknown;
@@ -8378,7 +8378,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["ProblemDocument"];
                 };
             };
-            /** @description `result_gone`: The result was kept for its time and has gone */
+            /** @description `result_gone`: The result was deleted at the end of its retention period */
             410: {
                 headers: {
                     [name: string]: unknown;

@@ -223,7 +223,8 @@ class JobAnswer(BaseModel):
     )
     result_gone_at: datetime | None = Field(
         default=None,
-        description="When its result went, with its release and events: it was kept for its time",
+        description="When its result, release and events were deleted, at the end of the "
+        "operator's retention period",
     )
     state: JobState
     waiting: JobWaits | None = Field(

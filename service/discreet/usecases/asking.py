@@ -187,8 +187,9 @@ def nothing_released(row: Row) -> str | None:
         return None
     if row["result_gone_at"] is not None:
         return (
-            f"ended long ago: its result, and its release with it, went on "
-            f"{row['result_gone_at']:%Y-%m-%d} (DISCREET_RESULT_RETENTION_DAYS)"
+            f"ended long ago: its result and its release were deleted on "
+            f"{row['result_gone_at']:%Y-%m-%d}, at the end of the operator's retention period "
+            "(DISCREET_RESULT_RETENTION_DAYS)"
         )
     if row["mode"] == "simulation" and row["deleted_at"] is not None:
         return (

@@ -25,7 +25,7 @@ async def result(
     services: Services, principal: Principal, job_id: str
 ) -> tuple[dict[str, Any], bytes, dict[str, Any]]:
     """The job, its result as JSON text, its certificate. Conflict until it has one, Gone when it
-    was kept for its time, ResultAltered when what is stored is not what was published."""
+    was deleted, ResultAltered when what is stored is not what was published."""
     row, text, signed = await _stored(services, principal, job_id)
     if text is None:
         raise Gone(gone(row), code="result_gone")
@@ -35,7 +35,7 @@ async def result(
 async def certificate(
     services: Services, principal: Principal, job_id: str
 ) -> tuple[dict[str, Any], dict[str, Any]]:
-    """The job and its certificate, which stays when the result has gone. Errors: `result`."""
+    """The job and its certificate, which is kept when the result is deleted. Errors: `result`."""
     row, _, signed = await _stored(services, principal, job_id)
     return row, signed
 
@@ -54,10 +54,11 @@ async def result_table(services: Services, principal: Principal, job_id: str, na
 
 
 def gone(row: Mapping[str, Any]) -> str:
-    """What is said of a result that has gone."""
+    """What is said of a result that was deleted."""
     return (
-        f"the result of this job went on {row['result_gone_at']:%Y-%m-%d}, as the operator keeps "
-        "results (DISCREET_RESULT_RETENTION_DAYS); its certificate and the ledger stay"
+        f"the result of this job was deleted on {row['result_gone_at']:%Y-%m-%d}, at the end of "
+        "the operator's retention period (DISCREET_RESULT_RETENTION_DAYS); its certificate and its "
+        "entries in the ledger are kept"
     )
 
 

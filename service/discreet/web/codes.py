@@ -289,9 +289,10 @@ CODES: dict[str, Code] = {
     ),
     "result_gone": Code(
         410,
-        "The result was kept for its time and has gone",
-        "the result of this job went on 2027-03-01, as the operator keeps results "
-        "(DISCREET_RESULT_RETENTION_DAYS); its certificate and the ledger stay",
+        "The result was deleted at the end of its retention period",
+        "the result of this job was deleted on 2027-03-01, at the end of the operator's retention "
+        "period (DISCREET_RESULT_RETENTION_DAYS); its certificate and its entries in the ledger "
+        "are kept",
     ),
     "result_altered": Code(
         500,

@@ -49,7 +49,7 @@ class Drawn:
 
 async def drawn(services: Services, principal: Principal, job_id: str) -> Drawn:
     """The result of a job with its charts. NotFound for another tenant's, Forbidden for who may not
-    see results, Conflict when there is none yet."""
+    see results, Conflict when there is none yet, Gone when it was deleted."""
     row, text, _ = await published.result(services, principal, job_id)
     if job_id not in _kept:
         async with _asked.setdefault(job_id, anyio.Lock()):

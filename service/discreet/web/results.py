@@ -13,7 +13,7 @@ from discreet_client import canonical
 
 async def result_text(services: Services, principal: Principal, job_id: str) -> bytes:
     """JSON of a job, its certificate with proofs from the transparency log, and its result, which
-    was compared with the certificate. Errors: `jobs.result`."""
+    was compared with the certificate. Errors: `published.result`."""
     row, result, certificate = await published.result(services, principal, job_id)
     shown = await transparency.proven(services, principal.tenant_id, certificate)
     return joined({"job": jobs.view(row, principal), "certificate": shown}, result=result)
@@ -21,7 +21,7 @@ async def result_text(services: Services, principal: Principal, job_id: str) -> 
 
 async def envelope_text(services: Services, principal: Principal, job_id: str) -> bytes:
     """JSON of the envelope of a job's certificate, with its proofs, signed by the newest key.
-    Errors: `jobs.result`; Conflict for a certificate that binds no result."""
+    Errors: `published.result`; Conflict for a certificate that binds no result."""
     _, certificate = await published.certificate(services, principal, job_id)
     if not {"result_digest", "tables"} <= certificate.keys():
         raise Conflict(

@@ -2848,7 +2848,10 @@ class CancelAnswer(TypedDict):
     release: NotRequired[list[str] | None]
     """Jobs that it asks again, at price 0"""
     result_gone_at: NotRequired[str | None]
-    """When its result went, with its release and events: it was kept for its time; date-time"""
+    """
+    When its result, release and events were deleted, at the end of the operator's retention
+    period; date-time
+    """
     reusable: NotRequired[list[str]]
     """
     Jobs, at most ten, that have released what is asked, least noise first: name one in
@@ -2925,7 +2928,10 @@ class JobAnswer(TypedDict):
     release: NotRequired[list[str] | None]
     """Jobs that it asks again, at price 0"""
     result_gone_at: NotRequired[str | None]
-    """When its result went, with its release and events: it was kept for its time; date-time"""
+    """
+    When its result, release and events were deleted, at the end of the operator's retention
+    period; date-time
+    """
     reusable: NotRequired[list[str]]
     """
     Jobs, at most ten, that have released what is asked, least noise first: name one in

@@ -564,8 +564,8 @@ def watch_job(job_id: str, *, last_event_id: int | None = None) -> Operation[str
 
 def get_result(job_id: str) -> Operation[models.ResultAnswer]:
     """The result with its certificate, which binds it; 409 until there is one, 410 when it was
-    kept for its time. Large fields are named in `result.tables`. What is stored is compared
-    with its certificate before it is answered.
+    deleted at the end of its retention period. Large fields are named in `result.tables`.
+    What is stored is compared with its certificate before it is answered.
 
     Answers 200. Roles: owner, analyst.
 

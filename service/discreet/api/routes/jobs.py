@@ -233,9 +233,9 @@ async def get_job(
 async def get_result(
     job_id: str, request: Request, services: CurrentServices, principal: CurrentPrincipal
 ) -> Response:
-    """The result with its certificate, which binds it; 409 until there is one, 410 when it was kept
-    for its time. Large fields are named in `result.tables`. What is stored is compared with
-    its certificate before it is answered."""
+    """The result with its certificate, which binds it; 409 until there is one, 410 when it was
+    deleted at the end of its retention period. Large fields are named in `result.tables`. What is
+    stored is compared with its certificate before it is answered."""
     return resource(request, await result_text(services, principal, job_id))
 
 

@@ -134,12 +134,18 @@ def _flows(roads: RoadNetwork, classes: list[str], flows: Floats) -> Chart:
     )
 
 
-def _frames(matrices: Floats, classes: list[str], trace: Trace) -> dict[str, Any]:
-    """A matrix for each class, in the same shades: one is chosen."""
+def _matrices(
+    merged: Floats, classes: list[str], labels: Sequence[str], *, hover: str, title: str
+) -> dict[str, Any]:
+    """A matrix for each class, in the same shades: one is chosen. merged: float64[class, block,
+    block]; labels: of the blocks."""
+    shown = [plain(one) for one in labels]
+    top = float(merged.max(initial=0.0))
+    trace = heat(merged[0], x=shown, y=shown, hover=hover, title=title, top=top)
     drawn = figure([trace], x="destination", y="origin", height=460, **matrix_axes())
     drawn["frames"] = [
         {"name": name, "data": [{"z": rounded(matrix, 4)}]}
-        for name, matrix in zip(classes, matrices, strict=True)
+        for name, matrix in zip(classes, merged, strict=True)
     ]
     return drawn
 
@@ -154,16 +160,7 @@ def _demand(
     classes: list[str], demand: Floats, plan: dict[str, Any], names: Sequence[str] | None
 ) -> Chart:
     blocks = _blocks(demand, names)
-    labels = [plain(one) for one in blocks.labels]
     merged = np.array([blocks.sums(one) for one in demand])
-    trace = heat(
-        merged[0],
-        x=labels,
-        y=labels,
-        hover="from %{y} to %{x}: %{z} trips",
-        title="trips a period",
-        top=float(merged.max(initial=0.0)),
-    )
     called = names or [str(zone) for zone in range(1, demand.shape[1] + 1)]
     rows = (
         (name, called[origin], called[to], trips)
@@ -176,7 +173,13 @@ def _demand(
         caption="Mean trips of a period of the chosen class from each zone (row) to each other "
         "(column), as the mechanism released them; the same shades for all classes. Each has "
         f"noise of its own.{noise_of(plan)}{blocks.says}",
-        figure=_frames(merged, classes, trace),
+        figure=_matrices(
+            merged,
+            classes,
+            blocks.labels,
+            hover="from %{y} to %{x}: %{z} trips",
+            title="trips a period",
+        ),
         table=Table.of(("class", "origin", "destination", "trips a period"), rows),
         control=CONTROL,
     )
@@ -186,17 +189,8 @@ def _times(
     roads: RoadNetwork, classes: list[str], times: Floats, names: Sequence[str] | None
 ) -> Chart:
     blocks = _blocks(times, names)
-    labels = [plain(one) for one in blocks.labels]
     pairs = np.maximum(blocks.sums(~np.eye(times.shape[1], dtype=bool)), 1.0)
     merged = np.array([blocks.sums(one) / pairs for one in times])
-    trace = heat(
-        merged[0],
-        x=labels,
-        y=labels,
-        hover="from %{y} to %{x}: %{z}",
-        title="travel time",
-        top=float(merged.max(initial=0.0)),
-    )
     rows = (
         (name, roads.called(origin), roads.called(to), time)
         for name, own in zip(classes, times, strict=True)
@@ -208,7 +202,9 @@ def _times(
         caption="What a trip of the chosen class from each zone (row) to each other (column) takes "
         "in the mean of its paths at the released flows, fixed costs by its weight among it, in "
         f"{roads.time_unit or 'the unit of free_flow_time'}.{blocks.says}",
-        figure=_frames(merged, classes, trace),
+        figure=_matrices(
+            merged, classes, blocks.labels, hover="from %{y} to %{x}: %{z}", title="travel time"
+        ),
         table=Table.of(("class", "from zone", "to zone", "time"), rows),
         control=CONTROL,
     )
