@@ -231,7 +231,11 @@ async def sessions(settings: Settings) -> None:
 
 
 def test_urls_that_are_used_wrongly(
-    pooled: Settings, settings: Settings, pooler: Pooler, postgres: EmbeddedPostgres
+    pooled: Settings,
+    settings: Settings,
+    pooler: Pooler,
+    postgres: EmbeddedPostgres,
+    template: str,
 ) -> None:
     """Each mistake is said in a sentence that names the setting."""
     asyncio.run(sessions(settings))
@@ -242,12 +246,10 @@ def test_urls_that_are_used_wrongly(
     both = pooled.model_copy(update={"database_direct_url": pooled.database_url})
     with pytest.raises(WrongPooler, match=r"^DISCREET_DATABASE_URL leads through a pooler"):
         asyncio.run(sessions(both))
-    assert settings.database_url is not None
-    other = settings.database_url.replace(postgres_name(settings), "postgres")
-    with psycopg.connect(postgres.superuser_url, autocommit=True) as superuser:
-        superuser.execute("GRANT CONNECT ON DATABASE postgres TO discreet_app")
-    with pytest.raises(WrongPooler, match="lead to different databases"):
-        asyncio.run(sessions(pooled.model_copy(update={"database_direct_url": other})))
+    with postgres_fixture.fresh_database(postgres, template) as other:
+        elsewhere = pooled.model_copy(update={"database_direct_url": other.app_url})
+        with pytest.raises(WrongPooler, match="lead to different databases"):
+            asyncio.run(sessions(elsewhere))
     through = pooler.url(settings.migration_database_url or "")
     with pytest.raises(WrongPooler, match="set DISCREET_MIGRATION_DATABASE_URL"):
         migrate(pooled.model_copy(update={"migration_database_url": through}))
@@ -255,10 +257,6 @@ def test_urls_that_are_used_wrongly(
         asyncio.run(
             sessions(settings.model_copy(update={"database_url": "postgresql://a@127.0.0.1:1/b"}))
         )
-
-
-def postgres_name(settings: Settings) -> str:
-    return (settings.database_url or "").partition("@/")[2].partition("?")[0]
 
 
 @pytest.mark.parametrize("mode", ["session", "statement"])
