@@ -4,6 +4,7 @@ jobs and federated agents against CVXPY and each other."""
 from __future__ import annotations
 
 import json
+import math
 from typing import Any
 
 import cvxpy as cp
@@ -123,6 +124,40 @@ def test_projections_are_the_nearest_points() -> None:
         assert farthest.status == 0
         assert (point - found) @ (farthest.x - found) <= 1e-6
         assert (point - found) @ (inside - found) <= 1e-9
+
+
+def test_hard_polytopes_are_projected_on_in_the_turns_that_there_may_be() -> None:
+    """Of 64 coordinates and 64 dense rows that say almost the same and all meet in one point, from
+    far away: 1,200 turns and more. What a release's time allows for is the same number of them."""
+    generator, size = np.random.default_rng(3), 64
+    low, high = -np.ones(size), np.ones(size)
+    for equalities in (0, 32, 56):
+        A = generator.normal(size=size) + 0.05 * generator.normal(size=(size, size))
+        limits = A @ generator.uniform(-0.5, 0.5, size=size)
+        C, d, A, b = A[:equalities], limits[:equalities], A[equalities:], limits[equalities:]
+        rows = {"A": A.tolist(), "b": b.tolist(), "C": C.tolist(), "d": d.tolist()}
+        for scale in (1, 100, 1e4):
+            found = scale * np.vstack([A, C]).sum(axis=0)
+            project_sets(sets_of([(0, size, {"polytope": rows})], size), low, high, found)
+            assert (A @ found - b).max() < 1e-8
+            assert np.abs(C @ found - d).max(initial=0) < 1e-8
+
+
+def test_what_is_not_a_number_is_taken_into_the_box() -> None:
+    sets = sets_of([(0, 3, {"polytope": EV["polytope"]})], 3)
+    found = np.array([math.nan, 1.0, math.nan])
+    project_sets(sets, np.zeros(3), np.full(3, 4.0), found)
+    assert ((found >= 0) & (found <= 4)).all()
+
+
+@pytest.mark.parametrize("size", [5e-324, 1e-322, 1e-310, 1e-300])
+def test_rows_of_the_smallest_numbers_cut_nothing_off(size: float) -> None:
+    """Their products are rounded to nothing: `x_1 + x_2 <= 0` has (0.4, -0.4)."""
+    rows = {"A": [[size, size]], "b": [0]}
+    fields = {"lower": -0.4, "upper": 0.4, "radius": 1, "polytope": rows}
+    low, high = Announcement.model_validate({"dimension": 2, **fields}).cut()
+    assert (low <= -0.4).all()
+    assert (high >= 0.4).all()
 
 
 def test_ranges_hold_every_state_of_the_set_and_are_no_wider_than_the_box() -> None:
