@@ -23,6 +23,7 @@ from discreet.storage.tenants import Principal
 from discreet.usecases import asking, erasure, jobs, ledger, published
 from discreet.usecases.services import Services
 from discreet.usecases.sessions import rounds
+from discreet_client.errors import ApiError
 from tests import bodies
 from tests.conftest import Installation
 from tests.dashboard.browsing import Browser
@@ -258,11 +259,16 @@ def test_api_and_page_say_that_it_has_gone(service: Installation) -> None:
         dataset = client.register(bodies.dataset())["id"]
         job = client.submit(bodies.job(dataset))["id"]
         assert client.wait(job)["state"] == "succeeded"
+        known = http.get(f"/v1/jobs/{job}/result").headers["ETag"]
         change(service.settings, OLD, DAYS + 1, job)
         with psycopg.connect(service.settings.database_url or "", autocommit=True) as role:
             assert role.execute("SELECT forget_results(%s, 100)", (DAYS,)).fetchone() == (1,)
 
-        answer = http.get(f"/v1/jobs/{job}/result")
+        for ask in (client.result, client.answer):
+            with pytest.raises(ApiError, match="at the end of the operator's retention") as told:
+                ask(job)
+            assert told.value.code == "result_gone"
+        answer = http.get(f"/v1/jobs/{job}/result", headers={"If-None-Match": known})
         assert (answer.status_code, answer.json()["code"]) == (410, "result_gone")
         assert "its certificate and its entries in the ledger are kept" in answer.json()["detail"]
         assert http.get(f"/v1/jobs/{job}/charts").status_code == 410
