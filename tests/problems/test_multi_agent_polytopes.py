@@ -26,6 +26,7 @@ from discreet.problems.multi_agent.dataset import (
 )
 from discreet.problems.multi_agent.problem import MultiAgent
 from discreet.solvers.saddle import saddle_iteration, saddle_point
+from discreet.solvers.saddle.polytope_kernels import most_turns
 from discreet.solvers.saddle.saddle_point import cloud_outputs, noise_width
 from discreet.solvers.saddle.set_kernels import project_sets, sets_of
 from discreet_client.agent import multi_agent
@@ -141,6 +142,24 @@ def test_hard_polytopes_are_projected_on_in_the_turns_that_there_may_be() -> Non
             project_sets(sets_of([(0, size, {"polytope": rows})], size), low, high, found)
             assert (A @ found - b).max() < 1e-8
             assert np.abs(C @ found - d).max(initial=0) < 1e-8
+
+
+def test_the_time_of_a_release_has_its_projections_and_no_reading_of_them() -> None:
+    """Four agents of 64 coordinates and rows: 20 steps more take 20 times what all turns that
+    there may be take, twice for the margin."""
+    A = np.random.default_rng(1).normal(size=(64, 64))
+    rows = {"A": A.tolist(), "b": [1.0] * 64}
+    box = {"dimension": 64, "lower": -1, "upper": 1, "radius": 1, "polytope": rows}
+    agents = [{"name": f"a{k}", **box} for k in range(4)]
+    part = MultiAgentPublic.model_validate({"unit": "trajectory", "agents": agents})
+    seconds = [
+        problem(constraints=["a0_1 + a1_1 - 9"], schedule={**SCHEDULE, "iterations": steps})
+        .plan(part, BUDGET)
+        .resources.release_quantum_seconds
+        for steps in (10, 30)
+    ]
+    turns = most_turns(64, 64) * 64**3 * (1 / 2 + 1 / 6) * 1e-10
+    assert 20 * 4 * turns < seconds[1] - seconds[0] < 20 * 4 * 20 * turns
 
 
 def test_what_is_not_a_number_is_taken_into_the_box() -> None:

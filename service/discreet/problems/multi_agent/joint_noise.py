@@ -44,12 +44,14 @@ MAX_ROUNDING = 0.1
 class JointNoise:
     """`layout`: constraint and coordinate of each output of a step; no coordinate: the constraint's
     value. `units`: see the module. `width`: outputs that have noise. `operations`: of constraints
-    and their derivatives, in a step. `quantities`: what has noise, in words, and its unit."""
+    and their derivatives, in a step. `projecting`: of projecting on agents' sets, in a step.
+    `quantities`: what has noise, in words, and its unit."""
 
     layout: list[list[Any]]
     units: Floats
     width: int
     operations: int
+    projecting: int
     quantities: list[tuple[str, float]]
     agents: list[list[Any]] | None
 
@@ -107,8 +109,8 @@ def joint_noise(
     agents = [[one.name, one.dimension, one.within] for one in public.agents] if sparse else None
     quantities = _quantities(layout if sparse else _all(m, names), dense)
     operations = int(problem.program.code.size) + len(layout)
-    operations += sum(map(_projecting, public.agents))
-    return JointNoise(layout, dense, width, operations, quantities, agents)
+    projecting = sum(map(_projecting, public.agents))
+    return JointNoise(layout, dense, width, operations, projecting, quantities, agents)
 
 
 def _projecting(agent: Announcement) -> int:
