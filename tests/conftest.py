@@ -35,6 +35,7 @@ from hypothesis.internal.conjecture import providers
 
 from discreet import problems
 from discreet.installation.postgres import EmbeddedPostgres
+from discreet.private_files import forget_other_kernels
 from discreet.settings import Settings
 from discreet.storage import secrets
 from discreet.storage.migrations import migrate
@@ -71,6 +72,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_configure(config: pytest.Config) -> None:
+    forget_other_kernels(Path(problems.__file__).parents[1])
     if config.getoption("--hypothesis-profile", None) in (None, "repeated"):
         # Hypothesis also tries constants of whatever modules are loaded: examples would follow the
         # order of tests.

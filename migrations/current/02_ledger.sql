@@ -50,6 +50,8 @@ CREATE TABLE ledger_entries (
 );
 -- Kinds of lines that may be rare among many: whoever looks for them does not read the others.
 CREATE INDEX ledger_entries_rare ON ledger_entries (account_id, kind, seq) WHERE kind IN ('open', 'grant', 'release');
+-- Lines by time. Where the clock was set back that is not the order of the chain.
+CREATE INDEX ledger_entries_time ON ledger_entries (account_id, at, seq);
 ALTER TABLE ledger_entries ENABLE ROW LEVEL SECURITY;
 ALTER TABLE ledger_entries FORCE ROW LEVEL SECURITY;
 CREATE POLICY own_tenant ON ledger_entries USING (current_setting('discreet.tenant', true) IN (tenant_id, '*'));
@@ -816,26 +818,6 @@ CREATE TRIGGER block_pages_kept BEFORE DELETE OR TRUNCATE ON block_pages
 CREATE TRIGGER accounts_append_only BEFORE UPDATE OR DELETE OR TRUNCATE ON accounts
   FOR EACH STATEMENT EXECUTE FUNCTION ledger_refuse_change();
 
-CREATE FUNCTION ledger_seq_at(_account text, _at timestamptz) RETURNS bigint
-LANGUAGE plpgsql STABLE AS $$
--- The first line of a chain that was written at _at or later, by bisection; past the last where there is none.
-DECLARE
-  low bigint := 1;
-  high bigint := 1 + coalesce((SELECT e.seq FROM ledger_entries AS e WHERE e.account_id = _account ORDER BY e.seq DESC LIMIT 1), 0);
-  middle bigint;
-BEGIN
-  WHILE low < high LOOP
-    middle := (low + high) / 2;
-    IF (SELECT e.at < _at FROM ledger_entries AS e WHERE e.account_id = _account AND e.seq = middle) THEN
-      low := middle + 1;
-    ELSE
-      high := middle;
-    END IF;
-  END LOOP;
-  RETURN low;
-END
-$$;
-
 CREATE FUNCTION read_budgets(_tenant text, _account text)
 RETURNS TABLE (id text, scope text, subject text, unit text, totals text, reserved text, cap text, datasets text)
 LANGUAGE plpgsql SET enable_sort = off AS $$
@@ -880,13 +862,13 @@ REVOKE ALL ON FUNCTION ledger_add(jsonb, jsonb, integer), ledger_text(jsonb), le
   ledger_grant_block(text, jsonb, jsonb, text, text), ledger_reserve_blocks(text, text[], jsonb, text, text),
   ledger_open(text, text, text, text, text, jsonb, jsonb, text, text), ledger_grant(text, jsonb, jsonb, text, text),
   ledger_reserve(text, text[], jsonb, text, text), ledger_touch(text, text), ledger_settle(text, text),
-  ledger_caps(text, text), ledger_refuse_change(), ledger_seq_at(text, timestamptz),
+  ledger_caps(text, text), ledger_refuse_change(),
   read_budgets(text, text) FROM PUBLIC;
 GRANT EXECUTE ON FUNCTION ledger_amounts(numeric, numeric, numeric, numeric),
   ledger_open_chain(text, text, text), ledger_open_block(text, jsonb, jsonb, text, text),
   ledger_open(text, text, text, text, text, jsonb, jsonb, text, text), ledger_grant(text, jsonb, jsonb, text, text),
   ledger_reserve(text, text[], jsonb, text, text), ledger_touch(text, text), ledger_settle(text, text),
-  ledger_caps(text, text), ledger_seq_at(text, timestamptz), read_budgets(text, text) TO discreet_app;
+  ledger_caps(text, text), read_budgets(text, text) TO discreet_app;
 
 -- Somebody asks an owner to raise a cap. No ledger changes before a grant answers.
 CREATE TABLE budget_requests (

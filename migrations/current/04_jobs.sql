@@ -146,7 +146,7 @@ GRANT SELECT, INSERT ON result_tables TO discreet_app;
 CREATE FUNCTION forget_results(_days integer, _most integer) RETURNS integer
 LANGUAGE plpgsql SECURITY DEFINER SET search_path = public, pg_temp AS $$
 -- Jobs of all tenants that ended so many days ago, up to _most of them, oldest first, lose what they have made: result,
--- tables, release, what their page says of it, and all events but the last. Job, certificate and ledger stay. One that is
+-- tables, release, a session's last message, what their page says of it, and all events but the last. Job, certificate and ledger stay. One that is
 -- asked again by a job that has not ended waits for that. Returns how many jobs it was.
 DECLARE
   scope text := current_setting('discreet.tenant', true);
@@ -166,6 +166,7 @@ BEGIN
   UPDATE job_results SET result = NULL WHERE job_id = ANY (old);
   DELETE FROM result_tables WHERE job_id = ANY (old);
   DELETE FROM releases WHERE job_id = ANY (old);
+  UPDATE sessions SET sealed = NULL, content_key_id = NULL WHERE job_id = ANY (old);
   DELETE FROM job_events AS e WHERE e.job_id = ANY (old)
     AND e.seq < (SELECT max(last.seq) FROM job_events AS last WHERE last.job_id = e.job_id);
   PERFORM set_config('discreet.tenant', coalesce(scope, ''), true);

@@ -14,7 +14,7 @@ revision = "0027"
 down_revision = "0026"
 
 GRANT = """
-GRANT EXECUTE ON FUNCTION ledger_seq_at(text, timestamptz), forget_results(integer, integer) TO {role};
+GRANT EXECUTE ON FUNCTION forget_results(integer, integer) TO {role};
 """
 DOWNGRADE = """
 DO $$
@@ -26,7 +26,6 @@ BEGIN
 END
 $$;
 DROP FUNCTION forget_results(integer, integer);
-DROP FUNCTION ledger_seq_at(text, timestamptz);
 DROP INDEX jobs_ended;
 COMMENT ON TABLE job_events IS 'What the event stream of a job tells, in order. Rows are added and never changed.';
 COMMENT ON COLUMN job_results.result IS 'JSON text, as it is answered';
@@ -36,6 +35,7 @@ ALTER TABLE job_results ALTER COLUMN result SET NOT NULL;
 DROP INDEX audit_log_action;
 DROP INDEX audit_log_principal;
 DROP INDEX jobs_open;
+DROP INDEX ledger_entries_time;
 DROP INDEX ledger_entries_rare;
 """
 

@@ -2,6 +2,8 @@
 
 -- Kinds of lines that may be rare among many: whoever looks for them does not read the others.
 CREATE INDEX ledger_entries_rare ON ledger_entries (account_id, kind, seq) WHERE kind IN ('open', 'grant', 'release');
+-- Lines by time. Where the clock was set back that is not the order of the chain.
+CREATE INDEX ledger_entries_time ON ledger_entries (account_id, at, seq);
 
 -- Jobs that have not ended, among all that have.
 CREATE INDEX jobs_open ON jobs (tenant_id, dataset_id) WHERE state IN ('queued', 'awaiting_agents', 'waiting', 'running');
@@ -9,26 +11,6 @@ CREATE INDEX jobs_open ON jobs (tenant_id, dataset_id) WHERE state IN ('queued',
 -- What was done seldom, and by whom.
 CREATE INDEX audit_log_action ON audit_log (tenant_id, action, id);
 CREATE INDEX audit_log_principal ON audit_log (tenant_id, principal, id);
-
-CREATE FUNCTION ledger_seq_at(_account text, _at timestamptz) RETURNS bigint
-LANGUAGE plpgsql STABLE AS $$
--- The first line of a chain that was written at _at or later, by bisection; past the last where there is none.
-DECLARE
-  low bigint := 1;
-  high bigint := 1 + coalesce((SELECT e.seq FROM ledger_entries AS e WHERE e.account_id = _account ORDER BY e.seq DESC LIMIT 1), 0);
-  middle bigint;
-BEGIN
-  WHILE low < high LOOP
-    middle := (low + high) / 2;
-    IF (SELECT e.at < _at FROM ledger_entries AS e WHERE e.account_id = _account AND e.seq = middle) THEN
-      low := middle + 1;
-    ELSE
-      high := middle;
-    END IF;
-  END LOOP;
-  RETURN low;
-END
-$$;
 
 ALTER TABLE job_results ALTER COLUMN result DROP NOT NULL;
 ALTER TABLE jobs ADD COLUMN result_gone_at timestamptz;
@@ -43,7 +25,7 @@ CREATE INDEX jobs_ended ON jobs (finished_at) WHERE finished_at IS NOT NULL AND 
 CREATE FUNCTION forget_results(_days integer, _most integer) RETURNS integer
 LANGUAGE plpgsql SECURITY DEFINER SET search_path = public, pg_temp AS $$
 -- Jobs of all tenants that ended so many days ago, up to _most of them, oldest first, lose what they have made: result,
--- tables, release, what their page says of it, and all events but the last. Job, certificate and ledger stay. One that is
+-- tables, release, a session's last message, what their page says of it, and all events but the last. Job, certificate and ledger stay. One that is
 -- asked again by a job that has not ended waits for that. Returns how many jobs it was.
 DECLARE
   scope text := current_setting('discreet.tenant', true);
@@ -63,10 +45,11 @@ BEGIN
   UPDATE job_results SET result = NULL WHERE job_id = ANY (old);
   DELETE FROM result_tables WHERE job_id = ANY (old);
   DELETE FROM releases WHERE job_id = ANY (old);
+  UPDATE sessions SET sealed = NULL, content_key_id = NULL WHERE job_id = ANY (old);
   DELETE FROM job_events AS e WHERE e.job_id = ANY (old)
     AND e.seq < (SELECT max(last.seq) FROM job_events AS last WHERE last.job_id = e.job_id);
   PERFORM set_config('discreet.tenant', coalesce(scope, ''), true);
   RETURN cardinality(old);
 END
 $$;
-REVOKE ALL ON FUNCTION ledger_seq_at(text, timestamptz), forget_results(integer, integer) FROM PUBLIC;
+REVOKE ALL ON FUNCTION forget_results(integer, integer) FROM PUBLIC;

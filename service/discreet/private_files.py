@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import os
 import shutil
 import stat
@@ -56,6 +57,8 @@ def sync_folder(path: Path) -> None:
 KERNELS = Path(__file__).parent / "_kernels"
 """Kernels that were compiled when an image was built (`NUMBA_CACHE_DIR=…/_kernels`), for this very
 place."""
+SOURCES = Path("__pycache__", "kernels.sha256")
+"""Below a folder of kernels: the digest of the sources that they were compiled from."""
 
 
 def kernel_cache(state: Path) -> dict[str, str]:
@@ -64,17 +67,55 @@ def kernel_cache(state: Path) -> dict[str, str]:
     imported.
 
     A new cache begins with the kernels that the installation brings; numba compiles again what is
-    not for this processor."""
+    not for this processor. Kernels of other sources are forgotten."""
     if os.access(Path(__file__).parent, os.W_OK):
+        forget_other_kernels(Path(__file__).parent)
         return {}
-    cache = state / "cache"
-    if KERNELS.is_dir() and not cache.exists():
-        draft = private_folder(state) / f"cache.{os.getpid()}"
+    cache = private_folder(state) / "cache"
+    if KERNELS.is_dir() and not (cache.exists() and _are_of(_sources(), cache)):
+        draft = cache.with_name(f"cache.{os.getpid()}")
         try:
+            if cache.exists():
+                cache.rename(draft)
+                shutil.rmtree(draft)
             shutil.copytree(KERNELS, draft, copy_function=shutil.copyfile)
+            _note(draft, _sources())
             draft.rename(cache)
         except (
             OSError
         ):  # another process was faster, or there is no room: kernels are compiled then
             shutil.rmtree(draft, ignore_errors=True)
+    forget_other_kernels(cache)
     return {"NUMBA_CACHE_DIR": str(cache)}
+
+
+def forget_other_kernels(folder: Path, package: Path = Path(__file__).parent) -> None:
+    """Drop the kernels below a folder that were compiled before the package's sources became what
+    they are. Numba itself compiles a kernel again when its own file has another text, and not when
+    that of a kernel has which it calls: after an upgrade it would compute as before."""
+    sources = _sources(package)
+    if not _are_of(sources, folder):
+        for index in folder.rglob("*.nbi"):
+            index.unlink(missing_ok=True)  # another process may be as far
+        _note(folder, sources)
+
+
+def _sources(package: Path = Path(__file__).parent) -> str:
+    """The digest of a package's sources."""
+    digest = hashlib.sha256()
+    for path in sorted(package.rglob("*.py")):
+        digest.update(path.read_bytes())
+    return digest.hexdigest()
+
+
+def _are_of(sources: str, folder: Path) -> bool:
+    """Whether the kernels below a folder were compiled from sources of this digest."""
+    try:
+        return (folder / SOURCES).read_text() == sources
+    except FileNotFoundError:
+        return False
+
+
+def _note(folder: Path, sources: str) -> None:
+    (folder / SOURCES).parent.mkdir(parents=True, exist_ok=True)
+    (folder / SOURCES).write_text(sources)

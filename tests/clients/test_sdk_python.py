@@ -750,6 +750,16 @@ def test_links_of_a_stored_network_have_their_ends_in_frames(service: Installati
     assert asyncio.run(later()).frame("link_flows").equals(frame)
 
 
+def test_an_answer_that_was_pickled_before_has_frames_without_ends() -> None:
+    """As a version left it that knew nothing of networks."""
+    answer = Answer({"job": {"id": "job_1"}, "result": {"link_flows": [1.0, 2.0]}}, {})
+    state = answer.__getstate__()
+    state.pop("_network", None)
+    old = Answer.__new__(Answer)
+    old.__dict__.update(state)
+    assert list(pickle.loads(pickle.dumps(old)).frame("link_flows").columns) == ["link_flows"]  # noqa: S301
+
+
 def test_an_answer_is_not_lost_where_its_network_is(service: Installation) -> None:
     class Closed(httpx.HTTPTransport):
         def handle_request(self, request: httpx.Request) -> httpx.Response:

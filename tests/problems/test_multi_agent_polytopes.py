@@ -4,6 +4,7 @@ jobs and federated agents against CVXPY and each other."""
 from __future__ import annotations
 
 import json
+import math
 from typing import Any
 
 import cvxpy as cp
@@ -25,6 +26,7 @@ from discreet.problems.multi_agent.dataset import (
 )
 from discreet.problems.multi_agent.problem import MultiAgent
 from discreet.solvers.saddle import saddle_iteration, saddle_point
+from discreet.solvers.saddle.polytope_kernels import most_turns
 from discreet.solvers.saddle.saddle_point import cloud_outputs, noise_width
 from discreet.solvers.saddle.set_kernels import project_sets, sets_of
 from discreet_client.agent import multi_agent
@@ -123,6 +125,58 @@ def test_projections_are_the_nearest_points() -> None:
         assert farthest.status == 0
         assert (point - found) @ (farthest.x - found) <= 1e-6
         assert (point - found) @ (inside - found) <= 1e-9
+
+
+def test_hard_polytopes_are_projected_on_in_the_turns_that_there_may_be() -> None:
+    """Of 64 coordinates and 64 dense rows that say almost the same and all meet in one point, from
+    far away: 1,200 turns and more. What a release's time allows for is the same number of them."""
+    generator, size = np.random.default_rng(3), 64
+    low, high = -np.ones(size), np.ones(size)
+    for equalities in (0, 32, 56):
+        A = generator.normal(size=size) + 0.05 * generator.normal(size=(size, size))
+        limits = A @ generator.uniform(-0.5, 0.5, size=size)
+        C, d, A, b = A[:equalities], limits[:equalities], A[equalities:], limits[equalities:]
+        rows = {"A": A.tolist(), "b": b.tolist(), "C": C.tolist(), "d": d.tolist()}
+        for scale in (1, 100, 1e4):
+            found = scale * np.vstack([A, C]).sum(axis=0)
+            project_sets(sets_of([(0, size, {"polytope": rows})], size), low, high, found)
+            assert (A @ found - b).max() < 1e-8
+            assert np.abs(C @ found - d).max(initial=0) < 1e-8
+
+
+def test_the_time_of_a_release_has_its_projections_and_no_reading_of_them() -> None:
+    """Four agents of 64 coordinates and rows: 20 steps more take 20 times what all turns that
+    there may be take, twice for the margin."""
+    A = np.random.default_rng(1).normal(size=(64, 64))
+    rows = {"A": A.tolist(), "b": [1.0] * 64}
+    box = {"dimension": 64, "lower": -1, "upper": 1, "radius": 1, "polytope": rows}
+    agents = [{"name": f"a{k}", **box} for k in range(4)]
+    part = MultiAgentPublic.model_validate({"unit": "trajectory", "agents": agents})
+    seconds = [
+        problem(constraints=["a0_1 + a1_1 - 9"], schedule={**SCHEDULE, "iterations": steps})
+        .plan(part, BUDGET)
+        .resources.release_quantum_seconds
+        for steps in (10, 30)
+    ]
+    turns = most_turns(64, 64) * 64**3 * (1 / 2 + 1 / 6) * 1e-10
+    assert 20 * 4 * turns < seconds[1] - seconds[0] < 20 * 4 * 20 * turns
+
+
+def test_what_is_not_a_number_is_taken_into_the_box() -> None:
+    sets = sets_of([(0, 3, {"polytope": EV["polytope"]})], 3)
+    found = np.array([math.nan, 1.0, math.nan])
+    project_sets(sets, np.zeros(3), np.full(3, 4.0), found)
+    assert ((found >= 0) & (found <= 4)).all()
+
+
+@pytest.mark.parametrize("size", [5e-324, 1e-322, 1e-310, 1e-300])
+def test_rows_of_the_smallest_numbers_cut_nothing_off(size: float) -> None:
+    """Their products are rounded to nothing: `x_1 + x_2 <= 0` has (0.4, -0.4)."""
+    rows = {"A": [[size, size]], "b": [0]}
+    fields = {"lower": -0.4, "upper": 0.4, "radius": 1, "polytope": rows}
+    low, high = Announcement.model_validate({"dimension": 2, **fields}).cut()
+    assert (low <= -0.4).all()
+    assert (high >= 0.4).all()
 
 
 def test_ranges_hold_every_state_of_the_set_and_are_no_wider_than_the_box() -> None:

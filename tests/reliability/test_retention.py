@@ -11,22 +11,26 @@ import sys
 import psycopg
 import pytest
 from sqlalchemy import text
+from sqlalchemy.ext.asyncio import AsyncConnection
 
 from discreet.errors import Gone, ResultAltered
 from discreet.observability import faults
 from discreet.settings import Settings
 from discreet.storage import jobs as job_rows
-from discreet.storage import stored_releases
+from discreet.storage import results, sessions, stored_releases
 from discreet.storage.database import SYSTEM
 from discreet.storage.tenants import Principal
 from discreet.usecases import asking, erasure, jobs, ledger, published
 from discreet.usecases.services import Services
+from discreet.usecases.sessions import rounds
+from discreet_client.errors import ApiError
 from tests import bodies
 from tests.conftest import Installation
 from tests.dashboard.browsing import Browser
 from tests.reliability.test_asking_again import question
 from tests.reliability.test_forged_rows import attack, submit
 from tests.reliability.test_swapped_results import RESULT, change, publish
+from tests.storage.test_sessions import federated, keep
 
 DAYS = 30
 OLD = "UPDATE jobs SET finished_at = finished_at - make_interval(days => %s) WHERE id = %s"
@@ -114,6 +118,51 @@ def test_what_somebody_asks_again_waits_for_that(kept: Settings) -> None:
         assert await erasure.forget_results(services) == 1
 
     attack(kept, go)
+
+
+def test_a_table_that_goes_while_it_is_asked_for_has_gone(
+    kept: Settings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its result was there a moment before: nobody is told that it was altered."""
+
+    async def go(services: Services, owner: Principal, dataset: str, job: str) -> None:
+        await publish(services, job)
+        change(kept, OLD, DAYS + 1, job)
+        look = results.table
+
+        async def late(connection: AsyncConnection, job_id: str, name: str) -> bytes | None:
+            await erasure.forget_results(services)
+            return await look(connection, job_id, name)
+
+        monkeypatch.setattr(results, "table", late)
+        with pytest.raises(Gone, match="at the end of the operator's retention period"):
+            await published.result_table(services, owner, job, "link_flows")
+
+    attack(kept, go)
+
+
+def test_what_a_session_told_at_last_goes_too(kept: Settings) -> None:
+    """An agent that comes after that is told so, and not an empty message that it would take for a
+    cloud's deceit."""
+
+    async def go() -> None:
+        async with federated(kept) as (services, job, attempt):
+            assert await keep(services, job, attempt, 1)
+            async with services.database.transaction(SYSTEM) as connection:
+                row = await sessions.find(connection, job)
+            assert row is not None
+            ended = "UPDATE jobs SET state = 'succeeded', finished_at = now() WHERE id = %s"
+            change(kept, ended, job)
+            change(kept, OLD, DAYS + 1, job)
+            assert await erasure.forget_results(services) == 1
+            with pytest.raises(Gone, match="at the end of the operator's retention period"):
+                await rounds.farewell(services, row["id"])
+            async with services.database.transaction(SYSTEM) as connection:
+                row = await sessions.find(connection, job)
+            assert row is not None
+            assert (row["sealed"], row["content_key_id"]) == (None, None)
+
+    asyncio.run(go())
 
 
 def test_they_go_in_batches_and_by_many_at_once(
@@ -210,11 +259,16 @@ def test_api_and_page_say_that_it_has_gone(service: Installation) -> None:
         dataset = client.register(bodies.dataset())["id"]
         job = client.submit(bodies.job(dataset))["id"]
         assert client.wait(job)["state"] == "succeeded"
+        known = http.get(f"/v1/jobs/{job}/result").headers["ETag"]
         change(service.settings, OLD, DAYS + 1, job)
         with psycopg.connect(service.settings.database_url or "", autocommit=True) as role:
             assert role.execute("SELECT forget_results(%s, 100)", (DAYS,)).fetchone() == (1,)
 
-        answer = http.get(f"/v1/jobs/{job}/result")
+        for ask in (client.result, client.answer):
+            with pytest.raises(ApiError, match="at the end of the operator's retention") as told:
+                ask(job)
+            assert told.value.code == "result_gone"
+        answer = http.get(f"/v1/jobs/{job}/result", headers={"If-None-Match": known})
         assert (answer.status_code, answer.json()["code"]) == (410, "result_gone")
         assert "its certificate and its entries in the ledger are kept" in answer.json()["detail"]
         assert http.get(f"/v1/jobs/{job}/charts").status_code == 410

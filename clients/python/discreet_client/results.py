@@ -50,6 +50,9 @@ class Answer:
 
     AXES: ClassVar[Mapping[str, tuple[str, ...]]] = {}
     """What the positions of each array are of: their names in frames."""
+    _network: Mapping[str, Any] = {}
+    """The road network that the job names, which is public; empty where there is none, and in
+    answers that an older version pickled."""
 
     def __init__(self, document: Mapping[str, Any], tables: Mapping[str, bytes]) -> None:
         self.document = dict(document)
@@ -59,8 +62,6 @@ class Answer:
         self._cache: dict[str, Any] = {}
         self._charts: Fetch | None = None
         """Of the client that fetched this."""
-        self._network: Mapping[str, Any] = {}
-        """The road network that the job names, which is public; empty where there is none."""
 
     def __getstate__(self) -> dict[str, Any]:
         return {**self.__dict__, "_charts": None}  # connections cannot be kept

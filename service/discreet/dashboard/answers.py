@@ -54,9 +54,9 @@ class Answer:
     """What it answers, in sentences; the answer itself first."""
     certificate: dict[str, Any] | None
     altered: str | None
+    """Why a stored result is not shown."""
     gone: str | None
     """Why there is no result any more; the certificate is there."""
-    """Why a stored result is not shown."""
     charts: list[Chart]
     left: list[dict[str, Any]]
     """The budgets that it was charged to, as they are now."""
@@ -115,6 +115,10 @@ async def of_job(services: Services, viewer: Viewer, job_id: str) -> Answer:
     job = view(row, viewer)
     if certificate is not None and certificate["guarantee"]["type"] == "none":
         job["simulation"] = True  # also when its dataset is gone
+    try:
+        charts = [] if altered or gone else await results.charts_of(services, viewer, row)
+    except Gone:  # since it was read above
+        return await of_job(services, viewer, job_id)
     return Answer(
         row,
         job,
@@ -125,7 +129,7 @@ async def of_job(services: Services, viewer: Viewer, job_id: str) -> Answer:
         certificate,
         altered,
         gone,
-        [] if altered or gone else await results.charts_of(services, viewer, row),
+        charts,
         await _left(services, viewer, certificate),
         zone_names,
     )

@@ -6,17 +6,12 @@ from collections.abc import Sequence
 from datetime import datetime
 from typing import Any
 
-from sqlalchemy import ColumnElement, bindparam, func, select, true, tuple_
+from sqlalchemy import bindparam, select, true, tuple_
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from discreet.storage.block_names import chain_of
 from discreet.storage.ledger import about
 from discreet.storage.tables import Account, LedgerEntry
-
-
-def _seq_at(moment: datetime) -> ColumnElement[int]:
-    """The first number in the chain of the account at hand that was written then or later."""
-    return func.ledger_seq_at(Account.id, moment)
 
 
 async def newest(connection: AsyncConnection, account_id: str, most: int) -> list[dict[str, Any]]:
@@ -41,8 +36,8 @@ async def search(
     """Entries of all accounts of a tenant (or of one), newest first, before the entry `after` (at,
     account, seq).
 
-    Each account is read backwards from its head, so that no index of all entries by time is needed:
-    where the time begins and ends in its chain is found by bisection.
+    Each account is read backwards in time. That is the order of its chain, but where the clock was
+    set back: no entry is passed over then either.
     """
     wanted = [LedgerEntry.account_id == Account.id]
     if account_id is not None:
@@ -53,16 +48,14 @@ async def search(
     if job_id is not None:
         wanted.append(LedgerEntry.job_id == job_id)
     if since is not None:
-        wanted += [LedgerEntry.at >= since, LedgerEntry.seq >= _seq_at(since)]
+        wanted.append(LedgerEntry.at >= since)
     if until is not None:
-        wanted += [LedgerEntry.at < until, LedgerEntry.seq < _seq_at(until)]
+        wanted.append(LedgerEntry.at < until)
     if after is not None:
         place = tuple_(LedgerEntry.at, LedgerEntry.account_id, LedgerEntry.seq)
-        wanted.append(place < tuple_(*after))
-        wanted.append(LedgerEntry.seq <= _seq_at(after[0]))
-    newest = (
-        select(LedgerEntry).where(*wanted).order_by(LedgerEntry.seq.desc()).limit(size).lateral()
-    )
+        wanted += [place < tuple_(*after), LedgerEntry.at <= after[0]]
+    backwards = LedgerEntry.at.desc(), LedgerEntry.seq.desc()
+    newest = select(LedgerEntry).where(*wanted).order_by(*backwards).limit(size).lateral()
     statement = (
         select(
             newest.c.account_id,

@@ -148,6 +148,7 @@ class LedgerEntry(Base):
             "seq",
             postgresql_where=text("kind IN ('open', 'grant', 'release')"),
         ),
+        Index("ledger_entries_time", "account_id", "at", "seq"),
     )
     account_id: Mapped[str] = mapped_column(primary_key=True)
     seq: Mapped[int] = mapped_column(BigInteger, primary_key=True, autoincrement=False)

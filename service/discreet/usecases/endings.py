@@ -25,8 +25,8 @@ FAILURES: Mapping[str, str] = {
     "master_key_unknown": "the content, or what was released, is sealed under a master key that is "
     "not known here",
     "data_erased": "the dataset was erased before the job could start",
-    "first_release_gone": "what was to be asked again is gone: it was erased, with its dataset, "
-    "meanwhile",
+    "first_release_gone": "what was to be asked again is gone: it was erased meanwhile, with its "
+    "dataset or at the end of the operator's retention period",
     "first_release_altered": "what was to be asked again, or its certificate, is not as it was "
     "published",
     "first_signing_key_unknown": "the certificate of the job that was to be asked again is signed "

@@ -48,6 +48,8 @@ async def result_table(services: Services, principal: Principal, job_id: str, na
         parquet = await results.table(connection, job_id, name)
     if parquet is None and name not in signed.get("tables", {}):
         raise NotFound("the result has no such table")
+    if parquet is None:  # perhaps it went since the look above: then that is what is told
+        await result(services, principal, job_id)
     await require_unaltered(services, job_id, signed, tables={name: parquet})
     assert parquet is not None
     return parquet

@@ -224,7 +224,8 @@ class Announcement(Frozen):
                 ends = np.sort(np.stack([row * low, row * high]), axis=0)
                 others = ends.sum(axis=1, keepdims=True) - ends
                 limit = abs(end) if np.isinf(begin) else max(abs(begin), abs(end))
-                room = 1e-12 * (float(np.abs(ends).sum()) + limit)
+                # Products below the least normal double are off by more than their share.
+                room = 1e-12 * (float(np.abs(ends).sum()) + limit) + 1e-300
                 used = row != 0
                 bounds = np.stack([begin - others[1] - room, end - others[0] + room])[:, used]
                 with np.errstate(over="ignore"):  # of a tiny entry: then it bounds nothing

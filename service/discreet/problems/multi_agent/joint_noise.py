@@ -24,6 +24,7 @@ from discreet.solvers.saddle.intervals import Box
 from discreet.solvers.saddle.lipschitz import NotLipschitz, sensitivities
 from discreet.solvers.saddle.many_agents import TooManyEntries, moved_by
 from discreet.solvers.saddle.noise_split import sparse_split, split
+from discreet.solvers.saddle.polytope_kernels import most_turns
 from discreet.solvers.saddle.saddle_kernels import Outputs
 from discreet.solvers.saddle.saddle_point import Group, SaddleProblem
 from discreet_client.expressions import Expression, ExpressionError
@@ -32,8 +33,9 @@ ROUNDING = 1e-9
 """Of the arithmetic with sensitivities and scales themselves."""
 PROJECTION = 20
 """Operations that projecting on a budget or a ball takes for each coordinate."""
-ARITHMETIC = 1 / 6
-"""Of an operation, what compiled arithmetic takes for a number of a polytope's equations."""
+ARITHMETIC = 1 / 30
+"""Of an operation, what compiled arithmetic takes for a number of a polytope's equations: three
+times what was measured at 64 coordinates and rows, and no less than at three."""
 MAX_ROUNDING = 0.1
 """Most that floating point may add to the distance of neighbours; the noise covers it."""
 
@@ -42,12 +44,14 @@ MAX_ROUNDING = 0.1
 class JointNoise:
     """`layout`: constraint and coordinate of each output of a step; no coordinate: the constraint's
     value. `units`: see the module. `width`: outputs that have noise. `operations`: of constraints
-    and their derivatives, in a step. `quantities`: what has noise, in words, and its unit."""
+    and their derivatives, in a step. `projecting`: of projecting on agents' sets, in a step.
+    `quantities`: what has noise, in words, and its unit."""
 
     layout: list[list[Any]]
     units: Floats
     width: int
     operations: int
+    projecting: int
     quantities: list[tuple[str, float]]
     agents: list[list[Any]] | None
 
@@ -105,19 +109,20 @@ def joint_noise(
     agents = [[one.name, one.dimension, one.within] for one in public.agents] if sparse else None
     quantities = _quantities(layout if sparse else _all(m, names), dense)
     operations = int(problem.program.code.size) + len(layout)
-    operations += sum(map(_projecting, public.agents))
-    return JointNoise(layout, dense, width, operations, quantities, agents)
+    projecting = sum(map(_projecting, public.agents))
+    return JointNoise(layout, dense, width, operations, projecting, quantities, agents)
 
 
 def _projecting(agent: Announcement) -> int:
-    """Operations of projecting on an agent's set once. Of a polytope, whose turns are seldom more
-    than its rows and the sides that they move: one for each coordinate and two for each row, with
-    the products and the equations of all rows in each."""
+    """Operations of projecting on an agent's set once. Of a polytope as many turns as there may be,
+    whatever objectives ask for, each with the products and the equations of all rows that can hold
+    at once."""
     if agent.polytope is None:
         return PROJECTION * agent.count if agent.within is not None else 0
     d, r = agent.count, agent.polytope.rows
-    turns = d + 2 * r + 10
-    return math.ceil(ARITHMETIC * turns * (3 * d * r + d * r**2 / 2 + r**3 / 6)) + PROJECTION * d
+    q = min(d, r)
+    turn = 20 * (d + r) + 3 * d * r + d * q**2 / 2 + q**3 / 6
+    return math.ceil(ARITHMETIC * most_turns(d, r) * turn) + PROJECTION * d
 
 
 def scales_of(problem: SaddleProblem, parameters: dict[str, Any]) -> tuple[Floats, Floats]:

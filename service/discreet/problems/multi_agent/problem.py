@@ -117,6 +117,7 @@ class MultiAgent(MultiAgentRequest):
         if joint.agents is not None:  # else reading, and the constraints, lie within the margin
             most += joint.operations
             reading = READING_SECONDS * (most + len(public.agents))
+            most += joint.projecting
         held = PATH_POINTS + saddle_iteration.steps_at_once(width)
         resources = Resources.padded(
             0.5 * (1 + width * steps // DRAWS_A_SECOND),

@@ -7,12 +7,13 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from discreet.errors import Gone
 from discreet.observability import faults
 from discreet.problems.federation import FederatedProblem, FederationTerms, Member
 from discreet.problems.plans import Plan
 from discreet.storage import jobs, ledger, log_memory, sealing, sessions, stored_releases
 from discreet.storage.database import SYSTEM
-from discreet.usecases import endings
+from discreet.usecases import endings, published
 from discreet.usecases.claims import CancelRequested, LostJob
 from discreet.usecases.rotation import sealing_step, still_known
 from discreet.usecases.services import Services
@@ -296,12 +297,15 @@ async def keep_last(
 
 
 async def farewell(services: Services, session_id: str) -> Farewell | None:
-    """How a session ended, for agents that come late; None while it goes on."""
+    """How a session ended, for agents that come late; None while it goes on. Gone where what it
+    told at last was deleted."""
     async with services.database.transaction(SYSTEM) as connection:
         session = await sessions.find_by_id(connection, session_id)
         job = None if session is None else await jobs.find(connection, session["job_id"])
         if session is None or job is None or job["state"] not in jobs.FINAL:
             return None
+        if job["state"] == "succeeded" and job["result_gone_at"] is not None:
+            raise Gone(published.gone(job), code="result_gone")
         entries = await ledger.reservation(connection, job["id"])
     broadcast = b""
     if session["sealed"] is not None:
