@@ -146,8 +146,8 @@ GRANT SELECT, INSERT ON result_tables TO discreet_app;
 CREATE FUNCTION forget_results(_days integer, _most integer) RETURNS integer
 LANGUAGE plpgsql SECURITY DEFINER SET search_path = public, pg_temp AS $$
 -- Jobs of all tenants that ended so many days ago, up to _most of them, oldest first, lose what they have made: result,
--- tables, release, a session's last message, what their page says of it, and all events but the last. Job, certificate and ledger stay. One that is
--- asked again by a job that has not ended waits for that. Returns how many jobs it was.
+-- tables, release, a session's last message, what their page says of it, and all events but the last. Job, certificate
+-- and ledger stay. One that is asked again by a job that has not ended waits for that. Returns how many jobs it was.
 DECLARE
   scope text := current_setting('discreet.tenant', true);
   old text[];
