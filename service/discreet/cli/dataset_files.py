@@ -48,7 +48,8 @@ def _check_form(file: Path, form: str) -> None:
 
     if form != "openadr":
         raise typer.BadParameter(
-            f"openadr, or nothing: other files tell by their names, not {form}",
+            "it must be openadr or be left out, since other formats are told by the "
+            f"file's name; not {form}",
             param_hint="--format",
         )
     if not is_openadr(file):
@@ -63,7 +64,7 @@ def what_is_published(kind: str) -> str:
     example has it."""
     from discreet.problems import DATASETS, KINDS  # noqa: PLC0415 - loads SciPy
 
-    says = "say what is published of it, here or in --metadata"
+    says = "give its public part, here or in --metadata"
     if kind not in DATASETS:
         return says
     public = DATASETS[kind].model_fields["public"].annotation
