@@ -1,7 +1,7 @@
 """`make demo`: start everything on a fresh state folder, run one job of every kind over HTTP, show
-what came out.
+the results.
 
-The data are synthetic and public, so that the private results can be held against the truth. With
+The data are synthetic and public, so that the private results can be compared with the truth. With
 real data nobody could print those lines.
 """
 

@@ -1,4 +1,4 @@
-"""From the readings of meters to a picture of a steered evening: prints a body of POST /v1/jobs.
+"""From meter readings to a picture of a controlled evening: prints a body of POST /v1/jobs.
 
 300 SYNTHETIC heat pumps, from a fixed seed, whose meters write kW every half hour in no order; now
 and then a reading is missing. Public edges make states of power, public rules say what becomes of
@@ -6,7 +6,7 @@ gaps. The dataset is declared a simulation, so that the picture shows the truth 
 release.
 
     python examples/meters.py --picture load.png  # from readings to loads with and without control
-    python examples/meters.py --csv meters.csv    # the readings alone, as a meter's file has them
+    python examples/meters.py --csv meters.csv    # only the readings, as a meter's file has them
     python examples/meters.py > job.json
     discreet solve job.json --out result.json
 """

@@ -84,9 +84,9 @@ def test_every_claim_of_others_has_its_source() -> None:
             "tests/a.py::test_a_standby_that_lost_commits_admits_nothing",
         ),
         (
-            "| no: nobody but you | – |",
+            "| no: only you | – |",
             "| you, of course | – |",
-            "somebody who runs it, or answers for it",
+            "somebody else who runs it, or is liable for it",
         ),
         ("| Python and TypeScript | ", "| Python and TypeScript | by hand, and ", "languages"),
     ],

@@ -1462,10 +1462,12 @@ def main(arguments=None):
     )
     session.add_argument("file", type=Path)
     session.add_argument("--owner", help="fingerprint of the owner who must have signed")
-    session.add_argument("--agent", help="of a receipt: fingerprint of the agent whose it must be")
-    session.add_argument("--certificate", type=Path, help="of the same session")
     session.add_argument(
-        "--receipt", type=Path, action="append", default=[], help="that an agent has given out"
+        "--agent", help="for a receipt: fingerprint of the agent that must have signed it"
+    )
+    session.add_argument("--certificate", type=Path, help="a certificate of the same session")
+    session.add_argument(
+        "--receipt", type=Path, action="append", default=[], help="a receipt from an agent"
     )
     log = kinds.add_parser("log", help="two checkpoints and the tiles between them")
     log.add_argument("folder", type=Path, help="tiles as /v1/log/tile/ has them")
@@ -1502,8 +1504,7 @@ def main(arguments=None):
 
 
 def _head(whole, keys):
-    """A head that was kept, as it is or in an envelope that its key, or one of these, has
-    signed."""
+    """A kept head, as it is or in an envelope that its key, or one of these, has signed."""
     if not isinstance(whole, dict) or "payloadType" not in whole:
         return whole
     body = _statement(whole, HEAD_OF_LEDGER)

@@ -124,10 +124,10 @@ def test_of_several_datasets_none_is_taken_by_enter_alone(
     place = str(offered.index("first") + 1)
     said = answered("", "", place, "evening", "", "", "job.toml", **here)
     assert said.count("Number:") == 2  # without a number in brackets: Enter asks again
-    assert "put your own in its place before you submit: price" in said
+    assert "replace it before you submit: price" in said
     assert len(read_body(tmp_path / "job.toml")["problem"]["price"]) == 96
     assert (
-        "# AN EXAMPLE, made up: put your own in its place.\nprice = ["
+        "# AN EXAMPLE, made up: replace it with your own.\nprice = ["
         in (tmp_path / "job.toml").read_text()
     )
 

@@ -345,7 +345,7 @@ def test_the_same_people_are_charged_on_one_account(api_only: Installation, tmp_
     assert granted.returncode == 0, granted.stderr
     assert json.loads(granted.stdout)["cap"] == {"epsilon": 0.8, "delta": 0}
     assert add(3, "--epsilon", "0.5", "--other-people")[1] == ""
-    assert "Who is in the data of two loses" in discreet("ledger", "show", **server).stdout
+    assert "For people in the data of two accounts" in discreet("ledger", "show", **server).stdout
     unknown = discreet(
         "dataset",
         "add",

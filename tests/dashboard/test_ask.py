@@ -228,7 +228,7 @@ def test_of_what_answers_nothing_else_nothing_is_promised(
         assert "Nothing else can be asked of this release for free" in page
         assert 'id="what-if"' not in page
         form = owner.get(f"/jobs/new?release={jobs['dr_ensemble']}").response.text
-        assert "Fixed when it released" in form
+        assert "Fixed at the release" in form
         assert "&#34;fixed&#34;: [&#34;clip&#34;" in form
 
 

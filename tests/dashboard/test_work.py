@@ -238,7 +238,7 @@ def test_from_data_to_certificate(service: Installation) -> None:
             browser.get(f"/jobs/new?dataset={dataset}"), "/jobs/new", body=text, action="price"
         )
         assert f"/jobs/new?release={job}" in offered.links
-        assert "Ask what was released, for nothing" in offered.text
+        assert "Ask what was released, for free" in offered.text
         assert "Release it once more for epsilon 0.1" in offered.text
         assert "mostly noise" not in offered.text
         question = browser.get(f"/jobs/new?release={job}")
@@ -251,7 +251,7 @@ def test_from_data_to_certificate(service: Installation) -> None:
         second = next(one for one in re.findall(r"job_[0-9a-z]{26}", answer.text) if one != job)
         client.wait(second)
         assert (
-            "what it asks again was charged when it was released"
+            "the release that it asks again was charged when it was made"
             in browser.get(f"/jobs/{second}").text
         )
         follows = browser.get(f"/jobs/{second}/certificate").text

@@ -132,7 +132,7 @@ def test_an_answer_names_closed_roads_and_its_law() -> None:
     assert change.text.startswith("Closing adds ")
     assert "90 %) minutes to what the same trips take on all roads, " in change.text
     assert law.text == "Travel times grow by the BPR law: 0.15, power 4 of flow over capacity"
-    assert law.good_for == "Another law can be asked of what was released, for free."
+    assert law.good_for == "Another law can be applied to what was released, for free."
     assert closures.told(list("abcdef")) == "a, b, c, d and 2 more links"
     plan = asked(closed_links=[0], latency={"type": "bpr"}).plan
     assert (

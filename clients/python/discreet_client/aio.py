@@ -5,8 +5,8 @@
         answer = await client.solve(problem, epsilon=0.1)
         print(answer.link_flows, answer.price.epsilon)
 
-What a call says and how its answer is read stands in `calls`; here are only the ways to send it.
-`aio.AsyncClient` is made of this file by `make sdk`.
+`calls` defines each request and how its response is read; this module only sends them.
+`make sdk` makes `aio.AsyncClient` from this file.
 """
 
 from __future__ import annotations
@@ -52,8 +52,9 @@ class Networks:
     async def add(
         self, *given: NetworkGiven, name: str | None = None, **options: Any
     ) -> models.NetworkAnswer:
-        """Store a network: as in a problem, or what `discreet_client.networks.read` makes of these
-        files, with its options; what that left out, or doubts, is a warning (`LeftOut`). The same
+        """Store a network, given as in a problem or read from these files by
+        `discreet_client.networks.read` with its options; what that leaves out or doubts is a
+        warning (`LeftOut`). The same
         network again is the same object."""
         return await self._client._run(calls.add_network(given, name, options))
 
@@ -72,27 +73,27 @@ class Networks:
 
 
 class Sources:
-    """Sources of the tenant: data that keep coming, in blocks with a budget each (`source: {"id":
+    """Sources of the tenant: data that keep arriving, in blocks with a budget each (`source: {"id":
     …, "last": 28}`)."""
 
     def __init__(self, client: AsyncClient) -> None:
         self._client = client
 
     async def create(self, source: Mapping[str, Any]) -> models.SourceAnswer:
-        """Make a source: `{name, kind, public, by, cap, …}`. The same one again is the same
-        source."""
+        """Create a source: `{name, kind, public, by, cap, …}`. Creating the same one again returns
+        it."""
         return await self._client._run(calls.create_source(source))
 
     async def add(
         self, source_id: str, block: str, content: Mapping[str, Any] | str | Path | None
     ) -> models.BlockAnswer:
-        """Register a block, whole, or a later version of one: rows as in JSON, or the path of a
+        """Register a whole block, or a later version of one: rows as in JSON, or the path of a
         CSV, Parquet or JSON file, with a `date` in every record where blocks are days or months;
-        None of a block without records."""
+        None for a block without records."""
         return await self._client._drive(calls.add_block(source_id, block, content))
 
     async def set_rule(self, source_id: str, rule: Mapping[str, Any]) -> models.RuleAnswer:
-        """Who may spend which share of each block from now on: `{shares: {name: share},
+        """Set who may spend which share of each block from now on: `{shares: {name: share},
         lent_days}`."""
         return await self._client._run(calls.set_source_rule(source_id, rule))
 
@@ -135,7 +136,7 @@ class AsyncClient:
         self.networks = Networks(self)
         """Road networks that jobs name."""
         self.sources = Sources(self)
-        """Data that keep coming, in blocks."""
+        """Data that keep arriving, in blocks."""
         self.datasets = Datasets(self)
         """All datasets, newest first: `client.datasets()`; `client.datasets.add(…)` adds one."""
 
@@ -185,11 +186,11 @@ class AsyncClient:
         account: str | None = None,
         columns: Mapping[str, str] | None = None,
     ) -> models.DatasetAnswer:
-        """Register a dataset: its kind, what is published of it, and its content as arrays, frame
-        or file (`discreet_client.contents`); or the whole body in one mapping.
+        """Register a dataset: its kind, its public part, and its content as arrays, frame or
+        file (`discreet_client.contents`); or the whole body in one mapping.
 
-        cap: what may be spent on it in all, epsilon alone or `{epsilon, delta}`; not needed with
-        `account`, which adds a version of a source to its account. columns: your table's name for
+        cap: what may be spent on it in total, epsilon alone or `{epsilon, delta}`; not needed with
+        `account`, an existing account of the same people. columns: your table's name for
         each column that the kind's reader knows (`discreet_client.readers`), which with the rules
         `public["reader"]` makes the content here; what it leaves out is a warning (`LeftOut`).
         """
@@ -240,7 +241,7 @@ class AsyncClient:
         are. name: what you call the job, in lists.
 
         Warns (AlreadyReleased) when earlier jobs have released the same, which `ask_again` asks for
-        nothing; anew=True says that paying once more is meant. Raises BudgetExhausted (nothing was
+        free; anew=True says that you mean to pay once more. Raises BudgetExhausted (nothing was
         charged), InvalidInput, JobFailed, Unreachable; sent again after a broken connection it is
         the same job and the same charge.
         """
@@ -268,10 +269,10 @@ class AsyncClient:
         tables: bool = True,
         **fields: Any,
     ) -> Answer:
-        """Ask another question of what a job released, at price 0: its problem with other values of
-        these fields.
+        """Ask another question about what a job released, at price 0: its problem with other values
+        of these fields.
 
-        of: an answer of `solve`, or a job's id; of several of the same problem the releases are
+        of: an answer of `solve`, or a job's id; the releases of several with the same problem are
         combined. Conflict (`release_differs`, with `errors`) for fields that were fixed when the
         job released.
         """
@@ -300,8 +301,8 @@ class AsyncClient:
         spent.
 
         accuracy: `{"within": "5%"}` or the like instead of a budget asks for the smallest epsilon
-        that is expected to be as near; the answer's `privacy` is that budget, to be sent with a
-        job.
+        that is expected to reach that accuracy; `privacy` of the plan is that budget, to be sent
+        with a job.
         """
         body = calls.job_body(
             problem,
@@ -329,14 +330,14 @@ class AsyncClient:
         idempotency_key: str | None = None,
         progress: bool | OnProgress | None = None,
     ) -> Answer:
-        """Run a problem or job body on synthetic data of the public shape of its dataset, over a
-        ladder of epsilons, and wait: `answer.frame("rows")` has the error of each number. Costs
-        nothing and uses no private data; of a dataset that stands in the problem only `public` is
-        sent.
+        """Run a problem or job body on synthetic data of the public shape of its dataset, at
+        several epsilons, and wait: `answer.frame("rows")` has the error of each number. Costs
+        nothing and uses no private data; of a dataset inside the problem only `public` is sent.
 
-        epsilon: a ladder of this one step, instead of the `epsilons`.
+        epsilon: only this one, instead of `epsilons`.
         units: how many units the synthetic data have; public: another public part than that of the
-        dataset; around: a job of whose release the data are made, instead of public figures alone.
+        dataset; around: a job whose release the synthetic data follow, instead of public figures
+        alone.
         """
         body = calls.rehearsal_body(
             problem,
@@ -355,7 +356,7 @@ class AsyncClient:
         self, body: Mapping[str, Any], *, idempotency_key: str | None = None
     ) -> models.JobAnswer:
         """Submit a job body `{problem, privacy, seed?, name?}`. `reusable` of the answer names
-        earlier jobs that have released the same: `ask_again` asks them for nothing."""
+        earlier jobs that have released the same: `ask_again` asks them for free."""
         return await self._run(calls.submit(body, idempotency_key))
 
     async def job(self, job_id: str) -> models.JobAnswer:
@@ -384,18 +385,19 @@ class AsyncClient:
         return await self._run(calls.result_table(job_id, table, certificate))
 
     async def charts(self, job_id: str) -> list[models.ChartAnswer]:
-        """The pictures of a result, which `answer.plot(name)` makes figures of: `figure` of each is
+        """The charts of a result, from which `answer.plot(name)` makes figures: `figure` of each is
         plotly's JSON."""
         return await self._run(calls.charts(job_id))
 
     async def cancel(self, job_id: str) -> models.CancelAnswer:
-        """Cancel a job; released if no data were touched, charged in full otherwise. The answer
-        says what comes of it: `cancel` (done, requested, too_late), `charge` (none, full,
+        """Cancel a job: the price is given back if no data were touched, and charged in full
+        otherwise. The answer says what will happen: `cancel` (done, requested, too_late),
+        `charge` (none, full,
         undecided), both in `detail`."""
         return await self._run(calls.cancel(job_id))
 
     async def events(self, job_id: str) -> AsyncIterator[tuple[str, Json]]:
-        """The job's events (name, data) until it ends, resumed where a connection broke."""
+        """The job's events (name, data) until it ends, resumed after a broken connection."""
         following = Following()
         while not following.ended:
             try:
@@ -439,12 +441,11 @@ class AsyncClient:
         group: str | None = None,
     ) -> models.SessionTokensAnswer:
         """Links for agents; `owner` is the fingerprint of the key that will sign the roster. With
-        `names` one link for each name, in their order, which lets an agent of that name in and no
-        other."""
+        `names` one link for each name, in their order, which admits only an agent of that name."""
         return await self._run(calls.session_tokens(job_id, owner, count, names, group))
 
     async def remove_agent(self, job_id: str, fingerprint: str) -> None:
-        """Send away an agent that has enrolled, before the roster is signed."""
+        """Remove an enrolled agent before the roster is signed."""
         await self._run(calls.remove_agent(job_id, fingerprint))
 
     async def session(self, job_id: str) -> models.SessionAnswer:
@@ -487,14 +488,14 @@ class AsyncClient:
         reason: str,
         request: str | None = None,
     ) -> models.BudgetAnswer:
-        """Raise or lower a cap, for a reason that the ledger keeps; `request`: which request for
-        more it answers."""
+        """Raise or lower a cap, with a reason that the ledger keeps; `request`: the request for
+        more that it answers."""
         return await self._run(calls.grant(account_id, epsilon, delta, reason, request))
 
     async def request_budget(
         self, account_id: str, *, epsilon: Amount, delta: Amount = 0, reason: str
     ) -> models.BudgetRequestAnswer:
-        """Ask an owner to raise a cap by so much. Nothing changes before a grant answers it."""
+        """Ask an owner to raise a cap by this much. Nothing changes before a grant answers it."""
         return await self._run(calls.request_budget(account_id, epsilon, delta, reason))
 
     async def budget_requests(self, account_id: str) -> list[models.BudgetRequestAnswer]:
@@ -504,7 +505,7 @@ class AsyncClient:
     async def decline_budget_request(
         self, account_id: str, request_id: str, answer: str
     ) -> models.BudgetRequestAnswer:
-        """Answer a request with a sentence and nothing more."""
+        """Decline a request with a sentence; nothing else changes."""
         return await self._run(calls.decline_budget_request(account_id, request_id, answer))
 
     async def entries(self, account_id: str) -> AsyncIterator[Json]:
@@ -540,7 +541,7 @@ class AsyncClient:
         return await self._run(calls.ledger_head_statement())
 
     async def export_ledger(self, out: BinaryIO) -> None:
-        """Write the whole ledger as JSON Lines, as it comes."""
+        """Write the whole ledger as JSON Lines, as it is received."""
         try:
             async with self._http.stream(**calls.ledger_export()) as response:
                 if not response.is_success:
@@ -549,7 +550,7 @@ class AsyncClient:
                 async for part in response.aiter_bytes():
                     out.write(part)
         except httpx.TransportError as error:
-            raise Unreachable("the export broke off; what was written is not whole") from error
+            raise Unreachable("the export broke off; the written file is incomplete") from error
 
     async def verify_certificate(
         self,
@@ -558,7 +559,8 @@ class AsyncClient:
         result: Mapping[str, Any] | None = None,
         tables: Mapping[str, bytes] | None = None,
     ) -> models.CertificateVerdict:
-        """What the server makes of a certificate: `{valid, checks}`; with `result` (its JSON) and
+        """What the server finds about a certificate: `{valid, checks}`; with `result` (its JSON)
+        and
         `tables` (Parquet files by name), also whether it was signed for these."""
         return await self._run(calls.check_certificate(certificate, result, tables))
 
@@ -578,7 +580,7 @@ class AsyncClient:
     async def create_key(
         self, *, role: str, principal: str, tenant: str | None = None, expires_at: str | None = None
     ) -> models.KeyAnswer:
-        """A new key, shown this once; `expires_at` in RFC 3339."""
+        """Create a key, which is shown only once; `expires_at` in RFC 3339."""
         return await self._run(calls.create_key(role, principal, tenant, expires_at))
 
     async def list_keys(self) -> list[models.KeyEntry]:
@@ -586,15 +588,15 @@ class AsyncClient:
         return await self._run(calls.all_keys())
 
     async def people(self, subject: str | None = None) -> list[models.PersonEntry]:
-        """Who came by the identity provider, those who came last first; of this subject, if
+        """People who signed in by the identity provider, the latest first; only this subject, if
         given."""
         return await self._run(calls.people_of(subject))
 
     async def remove_person(
         self, subject: str, *, issuer: str | None = None, keep_keys: bool = False
     ) -> models.PersonState:
-        """Remove a person, by the provider's name of them; the keys that they have made are
-        revoked, or kept."""
+        """Remove a person, by the provider's subject; the keys that they have made are revoked, or
+        kept."""
         return await self._run(calls.set_person(subject, issuer, False, keep_keys))
 
     async def restore_person(
@@ -614,8 +616,8 @@ class AsyncClient:
     # Everything else
 
     async def call(self, operation: Operation[T]) -> T:
-        """What an operation of `discreet_client.rest.operations` answers: each call of the API is
-        one, those without a method here too. JSON comes as it is, a file as bytes."""
+        """Send any operation of `discreet_client.rest.operations`, including calls that have no
+        method here. JSON is returned as it is, a file as bytes."""
         return await self._run(calls.call(operation))
 
     # Transport
@@ -677,7 +679,7 @@ class AsyncClient:
 
 
 class Datasets:
-    """The datasets of a client: called they are listed, and `add` registers one."""
+    """The datasets of a client: calling it lists them, and `add` registers one."""
 
     def __init__(self, client: AsyncClient) -> None:
         self._client = client
@@ -705,8 +707,8 @@ class Datasets:
         or OpenADR reports.
 
         columns: your table's name for each column that the kind's reader knows
-        (`discreet_client.readers`); those that are called alike need no mention. same_people_as: a
-        dataset, its id or name, on whose account these are charged too; without it a warning
+        (`discreet_client.readers`); columns with the same name need no mention. same_people_as: a
+        dataset, its id or name, to whose account these are charged too; without it a warning
         (`OtherAccounts`) names others of this unit, unless other_people=True says that nobody is in
         them. The rest is as with `register`; a file's name is the dataset's by default.
         """

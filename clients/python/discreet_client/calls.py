@@ -103,7 +103,7 @@ def connection(server: str, key: str) -> dict[str, Any]:
     if not key or not key.isascii() or not key.isprintable() or " " in key:
         problem = {
             "code": "key_malformed",
-            "detail": "the API key is empty, or holds what no key holds",
+            "detail": "the API key is empty, or contains characters that no key has",
         }
         raise Unauthenticated(401, problem)
     return {"base_url": server, "headers": {"Authorization": f"Bearer {key}"}}
@@ -232,7 +232,8 @@ def _network_of(
     files = [one for one in given if isinstance(one, str | Path)]
     if len(files) < len(given):
         raise TypeError(
-            "add(network) or add(*files, **options): a network that is given whole has no options"
+            "add(network) or add(*files, **options): a network that is given as a "
+            "whole takes no options"
         )
     return networks.read(*files, **options)
 
@@ -306,7 +307,7 @@ def add(
     if same_people_as is not None:
         if other_people or rest["account"] is not None:
             raise TypeError(
-                "same_people_as says whose account it is: neither account nor other_people may"
+                "same_people_as names the account, so neither account nor other_people may be given"
             )
         if isinstance(same_people_as, str):
             rest["account"] = people.account_of((yield budgets()), same_people_as)

@@ -30,22 +30,22 @@ from typing import Any
 
 
 class ClientError(Exception):
-    """Something that this client was asked to do did not happen."""
+    """Base of all errors of this client: what it was asked to do did not happen."""
 
 
 class LeftOut(UserWarning):
-    """What a reader of tables left out, or took in another way than it stands there, in a
+    """What a reader of tables left out, or read differently from how it is written, in a
     sentence."""
 
 
 class OtherAccounts(UserWarning):
     """A new dataset has an account of its own, and there are others of the same unit: if anybody is
-    in two of them, what he loses adds up over both, and no cap holds."""
+    in two of them, their losses add up over both, and neither cap bounds the sum."""
 
 
 class AlreadyReleased(UserWarning):
-    """What was submitted pays once more for what earlier jobs have released: `reusable` are these,
-    that with least noise first, `job` is the new one. `anew=True` says that this is meant."""
+    """The submitted job pays once more for what earlier jobs have released: `reusable` lists these,
+    the one with the least noise first; `job` is the new one. Pass `anew=True` if this is meant."""
 
     def __init__(self, job: str, reusable: Sequence[str]) -> None:
         super().__init__(job, reusable)
@@ -55,8 +55,8 @@ class AlreadyReleased(UserWarning):
         first = self.reusable[0]
         return (
             f"{self.job} is charged for what {first} has released already: ask_again({first!r}, …) "
-            "costs nothing. Cancelled before its data are touched, it costs nothing either. "
-            "anew=True where it is meant"
+            "costs nothing. Cancelled before its data are touched, the new job costs nothing "
+            "either. If this is meant, pass anew=True"
         )
 
 
@@ -83,7 +83,7 @@ class ApiError(ClientError):
         )
         self.binding: dict[str, Any] | None = problem.get("binding")
         self.retry_after = retry_after
-        """Seconds after which the server wants to be asked again, where it said so."""
+        """Seconds after which to ask the server again, if it said so."""
         lines = [f"{issue.pointer or '/'}: {issue.detail}" for issue in self.errors]
         super().__init__("; ".join(lines) or self.detail)
 
@@ -139,7 +139,7 @@ class JobFailed(ClientError):
 
 
 class ResultAltered(ClientError):
-    """What came is not the result that its certificate was signed for."""
+    """The received result is not the one that its certificate was signed for."""
 
 
 class MissingExtra(ClientError, ImportError):
@@ -152,7 +152,7 @@ class MissingExtra(ClientError, ImportError):
 
 
 class Unreachable(ClientError):
-    """The server does not answer, or what answers is none."""
+    """The server does not answer, or what answers is not a discreet server."""
 
 
 BY_STATUS: dict[int, type[ApiError]] = {

@@ -179,8 +179,8 @@ def read(
         made = _gmns(tables, options) if gmns else _csv(tables, options)
     else:
         raise TableError(
-            f"{paths[0].name} is no file of a network: .tntp, .csv, .geojson or a folder of GMNS "
-            "is needed"
+            f"{paths[0].name} is not a network file: .tntp, .csv, .geojson or a folder of GMNS is "
+            "needed"
         )
     made = _of_a_period(made, gmns, period_minutes)
     if time_unit is not None:

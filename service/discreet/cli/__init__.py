@@ -1,9 +1,9 @@
-"""The command line. Every command takes `--json`; exit 0 done, 1 refused or failed with one line
-why, 2 bad usage.
+"""The command line. Every command takes `--json`; it exits with 0 when done, 1 when refused or
+failed, with the reason in one line, and 2 for bad usage.
 
-One room a subject. The parts of the service start by it as well, and no room loads at its top what
-a part does not need: the client of the HTTP API above all, which `servers.client_of` loads when a
-command asks a server.
+There is one module per subject. The parts of the service start through it as well, so no module
+imports at its top what a part does not need, above all the client of the HTTP API, which
+`servers.client_of` loads when a command asks a server.
 """
 
 from __future__ import annotations
@@ -114,7 +114,7 @@ def run(arguments: list[str] | None = None) -> int:
 
 
 def _database_trouble(error: Exception) -> DiscreetError | None:
-    """What an error says of the database that a command works on by itself, without a server."""
+    """What an error says about the database that a command uses directly, without a server."""
     import asyncio  # noqa: PLC0415
 
     from discreet.settings import Settings  # noqa: PLC0415

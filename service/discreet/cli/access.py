@@ -1,4 +1,4 @@
-"""Who may do what: tenants, keys, caps, and the way into the dashboard."""
+"""Access: tenants, keys, people, caps, and links into the dashboard."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def create_tenant(
     key: KeyOption = None,
     as_json: JsonFlag = False,
 ) -> None:
-    """Make a tenant (operators)."""
+    """Create a tenant (operators)."""
     with client_of(state, server, key, role="operator") as client:
         made = client.create_tenant(name)
     tell(made, as_json, lambda: print(made["id"]))
@@ -40,14 +40,14 @@ def create_tenant(
 @app.command()
 def login(
     role: Annotated[
-        str, typer.Option(help="Whose key of the state folder: owner or operator")
+        str, typer.Option(help="Which key of the state folder to use: owner or operator")
     ] = "owner",
     state: StateOption = None,
     server: ServerOption = None,
     key: KeyOption = None,
     as_json: JsonFlag = False,
 ) -> None:
-    """A link to the dashboard that logs you in, once, within ten minutes."""
+    """Print a link that logs you in to the dashboard; it works once, within ten minutes."""
     with client_of(state, server, key, role=role) as client:
         made = client.login_link()
     tell(made, as_json, lambda: print(made["link"]))
@@ -65,7 +65,8 @@ def create_key(
     expires: Annotated[
         str | None,
         typer.Option(
-            help="When it ends: in so many days (`90d`) or hours (`8h`), or a time in RFC 3339"
+            help="When it expires: after a number of days (`90d`) or hours (`8h`), or at "
+            "a time in RFC 3339"
         ),
     ] = None,
     state: StateOption = None,
@@ -73,7 +74,7 @@ def create_key(
     key: KeyOption = None,
     as_json: JsonFlag = False,
 ) -> None:
-    """Make an API key; it is printed this once."""
+    """Create an API key; it is printed only once."""
     expires_at = None if expires is None else _moment(expires)
     with client_of(state, server, key, role="operator" if tenant else "owner") as client:
         made = client.create_key(
@@ -89,7 +90,7 @@ def list_keys(
     key: KeyOption = None,
     as_json: JsonFlag = False,
 ) -> None:
-    """The tenant's keys, without their secrets."""
+    """List the tenant's keys, without their secrets."""
     with client_of(state, server, key) as client:
         keys = client.list_keys()
     tell(keys, as_json, lambda: show_keys(keys))
@@ -112,16 +113,18 @@ def revoke_key(
 Who = Annotated[
     str,
     typer.Argument(
-        metavar="WHO", help="The provider's name of them (`sub`), or what `people list` calls them"
+        metavar="WHO",
+        help="The provider's subject (`sub`) of the person, or the name that `people list` shows",
     ),
 ]
 IssuerOption = Annotated[
-    str | None, typer.Option(help="The provider; the one that is set when left out")
+    str | None, typer.Option(help="The provider; by default the configured one")
 ]
 KeepersOption = Annotated[
     str,
     typer.Option(
-        help="Whose key of the state folder: owner (for the tenant) or operator (for all)"
+        help="Which key of the state folder to use: owner (for the tenant) or "
+        "operator (for all tenants)"
     ),
 ]
 
@@ -134,7 +137,7 @@ def list_people(
     key: KeyOption = None,
     as_json: JsonFlag = False,
 ) -> None:
-    """Who came here by the identity provider, those who came last first; operators see all
+    """List the people who signed in by the identity provider, the latest first; operators see all
     tenants."""
     with client_of(state, server, key, role=role) as client:
         found = client.people()
@@ -146,7 +149,7 @@ def remove_person(
     who: Who,
     issuer: IssuerOption = None,
     keep_keys: Annotated[
-        bool, typer.Option("--keep-keys", help="Leave the API keys that they have made as they are")
+        bool, typer.Option("--keep-keys", help="Keep the API keys that the person has made")
     ] = False,
     role: KeepersOption = "owner",
     state: StateOption = None,
@@ -154,8 +157,8 @@ def remove_person(
     key: KeyOption = None,
     as_json: JsonFlag = False,
 ) -> None:
-    """Remove a person, whether they have been here or not: their sessions, their access tokens, and
-    the keys that they have made, with the keys that were made with these."""
+    """Remove a person, whether or not they ever signed in: end their sessions and access tokens,
+    and revoke the keys that they made and the keys made with those."""
     with client_of(state, server, key, role=role) as client:
         issuer, subject = _person(client, who, issuer)
         done = client.remove_person(subject, issuer=issuer, keep_keys=keep_keys)
@@ -177,7 +180,7 @@ def restore_person(
     key: KeyOption = None,
     as_json: JsonFlag = False,
 ) -> None:
-    """Let a person in again who was removed; keys that were revoked with them stay so."""
+    """Let a removed person in again; keys that were revoked with them stay revoked."""
     with client_of(state, server, key, role=role) as client:
         issuer, subject = _person(client, who, issuer)
         done = client.restore_person(subject, issuer=issuer)
@@ -219,17 +222,17 @@ def grant(
     given: Annotated[
         str, typer.Argument(metavar="ACCOUNT", help="Id of a budget, or a dataset's id or name")
     ],
-    epsilon: Annotated[str, typer.Option(help="Epsilon of the new cap, not of what is added")],
+    epsilon: Annotated[str, typer.Option(help="Epsilon of the new cap in total, not the increase")],
     reason: Annotated[str, typer.Option(help="Stays in the ledger")],
     delta: Annotated[
-        str | None, typer.Option(help="Delta of the new cap; as it was when left out")
+        str | None, typer.Option(help="Delta of the new cap; unchanged when left out")
     ] = None,
     state: StateOption = None,
     server: ServerOption = None,
     key: KeyOption = None,
     as_json: JsonFlag = False,
 ) -> None:
-    """Set another cap on what may be learnt of a dataset's people in all (owners)."""
+    """Set another cap on what may be learnt in total about the people in a dataset (owners)."""
     with client_of(state, server, key) as client:
         found = given if given.startswith("acc_") else account_of(client.budgets(), given)
         kept = (
@@ -247,7 +250,8 @@ def set_cap(
     reason: Annotated[str, typer.Option(help="Stays in the ledger")],
     delta: Annotated[str, typer.Option(help="Delta of the cap")] = "0",
     principal: Annotated[
-        str | None, typer.Option(help="Whose cap; of the whole tenant when left out")
+        str | None,
+        typer.Option(help="The principal whose cap it is; the whole tenant when left out"),
     ] = None,
     state: StateOption = None,
     server: ServerOption = None,
@@ -269,7 +273,7 @@ def show_caps(
     key: KeyOption = None,
     as_json: JsonFlag = False,
 ) -> None:
-    """The caps on the tenant and on its principals."""
+    """List the caps on the tenant and on its principals."""
     with client_of(state, server, key) as client:
         found = client.caps()
     tell(found, as_json, lambda: show_budgets(found))

@@ -1,5 +1,5 @@
-"""Backups of a PostgreSQL of one's own in an object storage; two commands are for PostgreSQL itself
-to call."""
+"""Backups of your own PostgreSQL server in an object storage; PostgreSQL itself calls two of the
+commands."""
 
 from __future__ import annotations
 
@@ -25,14 +25,16 @@ archive: it would end its recovery before the moment that was asked for."""
 
 app = typer.Typer(
     no_args_is_help=True,
-    help="Backups of a PostgreSQL of your own in an object storage, to restore any moment of it.",
+    help="Back up your own PostgreSQL server to an object storage, and restore it "
+    "as of any moment.",
 )
 
 
 @app.command("wal")
 def archive_wal(
     file: Annotated[
-        Path, typer.Argument(exists=True, dir_okay=False, help="As PostgreSQL names it: %p")
+        Path,
+        typer.Argument(exists=True, dir_okay=False, help="The file, which PostgreSQL passes as %p"),
     ],
     as_json: JsonFlag = False,
 ) -> None:
@@ -45,14 +47,17 @@ def archive_wal(
 
 @app.command("fetch")
 def fetch_wal(
-    name: Annotated[str, typer.Argument(help="As PostgreSQL names it: %f")],
-    target: Annotated[Path, typer.Argument(dir_okay=False, help="Where it wants it: %p")],
+    name: Annotated[str, typer.Argument(help="The file's name, which PostgreSQL passes as %f")],
+    target: Annotated[
+        Path, typer.Argument(dir_okay=False, help="Where to put it, which PostgreSQL passes as %p")
+    ],
     server: Annotated[
-        int | None, typer.Option(help="System identifier of the server whose log it must be")
+        int | None,
+        typer.Option(help="System identifier of the server that must have written the log"),
     ] = None,
     as_json: JsonFlag = False,
 ) -> None:
-    """Give an archived file of the log back: PostgreSQL's restore_command."""
+    """Restore an archived file of the log: PostgreSQL's restore_command."""
     from discreet.installation import archived_log  # noqa: PLC0415
 
     try:
@@ -67,8 +72,8 @@ def fetch_wal(
 
 @app.command("base")
 def copy_base(as_json: JsonFlag = False) -> None:
-    """Copy the whole server into the archive while it runs; the log from then on leads to any later
-    moment."""
+    """Copy the whole server into the archive while it runs; with the log written from then on, any
+    later moment can be restored."""
     from discreet.installation import archive  # noqa: PLC0415
 
     settings = settings_of(None)
@@ -78,7 +83,7 @@ def copy_base(as_json: JsonFlag = False) -> None:
     )
     if not noted:
         print(
-            "the database took no note of it: tell it with `discreet note-backup`", file=sys.stderr
+            "the database could not record it: tell it with `discreet note-backup`", file=sys.stderr
         )
     told = (
         f"copied as of {made['began']}, {made['bytes']:,} bytes; contents are sealed in it, the "
@@ -89,7 +94,8 @@ def copy_base(as_json: JsonFlag = False) -> None:
 
 @app.command("list")
 def list_bases(as_json: JsonFlag = False) -> None:
-    """The copies of the server in the archive: any moment after the end of one can be restored."""
+    """List the copies of the server in the archive: any moment after the end of one can be
+    restored."""
     from discreet.installation import archive  # noqa: PLC0415
 
     found = archive.bases(settings_of(None))
@@ -104,19 +110,22 @@ def list_bases(as_json: JsonFlag = False) -> None:
 def restore_base(
     folder: Annotated[
         Path,
-        typer.Argument(help="A data folder of PostgreSQL to make, as the user that will run it"),
+        typer.Argument(
+            help="The PostgreSQL data folder to create; run this as the user that will "
+            "run PostgreSQL"
+        ),
     ],
     at: Annotated[
         str | None,
-        typer.Option(help="The moment (RFC 3339); the end of the archive when not given"),
+        typer.Option(help="The moment to restore (RFC 3339); by default the end of the archive"),
     ] = None,
     command: Annotated[
-        str, typer.Option(help="How that user's PostgreSQL calls this program")
+        str, typer.Option(help="The command by which PostgreSQL calls this program")
     ] = "discreet",
     as_json: JsonFlag = False,
 ) -> None:
-    """Make a data folder that replays the archive up to a moment when PostgreSQL is started on it.
-    Then: adopt."""
+    """Create a data folder with which PostgreSQL, once started on it, replays the archive up to a
+    moment. Run `discreet adopt` afterwards."""
     from discreet.installation import archive  # noqa: PLC0415
 
     try:

@@ -32,12 +32,12 @@ NAMES = "The name of a job file ends in .toml, which has comments, or in .json"
 """By which it is read."""
 PRESETS = ("strict", "usual", "loose")
 PRIVACY = (
-    "How much may be given away: strict is epsilon 0.1, usual 1, loose 4. Less protects "
-    "more, and answers less exactly."
+    "How much may be given away: strict is epsilon 0.1, usual 1, loose 4. A smaller epsilon "
+    "protects more and answers less exactly."
 )
 EXAMPLE = "a small example that comes with it"
 OWN = "a file of your own, which is not stored yet"
-MADE_UP = "AN EXAMPLE, made up: put your own in its place."
+MADE_UP = "AN EXAMPLE, made up: replace it with your own."
 """Above each field that is."""
 FIRST = ("kind", "dataset")
 WITHOUT = ("release",)
@@ -49,7 +49,7 @@ _BARE = re.compile(r"[A-Za-z0-9_-]+")
 @app.command()
 def init(
     file: Annotated[
-        Path | None, typer.Argument(help="The job file to write; asked for when not given")
+        Path | None, typer.Argument(help="The job file to write; without it you are asked")
     ] = None,
     state: StateOption = None,
     server: ServerOption = None,
@@ -61,7 +61,7 @@ def init(
 
     if file is not None and not _can_be_read(file):
         raise InvalidInput(f"{file.name}: {NAMES}")
-    print("A few questions; Enter takes what stands in brackets.\n")
+    print("A few questions; Enter takes the value in brackets.\n")
     there = partial(client_of, state, server, key)
     datasets = [one for one in _datasets(there) if one["kind"] in DATASETS]
     newest = max(datasets, key=lambda one: one["created_at"])["kind"] if datasets else None
@@ -98,10 +98,7 @@ def init(
     path.write_text(plain or "\n".join(lines(kind, body)) + "\n", encoding="utf-8")
     first = "submit" if isinstance(problem.get("dataset"), str) else "solve"
     if made_up := [field for field in kind.made_up_fields if field in problem]:
-        print(
-            "\nMade up as an example, so put your own in its place before you submit: "
-            f"{', '.join(made_up)}."
-        )
+        print(f"\nMade up as an example, so replace it before you submit: {', '.join(made_up)}.")
     print(
         f"\n{path} is written. What it costs: discreet plan {path}    Then: discreet {first} {path}"
     )
@@ -149,7 +146,7 @@ def lines(kind: type[Problem], body: Mapping[str, Any], own: Collection[str] = (
                 yield from _comment(MADE_UP)
             yield f"{field} = {value(problem[field])}"
     yield ""
-    yield from _comment("What may be said beside, with its default:")
+    yield from _comment("Optional fields, with their defaults:")
     for field in others:
         if field not in problem:
             yield from _comment(_meaning(field, schema[field]))
@@ -164,8 +161,8 @@ def lines(kind: type[Problem], body: Mapping[str, Any], own: Collection[str] = (
     if "privacy" in body:
         yield ""
         yield from _comment(
-            "strict is epsilon 0.1, usual 1, loose 4; the smaller, the more is protected and the "
-            "less exact the answer"
+            "strict is epsilon 0.1, usual 1, loose 4; a smaller epsilon protects more and answers "
+            "less exactly"
         )
         yield "[privacy]"
         yield from (f"{name} = {value(part)}" for name, part in body["privacy"].items())

@@ -65,7 +65,8 @@ def _check_form(file: Path, form: str) -> None:
 
     if form != "openadr":
         raise typer.BadParameter(
-            f"openadr, or nothing: other files tell by their names, not {form}",
+            "it must be openadr or be left out, since other formats are told by the "
+            f"file's name; not {form}",
             param_hint="--format",
         )
     if not is_openadr(file):

@@ -30,7 +30,7 @@ from discreet.errors import InvalidInput
 from discreet_client import people
 
 app = typer.Typer(
-    no_args_is_help=True, help="Datasets: what may be asked of private data, and for how much."
+    no_args_is_help=True, help="Datasets: private data that jobs may be run on, each with a budget."
 )
 
 DatasetArgument = Annotated[str, typer.Argument(metavar="DATASET", help="Id or name of a dataset")]
@@ -43,7 +43,7 @@ def list_datasets(
     key: KeyOption = None,
     as_json: JsonFlag = False,
 ) -> None:
-    """All datasets of the tenant, newest first."""
+    """List all datasets of the tenant, newest first."""
     with client_of(state, server, key) as client:
         found = list(client.datasets())
     tell(found, as_json, lambda: show_datasets(found))
@@ -57,7 +57,7 @@ def show(
     key: KeyOption = None,
     as_json: JsonFlag = False,
 ) -> None:
-    """One dataset: its public part and its account; never its content."""
+    """Show one dataset: its public part and its account, never its content."""
     with client_of(state, server, key) as client:
         found = client.dataset(dataset_id(client, given))
     tell(found, as_json, lambda: show_dataset(found))
@@ -69,9 +69,9 @@ def add(
         str,
         typer.Argument(
             metavar="FILE|URL",
-            help="The content: .csv, .parquet, .json, .omx; a .json file of OpenADR reports; or "
-            "one that is a whole body of POST /v1/datasets; or where it lies, for the service to "
-            "read it: file:///…, https://…, s3://bucket/…",
+            help="The content: a .csv, .parquet, .json or .omx file; a .json file of OpenADR "
+            "reports; a .json file with the whole body of POST /v1/datasets; or an address from "
+            "which the service reads it: file:///…, https://…, s3://bucket/…",
         ),
     ],
     metadata: Annotated[
@@ -79,7 +79,7 @@ def add(
         typer.Option(
             exists=True,
             dir_okay=False,
-            help="JSON {name, kind, public, cap, …}; options win over it",
+            help="JSON {name, kind, public, cap, …}; options override it",
         ),
     ] = None,
     kind: Annotated[
@@ -90,17 +90,15 @@ def add(
     ] = None,
     public: Annotated[
         str | None,
-        typer.Option(
-            help="What is published of it: JSON text, or a file that holds it (docs/problems)"
-        ),
+        typer.Option(help="Its public part: JSON text, or a file that holds it (docs/problems)"),
     ] = None,
     fields: Annotated[
         list[str] | None,
         typer.Option(
             "--set",
             metavar="FIELD=VALUE",
-            help="A field of what is published, beside --public or instead of it, such as "
-            "horizon=3 or reader.time_zone=Europe/Berlin; may be repeated",
+            help="A field of the public part, beside --public or instead of it, such as horizon=3 "
+            "or reader.time_zone=Europe/Berlin; may be repeated",
         ),
     ] = None,
     columns: Annotated[
@@ -110,22 +108,23 @@ def add(
     zones: Annotated[
         str | None,
         typer.Option(
-            help="Trips: your zones' names, a CSV file id,number; or a stored network, by its id "
-            "or name"
+            help="Trips: the names of your zones, as a CSV file id,number or as a stored network, "
+            "by its id or name"
         ),
     ] = None,
     encoding: EncodingOption = None,
     form: Annotated[
         str | None,
         typer.Option(
-            "--format", help="openadr: the file must hold OpenADR reports; else the file tells"
+            "--format",
+            help="openadr: the file must hold OpenADR reports; by default the format is recognized",
         ),
     ] = None,
     epsilon: Annotated[
-        str | None, typer.Option(help="Cap: epsilon that may be spent on it in all")
+        str | None, typer.Option(help="Cap: epsilon that may be spent on it in total")
     ] = None,
     delta: Annotated[
-        str | None, typer.Option(help="Cap: delta that may be spent on it in all")
+        str | None, typer.Option(help="Cap: delta that may be spent on it in total")
     ] = None,
     account: Annotated[
         str | None,
@@ -141,14 +140,12 @@ def add(
     other_people: Annotated[
         bool,
         typer.Option(
-            "--other-people", help="Nobody of this file is in another dataset: do not ask"
+            "--other-people", help="Nobody in this file is in another dataset: do not ask"
         ),
     ] = False,
-    mode: Annotated[
-        str | None, typer.Option(help="private, or simulation for data that are public")
-    ] = None,
+    mode: Annotated[str | None, typer.Option(help="private, or simulation for public data")] = None,
     retention_days: Annotated[
-        int | None, typer.Option(help="Erase the content after so many days")
+        int | None, typer.Option(help="Erase the content after this many days")
     ] = None,
     delete_after_job: Annotated[
         bool,
@@ -163,13 +160,13 @@ def add(
 ) -> None:
     """Register a dataset. The same content again is the same dataset, on the same account.
 
-    What is asked of the same people in another way - another rule for the same patients, other
-    edges for the same meters - is another content: --same-people-as has both charged on one
-    account. On two their losses add up.
+    Data of the same people prepared in another way - another rule for the same patients, other
+    edges for the same meters - count as other content: with --same-people-as both are charged to
+    one account. On two accounts their losses add up.
 
-    Tables with names of their own are read here, by --columns and the rules `reader` of --public
-    (docs/own-files.md). What lies at a URL the service reads itself, where its operator allows that
-    place.
+    Tables with their own column names are read on this machine, by --columns and the rules in
+    `reader` of --public (docs/own-files.md). The service itself reads content at a URL, where its
+    operator allows that place.
     """
     where = given if "://" in given else None
     file = Path(given)
@@ -177,13 +174,13 @@ def add(
         check_file(file, form)
     elif columns or zones or encoding or form:
         says = (
-            "go with a file that is read here; what lies elsewhere is read as it is, with the "
-            "columns of its kind"
+            "need a file on this machine; content at an address is read as it is, with the columns "
+            "of its kind"
         )
         raise typer.BadParameter(says, param_hint="--columns, --zones, --encoding, --format")
     if same_people_as is not None and (other_people or account is not None):
         raise typer.BadParameter(
-            "says whose account it is: no other option may", param_hint="--same-people-as"
+            "names the account, so no other option may", param_hint="--same-people-as"
         )
     whole = whole_body(file) if where is None else None
     chosen = {
@@ -211,7 +208,7 @@ def add(
     if "public" not in body:
         raise typer.BadParameter(what_is_published(str(body["kind"])), param_hint="--public")
     if same_people_as is None and not {"cap", "account"} & body.keys():
-        says = "say what may be spent on it in all, or give --same-people-as"
+        says = "say what may be spent on it in total, or give --same-people-as"
         raise typer.BadParameter(says, param_hint="--epsilon")
     if where is not None:
         whole = body = {**body, "content_from": where}
@@ -253,7 +250,7 @@ def _asked_whose(others: Sequence[people.Budget]) -> str | None:
     """The account on which its people are already, asked at a terminal; None where they are nobody
     else's."""
     print(
-        "Data of the same people belong on one account, or what they lose adds up over several. "
+        "Data of the same people belong on one account; over several accounts their losses add up. "
         "There are:"
     )
     for one in others:
@@ -281,7 +278,7 @@ def delete(
     key: KeyOption = None,
     as_json: JsonFlag = False,
 ) -> None:
-    """Erase a dataset's content. Its account, and what was spent on it, stay."""
+    """Erase a dataset's content. Its account stays, with what was spent on it."""
     with client_of(state, server, key) as client:
         erased = dataset_id(client, given)
         if not yes:

@@ -38,13 +38,13 @@ MetricsSocketOption = Annotated[
     int | None, typer.Option(help="A listening socket to use instead", hidden=True)
 ]
 ChildrenSocketOption = Annotated[
-    int | None, typer.Option(help="Where to order fork servers", hidden=True)
+    int | None, typer.Option(help="Socket at which to request fork servers", hidden=True)
 ]
 
 ForgetFlag = Annotated[
     bool,
     typer.Option(
-        "--forget-spending", help="Although no head shows what was spent after the backup"
+        "--forget-spending", help="Restore although no head shows what was spent after the backup"
     ),
 ]
 
@@ -60,7 +60,7 @@ def up(
         int | None,
         typer.Option(
             help="Port of gRPC; 0 picks a free one",
-            show_default="that of the API plus 1, or 0 with --port 0",
+            show_default="the API's port plus 1, or 0 with --port 0",
         ),
     ] = None,
     verbose: Annotated[bool, typer.Option(help="Copy the logs of all parts to stderr")] = False,
@@ -87,7 +87,7 @@ def api(
     fd: Annotated[int | None, typer.Option(help="A listening socket to use instead")] = None,
     children_fd: ChildrenSocketOption = None,
 ) -> None:
-    """The HTTP API and the dashboard alone, for production."""
+    """Run only the HTTP API and the dashboard, for production."""
     settings = _part("api", children_fd)
     from discreet.api.app import serve  # noqa: PLC0415
     from discreet.dashboard.app import install  # noqa: PLC0415
@@ -98,7 +98,7 @@ def api(
 @app.command()
 def rpc(
     host: Annotated[
-        str, typer.Option(help="Address to listen on; other than loopback: TLS")
+        str, typer.Option(help="Address to listen on; any other than loopback needs TLS")
     ] = "127.0.0.1",
     port: Annotated[int, typer.Option(help="Port")] = 8081,
     metrics_host: MetricsHostOption = "127.0.0.1",
@@ -106,7 +106,7 @@ def rpc(
     metrics_fd: MetricsSocketOption = None,
     children_fd: ChildrenSocketOption = None,
 ) -> None:
-    """gRPC alone, for production: federated sessions and their agents."""
+    """Run only the gRPC server, for production: federated sessions and their agents."""
     settings = _part("rpc", children_fd)
     from discreet.rpc.server import serve  # noqa: PLC0415
 
@@ -120,7 +120,7 @@ def worker(
     metrics_fd: MetricsSocketOption = None,
     children_fd: ChildrenSocketOption = None,
 ) -> None:
-    """A worker alone, for production."""
+    """Run only a worker, for production."""
     settings = _part("worker", children_fd)
     from discreet.worker.main import serve  # noqa: PLC0415
 
@@ -129,14 +129,17 @@ def worker(
 
 @app.command()
 def migrate(
-    to: Annotated[str, typer.Option(help="Number of a schema; this version's by default")] = "head",
+    to: Annotated[
+        str, typer.Option(help="Number of the schema; by default this version's")
+    ] = "head",
     down: Annotated[
         bool,
-        typer.Option("--down", help="Go back to an older schema; what newer columns hold is lost"),
+        typer.Option("--down", help="Go back to an older schema; data in newer columns are lost"),
     ] = False,
     as_json: JsonFlag = False,
 ) -> None:
-    """Bring the database to this version's schema; safe beside running processes, and to repeat."""
+    """Migrate the database to this version's schema; safe to repeat, and while processes are
+    running."""
     from discreet.storage.migrations import migrate as run_migrations  # noqa: PLC0415
 
     schema = run_migrations(settings_of(None), to, down=down)
@@ -150,7 +153,7 @@ def migrate(
 @app.command()
 def backup(
     folder: Annotated[
-        Path, typer.Argument(help="A folder to make; it will hold the keys of all data")
+        Path, typer.Argument(help="The folder to create; it will hold the keys of all data")
     ],
     state: StateOption = None,
     as_json: JsonFlag = False,
@@ -167,7 +170,7 @@ def backup(
     )
     if not made["noted"]:
         print(
-            "the database took no note of it: operators will not see that it was made",
+            "the database could not record it: operators will not see that it was made",
             file=sys.stderr,
         )
     tell(made, as_json, lambda: print(told))
@@ -177,11 +180,11 @@ def backup(
 def note_backup(
     made_at: Annotated[
         str | None,
-        typer.Option("--at", help="The time whose state it holds (RFC 3339); now when not given"),
+        typer.Option("--at", help="The time of the state that it holds (RFC 3339); now by default"),
     ] = None,
     as_json: JsonFlag = False,
 ) -> None:
-    """Tell the database that it was backed up by other means, after that: the operators' page and
+    """Record a backup that was made by other means, after it is made: the operators' page and
     alerts show it."""
     from discreet.errors import InvalidInput  # noqa: PLC0415
     from discreet.usecases import operations  # noqa: PLC0415
@@ -224,11 +227,9 @@ def restore(
     state: StateOption = None,
     as_json: JsonFlag = False,
 ) -> None:
-    """Make a new state folder from a backup; its ledgers are verified, and must contain every head
-    that is given.
-
-    Without a head that was kept elsewhere, what was spent after the backup could be spent again: it
-    is refused unless --forget-spending accepts that.
+    """Create a state folder from a backup; its ledgers are verified, and must contain every given
+    head. Without a head that was kept elsewhere, what was spent after the backup could be spent
+    again, so the command refuses unless you accept that with --forget-spending.
     """
     from discreet.installation.backup import restore as read_backup  # noqa: PLC0415
 
@@ -248,7 +249,7 @@ def restore(
             )
         if forget_spending:
             print(
-                "Warning: --forget-spending. What was spent after this backup is forgotten, and "
+                "Warning: --forget-spending. What was spent after this backup is forgotten and "
                 "can be spent again:\n"
                 "compare with a head that was kept elsewhere (--head), or lower the caps by what "
                 "may be missing.",
@@ -271,8 +272,8 @@ def adopt(
     forget_spending: ForgetFlag = False,
     as_json: JsonFlag = False,
 ) -> None:
-    """After a PostgreSQL of your own was restored, before any worker runs: verify every ledger, end
-    unfinished jobs."""
+    """Run this after you restored your own PostgreSQL server and before any worker runs: verify
+    every ledger and end unfinished jobs."""
     from discreet.usecases import restoring  # noqa: PLC0415
     from discreet.usecases.services import open_services  # noqa: PLC0415
 
@@ -324,7 +325,7 @@ def create_secrets(
     file: Annotated[Path, typer.Argument(dir_okay=False, help="Where to write them (mode 0600)")],
     as_json: JsonFlag = False,
 ) -> None:
-    """New secrets of an installation, one file for all its processes. Keep a copy in a safe
+    """Create the secrets of an installation, one file for all its processes. Keep a copy in a safe
     place."""
     from discreet.storage import secrets  # noqa: PLC0415
     from discreet.storage.keys.opening import Keys  # noqa: PLC0415
@@ -337,7 +338,7 @@ def create_secrets(
 def bootstrap(
     owner_key: Annotated[Path, typer.Option(help="Where to write the first owner's key")],
 ) -> None:
-    """Make tenant `default` with its first keys, once: the owner's, and beside it the
+    """Create the tenant `default` with its first keys, once: the owner's, and beside it the
     operator's."""
     from discreet.private_files import write_private  # noqa: PLC0415
     from discreet.usecases import access  # noqa: PLC0415

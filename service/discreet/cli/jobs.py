@@ -52,7 +52,7 @@ def solve(
     state: StateOption = None,
     as_json: JsonFlag = False,
 ) -> None:
-    """Run one job with no server left behind; the ledger is in the state folder."""
+    """Run one job without leaving a server running; the ledger is in the state folder."""
     settings = settings_of(state)
     local = without_a_server(settings)
     body = submissions.asked(file, epsilon, preset, name=name)
@@ -82,23 +82,29 @@ def plan(
         str | None,
         typer.Option(
             "--within",
-            help="Instead of epsilon, how near the answer shall be: ± a number in its unit, or 5%",
+            help="Instead of epsilon, how accurate the answer must be: ± a number in its "
+            "unit, or a percentage (5%)",
         ),
     ] = None,
     quantity: Annotated[
         str | None,
         typer.Option(
             "--quantity",
-            help="With --within: which field of the result; by default the kind's first",
+            help="With --within: the field of the result that it is about; by default the "
+            "kind's first",
         ),
     ] = None,
     confidence: Annotated[
-        float, typer.Option("--confidence", help="With --within: with what probability")
+        float,
+        typer.Option(
+            "--confidence", help="With --within: the probability with which the accuracy must hold"
+        ),
     ] = 0.9,
     around: Annotated[
         str | None,
         typer.Option(
-            "--around", help="With --within: a job; data are taken to be as it released them"
+            "--around",
+            help="With --within: a job; the data are assumed to be like those that it released",
         ),
     ] = None,
     state: StateOption = None,
@@ -106,8 +112,8 @@ def plan(
     key: KeyOption = None,
     as_json: JsonFlag = False,
 ) -> None:
-    """The price and the noise of a job, or the least epsilon for an accuracy; nothing is spent, no
-    data are touched. Exit 1 when the budget does not allow it."""
+    """Show the price and the noise of a job, or the smallest epsilon for an accuracy; nothing is
+    spent and no data are touched. Exits with 1 when the budget does not allow it."""
     from discreet.installation import local  # noqa: PLC0415
 
     accuracy: dict[str, Any] | None = None
@@ -159,8 +165,8 @@ def submit(
     key: KeyOption = None,
     as_json: JsonFlag = False,
 ) -> None:
-    """Submit a job to a server. What an earlier job has released already is offered first, at price
-    0."""
+    """Submit a job to a server. If an earlier job has already released the same, asking it again at
+    price 0 is offered first."""
     body = submissions.asked(file, epsilon, preset, name=name)
     with client_of(state, server, key) as client:
         answer = submissions.submitted(client, body, wait=wait, anew=anew)
@@ -184,7 +190,7 @@ def ask(
         list[str],
         typer.Argument(
             metavar="JOB...",
-            help="Whose release is asked, by id or name; of several they are combined",
+            help="The job whose release is asked again, by id or name; several are combined",
         ),
     ],
     fields: Annotated[
@@ -192,8 +198,8 @@ def ask(
         typer.Option(
             "--set",
             metavar="FIELD=VALUE",
-            help="A field of the problem with another value, JSON or text, or @FILE; may be "
-            "repeated. latency.b=0.2 is one figure of a field",
+            help="Another value for a field of the problem: JSON, text, or @FILE; may be repeated. "
+            "latency.b=0.2 changes one figure of a field",
         ),
     ] = None,
     close: Annotated[
@@ -201,8 +207,8 @@ def ask(
         typer.Option(
             "--close",
             metavar="LINK",
-            help="Routing: on the network without this link, by its name or the nodes at its ends "
-            "(A->B); 'High St*' is all that begin so; may be repeated",
+            help="Routing: close this link, given by its name or the nodes at its ends (A->B); "
+            "'High St*' closes all whose names begin so; may be repeated",
         ),
     ] = None,
     out: Annotated[
@@ -213,8 +219,8 @@ def ask(
     key: KeyOption = None,
     as_json: JsonFlag = False,
 ) -> None:
-    """Ask another question of what a job released, at price 0: nothing is released, no data are
-    touched."""
+    """Ask another question about what a job released, at price 0: nothing new is released and no
+    data are touched."""
     others = [questions.field_of(one) for one in fields or []]
     release: dict[str, Any] = {
         "dataset": None,
@@ -278,7 +284,7 @@ def jobs(
     key: KeyOption = None,
     as_json: JsonFlag = False,
 ) -> None:
-    """The tenant's newest jobs."""
+    """List the tenant's newest jobs."""
     with client_of(state, server, key) as client:
         found = client.jobs(**({"state": job_state} if job_state else {}))["jobs"]
     tell(found, as_json, lambda: show_jobs(found))
@@ -294,28 +300,29 @@ def result(
         str | None,
         typer.Option(
             "--format",
-            help="Of --out: link flows alone, as csv, geojson, gmns (link.csv) or parquet; demand "
-            "and skims alone, as omx; who uses chosen links alone, as select-link (CSV); the "
-            "expected load of a demand response as openadr",
+            help="Format of --out, which then holds only a part: link flows as csv, geojson, gmns "
+            "(link.csv) or parquet; demand and skims as omx; the users of chosen links as "
+            "select-link (CSV); the expected load of a demand response as openadr",
         ),
     ] = None,
     decimal: Annotated[
         str,
         typer.Option(
-            help="Of --format csv: a comma where the spreadsheet writes numbers so (columns then "
-            "by ;)"
+            help="With --format csv: the decimal sign; with a comma, columns are separated by ;"
         ),
     ] = ".",
     start: Annotated[
         str | None,
-        typer.Option(help="Of openadr: when step 0 begins, such as 2026-01-15T00:00:00+01:00"),
+        typer.Option(
+            help="With --format openadr: when step 0 begins, such as 2026-01-15T00:00:00+01:00"
+        ),
     ] = None,
     state: StateOption = None,
     server: ServerOption = None,
     key: KeyOption = None,
     as_json: JsonFlag = False,
 ) -> None:
-    """Result and certificate of a job."""
+    """Show the result and the certificate of a job."""
     if form is not None and out is None:
         raise typer.BadParameter("say into which file, with --out", param_hint="--format")
     with client_of(state, server, key) as client:
@@ -336,8 +343,8 @@ def cancel(
     key: KeyOption = None,
     as_json: JsonFlag = False,
 ) -> None:
-    """Cancel a job: free before data are touched, charged in full afterwards. Exit code 1 when it
-    is too late."""
+    """Cancel a job: this is free before data are touched and charged in full afterwards. Exits with
+    1 when it is too late."""
     with client_of(state, server, key) as client:
         answer = client.cancel(job_id)
     if answer["cancel"] != "too_late" or as_json:
@@ -356,7 +363,9 @@ def draw(
     problem: Annotated[
         Path | None,
         typer.Option(
-            exists=True, dir_okay=False, help="The job file that it answers; else the server says"
+            exists=True,
+            dir_okay=False,
+            help="The job file that it answers; by default the server is asked",
         ),
     ] = None,
     coordinates: Annotated[

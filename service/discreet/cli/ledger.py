@@ -39,7 +39,7 @@ def show_ledger(
     key: KeyOption = None,
     as_json: JsonFlag = False,
 ) -> None:
-    """Budgets, or the entries of one."""
+    """List the budgets, or the entries of one."""
     with client_of(state, server, key) as client:
         if account is None:
             budgets = client.budgets()
@@ -62,7 +62,7 @@ def ledger_head(
     key: KeyOption = None,
     as_json: JsonFlag = False,
 ) -> None:
-    """The signed head of the ledger; keep it (--json, or --out) where the service cannot reach
+    """Show the signed head of the ledger; keep it (--json or --out) where the service cannot reach
     it."""
     with client_of(state, server, key) as client:
         if out is not None:
@@ -81,7 +81,7 @@ def export_ledger(
     key: KeyOption = None,
     as_json: JsonFlag = False,
 ) -> None:
-    """The whole ledger with its signed head, for `discreet ledger verify`."""
+    """Export the whole ledger with its signed head, for `discreet ledger verify`."""
     draft = file.with_name(f".{file.name}.{os.getpid()}")
     try:
         with client_of(state, server, key) as client, draft.open("wb") as out:
@@ -106,8 +106,8 @@ def verify_ledger(
     ] = None,
     as_json: JsonFlag = False,
 ) -> None:
-    """Check an export with no server: hashes, sums, rules, signature. Exit 1 and the first broken
-    entry otherwise."""
+    """Check an export without a server: hashes, sums, rules, signature. Exits with 1 and names the
+    first broken entry if one does not hold."""
     from discreet.ledger import envelopes  # noqa: PLC0415
     from discreet.ledger.entries import Broken  # noqa: PLC0415
     from discreet.ledger.verification import verify  # noqa: PLC0415
@@ -173,7 +173,7 @@ def verify_certificate(
             "--with",
             exists=True,
             dir_okay=False,
-            help="Of what was asked again: the first job's; may be repeated",
+            help="For an answer that was asked again: the first job's certificate; may be repeated",
         ),
     ] = None,
     public_key: PublicKeyOption = None,
@@ -185,12 +185,12 @@ def verify_certificate(
     ] = None,
     witnesses_needed: Annotated[
         int | None,
-        typer.Option(min=1, help="How many of these witnesses are enough; all when left out"),
+        typer.Option(min=1, help="How many of these witnesses must have signed; all by default"),
     ] = None,
     as_json: JsonFlag = False,
 ) -> None:
-    """Check a certificate with no server: signature, price from the events, guarantee, the result
-    that it binds, its place in an export, and in the transparency log."""
+    """Check a certificate without a server: its signature, its price from the events, its
+    guarantee, the result that it binds, and its place in an export and in the transparency log."""
     from discreet.ledger import envelopes, offline  # noqa: PLC0415
 
     whole, body = certificate_in(file)
@@ -218,8 +218,8 @@ def get_certificate(
     key: KeyOption = None,
     as_json: JsonFlag = False,
 ) -> None:
-    """The certificate as an in-toto statement in a signed envelope (DSSE), which `verify` and other
-    tools read."""
+    """Write the certificate as an in-toto statement in a signed envelope (DSSE), which `verify` and
+    other tools read."""
     with client_of(state, server, key) as client:
         write_envelope(client.certificate(job), out, as_json)
 
@@ -247,8 +247,8 @@ def export_certificate(
     intended_use: Annotated[str, typer.Option(help="What it is for")] = "",
     region: Annotated[str, typer.Option(help="Where the data are from")] = "",
 ) -> None:
-    """Write what a certificate tells in the form of others. It is not checked: `verify` does
-    that."""
+    """Write the content of a certificate in another format. The certificate is not checked:
+    `verify` does that."""
     from discreet.ledger import registry as entries  # noqa: PLC0415
 
     whole, body = certificate_in(file)

@@ -17,13 +17,13 @@ from discreet.errors import InvalidInput
 if TYPE_CHECKING:
     from discreet.ledger.checkpoints import Checkpoint, Verifier
 
-app = typer.Typer(no_args_is_help=True, help="The transparency log, which anybody may watch.")
+app = typer.Typer(no_args_is_help=True, help="The transparency log, which anybody may check.")
 witnesses = typer.Typer(help="A witness of transparency logs.")
 
 LogKeyOption = Annotated[
     list[str] | None,
     typer.Option(
-        "--log-key", metavar="NAME+ID+KEY", help="A key of the log, as `discreet log key` says it"
+        "--log-key", metavar="NAME+ID+KEY", help="A key of the log, as `discreet log key` prints it"
     ),
 ]
 
@@ -35,8 +35,8 @@ def log_key(
     key: KeyOption = None,
     as_json: JsonFlag = False,
 ) -> None:
-    """The log's name and key, as watchers and witnesses take them. Tell them by a way that you
-    trust."""
+    """Print the log's name and key, as `log watch` and `witness` take them. Pass them on over a
+    channel that you trust."""
     import base64  # noqa: PLC0415
 
     from discreet.ledger.checkpoints import Verifier  # noqa: PLC0415
@@ -67,13 +67,13 @@ def watch_log(
     ] = None,
     log_key: LogKeyOption = None,
     every: Annotated[
-        float | None, typer.Option(min=1, help="Look again after so many seconds, for ever")
+        float | None, typer.Option(min=1, help="Repeat the check after this many seconds, for ever")
     ] = None,
     as_json: JsonFlag = False,
 ) -> None:
-    """Look whether the log has only grown since you, or others, last saw it. Exit 1 and both
-    checkpoints when two contradict each other: then somebody was shown another ledger, or entries
-    were taken back."""
+    """Check that the log has only grown since you, or others, last saw it. Exits with 1 and both
+    checkpoints when two contradict each other: then somebody was shown a different ledger, or
+    entries were removed."""
     from discreet.witness.remote import RemoteLog  # noqa: PLC0415
 
     keys = _verifiers(log_key or [])
@@ -132,24 +132,26 @@ def _look(
 @witnesses.command("witness")
 def witness(
     name: Annotated[
-        str, typer.Argument(help="What the witness is called: a domain of yours, without a scheme")
+        str, typer.Argument(help="The name of the witness: a domain of yours, without a scheme")
     ],
     log_key: LogKeyOption = None,
     folder: Annotated[
         Path | None,
         typer.Option(
-            file_okay=False, help="Its key and memory; `witness` in the state folder when left out"
+            file_okay=False,
+            help="Folder of its key and of what it has seen; by default `witness` in the "
+            "state folder",
         ),
     ] = None,
     state: StateOption = None,
     host: Annotated[str, typer.Option(help="Address to listen on")] = "127.0.0.1",
     port: Annotated[int, typer.Option(help="Port")] = 8090,
     show_key: Annotated[
-        bool, typer.Option("--show-key", help="Only print the witness's key and end")
+        bool, typer.Option("--show-key", help="Only print the witness's key")
     ] = False,
 ) -> None:
-    """Witness logs: sign what they show, as long as they only grow. Needs no database and no key of
-    any service."""
+    """Witness logs: cosign their checkpoints as long as the logs only grow. This needs no database
+    and no key of any service."""
     from discreet.ledger.checkpoints import BadNote, Verifier  # noqa: PLC0415
     from discreet.witness.app import serve  # noqa: PLC0415
     from discreet.witness.signing import Witness  # noqa: PLC0415

@@ -14,7 +14,7 @@ from discreet.cli.showing import show_network, show_stored, tell
 from discreet.cli.texts import printable
 from discreet.errors import InvalidInput
 
-app = typer.Typer(no_args_is_help=True, help="Networks: public roads that jobs name.")
+app = typer.Typer(no_args_is_help=True, help="Networks: public road networks that jobs name.")
 
 NetworkArgument = Annotated[str, typer.Argument(metavar="NETWORK", help="Id or name of a network")]
 
@@ -35,7 +35,7 @@ def add(
     columns: Annotated[
         str | None,
         typer.Option(
-            help="Your names of columns: "
+            help="The names of your columns: "
             "tail=from,head=to,free_flow_time=t,capacity=cap,name=street,node=id,x=lon,"
             "y=lat; length=l,speed=v in the place of the time"
         ),
@@ -43,20 +43,21 @@ def add(
     units: Annotated[
         str | None,
         typer.Option(
-            help="Of length (km, m, mi, ft) and speed (kph, mph, mps), in CSV, GeoJSON and GMNS "
-            "without a config.csv: km,kph"
+            help="Units of length (km, m, mi, ft) and speed (kph, mph, mps), in CSV, GeoJSON and "
+            "GMNS without a config.csv: km,kph"
         ),
     ] = None,
     period_minutes: Annotated[
         float | None,
         typer.Option(
             min=0.01,
-            help="The files' capacities are of an hour: make them of periods of so many minutes. "
-            "Else GMNS's are of an hour, and others of a period, as they are",
+            help="The files' capacities are per hour: convert them to periods of this many "
+            "minutes. By default they are not converted: GMNS's are per hour and others per "
+            "period",
         ),
     ] = None,
     toll_weight: Annotated[
-        float | None, typer.Option(min=0, help="Time that a unit of toll is worth")
+        float | None, typer.Option(min=0, help="The time that one unit of toll is worth")
     ] = None,
     distance_weight: Annotated[
         float | None,
@@ -66,39 +67,43 @@ def add(
         ),
     ] = None,
     through_zones: Annotated[
-        bool, typer.Option(help="Whether paths may lead through other zones; TNTP says it itself")
+        bool,
+        typer.Option(
+            help="Whether paths may lead through other zones; TNTP files say so themselves"
+        ),
     ] = True,
     both_ways: Annotated[
         bool,
         typer.Option(
             "--both-ways",
-            help="Links without an opposite one are two: for files without a column `directed`",
+            help="Add the opposite direction to links without one: for files without a "
+            "column `directed`",
         ),
     ] = False,
     lane_capacity: Annotated[
         float | None,
         typer.Option(
-            help="CSV and GeoJSON without a capacity: that of one lane, times a column `lanes`, or "
-            "1"
+            help="CSV and GeoJSON without capacities: the capacity of one lane, multiplied by the "
+            "column `lanes` if there is one"
         ),
     ] = None,
     speed: Annotated[
         float | None,
-        typer.Option(help="CSV and GeoJSON with lengths and no speeds: that of all links"),
+        typer.Option(help="CSV and GeoJSON with lengths but no speeds: the speed on all links"),
     ] = None,
     doubled: Annotated[
         str,
         typer.Option(
-            help="Of streets that stand twice with the same ends, name and figures: refuse, "
-            "keep-first, or sum (one link with their capacities together)"
+            help="What to do with duplicate links of the same ends, name and figures: refuse, "
+            "keep-first, or sum (one link with their total capacity)"
         ),
     ] = "refuse",
     encoding: EncodingOption = None,
     time_unit: Annotated[
         str | None,
         typer.Option(
-            help="Of free_flow_time, for answers to say: seconds, minutes or hours; of length and "
-            "speed minutes"
+            help="Unit of free_flow_time, for answers to state: seconds, minutes or hours; minutes "
+            "if it comes from length and speed"
         ),
     ] = None,
     state: StateOption = None,
@@ -159,7 +164,7 @@ def list_networks(
     key: KeyOption = None,
     as_json: JsonFlag = False,
 ) -> None:
-    """All networks of the tenant, newest first."""
+    """List all networks of the tenant, newest first."""
     with client_of(state, server, key) as client:
         found = list(client.networks.list())
     tell(found, as_json, lambda: show_stored(found))
@@ -173,7 +178,7 @@ def show(
     key: KeyOption = None,
     as_json: JsonFlag = False,
 ) -> None:
-    """One network: its size and its digest; with --json all its links."""
+    """Show one network: its size and digest; with --json all its links."""
     with client_of(state, server, key) as client:
         found = client.networks.get(network_id(client, given))
     tell(found, as_json, lambda: show_network(found))

@@ -1,4 +1,4 @@
-"""How the installation stands, for its operators."""
+"""The state of the installation, for its operators."""
 
 from __future__ import annotations
 
@@ -22,15 +22,15 @@ def status(
     key: KeyOption = None,
     as_json: JsonFlag = False,
 ) -> None:
-    """Queue, workers and their walls, witnesses, last backup, versions, and whose jobs wait
-    (operators)."""
+    """Show the queue, the workers and their isolation, witnesses, the last backup, versions, and
+    whose jobs are waiting (operators)."""
     with client_of(state, server, key, role="operator") as client:
         found = client.operations()
     tell(found, as_json, lambda: print("\n".join(printable(line) for line in lines(found))))
 
 
 def lines(found: Mapping[str, Any]) -> Iterator[str]:
-    """What `status` prints, one subject a line."""
+    """What `status` prints, one subject per line."""
     for name, why in found["checks"].items():
         if why != "ok":
             yield f"NOT READY  {name}: {why}"
@@ -39,12 +39,12 @@ def lines(found: Mapping[str, Any]) -> Iterator[str]:
     waited = "" if oldest is None else f", the oldest for {oldest:.0f} s"
     lost = queue["leases_over"]
     yield (
-        f"queue      {queue['queued']} wait{waited}; {queue['running']} run, {lost} of them "
+        f"queue      {queue['queued']} wait{waited}; {queue['running']} running, {lost} of them "
         "without a worker"
     )
     workers = [one for one in found["processes"] if one["part"] == "worker"]
     if not any(one["alive"] for one in workers):
-        yield "workers    none lives: jobs wait until one is started"
+        yield "workers    none is running: jobs wait until one is started"
     for one in found["processes"]:
         yield f"{one['part']:<10} {_process(one)}"
     checkpoint = log["checkpoint"]

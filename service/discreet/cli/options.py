@@ -21,11 +21,11 @@ PublicKeyOption = Annotated[
     list[str] | None,
     typer.Option(
         "--public-key",
-        help="The key that must have signed (base64); after a rotation, again for each",
+        help="The key that must have signed (base64); after a rotation, repeat it for each key",
     ),
 ]
 EpsilonOption = Annotated[
-    str | None, typer.Option("--epsilon", help="Epsilon, instead of what FILE says")
+    str | None, typer.Option("--epsilon", help="Epsilon, instead of the one in FILE")
 ]
 PresetOption = Annotated[
     str | None,
@@ -35,18 +35,18 @@ AnewFlag = Annotated[
     bool,
     typer.Option(
         "--anew",
-        help="Release and pay also where an earlier job has released the same; without a terminal "
+        help="Release and pay even if an earlier job has released the same; without a terminal "
         "that is refused otherwise",
     ),
 ]
 EncodingOption = Annotated[
     str | None,
     typer.Option(
-        help="What CSV files are written in, where that is not UTF-8: cp1252 where Excel wrote them"
+        help="Encoding of CSV files if it is not UTF-8, such as cp1252 for files saved by Excel"
     ),
 ]
 NameOption = Annotated[
-    str | None, typer.Option("--name", help="What you call the job, in lists and on its page")
+    str | None, typer.Option("--name", help="A name for the job, shown in lists and on its page")
 ]
 FileArgument = Annotated[
     Path,

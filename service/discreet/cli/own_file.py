@@ -28,7 +28,7 @@ def command(kind: str, unit: str, questions: Sequence[FileQuestion], chosen: Cho
     names = _columns(file)
     words = ["discreet", "dataset", "add", str(file), "--kind", kind]
     words += ["--name", typer.prompt("What do you call the data?", default=file.stem)]
-    epsilon = typer.prompt("How much epsilon may be spent on them in all?", default="4")
+    epsilon = typer.prompt("How much epsilon may be spent on them in total?", default="4")
     words += ["--epsilon", epsilon]
     columns: dict[str, str] = {}
     fields = [f"unit={unit}"]

@@ -31,9 +31,9 @@ def notes(known: Budget | None, others: Sequence[Budget], made: Mapping[str, Any
         return []
     first = others[0]["datasets"][0]["id"]
     return [
-        "Is anybody in it in another dataset too? Over several accounts losses add up, and no cap "
-        "holds. There are:",
+        "Is anybody in it in another dataset too? Over several accounts losses add up, and no "
+        "single cap bounds them. There are:",
         *(f"  {people.described(one)}" for one in others),
-        f"If so, before any job: discreet dataset delete {made['id']}; then add it with "
+        f"If so, then before any job: discreet dataset delete {made['id']}; then add it with "
         f"--same-people-as {first}, or the like. If not: --other-people.",
     ]

@@ -41,7 +41,7 @@ def offered(planned: Mapping[str, Any], mode: str, *, anew: bool) -> None:
 def _warning(planned: Mapping[str, Any]) -> str:
     """What is to be known of the first job that a plan offers to ask again."""
     noisy = planned["reusable"][0] in planned.get("reusable_noise", ())
-    return "; its answer is mostly noise, and so may be what follows from it" if noisy else ""
+    return "; its answer is mostly noise, and other answers from it may be too" if noisy else ""
 
 
 def show_plan(answer: Mapping[str, Any], *, simulation: bool = False) -> None:
@@ -69,8 +69,8 @@ def show_plan(answer: Mapping[str, Any], *, simulation: bool = False) -> None:
     price = f"epsilon {answer['price']['epsilon']}, delta {answer['price']['delta']}"
     if simulation:
         says = (
-            "price: nothing, as a simulation on public data, of which epsilon only says how "
-            "much noise is added"
+            "price: nothing, as this is a simulation on public data; epsilon only sets how much "
+            "noise is added"
         )
         out.print(
             f"{says}; of private data {price}, to protect {answer['plan']['neighbours']}",
@@ -105,7 +105,7 @@ def _over(binding: Mapping[str, Any]) -> str:
     """What would pass of a request that does not, and who can change that."""
     raises = f"cap grant {binding['account']}" if "scope" not in binding else "cap set"
     return (
-        f"the largest request that passes now is epsilon {binding['largest']['epsilon']};"
+        f"the largest request that would pass now is epsilon {binding['largest']['epsilon']};"
         f" an owner can raise the cap: discreet {raises} --epsilon E --reason R"
     )
 

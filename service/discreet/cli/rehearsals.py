@@ -37,22 +37,24 @@ def rehearse(
         int | None,
         typer.Option(
             "--units",
-            help="Of how many units the synthetic data are, where their number is not public",
+            help="How many units the synthetic data have, where their number is not public",
         ),
     ] = None,
     around: Annotated[
         str | None,
-        typer.Option("--around", help="A job: the synthetic data are made of what it released"),
+        typer.Option("--around", help="A job: the synthetic data follow what it released"),
     ] = None,
-    seed: Annotated[int, typer.Option("--seed", help="Of the synthetic data and of the noise")] = 0,
+    seed: Annotated[
+        int, typer.Option("--seed", help="Seed of the synthetic data and of the noise")
+    ] = 0,
     out: Annotated[Path | None, typer.Option(help="Write the whole result to this file")] = None,
     state: StateOption = None,
     server: ServerOption = None,
     key: KeyOption = None,
     as_json: JsonFlag = False,
 ) -> None:
-    """Run a job on synthetic data of the public shape, over a ladder of epsilons; no budget, no
-    private data."""
+    """Run a job on synthetic data of the public shape at several epsilons; this uses no budget and
+    no private data."""
     body: dict[str, Any] = read_body(file)
     ladder = [number(one, "--epsilon") for one in epsilon] if epsilon else None
     problem = body.get("problem")

@@ -70,10 +70,10 @@ def show_rehearsal(result: Mapping[str, Any], out: Path | None, fields: Mapping[
     runs = [row["runs"] for row in result["rows"]] or [0]
     each = " to ".join(map(str, sorted({min(runs), max(runs)})))
     screen.print(
-        f"error: the distance to the answer at epsilon {result['reference_epsilon']:g}, of arrays "
-        "in the mean, of the middle run; 9 of 10: that of nine runs in ten; interval ±: half the "
-        "width of the interval that results gave; noise: how many runs called themselves mostly "
-        f"noise. {each} runs each",
+        f"error: the median distance to the answer at epsilon {result['reference_epsilon']:g}, "
+        "averaged over arrays; 9 of 10: the distance that nine runs in ten stay below; interval "
+        "±: half the width of the interval that results gave; noise: the share of runs that were "
+        f"mostly noise. {each} runs each",
         highlight=False,
     )
     if out is not None:

@@ -69,7 +69,9 @@ def show_law(result: Mapping[str, Any], screen: Console) -> None:
     """By which law the travel times of a result grow, in its own sentence."""
     if law := result.get("latency_law"):
         screen.print(
-            Text(f"{printable(str(law))}. Another law can be asked of what was released, for free.")
+            Text(
+                f"{printable(str(law))}. Another law can be applied to what was released, for free."
+            )
         )
 
 

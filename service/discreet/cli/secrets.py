@@ -21,7 +21,7 @@ KindArgument = Annotated[
     Literal["content", "jobs", "pepper", "signing"], typer.Argument(help="Which keys")
 ]
 ForceFlag = Annotated[
-    bool, typer.Option("--force", help="Although something still depends on the old key")
+    bool, typer.Option("--force", help="Go on although something still depends on the old key")
 ]
 
 app = typer.Typer(no_args_is_help=True, help="Keys of the installation, and their rotation.")
@@ -29,7 +29,7 @@ app = typer.Typer(no_args_is_help=True, help="Keys of the installation, and thei
 
 @app.command("show")
 def show_secrets(state: StateOption = None, as_json: JsonFlag = False) -> None:
-    """Ids and states of the keys that can be rotated; never a key."""
+    """Show ids and states of the keys that can be rotated, never a key itself."""
     from discreet.storage import secrets  # noqa: PLC0415
 
     settings = settings_of(state)
@@ -47,13 +47,13 @@ def show_secrets(state: StateOption = None, as_json: JsonFlag = False) -> None:
 def rotate_secrets(
     kind: KindArgument,
     stage: Annotated[
-        bool, typer.Option("--stage", help="Only make the next key known; use it later")
+        bool, typer.Option("--stage", help="Only announce the next key, to be used later")
     ] = False,
     force: ForceFlag = False,
     state: StateOption = None,
     as_json: JsonFlag = False,
 ) -> None:
-    """Use a new key from now on. `content` wraps every data key again and touches no content."""
+    """Use a new key from now on. `content` rewraps every data key and touches no content."""
     from discreet.storage import secrets  # noqa: PLC0415
     from discreet.usecases import rotation  # noqa: PLC0415
 
@@ -79,8 +79,8 @@ def rotate_secrets(
 
 @app.command("rewrap")
 def rewrap_secrets(state: StateOption = None, as_json: JsonFlag = False) -> None:
-    """Bring what an old content key still holds under the one in use; goes on with an interrupted
-    rotation."""
+    """Rewrap what an old content key still protects with the one in use; this continues an
+    interrupted rotation."""
     from discreet.usecases import rotation  # noqa: PLC0415
 
     moved = _with_services(settings_of(state), rotation.rewrap)
@@ -90,7 +90,9 @@ def rewrap_secrets(state: StateOption = None, as_json: JsonFlag = False) -> None
 @app.command("retire")
 def retire_secret(
     kind: KindArgument,
-    key_id: Annotated[str, typer.Argument(help="As `discreet secrets show` names it")],
+    key_id: Annotated[
+        str, typer.Argument(help="The key's id, as `discreet secrets show` prints it")
+    ],
     force: ForceFlag = False,
     state: StateOption = None,
     as_json: JsonFlag = False,
@@ -114,8 +116,8 @@ def trust_signing_key(
     state: StateOption = None,
     as_json: JsonFlag = False,
 ) -> None:
-    """Take a signing key back that was retired: results that it certified are given out again. No
-    secret is needed."""
+    """Accept a retired signing key again: results that it certified are served again. No secret is
+    needed."""
     from discreet.storage import secrets  # noqa: PLC0415
 
     settings = settings_of(state)
@@ -125,7 +127,8 @@ def trust_signing_key(
 
 @app.command("wrap")
 def wrap_secrets(state: StateOption = None, as_json: JsonFlag = False) -> None:
-    """Put the keys that the file knows into the first place of DISCREET_KEYS, as they are."""
+    """Move the keys from the secrets file into the first place named in DISCREET_KEYS,
+    unchanged."""
     from discreet.storage import secrets  # noqa: PLC0415
 
     settings = settings_of(state)

@@ -1,4 +1,4 @@
-"""Sessions of federated jobs: who is invited, who is there, and the owner's signature."""
+"""Sessions of federated jobs: invitations, enrolled agents, and the owner's signature."""
 
 from __future__ import annotations
 
@@ -40,7 +40,8 @@ def session_tokens(
         list[str] | None,
         typer.Option(
             "--name",
-            help="Instead of --count: a link for the agent of this name alone; may be repeated",
+            help="Instead of --count: a link that only the agent of this name can use; "
+            "may be repeated",
         ),
     ] = None,
     group: Annotated[
@@ -52,7 +53,7 @@ def session_tokens(
     key: KeyOption = None,
     as_json: JsonFlag = False,
 ) -> None:
-    """Links for agents, each good for one; printed this once."""
+    """Print links for agents, each for one agent; they are shown only once."""
     owner = _owner_identity(owner_identity)
     with client_of(state, server, key) as client:
         made = client.session_tokens(
@@ -87,8 +88,8 @@ def session_get(
     key: KeyOption = None,
     as_json: JsonFlag = False,
 ) -> None:
-    """The head of a session as an in-toto statement in a signed envelope (DSSE): the owner's
-    roster, the agents' receipts, the transcript as far as it goes."""
+    """Write the head of a session as an in-toto statement in a signed envelope (DSSE): the owner's
+    roster, the agents' receipts, and the transcript so far."""
     with client_of(state, server, key) as client:
         write_envelope(client.session_statement(job_id), out, as_json)
 
@@ -106,7 +107,8 @@ def session_verify(
         str | None, typer.Option(help="Fingerprint of the owner who must have signed")
     ] = None,
     agent: Annotated[
-        str | None, typer.Option(help="Of a receipt: fingerprint of the agent whose it must be")
+        str | None,
+        typer.Option(help="For a receipt: fingerprint of the agent that must have signed it"),
     ] = None,
     certificate: Annotated[
         Path | None,
@@ -121,12 +123,12 @@ def session_verify(
         typer.Option(
             exists=True,
             dir_okay=False,
-            help="A receipt that an agent has given out; may be repeated",
+            help="A receipt from an agent; may be repeated",
         ),
     ] = None,
     as_json: JsonFlag = False,
 ) -> None:
-    """Check the head of a session, or an agent's receipt, with no server: who has signed what."""
+    """Check the head of a session, or an agent's receipt, without a server: who has signed what."""
     from discreet.ledger import session_heads  # noqa: PLC0415
     from discreet_client.dsse import BadEnvelope  # noqa: PLC0415
 
@@ -148,14 +150,14 @@ def session_verify(
 def session_remove(
     job_id: Annotated[str, typer.Argument(help="Id of a federated job")],
     agent: Annotated[
-        list[str], typer.Argument(help="Fingerprints of those who shall go (16 digits or more)")
+        list[str], typer.Argument(help="Fingerprints of the agents to remove (16 digits or more)")
     ],
     state: StateOption = None,
     server: ServerOption = None,
     key: KeyOption = None,
     as_json: JsonFlag = False,
 ) -> None:
-    """Send away agents that have enrolled, before you sign. Their tokens let nobody in again."""
+    """Remove enrolled agents before you sign. Their tokens cannot be used again."""
     with client_of(state, server, key) as client:
         for one in _chosen(client.session(job_id)["agents"], agent):
             client.remove_agent(job_id, one["fingerprint"])
@@ -190,7 +192,7 @@ def session_approve(
     """Sign the roster with your own key: nobody else can take part. The price is reserved, and the
     session begins.
 
-    With --job the server is not believed: problem, price and parameters must be what your own file
+    With --job the server is not trusted: problem, price and parameters must be what your own file
     gives.
     """
     from discreet_client.federation import rosters, signing  # noqa: PLC0415 - with the library of cryptography

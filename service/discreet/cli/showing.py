@@ -245,8 +245,8 @@ def show_budgets(budgets: Sequence[Mapping[str, Any]]) -> None:
     units = [budget["unit"] for budget in budgets if budget["scope"] == "data"]
     if len(set(units)) < len(units):
         output.print(
-            "Each cap holds for its own account. Who is in the data of two loses what both give "
-            "away."
+            "Each cap bounds its own account only. For people in the data of two accounts, both "
+            "losses add up."
         )
 
 

@@ -104,7 +104,7 @@ def show_answer(
         show_busiest(answer["result"], roads, screen)
         show_changes(answer["result"], roads, screen)
     if guarantee["type"] == "none":
-        screen.print("certificate: none; this is a simulation on data declared public")
+        screen.print("certificate: no guarantee; this is a simulation on data declared public")
     elif guarantee["type"] == "post_processing":
         for first in answer["certificate"]["follows_from"]["releases"]:
             own = first["guarantee"]

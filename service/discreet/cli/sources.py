@@ -16,7 +16,7 @@ from discreet.cli.servers import client_of, source_id
 from discreet.cli.showing import show_block, show_source, show_sources, tell
 
 app = typer.Typer(
-    no_args_is_help=True, help="Sources: data that keep coming, in blocks with a budget each."
+    no_args_is_help=True, help="Sources: data that keep arriving, in blocks with a budget each."
 )
 
 FORMATS = (".csv", ".parquet", ".json")
@@ -25,29 +25,26 @@ SharesOption = Annotated[
     str | None,
     typer.Option(
         metavar="NAME=SHARE,…",
-        help="Who may spend which share of each block: ada=0.5,bo=0.3. What is nobody's share is "
-        "everybody's at once; without this all of it is",
+        help="Who may spend which share of each block: ada=0.5,bo=0.3. The rest is open to "
+        "everybody at once; without this option all of it is",
     ),
 ]
 LentOption = Annotated[
-    int, typer.Option(help="What of a share is unused is lent to all over so many days")
+    int, typer.Option(help="Lend the unused part of each share to everybody over this many days")
 ]
 SourceArgument = Annotated[str, typer.Argument(metavar="SOURCE", help="Id or name of a source")]
 
 
 @app.command("create")
 def create(
-    name: Annotated[
-        str, typer.Argument(help="What people call it; no other source may be called so")
-    ],
+    name: Annotated[str, typer.Argument(help="Its name, which no other source may have")],
     kind: Annotated[
         str, typer.Option(help="The kind of problem that the data are for, such as routing")
     ],
     public: Annotated[
         str,
         typer.Option(
-            help="What is published of each block: JSON text, or a file that holds it "
-            "(docs/problems)"
+            help="The public part of each block: JSON text, or a file that holds it (docs/problems)"
         ),
     ],
     by: Annotated[
@@ -65,17 +62,19 @@ def create(
     cap_of: Annotated[
         str,
         typer.Option(
-            help="block: an account for each. source: one account for all, charged once by each job"
+            help="block: an account for each block. source: one account for all blocks, "
+            "charged once by each job"
         ),
     ] = "block",
     block_bytes: Annotated[
         int | None,
         typer.Option(
-            help="The most that the content of a block takes in memory; a job reads what fits"
+            help="The most memory that the content of a block may take; a job reads as "
+            "many blocks as fit"
         ),
     ] = None,
     retention_days: Annotated[
-        int | None, typer.Option(help="Erase the content of a block after so many days")
+        int | None, typer.Option(help="Erase the content of a block after this many days")
     ] = None,
     mode: Annotated[
         str, typer.Option(help="private, or simulation for data that are public")
@@ -87,8 +86,8 @@ def create(
     key: KeyOption = None,
     as_json: JsonFlag = False,
 ) -> None:
-    """Make a source. What it says of its blocks is for good; the same one again is the same
-    source."""
+    """Create a source. Its rules for blocks cannot be changed; creating the same source again
+    returns it."""
     body: dict[str, Any] = {
         "name": name,
         "kind": kind,
@@ -116,7 +115,7 @@ def add(
         typer.Argument(
             exists=True,
             dir_okay=False,
-            help="The block, whole: .csv, .parquet or .json; with --empty none",
+            help="All records of the block: .csv, .parquet or .json; no file with --empty",
         ),
     ] = None,
     block: Annotated[
@@ -134,15 +133,15 @@ def add(
     ] = None,
     empty: Annotated[
         bool,
-        typer.Option("--empty", help="The block has no records: it is registered all the same"),
+        typer.Option("--empty", help="Register the block although it has no records"),
     ] = False,
     state: StateOption = None,
     server: ServerOption = None,
     key: KeyOption = None,
     as_json: JsonFlag = False,
 ) -> None:
-    """Register a block. Of one that is there this is a later version, with its late records, on the
-    same account."""
+    """Register a block. If the block exists, this is a later version that includes late records, on
+    the same account."""
     if (file is None) != empty:
         raise typer.BadParameter("a file with the block's records, or --empty", param_hint="FILE")
     if file is not None:
@@ -189,7 +188,7 @@ def share(
     key: KeyOption = None,
     as_json: JsonFlag = False,
 ) -> None:
-    """Say who may spend which share of each block, from now on."""
+    """Set who may spend which share of each block from now on."""
     if shares is None:
         raise typer.BadParameter("who may spend how much: ada=0.5,bo=0.3", param_hint="--shares")
     with client_of(state, server, key) as client:
@@ -215,7 +214,7 @@ def list_sources(
     key: KeyOption = None,
     as_json: JsonFlag = False,
 ) -> None:
-    """All sources of the tenant, newest first."""
+    """List all sources of the tenant, newest first."""
     with client_of(state, server, key) as client:
         found = list(client.sources.list())
     tell(found, as_json, lambda: show_sources(found))
@@ -229,7 +228,7 @@ def show(
     key: KeyOption = None,
     as_json: JsonFlag = False,
 ) -> None:
-    """One source: what is spent, reserved and left of each of its blocks."""
+    """Show one source: what is spent, reserved and left of each of its blocks."""
     with client_of(state, server, key) as client:
         found = client.sources.get(source_id(client, given))
     tell(found, as_json, lambda: show_source(found))

@@ -29,16 +29,17 @@ def audit(
     ] = None,
     short: Annotated[bool, typer.Option("--short", help="A tenth of the samples")] = False,
     faults: Annotated[
-        bool, typer.Option("--faults", help="Also attack planted faults, which must be caught")
+        bool,
+        typer.Option("--faults", help="Also attack planted faults, all of which must be caught"),
     ] = False,
     save: Annotated[
-        bool, typer.Option("--save", help="Keep the table for the dashboard of this state folder")
+        bool, typer.Option("--save", help="Save the table for the dashboard of this state folder")
     ] = False,
     state: StateOption = None,
     as_json: JsonFlag = False,
 ) -> None:
     """Attack every mechanism and every kind's whole release; a lower bound above the price is a
-    fault. Exit 1 then."""
+    fault. Exits with 1 then."""
     from discreet.private_files import private_folder  # noqa: PLC0415
     from discreet.usecases import audits  # noqa: PLC0415
 
@@ -61,7 +62,7 @@ def reproduce(
         ),
     ] = None,
     full: Annotated[
-        bool, typer.Option("--full", help="All sizes and seeds: minutes to an hour a paper")
+        bool, typer.Option("--full", help="All sizes and seeds: minutes to an hour for each paper")
     ] = False,
     out: Annotated[
         Path | None, typer.Option(help="Folder for tables (CSV) and pictures (PNG)")
@@ -72,13 +73,13 @@ def reproduce(
         typer.Option(
             min=1,
             max=64,
-            help="Of networks: find shortest paths by so many threads; the same flows",
+            help="With networks: threads for shortest paths; the flows are the same",
         ),
     ] = 1,
     as_json: JsonFlag = False,
 ) -> None:
-    """The papers' figures: as printed, as their methods truly give them, and ours at the same
-    guarantee."""
+    """Reproduce the papers' figures: as printed, as their methods truly give them, and ours at the
+    same guarantee."""
     from discreet import reproduce as studies  # noqa: PLC0415
 
     if papers and papers[0] == "networks":
@@ -125,12 +126,13 @@ def convert_tntp(
     trips: Annotated[Path, typer.Argument(exists=True, dir_okay=False, help="Trips file")],
     epsilon: Annotated[str, typer.Option(help="Epsilon of the job")] = "0.1",
     round_trips: Annotated[
-        bool, typer.Option(help="Round trips that are no integers, or no whole parts")
+        bool,
+        typer.Option(help="Round trip counts that are not integers, or not whole parts of a trip"),
     ] = False,
     trip_scale: Annotated[
         int,
         typer.Option(
-            min=1, help="Keep fractions: trips in parts of 1/this (100: hundredths); public"
+            min=1, help="Keep fractions of trips: parts per trip (100 for hundredths); public"
         ),
     ] = 1,
     toll_weight: Annotated[
@@ -144,7 +146,7 @@ def convert_tntp(
     ] = None,
     out: Annotated[Path | None, typer.Option(help="Write to this file")] = None,
 ) -> None:
-    """The TNTP format of the field, as a job body with its dataset."""
+    """Convert TNTP files to the body of a job with its dataset."""
     from discreet.problems.routing.tntp import convert, read_network, read_trips  # noqa: PLC0415
     from discreet_client.trips import rounded  # noqa: PLC0415
 
@@ -182,7 +184,7 @@ def convert_openadr(
     steps: Annotated[int, typer.Option(min=2, help="How many steps it has")],
     interval_seconds: Annotated[int, typer.Option(min=1, help="How long a step is")],
     otherwise: Annotated[
-        float | None, typer.Option(help="The price a kWh of steps that no event prices")
+        float | None, typer.Option(help="The price per kWh in steps that no event prices")
     ] = None,
     job: Annotated[
         Path | None,
@@ -194,8 +196,8 @@ def convert_openadr(
     ] = None,
     out: Annotated[Path | None, typer.Option(help="Write to this file")] = None,
 ) -> None:
-    """Events of OpenADR 3, as `price`, `event` and `limits` of a demand response; with --job the
-    whole job."""
+    """Convert OpenADR 3 events to `price`, `event` and `limits` of a demand response; with --job to
+    the whole job."""
     from discreet_client.openadr import fields_of_events  # noqa: PLC0415 - loads NumPy
     from discreet_client.tables import TableError  # noqa: PLC0415
 
@@ -228,16 +230,16 @@ def convert_prices(
     ] = None,
     time_zone: Annotated[
         str | None,
-        typer.Option(help="Of times that have none: that of the market, such as Europe/Berlin"),
+        typer.Option(help="Time zone of times without one: the market's, such as Europe/Berlin"),
     ] = None,
     columns: Annotated[
         str | None, typer.Option(help="What your columns are called: time=…,price=…")
     ] = None,
     per: Annotated[
-        str | None, typer.Option(help="kWh or MWh, where the price's column does not say it")
+        str | None, typer.Option(help="kWh or MWh, if the name of the price column does not say")
     ] = None,
     dates: Annotated[
-        str | None, typer.Option(help="day_first or month_first, of dates such as 01/02/2026")
+        str | None, typer.Option(help="day_first or month_first, for dates such as 01/02/2026")
     ] = None,
     encoding: EncodingOption = None,
     job: Annotated[
@@ -252,8 +254,8 @@ def convert_prices(
         Path | None, typer.Option(help="Write to this file; .toml keeps the comments of `init`")
     ] = None,
 ) -> None:
-    """Day-ahead prices as exchanges publish them, as `price` of a demand response; with --job the
-    whole job."""
+    """Convert day-ahead prices, as exchanges publish them, to `price` of a demand response; with
+    --job to the whole job."""
     from discreet_client import tariffs  # noqa: PLC0415 - loads NumPy
     from discreet_client.tables import TableError  # noqa: PLC0415
 
@@ -263,7 +265,7 @@ def convert_prices(
             begin, steps = tariffs.steps_of_day(day, time_zone, interval_seconds)
         if begin is None or steps is None or (day is not None and start is not None):
             raise typer.BadParameter(
-                "of which time: either --day, or --start and --steps", param_hint="--day"
+                "give the time: either --day, or --start and --steps", param_hint="--day"
             )
         found = tariffs.tariff_of(
             prices,

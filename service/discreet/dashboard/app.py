@@ -38,23 +38,21 @@ NEXT_STEPS = {
     "see.",
     404: "Check the address. What belongs to another tenant, or was never there, looks the same "
     "from here.",
-    409: "Look at the present state of the object, then decide again. Nothing was charged by this "
-    "request.",
-    410: "Send the job again if you still need its answer: it is charged like a new one. Its "
-    "certificate and its entries in the ledger are kept.",
-    413: "Send less, or ask whoever runs this server to raise the limit.",
-    422: "Correct what is named and send it again. Nothing was charged.",
+    409: "Check the current state of the object, then decide again. This request charged nothing.",
+    413: "Send less, or ask the operator of this server to raise the limit.",
+    422: "Correct the named fields and send it again. Nothing was charged.",
     429: "Wait a moment, then load the page again.",
     503: "Wait a moment and load the page again. Jobs that are queued or running are not lost.",
 }
 """What to do about a refusal, by status."""
 NEXT_STEPS_OF = {
-    "no_rpc": "Ask whoever runs this server to set it up; waiting does not help.",
-    "wrong_schema": "Tell whoever runs this server; waiting does not help, and jobs are not lost.",
+    "no_rpc": "Ask the operator of this server to set it up; waiting does not help.",
+    "wrong_schema": "Tell the operator of this server; waiting does not help, but jobs are "
+    "not lost.",
 }
 """By code, where that tells more."""
 
-LAST_STEP = "Load the page again. If it stays, tell whoever runs this server."
+LAST_STEP = "Load the page again. If the error stays, tell the operator of this server."
 
 
 def install(app: FastAPI) -> None:

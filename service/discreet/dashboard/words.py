@@ -30,7 +30,7 @@ CHANGES = {
     "budget_request.decline": "request for more declined",
     "dataset.erase": "dataset erased",
     "dataset.register": "dataset registered",
-    "dataset.retention": "time until erasure set",
+    "dataset.retention": "time until erasure changed",
     "key.create": "key made",
     "key.revoke": "key revoked",
     "login.end": "logged out",
@@ -47,7 +47,7 @@ CHANGES = {
     "roster.sign": "roster of agents signed",
     "session.tokens": "links for agents made",
     "source.create": "source made",
-    "source.rule": "shares of a source said",
+    "source.rule": "shares of a source set",
     "tenant.create": "tenant made",
     "webhook.create": "webhook made",
     "webhook.remove": "webhook removed",
@@ -107,7 +107,7 @@ def event(one: Mapping[str, Any]) -> list[str]:
     mechanism = REGISTRY.get(one["mechanism"], MechanismEvent)  # an entry may be of a later version
     said = [
         f"Published {times}: {mechanism.published}.",
-        f"What the noise hides is whether the data differ by this: {one['neighbours']}.",
+        f"The noise hides whether the data differ by this: {one['neighbours']}.",
         mechanism.scale_sentence.format(scale=rounding.down(one["scale"])),
     ]
     if one["norm"] != "smooth":

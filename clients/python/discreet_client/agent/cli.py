@@ -62,7 +62,7 @@ def main(arguments: list[str] | None = None) -> int:
 
 
 def _receipt(arguments: list[str]) -> int:
-    """`discreet-agent receipt JOB`: what this agent let itself be charged, in an envelope (DSSE)
+    """`discreet-agent receipt JOB`: what this agent agreed to be charged, in an envelope (DSSE)
     that it signs."""
     parser = argparse.ArgumentParser("discreet-agent receipt", description=_receipt.__doc__)
     parser.add_argument("job", help="id of the job")
@@ -127,11 +127,19 @@ def _parser() -> argparse.ArgumentParser:
     add("--name", help="what the owner sees (the key file's name)")
     add("--unit", help="privacy unit of this agent's account (trajectory)")
     add(
-        "--limit-epsilon", type=_decimal, default=Decimal(1), help="refuse to spend more in all (1)"
+        "--limit-epsilon",
+        type=_decimal,
+        default=Decimal(1),
+        help="refuse to spend more epsilon in total (1)",
     )
-    add("--limit-delta", type=_decimal, default=Decimal(0), help="refuse to spend more in all (0)")
+    add(
+        "--limit-delta",
+        type=_decimal,
+        default=Decimal(0),
+        help="refuse to spend more delta in total (0)",
+    )
     add("--patience", type=float, default=600.0, help="seconds to wait for a silent server (600)")
-    add("--ca", type=Path, help="authorities (PEM) to believe instead of the pinned certificate")
+    add("--ca", type=Path, help="authorities (PEM) to trust instead of the pinned certificate")
     add("--certificate", type=Path, help="this agent's certificate (PEM), for mutual TLS")
     add("--certificate-key", type=Path, help="its key (PEM)")
     return parser

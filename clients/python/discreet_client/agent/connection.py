@@ -78,7 +78,7 @@ def _pinned_certificate(link: Link, tls: Tls) -> bytes:
         ):
             der = wrapped.getpeercert(binary_form=True)
     except ssl.SSLError as error:
-        raise NotTrusted(f"{link.address} speaks no TLS") from error
+        raise NotTrusted(f"{link.address} does not speak TLS") from error
     if der is None or hashlib.sha256(der).hexdigest() != link.tls:
         raise NotTrusted(f"the certificate of {link.address} is not the one that the token pins")
     return ssl.DER_cert_to_PEM_cert(der).encode()

@@ -85,7 +85,7 @@ class Ledger:
             booked = [entry for entry in entries if entry.body["job"] == job]
             if any(entry.body["kind"] == "release" for entry in booked):
                 raise LimitExceeded(
-                    "this job had ended, and what it costs was given back: it cannot go on"
+                    "this job had ended and its charge was given back, so it cannot go on"
                 )
             for entry in booked:
                 if entry.body["charge"] != document.decode():

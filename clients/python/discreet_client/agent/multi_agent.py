@@ -258,7 +258,7 @@ def run(agent: Agent, problem: dict[str, Any]) -> dict[str, Any]:
         slopes = [derivative(objective, one) for one in names]
     except ValueError as error:
         raise AgentError(
-            f"the objective is no expression in {', '.join(names)[:80]}: {error}"
+            f"the objective is not an expression in {', '.join(names)[:80]}: {error}"
         ) from None
 
     def slope(x: Any) -> Any:

@@ -191,7 +191,7 @@ function pinnedCertificate(link: Link, own: Buffer | null, ownKey: Buffer | null
     socket.once("timeout", () => socket.destroy(new Error("no answer")));
     socket.once("error", (error: NodeJS.ErrnoException) => {
       const plain = error.code?.startsWith("ERR_SSL") || error.code === "EPROTO";
-      reject(plain ? new NotTrusted(`${addressOf(link)} speaks no TLS`) : new Broken(`${addressOf(link)} does not answer: ${error.message}`));
+      reject(plain ? new NotTrusted(`${addressOf(link)} does not speak TLS`) : new Broken(`${addressOf(link)} does not answer: ${error.message}`));
     });
   });
 }

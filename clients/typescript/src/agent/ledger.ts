@@ -50,7 +50,7 @@ export class Ledger {
       const entries = this.#whole();
       const booked = entries.filter((entry) => entry.body.job === job);
       if (booked.some((entry) => entry.body.kind === "release")) {
-        throw new LimitExceeded("this job had ended, and what it costs was given back: it cannot go on");
+        throw new LimitExceeded("this job had ended and its charge was given back, so it cannot go on");
       }
       const [before] = booked;
       if (before !== undefined) {

@@ -17,7 +17,7 @@ CHOICES = {
 }
 
 
-OTHER_LAW = "Another law can be asked of what was released, for free."
+OTHER_LAW = "Another law can be applied to what was released, for free."
 UNKNOWN_UNIT = "trips a period times the unit of the links' times"
 NO_INTERVAL = (
     "It has no interval: one takes an assignment to a gap below 1e-8, of a user "
