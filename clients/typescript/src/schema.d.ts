@@ -13,7 +13,7 @@ export interface paths {
         };
         /**
          * Check Health
-         * @description This process answers.
+         * @description Whether this process answers.
          */
         get: operations["check_health"];
         put?: never;
@@ -54,8 +54,8 @@ export interface paths {
         };
         /**
          * Check Readiness
-         * @description This process can serve: its database answers, has a schema for this version, news of jobs
-         *     come, and the reader of uploads has not failed to start.
+         * @description Whether this process can serve: its database answers and has the schema of this version,
+         *     news of jobs arrives, and the reader of uploads has not failed to start.
          */
         get: operations["check_readiness"];
         put?: never;
@@ -75,8 +75,8 @@ export interface paths {
         };
         /**
          * List Changes
-         * @description Who changed what, newest first: datasets, caps, keys, tenants, rosters, logins, removals; for
-         *     operators, of all tenants. What was spent, and by whom, is in the ledger.
+         * @description Who changed what, newest first: datasets, caps, keys, tenants, rosters, logins, removals;
+         *     operators see all tenants. What was spent, and by whom, is in the ledger.
          */
         get: operations["list_changes"];
         put?: never;
@@ -96,8 +96,8 @@ export interface paths {
         };
         /**
          * List Budgets
-         * @description All budgets of the tenant: cap, spent, reserved, remaining, and what one more request could
-         *     be.
+         * @description All budgets of the tenant: cap, spent, reserved, remaining, and the largest request that
+         *     passes.
          */
         get: operations["list_budgets"];
         put?: never;
@@ -117,7 +117,7 @@ export interface paths {
         };
         /**
          * Get Budget
-         * @description One budget, as the ledger is now.
+         * @description One budget, as the ledger stands now.
          */
         get: operations["get_budget"];
         put?: never;
@@ -159,7 +159,7 @@ export interface paths {
         put?: never;
         /**
          * Grant Budget
-         * @description Set another cap, with a reason that stays in the ledger; never below what is spent.
+         * @description Set a new cap, with a reason that stays in the ledger; never below what is spent.
          */
         post: operations["grant_budget"];
         delete?: never;
@@ -177,15 +177,15 @@ export interface paths {
         };
         /**
          * List Budget Requests
-         * @description Requests for more of a budget with their answers, newest first. Those that are open wait for
-         *     an owner: a grant with `request` answers one, `decline` another.
+         * @description Requests for a larger budget with their answers, newest first. Open ones wait for an
+         *     owner, who answers with a grant that names `request`, or with `decline`.
          */
         get: operations["list_budget_requests"];
         put?: never;
         /**
          * Request Budget
-         * @description Ask an owner to raise a cap. Nothing is reserved or changed; three open requests of a
-         *     principal at most.
+         * @description Ask an owner to raise a cap. Nothing is reserved or changed. A principal may have three
+         *     open requests.
          */
         post: operations["request_budget"];
         delete?: never;
@@ -205,7 +205,7 @@ export interface paths {
         put?: never;
         /**
          * Decline Budget Request
-         * @description Decline a request with a sentence; the ledger is not concerned.
+         * @description Decline a request, with a reason; the ledger does not change.
          */
         post: operations["decline_budget_request"];
         delete?: never;
@@ -229,11 +229,9 @@ export interface paths {
         put?: never;
         /**
          * Set Cap
-         * @description Cap what the whole tenant or one principal may spend, over all data; 200 when the cap was set
-         *     before.
-         *
-         *     Every job is charged there too, from now on. Such a cap adds up prices over datasets with
-         *     different units.
+         * @description Cap what the whole tenant or one principal may spend over all data; 200 if there was such
+         *     a cap. From now on every job is charged there too. Such a cap adds up prices over datasets
+         *     with different privacy units.
          */
         post: operations["set_cap"];
         delete?: never;
@@ -253,8 +251,9 @@ export interface paths {
         put?: never;
         /**
          * Verify Certificate
-         * @description Derive the price from the events again, compare the guarantee, check the signature and the
-         *     ledger entries; with `result` and `tables`, whether they are those that were certified.
+         * @description Recompute the price from the events, compare it with the guarantee, and check the
+         *     signature and the ledger entries; given `result` and `tables`, check that they are those
+         *     certified.
          */
         post: operations["verify_certificate"];
         delete?: never;
@@ -278,8 +277,8 @@ export interface paths {
         put?: never;
         /**
          * Register
-         * @description Register a dataset. The same content again is the same dataset on the same account, with
-         *     200.
+         * @description Register a dataset. Registering the same content again returns the same dataset on the
+         *     same account, with 200.
          */
         post: operations["register_dataset"];
         delete?: never;
@@ -304,8 +303,8 @@ export interface paths {
         post?: never;
         /**
          * Delete Dataset
-         * @description Erase the content. Its account and ledger stay, and the same content registered again finds
-         *     them.
+         * @description Erase the content. Its account and ledger stay, and the same content finds them if it is
+         *     registered again.
          */
         delete: operations["delete_dataset"];
         options?: never;
@@ -374,9 +373,9 @@ export interface paths {
         put?: never;
         /**
          * Cancel Job
-         * @description Cancel a job. Its price is released if no data were touched, and charged in full otherwise;
-         *     the answer says which, and whether it is too late. A job that was cancelled before is answered
-         *     so again.
+         * @description Cancel a job. Its price is released if no data were touched, and charged in full
+         *     otherwise; the answer says which, and whether it is too late. Cancelling a job again gives
+         *     the same answer.
          */
         post: operations["cancel_job"];
         delete?: never;
@@ -395,8 +394,8 @@ export interface paths {
         /**
          * Get Certificate
          * @description The certificate as an in-toto statement in a signed envelope (DSSE), for tools that read
-         *     these; 409 `no_result` until there is one, and of results that an older version published, which
-         *     it does not bind.
+         *     these; 409 `no_result` until there is one, and for results of an older version, whose
+         *     certificates do not bind them.
          */
         get: operations["get_certificate"];
         put?: never;
@@ -416,7 +415,7 @@ export interface paths {
         };
         /**
          * Get Charts
-         * @description The pictures of a result as figures of plotly, those of its page; 409 until there is one.
+         * @description The charts of a result as Plotly figures, as on its page; 409 until there is a result.
          *     Fields that are named in `result.tables` are not drawn.
          */
         get: operations["get_charts"];
@@ -437,8 +436,8 @@ export interface paths {
         };
         /**
          * Watch Job
-         * @description Server-sent events `state` and `progress`; resumes after `Last-Event-ID`, ends with the job,
-         *     or with the key.
+         * @description Server-sent events `state` and `progress`. The stream resumes after `Last-Event-ID` and
+         *     ends when the job ends or the key is revoked.
          */
         get: operations["watch_job"];
         put?: never;
@@ -458,9 +457,9 @@ export interface paths {
         };
         /**
          * Get Result
-         * @description The result with its certificate, which binds it; 409 until there is one. Large fields are
-         *     named in `result.tables`. What is stored is compared with its certificate before it is
-         *     answered.
+         * @description The result with the certificate that binds it; 409 until there is one. Large fields are
+         *     named in `result.tables`. The stored result is compared with its certificate before it is
+         *     returned.
          */
         get: operations["get_result"];
         put?: never;
@@ -506,7 +505,7 @@ export interface paths {
         put?: never;
         /**
          * Create Key
-         * @description Make an API key of a principal; it is shown this once.
+         * @description Create an API key for a principal; it is shown only once.
          */
         post: operations["create_key"];
         delete?: never;
@@ -527,7 +526,7 @@ export interface paths {
         post?: never;
         /**
          * Revoke Key
-         * @description Revoke a key: from now on it opens nothing here, and within a second nothing anywhere.
+         * @description Revoke a key: this process refuses it from now on, every other within a second.
          */
         delete: operations["revoke_key"];
         options?: never;
@@ -544,7 +543,7 @@ export interface paths {
         };
         /**
          * Export Ledger
-         * @description The whole ledger of one moment as JSON Lines, first its signed head, for `discreet ledger
+         * @description The whole ledger at one moment as JSON Lines, its signed head first, for `discreet ledger
          *     verify`.
          */
         get: operations["export_ledger"];
@@ -565,8 +564,8 @@ export interface paths {
         };
         /**
          * Get Ledger Head
-         * @description The signed head of the tenant's ledger. Keep some elsewhere: nobody can then take back what
-         *     they name.
+         * @description The signed head of the tenant's ledger. Keep copies elsewhere: nobody can then undo the
+         *     entries that they cover.
          */
         get: operations["get_ledger_head"];
         put?: never;
@@ -657,8 +656,8 @@ export interface paths {
         put?: never;
         /**
          * Add Network
-         * @description Store a network, which is public to the whole tenant. The same network again is the same
-         *     object, with 200, and keeps the name that it had.
+         * @description Store a network, which is public to the whole tenant. Storing the same network again
+         *     returns the same object under its first name, with 200.
          */
         post: operations["add_network"];
         delete?: never;
@@ -722,16 +721,16 @@ export interface paths {
         };
         /**
          * List People
-         * @description Who came here by the identity provider: people of the tenant, for operators of all; the last
-         *     1000 that came.
+         * @description Who has logged in through the identity provider: the people of the tenant, or of all
+         *     tenants for operators; the 1000 most recent.
          */
         get: operations["list_people"];
         /**
          * Set Person
-         * @description Remove a person by the provider's name of them, whether they have been here or not, or let
-         *     them in again. Their sessions and access tokens end within a second, for good, and so do the API
-         *     keys that they have made, unless `keep_keys`. Owners decide for their tenant and remove no
-         *     operator, operators for all; nobody removes themselves.
+         * @description Remove a person by the provider's identifier, even one who has never logged in, or let
+         *     them in again. Their sessions and access tokens end within a second, for good, and so do the
+         *     API keys that they have made, unless `keep_keys`. Owners decide for their tenant and cannot
+         *     remove an operator; operators decide for all tenants. Nobody can remove themselves.
          */
         put: operations["set_person"];
         post?: never;
@@ -753,7 +752,7 @@ export interface paths {
         post?: never;
         /**
          * Remove Person
-         * @description Remove a person who has been here, as `set_person` does.
+         * @description Remove a person who has logged in before, as `set_person` does.
          */
         delete: operations["remove_person"];
         options?: never;
@@ -772,8 +771,8 @@ export interface paths {
         put?: never;
         /**
          * Price Job
-         * @description What a job would do and cost, and whether it would be admitted now. Spends nothing, touches
-         *     no data.
+         * @description What a job would do and cost, and whether it would be admitted now. This spends nothing
+         *     and touches no data.
          */
         post: operations["price_job"];
         delete?: never;
@@ -793,9 +792,9 @@ export interface paths {
         put?: never;
         /**
          * Rehearse Job
-         * @description Run a problem on synthetic data of the public shape of its dataset, over a ladder of
-         *     epsilons: a job without a price, whose result tells the error of each number at each epsilon. No
-         *     private data are used and no budget; its certificate guarantees nothing.
+         * @description Run a problem on synthetic data with the public shape of its dataset, for several values
+         *     of epsilon: a job without a price, whose result gives the error of each number at each
+         *     epsilon. It uses no private data and no budget; its certificate guarantees nothing.
          */
         post: operations["rehearse_job"];
         delete?: never;
@@ -813,7 +812,7 @@ export interface paths {
         };
         /**
          * Get Session
-         * @description Who has joined a federated job, and how far it is.
+         * @description Who has joined a federated job, and how far it has got.
          */
         get: operations["get_session"];
         put?: never;
@@ -836,7 +835,7 @@ export interface paths {
         post?: never;
         /**
          * Remove Agent
-         * @description Send away an agent that has enrolled, before the roster is signed; its token lets nobody in
+         * @description Remove an agent that has enrolled, before the roster is signed; its token cannot be used
          *     again.
          */
         delete: operations["remove_agent"];
@@ -855,9 +854,9 @@ export interface paths {
         get?: never;
         /**
          * Approve Roster
-         * @description Hand in the roster that the owner signed: the price is reserved on every agent's account or
-         *     on none, and the session begins. 409 `budget_exhausted` when a cap does not let it pass; then
-         *     another roster may be signed.
+         * @description Submit the roster that the owner signed: the price is reserved on every agent's account or
+         *     on none, and the session begins. 409 `budget_exhausted` if a cap does not allow it; another
+         *     roster may then be signed.
          */
         put: operations["approve_roster"];
         post?: never;
@@ -876,9 +875,9 @@ export interface paths {
         };
         /**
          * Get Session Statement
-         * @description The head of a session as an in-toto statement in a signed envelope (DSSE): how far it is, the
-         *     roster that its owner signed, and each agent's signed receipt; 409 `no_roster` until there is a
-         *     roster.
+         * @description The head of a session as an in-toto statement in a signed envelope (DSSE): how far it has
+         *     got, the roster that its owner signed, and each agent's signed receipt; 409 `no_roster`
+         *     until there is a roster.
          */
         get: operations["get_session_statement"];
         put?: never;
@@ -900,7 +899,7 @@ export interface paths {
         put?: never;
         /**
          * Invite Agents
-         * @description Links that let agents join, one each; or the link of a standing group.
+         * @description Create links that let agents join, one each, or the link of a standing group.
          */
         post: operations["invite_agents"];
         delete?: never;
@@ -924,7 +923,7 @@ export interface paths {
         put?: never;
         /**
          * Create Source
-         * @description Make a source. The same one again, by its name, is the same source, with 200.
+         * @description Create a source. Creating the same source again, by its name, returns it with 200.
          */
         post: operations["create_source"];
         delete?: never;
@@ -942,7 +941,7 @@ export interface paths {
         };
         /**
          * Get Source
-         * @description One source with its blocks: of each the newest version, and what is spent, reserved and
+         * @description One source with its blocks: the newest version of each, and what is spent, reserved and
          *     left.
          */
         get: operations["get_source"];
@@ -965,8 +964,8 @@ export interface paths {
         put?: never;
         /**
          * Add Block
-         * @description Register a block, or a later version of one: whole, with its late records, on the same
-         *     account. The same content again is the same version, with 200.
+         * @description Register a block, or a later version of one: complete, with its late records, on the same
+         *     account. Registering the same content again returns the same version, with 200.
          */
         post: operations["add_block"];
         delete?: never;
@@ -985,8 +984,8 @@ export interface paths {
         get?: never;
         /**
          * Set Source Rule
-         * @description Say who may spend which share of each block. Who waits is decided anew; what was granted
-         *     stays. The same rule again changes nothing.
+         * @description Set who may spend which share of each block. Waiting jobs are decided anew; what was
+         *     granted stays. Setting the same rule again changes nothing.
          */
         put: operations["set_source_rule"];
         post?: never;
@@ -1007,7 +1006,7 @@ export interface paths {
         put?: never;
         /**
          * Create Tenant
-         * @description Make a tenant (operators).
+         * @description Create a tenant (operators).
          */
         post: operations["create_tenant"];
         delete?: never;
@@ -1025,14 +1024,13 @@ export interface paths {
         };
         /**
          * List Webhooks
-         * @description The webhooks of the tenant (owners), with what went wrong last; never their secrets.
+         * @description The webhooks of the tenant (owners) with their last error; never their secrets.
          */
         get: operations["list_webhooks"];
         put?: never;
         /**
          * Create Webhook
-         * @description Have an address told of events (owners). The secret that signs the messages is shown this
-         *     once.
+         * @description Send events to an address (owners). The secret that signs the messages is shown only once.
          */
         post: operations["create_webhook"];
         delete?: never;
@@ -1053,7 +1051,7 @@ export interface paths {
         post?: never;
         /**
          * Delete Webhook
-         * @description Tell this address no more (owners).
+         * @description Stop sending events to this address (owners).
          */
         delete: operations["delete_webhook"];
         options?: never;
@@ -1222,7 +1220,7 @@ export interface components {
             at: string;
             /**
              * Credential
-             * @description By which key, or as which person (`GET /v1/people`)
+             * @description The key that was used, or the person (`GET /v1/people`)
              */
             credential: string;
             /** Details */
@@ -1233,17 +1231,17 @@ export interface components {
             id: number;
             /**
              * Issuer
-             * @description Of a person: the identity provider
+             * @description The identity provider, for a person
              */
             issuer: string | null;
             /**
              * Object
-             * @description What was changed, where the action does not say it
+             * @description What was changed, if the action does not say so
              */
             object: string | null;
             /**
              * Principal
-             * @description By whom: what budgets and the ledger call them
+             * @description Who made the change, as budgets and the ledger name them
              */
             principal: string;
             /**
@@ -1253,12 +1251,12 @@ export interface components {
             role: "operator" | "owner" | "analyst" | "auditor";
             /**
              * Subject
-             * @description Of a person: what it calls them
+             * @description The provider's identifier, for a person
              */
             subject: string | null;
             /**
              * Tenant Id
-             * @description Whose object was changed
+             * @description The tenant whose object was changed
              */
             tenant_id: string;
         };
@@ -1274,24 +1272,24 @@ export interface components {
         };
         /**
          * BackupNote
-         * @description A backup that is known.
+         * @description A known backup.
          */
         BackupNote: {
             /**
              * Made At
              * Format: date-time
-             * @description The time whose state it holds
+             * @description The time of the state that it holds
              */
             made_at: string;
             /**
              * Made With
-             * @description `discreet backup` wrote it, or `discreet note-backup` told of it
+             * @description Written by `discreet backup`, or reported by `discreet note-backup`
              * @enum {string}
              */
             made_with: "discreet" | "other";
             /**
              * Schema Version
-             * @description The schema of the database then
+             * @description The schema of the database at that time
              */
             schema_version: string;
         };
@@ -1300,9 +1298,9 @@ export interface components {
          * @description What is known of backups.
          */
         BackupState: {
-            /** @description null: the server archives nothing */
+            /** @description null if the server archives nothing */
             archive: components["schemas"]["ArchiveState"] | null;
-            /** @description null: none is known */
+            /** @description null if none is known */
             last: components["schemas"]["BackupNote"] | null;
         };
         /**
@@ -1372,7 +1370,7 @@ export interface components {
         };
         /**
          * BlockAnswer
-         * @description A version of a block. How much is in it is not told.
+         * @description A version of a block. Its size is not disclosed.
          */
         BlockAnswer: {
             /** Account */
@@ -1393,7 +1391,7 @@ export interface components {
             expires_at: string | null;
             /**
              * Version
-             * @description From 1: a later one has late records, and is charged to the same account
+             * @description From 1; a later version adds late records and is charged to the same account
              */
             version: number;
         };
@@ -1472,14 +1470,14 @@ export interface components {
         };
         /**
          * BudgetRequestAnswer
-         * @description A request for more of a budget. It changes nothing before an owner's grant answers it.
+         * @description A request for a larger budget. It changes nothing until an owner grants it.
          */
         BudgetRequestAnswer: {
             /** Account */
             account: string;
             /**
              * Answer
-             * @description What the owner said
+             * @description The owner's reason
              */
             answer: string | null;
             /** Answered At */
@@ -1493,7 +1491,7 @@ export interface components {
             created_at: string;
             /** Id */
             id: string;
-            /** @description By how much the cap shall be raised */
+            /** @description How much the cap should be raised by */
             more: components["schemas"]["Figures"];
             /**
              * Principal
@@ -1528,24 +1526,24 @@ export interface components {
         };
         /**
          * CancelAnswer
-         * @description A job that shall be cancelled, and what comes of that.
+         * @description A job after a request to cancel it, and the outcome.
          */
         CancelAnswer: {
             /**
              * Cancel
-             * @description `done`: the job is cancelled. `requested`: whoever runs it stops it, within about a second where its process lives, and it ends as cancelled. `too_late`: its release is stored and paid for, so it goes on
+             * @description `done`: the job is cancelled. `requested`: the process that runs it stops it, within about a second if it is alive, and the job ends as cancelled. `too_late`: its release is stored and paid for, so it goes on
              * @enum {string}
              */
             cancel: "done" | "requested" | "too_late";
             /**
              * Cancel Requested
-             * @description Somebody has asked for its end, and it is being stopped
+             * @description Its cancellation was requested, and it is being stopped
              * @default false
              */
             cancel_requested?: boolean;
             /**
              * Charge
-             * @description What the job costs then. `undecided`, of a session only: in full if an agent's message comes first
+             * @description What the job then costs. `undecided`, for sessions only: the full price if an agent's message arrives first
              * @enum {string}
              */
             charge: "none" | "full" | "undecided";
@@ -1562,7 +1560,7 @@ export interface components {
             dataset_name?: string | null;
             /**
              * Detail
-             * @description Both in a sentence
+             * @description Both fields as a sentence
              */
             detail: string;
             error?: components["schemas"]["JobError"] | null;
@@ -1570,7 +1568,7 @@ export interface components {
             finished_at: string | null;
             /**
              * Headline
-             * @description Its answer in a sentence, with its interval; for those who may read answers, of jobs that ended since there are such sentences
+             * @description Its answer in a sentence, with its interval; only for those who may read answers, and null for jobs of versions without such sentences
              */
             headline?: string | null;
             /** Id */
@@ -1579,21 +1577,21 @@ export interface components {
             kind: string;
             /**
              * Mostly Noise
-             * @description Its answer says of itself that it is; for those who may read answers
+             * @description True if its answer is mostly noise; only for those who may read answers
              * @default false
              */
             mostly_noise?: boolean;
             /**
              * Name
-             * @description What who asked calls it
+             * @description The name its sender gave it
              */
             name?: string | null;
-            /** @description What is done; where the job is looked up by its id */
+            /** @description The plan; only when the job is looked up by its id */
             plan?: components["schemas"]["PlanBody"] | null;
             price: components["schemas"]["Price"];
             /**
              * Problem
-             * @description What was asked, with every default; where the job is looked up by its id
+             * @description The problem with every default; only when the job is looked up by its id
              */
             problem?: {
                 [key: string]: unknown;
@@ -1601,17 +1599,17 @@ export interface components {
             progress: components["schemas"]["JobProgress"];
             /**
              * Release
-             * @description Jobs that it asks again, at price 0
+             * @description Jobs whose release it asks again, at price 0
              */
             release?: string[] | null;
             /**
              * Reusable
-             * @description Jobs, at most ten, that have released what is asked, least noise first: name one in `problem.release` instead of the dataset, and the answer costs nothing; of a job that was just accepted
+             * @description At most ten jobs that have already released what is asked, least noise first: name one in `problem.release` instead of the dataset, and the answer costs nothing; only when a job was just accepted
              */
             reusable?: string[];
             /**
              * Simulation
-             * @description Its data are public or made up: nothing is charged, whatever its price would be
+             * @description True if its data are public or synthetic: nothing is charged, whatever its price
              * @default false
              */
             simulation?: boolean;
@@ -1622,7 +1620,7 @@ export interface components {
              * @enum {string}
              */
             state: "queued" | "awaiting_agents" | "waiting" | "running" | "succeeded" | "failed" | "cancelled";
-            /** @description Of a job that waits for budget: nothing is reserved for it */
+            /** @description Only for a job that waits for budget: nothing is reserved for it */
             waiting?: components["schemas"]["JobWaits"] | null;
         };
         /**
@@ -1668,7 +1666,7 @@ export interface components {
         };
         /**
          * CertificateCheck
-         * @description One thing that was looked at; `holds` is null when it could not be.
+         * @description One check; `holds` is null when it could not be made.
          */
         CertificateCheck: {
             /** Detail */
@@ -1708,7 +1706,7 @@ export interface components {
         };
         /**
          * CertificateVerdict
-         * @description What a certificate is worth: valid when no check failed.
+         * @description The verdict on a certificate: valid when no check failed.
          */
         CertificateVerdict: {
             /** Checks */
@@ -1718,17 +1716,17 @@ export interface components {
         };
         /**
          * ChartAnswer
-         * @description A picture of a result, as the job's page draws it.
+         * @description A chart of a result, as the job's page draws it.
          */
         ChartAnswer: {
             /**
              * Caption
-             * @description What one sees, and what noise does to it
+             * @description What the chart shows, and what noise does to it
              */
             caption: string;
             /**
              * Figure
-             * @description `data`, `layout` and, behind a slider, `frames`: a figure of plotly
+             * @description `data`, `layout` and, behind a slider, `frames`: a Plotly figure
              */
             figure: {
                 [key: string]: unknown;
@@ -1740,7 +1738,7 @@ export interface components {
         };
         /**
          * ChartList
-         * @description The pictures of a result, the first of them first on its page.
+         * @description The charts of a result, in the order of its page.
          */
         ChartList: {
             /** Charts */
@@ -1919,7 +1917,7 @@ export interface components {
             account: string;
             /**
              * Block
-             * @description Which block
+             * @description That block
              */
             block?: string | null;
             /**
@@ -1934,7 +1932,7 @@ export interface components {
             delete_after_job: boolean;
             /**
              * Expires At
-             * @description When the content is erased; null: it is kept
+             * @description When the content is erased; null if it is kept
              */
             expires_at: string | null;
             /** Id */
@@ -1954,13 +1952,13 @@ export interface components {
             };
             /**
              * Source
-             * @description The source of which it is a version of a block
+             * @description The source, if it is a version of a block
              */
             source?: string | null;
         };
         /**
          * DatasetName
-         * @description A dataset of a budget.
+         * @description A dataset that is charged to a budget.
          */
         DatasetName: {
             /** Deleted */
@@ -2446,7 +2444,7 @@ export interface components {
         EnvelopeAnswer: {
             /**
              * Payload
-             * @description The statement, in base64: its predicate is the certificate or the head that was asked for
+             * @description The statement in base64; its predicate is the requested certificate or head
              */
             payload: string;
             /**
@@ -2476,14 +2474,14 @@ export interface components {
         };
         /**
          * ErasedAnswer
-         * @description What stays of an erased content.
+         * @description What remains of erased content.
          */
         ErasedAnswer: {
             /** Id */
             id: string;
             /**
              * Remains
-             * @description Where its sealed bytes are still found, and until when, in sentences
+             * @description Where its sealed bytes still exist, and until when, in sentences
              */
             remains: string[];
         };
@@ -2660,7 +2658,7 @@ export interface components {
         HeadAnswer: {
             /**
              * Accounts
-             * @description Account, number and hash of its last entry; sorted
+             * @description Each account with the number and hash of its last entry; sorted by account
              */
             accounts: [
                 string,
@@ -2678,7 +2676,7 @@ export interface components {
             public_key: string;
             /**
              * Seq
-             * @description Number of all entries
+             * @description Number of entries in all accounts
              */
             seq: number;
             /** Signature */
@@ -2688,12 +2686,12 @@ export interface components {
         };
         /**
          * HealthAnswer
-         * @description How a process is.
+         * @description The health of a process.
          */
         HealthAnswer: {
             /**
              * Checks
-             * @description `ok`, or why not, by the name of each check
+             * @description By name of each check: `ok`, or the reason why not
              */
             checks?: {
                 [key: string]: string;
@@ -2729,7 +2727,7 @@ export interface components {
         };
         /**
          * IsolationState
-         * @description How well the children of a process are shut in, as one of them tried.
+         * @description How well the children of a process are isolated, as tested by one of them.
          */
         IsolationState: {
             /**
@@ -2739,12 +2737,12 @@ export interface components {
             level: "full" | "partial" | "none";
             /**
              * Reached
-             * @description What it reached and should not
+             * @description What that child reached but should not have
              */
             reached: string[];
             /**
              * Walls
-             * @description The walls that stood around it
+             * @description The walls that held
              */
             walls: string[];
         };
@@ -2768,7 +2766,7 @@ export interface components {
         JobAnswer: {
             /**
              * Cancel Requested
-             * @description Somebody has asked for its end, and it is being stopped
+             * @description Its cancellation was requested, and it is being stopped
              * @default false
              */
             cancel_requested?: boolean;
@@ -2788,7 +2786,7 @@ export interface components {
             finished_at: string | null;
             /**
              * Headline
-             * @description Its answer in a sentence, with its interval; for those who may read answers, of jobs that ended since there are such sentences
+             * @description Its answer in a sentence, with its interval; only for those who may read answers, and null for jobs of versions without such sentences
              */
             headline?: string | null;
             /** Id */
@@ -2797,21 +2795,21 @@ export interface components {
             kind: string;
             /**
              * Mostly Noise
-             * @description Its answer says of itself that it is; for those who may read answers
+             * @description True if its answer is mostly noise; only for those who may read answers
              * @default false
              */
             mostly_noise?: boolean;
             /**
              * Name
-             * @description What who asked calls it
+             * @description The name its sender gave it
              */
             name?: string | null;
-            /** @description What is done; where the job is looked up by its id */
+            /** @description The plan; only when the job is looked up by its id */
             plan?: components["schemas"]["PlanBody"] | null;
             price: components["schemas"]["Price"];
             /**
              * Problem
-             * @description What was asked, with every default; where the job is looked up by its id
+             * @description The problem with every default; only when the job is looked up by its id
              */
             problem?: {
                 [key: string]: unknown;
@@ -2819,17 +2817,17 @@ export interface components {
             progress: components["schemas"]["JobProgress"];
             /**
              * Release
-             * @description Jobs that it asks again, at price 0
+             * @description Jobs whose release it asks again, at price 0
              */
             release?: string[] | null;
             /**
              * Reusable
-             * @description Jobs, at most ten, that have released what is asked, least noise first: name one in `problem.release` instead of the dataset, and the answer costs nothing; of a job that was just accepted
+             * @description At most ten jobs that have already released what is asked, least noise first: name one in `problem.release` instead of the dataset, and the answer costs nothing; only when a job was just accepted
              */
             reusable?: string[];
             /**
              * Simulation
-             * @description Its data are public or made up: nothing is charged, whatever its price would be
+             * @description True if its data are public or synthetic: nothing is charged, whatever its price
              * @default false
              */
             simulation?: boolean;
@@ -2840,7 +2838,7 @@ export interface components {
              * @enum {string}
              */
             state: "queued" | "awaiting_agents" | "waiting" | "running" | "succeeded" | "failed" | "cancelled";
-            /** @description Of a job that waits for budget: nothing is reserved for it */
+            /** @description Only for a job that waits for budget: nothing is reserved for it */
             waiting?: components["schemas"]["JobWaits"] | null;
         };
         /**
@@ -2911,28 +2909,28 @@ export interface components {
         JobWaits: {
             /**
              * Block
-             * @description The block that lets it pass last; null: the source as a whole
+             * @description The last block to allow it; null for the source as a whole
              */
             block?: string | null;
             /**
              * Detail
-             * @description The same for people
+             * @description The same as a sentence
              */
             detail: string;
             /**
              * Not Before
-             * @description When shares let it pass, if no budget comes free before
+             * @description When its shares suffice, if no budget is freed before
              */
             not_before: string | null;
             /**
              * Until
-             * @description It is decided by then
+             * @description The job is granted or refused by then
              */
             until: string | null;
         };
         /**
          * KeyAnswer
-         * @description A new API key; `key` is shown this once.
+         * @description A new API key; `key` is shown only once.
          */
         KeyAnswer: {
             /** Expires At */
@@ -2967,7 +2965,7 @@ export interface components {
             id: string;
             /**
              * Last Used At
-             * @description Late by at most the window of the rate limit
+             * @description Last use, late by at most the window of the rate limit
              */
             last_used_at: string | null;
             /** Principal */
@@ -3170,7 +3168,7 @@ export interface components {
             checkpoint: components["schemas"]["CheckpointState"] | null;
             /**
              * Pending
-             * @description Ledger entries that it does not hold yet; 10000 where there are more
+             * @description Ledger entries not yet in the log; 10000 stands for more too
              */
             pending: number;
             /** Witnesses */
@@ -3427,12 +3425,12 @@ export interface components {
         };
         /**
          * NetworkAnswer
-         * @description A stored network: its id is made of its content, and neither ever changes.
+         * @description A stored network. Its id is derived from its content; neither ever changes.
          */
         NetworkAnswer: {
             /**
              * Coordinates
-             * @description Its nodes have coordinates, so pictures are drawn with them
+             * @description True if its nodes have coordinates, which charts then use
              */
             coordinates: boolean;
             /**
@@ -3456,7 +3454,7 @@ export interface components {
             name: string;
             /**
              * Network
-             * @description As in a problem of kind routing; not in lists
+             * @description The network as a problem of kind routing holds it; not in lists
              */
             network?: {
                 [key: string]: unknown;
@@ -3465,7 +3463,7 @@ export interface components {
             nodes: number;
             /**
              * Sha256
-             * @description Of `network`, as certificates name it; not in lists
+             * @description SHA-256 of `network`, as certificates name it; not in lists
              */
             sha256?: string | null;
         };
@@ -3863,8 +3861,8 @@ export interface components {
         };
         /**
          * OperationsAnswer
-         * @description The state of the installation. Of tenants it tells names and how long their jobs wait, and
-         *     nothing else.
+         * @description The state of the installation. It names tenants and how long their jobs wait, and says
+         *     nothing else about them.
          */
         OperationsAnswer: {
             /**
@@ -3875,14 +3873,14 @@ export interface components {
             backup: components["schemas"]["BackupState"];
             /**
              * Checks
-             * @description `ok`, or why not, by check of `/readyz`
+             * @description By name of each check of `/readyz`: `ok`, or the reason why not
              */
             checks: {
                 [key: string]: string;
             };
             /**
              * Keys
-             * @description Where keys lie: `file`, `pkcs11`, `awskms`; of several that of new keys first
+             * @description Where keys are kept: `file`, `pkcs11`, `awskms`; the place of new keys first
              */
             keys: string;
             log: components["schemas"]["LogState"];
@@ -3891,7 +3889,7 @@ export interface components {
             queue: components["schemas"]["QueueState"];
             /**
              * Tenants
-             * @description Those whose jobs wait, who have waited most first; 20 at most
+             * @description Tenants whose jobs wait, longest wait first; 20 at most
              */
             tenants: components["schemas"]["WaitingTenant"][];
             versions: components["schemas"]["Versions"];
@@ -3919,7 +3917,7 @@ export interface components {
             created_at: string;
             /**
              * Everywhere
-             * @description Removed by an operator, from all tenants
+             * @description True if an operator removed them from all tenants
              */
             everywhere: boolean;
             /** Id */
@@ -3928,30 +3926,30 @@ export interface components {
             issuer: string;
             /**
              * Last Used At
-             * @description Late by at most the window of the rate limit
+             * @description Last use, late by at most the window of the rate limit
              */
             last_used_at: string | null;
             /**
              * Name
-             * @description What people call them, if the provider said so
+             * @description Their name for people, if the provider gave one
              */
             name: string | null;
             /**
              * Principal
-             * @description What budgets, caps and the ledger call them: `issuer#subject`
+             * @description Their name in budgets, caps and the ledger: `issuer#subject`
              */
             principal: string;
             /** Removed At */
             removed_at: string | null;
             /**
              * Role
-             * @description What their newest token gave them; each token decides anew
+             * @description The role their newest token gave; each token decides anew
              * @enum {string}
              */
             role: "operator" | "owner" | "analyst" | "auditor";
             /**
              * Subject
-             * @description What the provider calls them
+             * @description The provider's identifier for the person
              */
             subject: string;
             /**
@@ -3962,7 +3960,7 @@ export interface components {
         };
         /**
          * PersonList
-         * @description People, those who came last first.
+         * @description People, the most recent visitors first.
          */
         PersonList: {
             /** People */
@@ -3998,7 +3996,7 @@ export interface components {
         };
         /**
          * PersonState
-         * @description Whether a person may come in.
+         * @description Whether a person may log in.
          */
         PersonState: {
             /** Active */
@@ -4007,12 +4005,12 @@ export interface components {
             issuer: string;
             /**
              * Kept Keys
-             * @description Those that go on, because it was said so or they are an operator's
+             * @description Those that stay valid: on request, or because they are an operator's
              */
             kept_keys: string[];
             /**
              * Revoked Keys
-             * @description Ids of keys that they had made, or keys of theirs, and that ended
+             * @description Ids of keys of theirs, or that they had made, that were revoked
              */
             revoked_keys: string[];
             /** Subject */
@@ -4108,17 +4106,17 @@ export interface components {
             admitted: boolean;
             /**
              * Asked Again
-             * @description Fields of the problem by which something else can be asked of what is released, at price 0; empty: nothing else; null: nothing is released of a dataset here
+             * @description Fields of the problem that may differ when the release is asked again, at price 0; empty if none may; null if the job releases nothing about a dataset
              */
             asked_again?: string[] | null;
             binding?: components["schemas"]["Binding"] | null;
             plan: components["schemas"]["PlanBody"];
             price: components["schemas"]["Price"];
-            /** @description The budget in figures, where the request said it in other words (preset, `auto`, accuracy): sent with a job they are the same plan */
+            /** @description The budget in figures, if the request gave it otherwise (preset, `auto`, accuracy): a job with these figures has the same plan */
             privacy?: components["schemas"]["Figures"] | null;
             /**
              * Reusable
-             * @description Jobs, at most ten, that have released what is asked, least noise first: name one in `problem.release` instead of the dataset, and the answer costs nothing
+             * @description At most ten jobs that have already released what is asked, least noise first: name one in `problem.release` instead of the dataset, and the answer costs nothing
              */
             reusable?: string[];
             /**
@@ -4126,9 +4124,9 @@ export interface components {
              * @description Those of `reusable` whose own answers are mostly noise
              */
             reusable_noise?: string[];
-            /** @description Of a job on blocks of a source that is admitted, where fewer than 1000 such jobs fit */
+            /** @description For an admitted job on blocks of a source, if fewer than 1000 such jobs fit */
             until_spent?: components["schemas"]["UntilSpent"] | null;
-            /** @description Where it would not be granted at once: that it would wait, or, where `admitted` is false, that it would be refused since it would not pass in its time */
+            /** @description If it would not be granted at once: that it would wait or, with `admitted` false, that it would be refused because its shares would not suffice in time */
             waits?: components["schemas"]["JobWaits"] | null;
         };
         /**
@@ -4144,7 +4142,7 @@ export interface components {
             events: {
                 [key: string]: unknown;
             }[];
-            /** @description What agents can find out of each other by opened sums */
+            /** @description What agents can learn about each other from opened sums */
             exposure?: components["schemas"]["Exposure"] | null;
             /** Iterations */
             iterations: {
@@ -4156,11 +4154,11 @@ export interface components {
             noise: components["schemas"]["NoiseSummary"][];
             /**
              * Released By
-             * @description Jobs that are asked again: the noise is theirs, nothing more is released
+             * @description Jobs that are asked again: their noise is used, and nothing more is released
              */
             released_by?: string[];
             resources: components["schemas"]["Resources"];
-            /** @description The blocks that are read, where it is no dataset */
+            /** @description The blocks that are read, for a source instead of a dataset */
             source?: components["schemas"]["PlannedSource"] | null;
             /** Unit */
             unit: string;
@@ -4333,22 +4331,22 @@ export interface components {
         };
         /**
          * ProcessState
-         * @description A process of the service, as it says of itself.
+         * @description A process of the service, as it reports itself.
          */
         ProcessState: {
             /**
              * Alive
-             * @description It was heard of within 60 s
+             * @description True if it reported within the last 60 s
              */
             alive: boolean;
             /**
              * Busy
-             * @description Of a worker, how many it runs now
+             * @description How many jobs a worker is running
              */
             busy: number | null;
             /** Host */
             host: string;
-            /** @description null: it has started no child yet */
+            /** @description null if it has started no child yet */
             isolation: components["schemas"]["IsolationState"] | null;
             /**
              * Part
@@ -4357,12 +4355,12 @@ export interface components {
             part: "api" | "rpc" | "worker";
             /**
              * Places
-             * @description Of a worker, how many jobs it runs at once
+             * @description How many jobs a worker can run at once
              */
             places: number | null;
             /**
              * Schema Version
-             * @description The schema that its code knows
+             * @description The schema that its code expects
              */
             schema_version: string;
             /**
@@ -4434,12 +4432,12 @@ export interface components {
             awaiting_agents: number;
             /**
              * Leases Over
-             * @description Of those that run: whose worker was silent for too long
+             * @description Running jobs whose worker has been silent for too long
              */
             leases_over: number;
             /**
              * Oldest Wait Seconds
-             * @description null: none waits
+             * @description null if none waits
              */
             oldest_wait_seconds: number | null;
             /** Queued */
@@ -4448,7 +4446,7 @@ export interface components {
             running: number;
             /**
              * Waiting For Budget
-             * @description Jobs on sources that wait for shares to be lent; on no queue
+             * @description Jobs on sources that wait for shares to be lent; they are in no queue
              */
             waiting_for_budget: number;
         };
@@ -4565,7 +4563,7 @@ export interface components {
         };
         /**
          * ResultAnswer
-         * @description A job's result and the certificate of what it gave away.
+         * @description A job's result and the certificate of its privacy loss.
          */
         ResultAnswer: {
             /** Certificate */
@@ -5140,19 +5138,19 @@ export interface components {
             created_by: string;
             /**
              * Lent Days
-             * @description What of a share is unused is lent to all, linearly over so many days
+             * @description Days over which the unused part of a share is lent to all, linearly
              */
             lent_days: number;
             /**
              * Shares
-             * @description Of each block, by principal, in parts of one
+             * @description Share of each block by principal, as a fraction
              */
             shares: {
                 [key: string]: number;
             };
             /**
              * Version
-             * @description From 1; the newest counts
+             * @description From 1; the newest version applies
              */
             version: number;
         };
@@ -5163,7 +5161,7 @@ export interface components {
         SessionAgentAnswer: {
             /**
              * Accepted
-             * @description It has the roster, and has booked its charge in its own ledger
+             * @description True if it has the roster and has recorded its charge in its own ledger
              */
             accepted: boolean;
             /** Account */
@@ -5187,7 +5185,7 @@ export interface components {
             on_roster: boolean;
             /**
              * Receipt
-             * @description What it signed of that
+             * @description Its signed receipt for that
              */
             receipt: {
                 [key: string]: unknown;
@@ -5204,7 +5202,7 @@ export interface components {
             agents: components["schemas"]["SessionAgentAnswer"][];
             /**
              * Approve By
-             * @description Until when the session waits for the signed roster; null when not
+             * @description When the session stops waiting for the signed roster; null if it does not wait
              */
             approve_by: string | null;
             /** Approved At */
@@ -5219,7 +5217,7 @@ export interface components {
             owner: string | null;
             /**
              * Parameters
-             * @description What the owner signs with the roster, beside the agents
+             * @description What the owner signs with the roster besides the agents
              */
             parameters: {
                 [key: string]: unknown;
@@ -5228,7 +5226,7 @@ export interface components {
             roster: string | null;
             /**
              * Round
-             * @description Rounds that were completed
+             * @description Completed rounds
              */
             round: number;
             /**
@@ -5247,7 +5245,7 @@ export interface components {
         };
         /**
          * SessionTokensAnswer
-         * @description Links for agents, shown this once.
+         * @description Links for agents, shown only once.
          */
         SessionTokensAnswer: {
             /** Expires At */
@@ -5319,12 +5317,12 @@ export interface components {
         };
         /**
          * SourceAnswer
-         * @description A source: data that keep coming, in blocks. What it says of them is for good.
+         * @description A source: data that keep arriving, in blocks. Its fields never change.
          */
         SourceAnswer: {
             /**
              * Account
-             * @description Of all blocks, with `cap_of: source`
+             * @description The account of all blocks, with `cap_of: source`
              */
             account: string | null;
             /**
@@ -5342,7 +5340,7 @@ export interface components {
              * @enum {string}
              */
             by: "day" | "month" | "label";
-            /** @description That a new account begins with */
+            /** @description The cap that a new account begins with */
             cap: components["schemas"]["Figures"];
             /**
              * Cap Of
@@ -5369,14 +5367,14 @@ export interface components {
             name: string;
             /**
              * Public
-             * @description Of each block
+             * @description The public part of each block
              */
             public: {
                 [key: string]: unknown;
             };
             /** Retention Days */
             retention_days: number | null;
-            /** @description Who may spend which share; null: whoever comes first. Not in lists */
+            /** @description Who may spend which share; null if whoever comes first may spend. Not in lists */
             rule?: components["schemas"]["RuleAnswer"] | null;
         };
         /**
@@ -5401,7 +5399,7 @@ export interface components {
             dataset: string;
             /**
              * Erased
-             * @description Its content is gone: it is not read any more
+             * @description True if its content is gone; it is no longer read
              */
             erased: boolean;
             /** Expires At */
@@ -5411,7 +5409,7 @@ export interface components {
             spent: components["schemas"]["Figures"];
             /**
              * Version
-             * @description From 1: a later one has late records, and is charged to the same account
+             * @description From 1; a later version adds late records and is charged to the same account
              */
             version: number;
         };
@@ -5744,28 +5742,28 @@ export interface components {
         };
         /**
          * UntilSpent
-         * @description When jobs such as this one have spent blocks of its source. What other jobs spend meanwhile
+         * @description How many jobs such as this one its blocks still allow. What other jobs may spend meanwhile
          *     is not foreseen.
          */
         UntilSpent: {
             /**
              * Blocks
-             * @description Up to 20 of these blocks; empty where all blocks have one account
+             * @description Up to 20 of these blocks; empty if all blocks share one account
              */
             blocks: string[];
             /**
              * Jobs
-             * @description So many such jobs on the same blocks fit in all, this one among them
+             * @description How many such jobs fit on the same blocks, including this one
              */
             jobs: number;
             /**
              * Number
-             * @description Of accounts, of blocks or of the source, that let no other pass then
+             * @description How many accounts, of blocks or of the source, then allow no further job
              */
             number: number;
             /**
              * Sentence
-             * @description The same for people
+             * @description The same as a sentence
              */
             sentence: string;
         };
@@ -5796,7 +5794,7 @@ export interface components {
         };
         /**
          * Versions
-         * @description Versions of what answers, and of the database.
+         * @description Versions of the process that answers, and of the database.
          */
         Versions: {
             /** Database Schema Version */
@@ -5805,7 +5803,7 @@ export interface components {
             postgres: string;
             /**
              * Schema Version
-             * @description The schema that this process's code knows
+             * @description The schema that this process's code expects
              */
             schema_version: string;
             /** Service */
@@ -5824,7 +5822,7 @@ export interface components {
             running: number;
             /**
              * Share
-             * @description Of the time that all waiting jobs have waited until now, in 0..1
+             * @description Its share of the time that all waiting jobs have waited so far, in [0, 1]
              */
             share: number;
             /**
@@ -5845,14 +5843,14 @@ export interface components {
             created_at: string;
             /**
              * Disabled At
-             * @description Nothing is sent since then: it failed for too long, or said 410
+             * @description Nothing is sent since then: it failed for too long, or answered 410
              */
             disabled_at: string | null;
             /** Events */
             events: ("job.finished" | "job.failed" | "job.cancelled" | "budget.exhausted")[];
             /**
              * Failing Since
-             * @description The first delivery that failed since the last that did not
+             * @description The first failed delivery since the last successful one
              */
             failing_since: string | null;
             /** Id */
@@ -5877,14 +5875,14 @@ export interface components {
             created_at: string;
             /**
              * Disabled At
-             * @description Nothing is sent since then: it failed for too long, or said 410
+             * @description Nothing is sent since then: it failed for too long, or answered 410
              */
             disabled_at: string | null;
             /** Events */
             events: ("job.finished" | "job.failed" | "job.cancelled" | "budget.exhausted")[];
             /**
              * Failing Since
-             * @description The first delivery that failed since the last that did not
+             * @description The first failed delivery since the last successful one
              */
             failing_since: string | null;
             /** Id */
@@ -5940,14 +5938,14 @@ export interface components {
             name: string;
             /**
              * Signed At
-             * @description When that signature came
+             * @description When that signature arrived
              */
             signed_at: string | null;
             /** Signed Newest */
             signed_newest: boolean;
             /**
              * Size
-             * @description Of the largest checkpoint that it has signed; null: of none
+             * @description Size of the largest checkpoint that it has signed; null if none
              */
             size: number | null;
         };
@@ -6135,7 +6133,7 @@ export interface operations {
     list_budgets: {
         parameters: {
             query?: {
-                /** @description The delta for which `largest_request` is asked */
+                /** @description The delta for which `largest_request` is computed */
                 delta?: number | string;
             };
             header?: never;
@@ -6211,7 +6209,7 @@ export interface operations {
     get_budget: {
         parameters: {
             query?: {
-                /** @description The delta for which `largest_request` is asked */
+                /** @description The delta for which `largest_request` is computed */
                 delta?: number | string;
             };
             header?: never;
@@ -6237,7 +6235,7 @@ export interface operations {
                     "application/json": components["schemas"]["BudgetAnswer"];
                 };
             };
-            /** @description Not modified since the state that If-None-Match names */
+            /** @description Unchanged since the state that If-None-Match names */
             304: {
                 headers: {
                     [name: string]: unknown;
@@ -7329,7 +7327,7 @@ export interface operations {
                     "application/json": components["schemas"]["DatasetAnswer"];
                 };
             };
-            /** @description Not modified since the state that If-None-Match names */
+            /** @description Unchanged since the state that If-None-Match names */
             304: {
                 headers: {
                     [name: string]: unknown;
@@ -7391,7 +7389,7 @@ export interface operations {
         parameters: {
             query?: never;
             header?: {
-                /** @description `return=representation` asks for what remains (RFC 7240) */
+                /** @description `return=representation` asks which copies remain (RFC 7240) */
                 prefer?: string;
             };
             path: {
@@ -7566,7 +7564,7 @@ export interface operations {
         parameters: {
             query?: never;
             header?: {
-                /** @description Any string; the same key is the same job */
+                /** @description Any string; the same key always means the same job */
                 "idempotency-key"?: string | null;
             };
             path?: never;
@@ -7717,7 +7715,7 @@ export interface operations {
                     "application/json": components["schemas"]["JobAnswer"];
                 };
             };
-            /** @description Not modified since the state that If-None-Match names */
+            /** @description Unchanged since the state that If-None-Match names */
             304: {
                 headers: {
                     [name: string]: unknown;
@@ -7887,7 +7885,7 @@ export interface operations {
                     "application/json": components["schemas"]["EnvelopeAnswer"];
                 };
             };
-            /** @description Not modified since the state that If-None-Match names */
+            /** @description Unchanged since the state that If-None-Match names */
             304: {
                 headers: {
                     [name: string]: unknown;
@@ -7989,7 +7987,7 @@ export interface operations {
                     "application/json": components["schemas"]["ChartList"];
                 };
             };
-            /** @description Not modified since the state that If-None-Match names */
+            /** @description Unchanged since the state that If-None-Match names */
             304: {
                 headers: {
                     [name: string]: unknown;
@@ -8178,7 +8176,7 @@ export interface operations {
                     "application/json": components["schemas"]["ResultAnswer"];
                 };
             };
-            /** @description Not modified since the state that If-None-Match names */
+            /** @description Unchanged since the state that If-None-Match names */
             304: {
                 headers: {
                     [name: string]: unknown;
@@ -8282,7 +8280,7 @@ export interface operations {
                     "application/vnd.apache.parquet": string;
                 };
             };
-            /** @description Not modified since the state that If-None-Match names */
+            /** @description Unchanged since the state that If-None-Match names */
             304: {
                 headers: {
                     [name: string]: unknown;
@@ -9096,7 +9094,7 @@ export interface operations {
                     "application/json": components["schemas"]["NetworkAnswer"];
                 };
             };
-            /** @description Not modified since the state that If-None-Match names */
+            /** @description Unchanged since the state that If-None-Match names */
             304: {
                 headers: {
                     [name: string]: unknown;
@@ -9716,7 +9714,7 @@ export interface operations {
         parameters: {
             query?: never;
             header?: {
-                /** @description Any string; the same key is the same job */
+                /** @description Any string; the same key always means the same job */
                 "idempotency-key"?: string | null;
             };
             path?: never;
@@ -10536,7 +10534,7 @@ export interface operations {
                     "application/json": components["schemas"]["SourceAnswer"];
                 };
             };
-            /** @description Not modified since the state that If-None-Match names */
+            /** @description Unchanged since the state that If-None-Match names */
             304: {
                 headers: {
                     [name: string]: unknown;

@@ -93,20 +93,20 @@ class AuditEntry(TypedDict):
     at: str
     """date-time"""
     credential: str
-    """By which key, or as which person (`GET /v1/people`)"""
+    """The key that was used, or the person (`GET /v1/people`)"""
     details: dict[str, Any]
     id: int
     issuer: str | None
-    """Of a person: the identity provider"""
+    """The identity provider, for a person"""
     object: str | None
-    """What was changed, where the action does not say it"""
+    """What was changed, if the action does not say so"""
     principal: str
-    """By whom: what budgets and the ledger call them"""
+    """Who made the change, as budgets and the ledger name them"""
     role: Literal["operator", "owner", "analyst", "auditor"]
     subject: str | None
-    """Of a person: what it calls them"""
+    """The provider's identifier, for a person"""
     tenant_id: str
-    """Whose object was changed"""
+    """The tenant whose object was changed"""
 
 
 class AuditLogPage(TypedDict):
@@ -117,23 +117,23 @@ class AuditLogPage(TypedDict):
 
 
 class BackupNote(TypedDict):
-    """A backup that is known."""
+    """A known backup."""
 
     made_at: str
-    """The time whose state it holds; date-time"""
+    """The time of the state that it holds; date-time"""
     made_with: Literal["discreet", "other"]
-    """`discreet backup` wrote it, or `discreet note-backup` told of it"""
+    """Written by `discreet backup`, or reported by `discreet note-backup`"""
     schema_version: str
-    """The schema of the database then"""
+    """The schema of the database at that time"""
 
 
 class BackupState(TypedDict):
     """What is known of backups."""
 
     archive: ArchiveState | None
-    """null: the server archives nothing"""
+    """null if the server archives nothing"""
     last: BackupNote | None
-    """null: none is known"""
+    """null if none is known"""
 
 
 class Ball(TypedDict):
@@ -166,7 +166,7 @@ class Binding(TypedDict):
 
 
 class BlockAnswer(TypedDict):
-    """A version of a block. How much is in it is not told."""
+    """A version of a block. Its size is not disclosed."""
 
     account: str
     block: str
@@ -177,7 +177,7 @@ class BlockAnswer(TypedDict):
     expires_at: str | None
     """date-time"""
     version: int
-    """From 1: a later one has late records, and is charged to the same account"""
+    """From 1; a later version adds late records and is charged to the same account"""
 
 
 class BlockRequest(TypedDict):
@@ -223,7 +223,7 @@ class CapRequest(TypedDict):
 
 
 class CertificateCheck(TypedDict):
-    """One thing that was looked at; `holds` is null when it could not be."""
+    """One check; `holds` is null when it could not be made."""
 
     detail: str
     holds: bool | None
@@ -252,25 +252,25 @@ class CertificateRequest(TypedDict):
 
 
 class CertificateVerdict(TypedDict):
-    """What a certificate is worth: valid when no check failed."""
+    """The verdict on a certificate: valid when no check failed."""
 
     checks: list[CertificateCheck]
     valid: bool
 
 
 class ChartAnswer(TypedDict):
-    """A picture of a result, as the job's page draws it."""
+    """A chart of a result, as the job's page draws it."""
 
     caption: str
-    """What one sees, and what noise does to it"""
+    """What the chart shows, and what noise does to it"""
     figure: dict[str, Any]
-    """`data`, `layout` and, behind a slider, `frames`: a figure of plotly"""
+    """`data`, `layout` and, behind a slider, `frames`: a Plotly figure"""
     name: str
     title: str
 
 
 class ChartList(TypedDict):
-    """The pictures of a result, the first of them first on its page."""
+    """The charts of a result, in the order of its page."""
 
     charts: list[ChartAnswer]
 
@@ -329,24 +329,24 @@ class DatasetAnswer(TypedDict):
 
     account: str
     block: NotRequired[str | None]
-    """Which block"""
+    """That block"""
     created_at: str
     """date-time"""
     delete_after_job: bool
     """The content is erased after the first job that succeeds on it"""
     expires_at: str | None
-    """When the content is erased; null: it is kept; date-time"""
+    """When the content is erased; null if it is kept; date-time"""
     id: str
     kind: str
     mode: Literal["private", "simulation"]
     name: str
     public: dict[str, Any]
     source: NotRequired[str | None]
-    """The source of which it is a version of a block"""
+    """The source, if it is a version of a block"""
 
 
 class DatasetName(TypedDict):
-    """A dataset of a budget."""
+    """A dataset that is charged to a budget."""
 
     deleted: bool
     id: str
@@ -433,11 +433,11 @@ class EnvelopeSignature(TypedDict):
 
 
 class ErasedAnswer(TypedDict):
-    """What stays of an erased content."""
+    """What remains of erased content."""
 
     id: str
     remains: list[str]
-    """Where its sealed bytes are still found, and until when, in sentences"""
+    """Where its sealed bytes still exist, and until when, in sentences"""
 
 
 class Exposure(TypedDict):
@@ -556,22 +556,25 @@ class HeadAnswer(TypedDict):
     """
 
     accounts: list[list[str | int]]
-    """Account, number and hash of its last entry; sorted; each length >= 3, length <= 3"""
+    """
+    Each account with the number and hash of its last entry; sorted by account; each length >=
+    3, length <= 3
+    """
     format: str
     hash: str
     """SHA-256 of the canonical JSON of `accounts`"""
     public_key: str
     seq: int
-    """Number of all entries"""
+    """Number of entries in all accounts"""
     signature: str
     tenant: str
 
 
 class HealthAnswer(TypedDict):
-    """How a process is."""
+    """The health of a process."""
 
     checks: NotRequired[dict[str, str] | None]
-    """`ok`, or why not, by the name of each check"""
+    """By name of each check: `ok`, or the reason why not"""
     status: str
 
 
@@ -591,13 +594,13 @@ class Interval(TypedDict):
 
 
 class IsolationState(TypedDict):
-    """How well the children of a process are shut in, as one of them tried."""
+    """How well the children of a process are isolated, as tested by one of them."""
 
     level: Literal["full", "partial", "none"]
     reached: list[str]
-    """What it reached and should not"""
+    """What that child reached but should not have"""
     walls: list[str]
-    """The walls that stood around it"""
+    """The walls that held"""
 
 
 class Issue(TypedDict):
@@ -626,17 +629,17 @@ class JobWaits(TypedDict):
     """Why a job waits for budget, and until when."""
 
     block: NotRequired[str | None]
-    """The block that lets it pass last; null: the source as a whole"""
+    """The last block to allow it; null for the source as a whole"""
     detail: str
-    """The same for people"""
+    """The same as a sentence"""
     not_before: str | None
-    """When shares let it pass, if no budget comes free before; date-time"""
+    """When its shares suffice, if no budget is freed before; date-time"""
     until: str | None
-    """It is decided by then; date-time"""
+    """The job is granted or refused by then; date-time"""
 
 
 class KeyAnswer(TypedDict):
-    """A new API key; `key` is shown this once."""
+    """A new API key; `key` is shown only once."""
 
     expires_at: str | None
     """date-time"""
@@ -656,7 +659,7 @@ class KeyEntry(TypedDict):
     """date-time"""
     id: str
     last_used_at: str | None
-    """Late by at most the window of the rate limit; date-time"""
+    """Last use, late by at most the window of the rate limit; date-time"""
     principal: str
     revoked_at: str | None
     """date-time"""
@@ -825,10 +828,10 @@ class MultiplierPoint(TypedDict):
 
 
 class NetworkAnswer(TypedDict):
-    """A stored network: its id is made of its content, and neither ever changes."""
+    """A stored network. Its id is derived from its content; neither ever changes."""
 
     coordinates: bool
-    """Its nodes have coordinates, so pictures are drawn with them"""
+    """True if its nodes have coordinates, which charts then use"""
     created_at: str
     """date-time"""
     created_by: str
@@ -838,10 +841,10 @@ class NetworkAnswer(TypedDict):
     links: int
     name: str
     network: NotRequired[dict[str, Any] | None]
-    """As in a problem of kind routing; not in lists"""
+    """The network as a problem of kind routing holds it; not in lists"""
     nodes: int
     sha256: NotRequired[str | None]
-    """Of `network`, as certificates name it; not in lists"""
+    """SHA-256 of `network`, as certificates name it; not in lists"""
 
 
 class NetworkPage(TypedDict):
@@ -955,27 +958,27 @@ class PersonEntry(TypedDict):
     created_at: str
     """date-time"""
     everywhere: bool
-    """Removed by an operator, from all tenants"""
+    """True if an operator removed them from all tenants"""
     id: str
     issuer: str
     last_used_at: str | None
-    """Late by at most the window of the rate limit; date-time"""
+    """Last use, late by at most the window of the rate limit; date-time"""
     name: str | None
-    """What people call them, if the provider said so"""
+    """Their name for people, if the provider gave one"""
     principal: str
-    """What budgets, caps and the ledger call them: `issuer#subject`"""
+    """Their name in budgets, caps and the ledger: `issuer#subject`"""
     removed_at: str | None
     """date-time"""
     role: Literal["operator", "owner", "analyst", "auditor"]
-    """What their newest token gave them; each token decides anew"""
+    """The role their newest token gave; each token decides anew"""
     subject: str
-    """What the provider calls them"""
+    """The provider's identifier for the person"""
     tenant: str
     """Its name"""
 
 
 class PersonList(TypedDict):
-    """People, those who came last first."""
+    """People, the most recent visitors first."""
 
     people: list[PersonEntry]
 
@@ -997,14 +1000,14 @@ class PersonRequest(TypedDict):
 
 
 class PersonState(TypedDict):
-    """Whether a person may come in."""
+    """Whether a person may log in."""
 
     active: bool
     issuer: str
     kept_keys: list[str]
-    """Those that go on, because it was said so or they are an operator's"""
+    """Those that stay valid: on request, or because they are an operator's"""
     revoked_keys: list[str]
-    """Ids of keys that they had made, or keys of theirs, and that ended"""
+    """Ids of keys of theirs, or that they had made, that were revoked"""
     subject: str
 
 
@@ -1149,20 +1152,20 @@ class ProblemDocument(TypedDict):
 
 
 class ProcessState(TypedDict):
-    """A process of the service, as it says of itself."""
+    """A process of the service, as it reports itself."""
 
     alive: bool
-    """It was heard of within 60 s"""
+    """True if it reported within the last 60 s"""
     busy: int | None
-    """Of a worker, how many it runs now"""
+    """How many jobs a worker is running"""
     host: str
     isolation: IsolationState | None
-    """null: it has started no child yet"""
+    """null if it has started no child yet"""
     part: Literal["api", "rpc", "worker"]
     places: int | None
-    """Of a worker, how many jobs it runs at once"""
+    """How many jobs a worker can run at once"""
     schema_version: str
-    """The schema that its code knows"""
+    """The schema that its code expects"""
     seen_at: str
     """date-time"""
     silent_seconds: float
@@ -1198,13 +1201,13 @@ class QueueState(TypedDict):
 
     awaiting_agents: int
     leases_over: int
-    """Of those that run: whose worker was silent for too long"""
+    """Running jobs whose worker has been silent for too long"""
     oldest_wait_seconds: float | None
-    """null: none waits"""
+    """null if none waits"""
     queued: int
     running: int
     waiting_for_budget: int
-    """Jobs on sources that wait for shares to be lent; on no queue"""
+    """Jobs on sources that wait for shares to be lent; they are in no queue"""
 
 
 class Range(TypedDict):
@@ -1387,18 +1390,18 @@ class RuleAnswer(TypedDict):
     """date-time"""
     created_by: str
     lent_days: int
-    """What of a share is unused is lent to all, linearly over so many days"""
+    """Days over which the unused part of a share is lent to all, linearly"""
     shares: dict[str, float]
-    """Of each block, by principal, in parts of one"""
+    """Share of each block by principal, as a fraction"""
     version: int
-    """From 1; the newest counts"""
+    """From 1; the newest version applies"""
 
 
 class SessionAgentAnswer(TypedDict):
     """An agent that has enrolled."""
 
     accepted: bool
-    """It has the roster, and has booked its charge in its own ledger"""
+    """True if it has the roster and has recorded its charge in its own ledger"""
     account: str
     announcement: dict[str, Any]
     enrolled_at: str
@@ -1408,7 +1411,7 @@ class SessionAgentAnswer(TypedDict):
     name: str
     on_roster: bool
     receipt: dict[str, Any] | None
-    """What it signed of that"""
+    """Its signed receipt for that"""
     unit: str
 
 
@@ -1417,7 +1420,7 @@ class SessionAnswer(TypedDict):
 
     agents: list[SessionAgentAnswer]
     approve_by: str | None
-    """Until when the session waits for the signed roster; null when not; date-time"""
+    """When the session stops waiting for the signed roster; null if it does not wait; date-time"""
     approved_at: str | None
     """date-time"""
     id: str
@@ -1425,10 +1428,10 @@ class SessionAnswer(TypedDict):
     kind: str
     owner: str | None
     parameters: dict[str, Any] | None
-    """What the owner signs with the roster, beside the agents"""
+    """What the owner signs with the roster besides the agents"""
     roster: str | None
     round: int
-    """Rounds that were completed"""
+    """Completed rounds"""
     state: Literal[
         "queued", "awaiting_agents", "waiting", "running", "succeeded", "failed", "cancelled"
     ]
@@ -1437,7 +1440,7 @@ class SessionAnswer(TypedDict):
 
 
 class SessionTokensAnswer(TypedDict):
-    """Links for agents, shown this once."""
+    """Links for agents, shown only once."""
 
     expires_at: NotRequired[str | None]
     """date-time"""
@@ -1494,14 +1497,14 @@ class SourceBlock(TypedDict):
     dataset: str
     """Its id: DELETE /v1/datasets/{id} erases its content"""
     erased: bool
-    """Its content is gone: it is not read any more"""
+    """True if its content is gone; it is no longer read"""
     expires_at: str | None
     """date-time"""
     remaining: Figures
     reserved: Figures
     spent: Figures
     version: int
-    """From 1: a later one has late records, and is charged to the same account"""
+    """From 1; a later version adds late records and is charged to the same account"""
 
 
 class SourceBlocks(TypedDict):
@@ -1686,18 +1689,18 @@ class Uncertainty(TypedDict):
 
 class UntilSpent(TypedDict):
     """
-    When jobs such as this one have spent blocks of its source. What other jobs spend
-    meanwhile is not foreseen.
+    How many jobs such as this one its blocks still allow. What other jobs may spend meanwhile
+    is not foreseen.
     """
 
     blocks: list[str]
-    """Up to 20 of these blocks; empty where all blocks have one account"""
+    """Up to 20 of these blocks; empty if all blocks share one account"""
     jobs: int
-    """So many such jobs on the same blocks fit in all, this one among them"""
+    """How many such jobs fit on the same blocks, including this one"""
     number: int
-    """Of accounts, of blocks or of the source, that let no other pass then"""
+    """How many accounts, of blocks or of the source, then allow no further job"""
     sentence: str
-    """The same for people"""
+    """The same as a sentence"""
 
 
 class UserClass(TypedDict):
@@ -1723,12 +1726,12 @@ class UserClass(TypedDict):
 
 
 class Versions(TypedDict):
-    """Versions of what answers, and of the database."""
+    """Versions of the process that answers, and of the database."""
 
     database_schema_version: str
     postgres: str
     schema_version: str
-    """The schema that this process's code knows"""
+    """The schema that this process's code expects"""
     service: str
 
 
@@ -1739,7 +1742,7 @@ class WaitingTenant(TypedDict):
     queued: int
     running: int
     share: float
-    """Of the time that all waiting jobs have waited until now, in 0..1"""
+    """Its share of the time that all waiting jobs have waited so far, in [0, 1]"""
     tenant: str
     """Its name"""
 
@@ -1750,10 +1753,10 @@ class WebhookAnswer(TypedDict):
     created_at: str
     """date-time"""
     disabled_at: str | None
-    """Nothing is sent since then: it failed for too long, or said 410; date-time"""
+    """Nothing is sent since then: it failed for too long, or answered 410; date-time"""
     events: list[Literal["job.finished", "job.failed", "job.cancelled", "budget.exhausted"]]
     failing_since: str | None
-    """The first delivery that failed since the last that did not; date-time"""
+    """The first failed delivery since the last successful one; date-time"""
     id: str
     last_error: str | None
     """
@@ -1769,10 +1772,10 @@ class WebhookCreated(TypedDict):
     created_at: str
     """date-time"""
     disabled_at: str | None
-    """Nothing is sent since then: it failed for too long, or said 410; date-time"""
+    """Nothing is sent since then: it failed for too long, or answered 410; date-time"""
     events: list[Literal["job.finished", "job.failed", "job.cancelled", "budget.exhausted"]]
     failing_since: str | None
-    """The first delivery that failed since the last that did not; date-time"""
+    """The first failed delivery since the last successful one; date-time"""
     id: str
     last_error: str | None
     """
@@ -1807,10 +1810,10 @@ class WitnessState(TypedDict):
     """For how long there has been a checkpoint that it has not signed"""
     name: str
     signed_at: str | None
-    """When that signature came; date-time"""
+    """When that signature arrived; date-time"""
     signed_newest: bool
     size: int | None
-    """Of the largest checkpoint that it has signed; null: of none"""
+    """Size of the largest checkpoint that it has signed; null if none"""
 
 
 Terms: TypeAlias = QuadraticTerm | PowerTerm | PiecewiseLinearTerm | LogBarrierTerm | EntropyTerm
@@ -1888,11 +1891,11 @@ class BudgetList(TypedDict):
 
 
 class BudgetRequestAnswer(TypedDict):
-    """A request for more of a budget. It changes nothing before an owner's grant answers it."""
+    """A request for a larger budget. It changes nothing until an owner grants it."""
 
     account: str
     answer: str | None
-    """What the owner said"""
+    """The owner's reason"""
     answered_at: str | None
     """date-time"""
     answered_by: str | None
@@ -1900,7 +1903,7 @@ class BudgetRequestAnswer(TypedDict):
     """date-time"""
     id: str
     more: Figures
-    """By how much the cap shall be raised"""
+    """How much the cap should be raised by"""
     principal: str
     """Who asks"""
     reason: str
@@ -2186,7 +2189,7 @@ class EnvelopeAnswer(TypedDict):
     """An in-toto statement in an envelope (DSSE)."""
 
     payload: str
-    """The statement, in base64: its predicate is the certificate or the head that was asked for"""
+    """The statement in base64; its predicate is the requested certificate or head"""
     payloadType: str
     """application/vnd.in-toto+json"""
     signatures: list[EnvelopeSignature]
@@ -2197,7 +2200,7 @@ class LogState(TypedDict):
 
     checkpoint: CheckpointState | None
     pending: int
-    """Ledger entries that it does not hold yet; 10000 where there are more"""
+    """Ledger entries not yet in the log; 10000 stands for more too"""
     witnesses: list[WitnessState]
     witnesses_needed: int
 
@@ -2454,22 +2457,22 @@ class OffPolicyEvaluationResult(TypedDict):
 
 class OperationsAnswer(TypedDict):
     """
-    The state of the installation. Of tenants it tells names and how long their jobs wait, and
-    nothing else.
+    The state of the installation. It names tenants and how long their jobs wait, and says
+    nothing else about them.
     """
 
     at: str
     """date-time"""
     backup: BackupState
     checks: dict[str, str]
-    """`ok`, or why not, by check of `/readyz`"""
+    """By name of each check of `/readyz`: `ok`, or the reason why not"""
     keys: str
-    """Where keys lie: `file`, `pkcs11`, `awskms`; of several that of new keys first"""
+    """Where keys are kept: `file`, `pkcs11`, `awskms`; the place of new keys first"""
     log: LogState
     processes: list[ProcessState]
     queue: QueueState
     tenants: list[WaitingTenant]
-    """Those whose jobs wait, who have waited most first; 20 at most"""
+    """Tenants whose jobs wait, longest wait first; 20 at most"""
     versions: Versions
 
 
@@ -2480,15 +2483,15 @@ class PlanBody(TypedDict):
     assumptions: list[str]
     events: list[dict[str, Any]]
     exposure: NotRequired[Exposure | None]
-    """What agents can find out of each other by opened sums"""
+    """What agents can learn about each other from opened sums"""
     iterations: dict[str, int]
     neighbours: str
     noise: list[NoiseSummary]
     released_by: NotRequired[list[str]]
-    """Jobs that are asked again: the noise is theirs, nothing more is released"""
+    """Jobs that are asked again: their noise is used, and nothing more is released"""
     resources: Resources
     source: NotRequired[PlannedSource | None]
-    """The blocks that are read, where it is no dataset"""
+    """The blocks that are read, for a source instead of a dataset"""
     unit: str
 
 
@@ -2705,17 +2708,17 @@ class RoutingResult(TypedDict):
 
 
 class SourceAnswer(TypedDict):
-    """A source: data that keep coming, in blocks. What it says of them is for good."""
+    """A source: data that keep arriving, in blocks. Its fields never change."""
 
     account: str | None
-    """Of all blocks, with `cap_of: source`"""
+    """The account of all blocks, with `cap_of: source`"""
     block_bytes: int
     """The most that the content of a block takes in memory"""
     blocks: NotRequired[list[SourceBlock] | None]
     """In their order; not in lists"""
     by: Literal["day", "month", "label"]
     cap: Figures
-    """That a new account begins with"""
+    """The cap that a new account begins with"""
     cap_of: Literal["block", "source"]
     created_at: str
     """date-time"""
@@ -2725,10 +2728,10 @@ class SourceAnswer(TypedDict):
     mode: Literal["private", "simulation"]
     name: str
     public: dict[str, Any]
-    """Of each block"""
+    """The public part of each block"""
     retention_days: int | None
     rule: NotRequired[RuleAnswer | None]
-    """Who may spend which share; null: whoever comes first. Not in lists"""
+    """Who may spend which share; null if whoever comes first may spend. Not in lists"""
 
 
 class SourcePage(TypedDict):
@@ -2779,20 +2782,20 @@ class SourceRequest(TypedDict):
 
 
 class CancelAnswer(TypedDict):
-    """A job that shall be cancelled, and what comes of that."""
+    """A job after a request to cancel it, and the outcome."""
 
     cancel: Literal["done", "requested", "too_late"]
     """
-    `done`: the job is cancelled. `requested`: whoever runs it stops it, within about a second
-    where its process lives, and it ends as cancelled. `too_late`: its release is stored and
-    paid for, so it goes on
+    `done`: the job is cancelled. `requested`: the process that runs it stops it, within about
+    a second if it is alive, and the job ends as cancelled. `too_late`: its release is stored
+    and paid for, so it goes on
     """
     cancel_requested: NotRequired[bool]
-    """Somebody has asked for its end, and it is being stopped; default `false`"""
+    """Its cancellation was requested, and it is being stopped; default `false`"""
     charge: Literal["none", "full", "undecided"]
     """
-    What the job costs then. `undecided`, of a session only: in full if an agent's message
-    comes first
+    What the job then costs. `undecided`, for sessions only: the full price if an agent's
+    message arrives first
     """
     created_at: str
     """date-time"""
@@ -2800,38 +2803,38 @@ class CancelAnswer(TypedDict):
     dataset: str | None
     dataset_name: NotRequired[str | None]
     detail: str
-    """Both in a sentence"""
+    """Both fields as a sentence"""
     error: NotRequired[JobError | None]
     finished_at: str | None
     """date-time"""
     headline: NotRequired[str | None]
     """
-    Its answer in a sentence, with its interval; for those who may read answers, of jobs that
-    ended since there are such sentences
+    Its answer in a sentence, with its interval; only for those who may read answers, and null
+    for jobs of versions without such sentences
     """
     id: str
     kind: str
     mostly_noise: NotRequired[bool]
-    """Its answer says of itself that it is; for those who may read answers; default `false`"""
+    """True if its answer is mostly noise; only for those who may read answers; default `false`"""
     name: NotRequired[str | None]
-    """What who asked calls it"""
+    """The name its sender gave it"""
     plan: NotRequired[PlanBody | None]
-    """What is done; where the job is looked up by its id"""
+    """The plan; only when the job is looked up by its id"""
     price: Price
     problem: NotRequired[dict[str, Any] | None]
-    """What was asked, with every default; where the job is looked up by its id"""
+    """The problem with every default; only when the job is looked up by its id"""
     progress: JobProgress
     release: NotRequired[list[str] | None]
-    """Jobs that it asks again, at price 0"""
+    """Jobs whose release it asks again, at price 0"""
     reusable: NotRequired[list[str]]
     """
-    Jobs, at most ten, that have released what is asked, least noise first: name one in
-    `problem.release` instead of the dataset, and the answer costs nothing; of a job that was
-    just accepted
+    At most ten jobs that have already released what is asked, least noise first: name one in
+    `problem.release` instead of the dataset, and the answer costs nothing; only when a job
+    was just accepted
     """
     simulation: NotRequired[bool]
     """
-    Its data are public or made up: nothing is charged, whatever its price would be; default
+    True if its data are public or synthetic: nothing is charged, whatever its price; default
     `false`
     """
     started_at: str | None
@@ -2840,7 +2843,7 @@ class CancelAnswer(TypedDict):
         "queued", "awaiting_agents", "waiting", "running", "succeeded", "failed", "cancelled"
     ]
     waiting: NotRequired[JobWaits | None]
-    """Of a job that waits for budget: nothing is reserved for it"""
+    """Only for a job that waits for budget: nothing is reserved for it"""
 
 
 class DrEnsembleDataset(TypedDict):
@@ -2870,7 +2873,7 @@ class JobAnswer(TypedDict):
     """A job."""
 
     cancel_requested: NotRequired[bool]
-    """Somebody has asked for its end, and it is being stopped; default `false`"""
+    """Its cancellation was requested, and it is being stopped; default `false`"""
     created_at: str
     """date-time"""
     created_by: str
@@ -2881,32 +2884,32 @@ class JobAnswer(TypedDict):
     """date-time"""
     headline: NotRequired[str | None]
     """
-    Its answer in a sentence, with its interval; for those who may read answers, of jobs that
-    ended since there are such sentences
+    Its answer in a sentence, with its interval; only for those who may read answers, and null
+    for jobs of versions without such sentences
     """
     id: str
     kind: str
     mostly_noise: NotRequired[bool]
-    """Its answer says of itself that it is; for those who may read answers; default `false`"""
+    """True if its answer is mostly noise; only for those who may read answers; default `false`"""
     name: NotRequired[str | None]
-    """What who asked calls it"""
+    """The name its sender gave it"""
     plan: NotRequired[PlanBody | None]
-    """What is done; where the job is looked up by its id"""
+    """The plan; only when the job is looked up by its id"""
     price: Price
     problem: NotRequired[dict[str, Any] | None]
-    """What was asked, with every default; where the job is looked up by its id"""
+    """The problem with every default; only when the job is looked up by its id"""
     progress: JobProgress
     release: NotRequired[list[str] | None]
-    """Jobs that it asks again, at price 0"""
+    """Jobs whose release it asks again, at price 0"""
     reusable: NotRequired[list[str]]
     """
-    Jobs, at most ten, that have released what is asked, least noise first: name one in
-    `problem.release` instead of the dataset, and the answer costs nothing; of a job that was
-    just accepted
+    At most ten jobs that have already released what is asked, least noise first: name one in
+    `problem.release` instead of the dataset, and the answer costs nothing; only when a job
+    was just accepted
     """
     simulation: NotRequired[bool]
     """
-    Its data are public or made up: nothing is charged, whatever its price would be; default
+    True if its data are public or synthetic: nothing is charged, whatever its price; default
     `false`
     """
     started_at: str | None
@@ -2915,7 +2918,7 @@ class JobAnswer(TypedDict):
         "queued", "awaiting_agents", "waiting", "running", "succeeded", "failed", "cancelled"
     ]
     waiting: NotRequired[JobWaits | None]
-    """Of a job that waits for budget: nothing is reserved for it"""
+    """Only for a job that waits for budget: nothing is reserved for it"""
 
 
 class JobPage(TypedDict):
@@ -2971,30 +2974,30 @@ class PlanAnswer(TypedDict):
     admitted: bool
     asked_again: NotRequired[list[str] | None]
     """
-    Fields of the problem by which something else can be asked of what is released, at price
-    0; empty: nothing else; null: nothing is released of a dataset here
+    Fields of the problem that may differ when the release is asked again, at price 0; empty
+    if none may; null if the job releases nothing about a dataset
     """
     binding: NotRequired[Binding | None]
     plan: PlanBody
     price: Price
     privacy: NotRequired[Figures | None]
     """
-    The budget in figures, where the request said it in other words (preset, `auto`,
-    accuracy): sent with a job they are the same plan
+    The budget in figures, if the request gave it otherwise (preset, `auto`, accuracy): a job
+    with these figures has the same plan
     """
     reusable: NotRequired[list[str]]
     """
-    Jobs, at most ten, that have released what is asked, least noise first: name one in
+    At most ten jobs that have already released what is asked, least noise first: name one in
     `problem.release` instead of the dataset, and the answer costs nothing
     """
     reusable_noise: NotRequired[list[str]]
     """Those of `reusable` whose own answers are mostly noise"""
     until_spent: NotRequired[UntilSpent | None]
-    """Of a job on blocks of a source that is admitted, where fewer than 1000 such jobs fit"""
+    """For an admitted job on blocks of a source, if fewer than 1000 such jobs fit"""
     waits: NotRequired[JobWaits | None]
     """
-    Where it would not be granted at once: that it would wait, or, where `admitted` is false,
-    that it would be refused since it would not pass in its time
+    If it would not be granted at once: that it would wait or, with `admitted` false, that it
+    would be refused because its shares would not suffice in time
     """
 
 
@@ -3028,7 +3031,7 @@ class RehearsalRequest(TypedDict):
 
 
 class ResultAnswer(TypedDict):
-    """A job's result and the certificate of what it gave away."""
+    """A job's result and the certificate of its privacy loss."""
 
     certificate: dict[str, Any]
     job: JobAnswer
