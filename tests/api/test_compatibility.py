@@ -133,11 +133,11 @@ BREAKING: dict[str, tuple[Change, str]] = {
     ),
     "a role": (
         lambda d: call(d, "get", "/v1/budgets")["x-roles"].remove("auditor"),
-        "GET /v1/budgets: the role auditor may no more",
+        "GET /v1/budgets: the role auditor is no longer allowed",
     ),
     "a key": (
         lambda d: call(d, "get", "/healthz").update({"x-roles": ["owner"]}),
-        "GET /healthz: it needs a key now",
+        "GET /healthz: a key is needed now",
     ),
     "what was private": (
         lambda d: schema(d, "RoutingDataset")["properties"]["content"].pop("x-private"),
@@ -157,7 +157,7 @@ BREAKING: dict[str, tuple[Change, str]] = {
     ),
     "what could be asked again": (
         lambda d: schema(d, "DrEnsemble")["properties"]["price"].pop("x-asked-again"),
-        "POST /v1/jobs body/problem object dr_ensemble/price could be asked again of a release",
+        "POST /v1/jobs body/problem object dr_ensemble/price could be asked again for a release",
     ),
 }
 

@@ -344,7 +344,7 @@ def test_kms_that_refuses_starts_nothing(aws: Kms, tmp_path: Path) -> None:
     path = a_file(tmp_path, uri)
     keys = keys_of(uri)
     for code, why in (
-        ("AccessDeniedException", "does not let this service use the key"),
+        ("AccessDeniedException", "does not allow this service to use the key"),
         ("DisabledException", "the key is disabled"),
         ("KMSInvalidStateException", r"is it to be deleted\?"),
         ("NotFoundException", "knows no such key"),

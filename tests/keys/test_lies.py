@@ -76,7 +76,10 @@ def test_what_another_key_has_opened_is_not_taken(aws: Kms, tmp_path: Path) -> N
     path = a_file(tmp_path, aws.uri(mine))
     for key, size in ((other, 32), (mine, 31)):
         aws.answer = answer(KeyId=key, Plaintext=base64.b64encode(b"k" * size).decode())
-        with pytest.raises(SecretsError, match="does not open: it was altered, or is another's"):
+        with pytest.raises(
+            SecretsError,
+            match="cannot be decrypted: it was altered, or belongs to another installation",
+        ):
             secrets.load(path, keys_of(aws.uri(mine)))
 
 

@@ -31,7 +31,7 @@ def create_tenant(
     key: KeyOption = None,
     as_json: JsonFlag = False,
 ) -> None:
-    """Make a tenant (operators)."""
+    """Create a tenant (operators)."""
     with client_of(state, server, key, role="operator") as client:
         made = client.create_tenant(name)
     tell(made, as_json, lambda: print(made["id"]))

@@ -177,7 +177,9 @@ def backup(
 def note_backup(
     made_at: Annotated[
         str | None,
-        typer.Option("--at", help="The time whose state it holds (RFC 3339); now when not given"),
+        typer.Option(
+            "--at", help="The time of the state that it holds (RFC 3339); now when not given"
+        ),
     ] = None,
     as_json: JsonFlag = False,
 ) -> None:

@@ -178,7 +178,7 @@ class Plan(Frozen):
         default=None, description="What agents can find out of each other"
     )
     source: PlannedSource | None = Field(
-        default=None, description="The blocks that are read, where it is no dataset"
+        default=None, description="The blocks that are read, for a source instead of a dataset"
     )
     released_by: tuple[str, ...] = Field(
         default=(),

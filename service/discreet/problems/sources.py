@@ -82,12 +82,13 @@ class SourceRule(Frozen):
     """Who may spend which share of each block of a source."""
 
     shares: Annotated[dict[Name, Share], Field(min_length=1, max_length=MOST_SHARES)] = Field(
-        description="Of each block, by principal, in parts of one with up to six decimals; at most "
+        description="Share of each block by principal, as a fraction with up to six decimals; at "
+        "most "
         "1 together. What is nobody's share is everybody's at once"
     )
     lent_days: Annotated[int, Field(strict=True, ge=1, le=3650)] = Field(
         default=USUAL_LENT_DAYS,
-        description="What of a share is unused is lent to all, linearly over so many days from "
+        description="Days over which the unused part of a share is lent to all, linearly from "
         "when the block was first registered (with `cap_of: source`, when the source was made)",
     )
 

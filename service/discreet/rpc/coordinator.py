@@ -58,7 +58,7 @@ ASSUMPTIONS = (
     ROUNDS_ARE_SEEN,
 )
 
-_rounds = Counter("discreet_rpc_rounds_total", "Rounds that were completed")
+_rounds = Counter("discreet_rpc_rounds_total", "Completed rounds")
 _missing = Counter("discreet_rpc_missing_total", "Answers that a round went on without")
 
 

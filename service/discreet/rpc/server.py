@@ -126,7 +126,7 @@ class Federation(rpc.FederationServicer):
 async def serve(
     settings: Settings, host: str, port: int, monitor: socket.socket | None = None
 ) -> None:
-    """Answer until told to stop (SIGTERM, SIGINT): sessions are given back, and go on elsewhere or
+    """Serve until told to stop (SIGTERM, SIGINT): sessions are given back, and go on elsewhere or
     later.
 
     Health and metrics are answered on the listening socket `monitor`. WrongSchema when the database

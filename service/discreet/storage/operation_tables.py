@@ -12,7 +12,7 @@ from discreet.storage.tables import NOW, Base
 
 
 class Process(Base):
-    """A process of the service, as it says of itself."""
+    """A process of the service, as it reports itself."""
 
     __tablename__ = "processes"
     __table_args__ = (

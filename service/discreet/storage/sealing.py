@@ -39,7 +39,7 @@ STREAM_CHUNK_BYTES = CHUNK_BYTES + TAG_BYTES
 
 
 class SealBroken(DiscreetError):
-    """Stored content does not open: it was changed, or its key is gone."""
+    """Stored content cannot be decrypted: it was changed, or its key is gone."""
 
     code = "seal_broken"
 
@@ -201,12 +201,12 @@ def open_stream(data_key: bytes, name: str, sealed_bytes: int, parts: Iterable[b
     place = 0
     for index, sealed in enumerate(_regular(parts)):
         if index >= count:
-            raise SealBroken("the content is longer than it was")
+            raise SealBroken("the content is longer than when it was sealed")
         part = cipher.open(index, sealed, last=index == count - 1)
         plain[place : place + len(part)] = part
         place += len(part)
     if place != len(plain) or (sealed_bytes < TAG_BYTES):
-        raise SealBroken("the content is shorter than it was")
+        raise SealBroken("the content is shorter than when it was sealed")
     return plain
 
 

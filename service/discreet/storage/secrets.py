@@ -264,7 +264,7 @@ def retire(path: Path, kind: Kind, key_id: str) -> None:
     """Forget a key that is not in use. Whoever calls this has made sure that nothing needs it."""
     with changing(path) as body:
         if kind == "jobs" and _used(body, "job_keys") is None:
-            raise SecretsError("the key of contents seals jobs as yet; rotate first")
+            raise SecretsError("the content key still seals jobs; rotate first")
         if kind == "jobs" and key_id == DIGEST and body.get("digest_seals", True) is not False:
             body["digest_seals"] = False
             return
@@ -301,7 +301,7 @@ def trust(path: Path, public_key: str, keys: Keys = IN_FILE) -> None:
         if len(base64.b64decode(public_key, validate=True)) != KEY_BYTES:
             raise ValueError
     except ValueError as error:
-        raise SecretsError("this is no public key: 32 bytes in base64 are needed") from error
+        raise SecretsError("this is not a public key: 32 bytes in base64 are needed") from error
     with changing(path) as body:
         entries = body.setdefault("other_signing_keys", [])
         if public_key not in (

@@ -27,12 +27,12 @@ from discreet.usecases.services import Services
 PREFIX = "dsc_"
 ROLES = ("operator", "owner", "analyst", "auditor")
 KEEPERS = ("operator", "owner")
-"""Roles that make and revoke keys."""
+"""Roles that may make and revoke keys."""
 
 DEFAULT_TENANT = "default"
 
 LOCAL = "local"
-"""What stands for a key where a command holds the database itself."""
+"""Stands for the key of a command that works on the database itself."""
 
 REMOVED = "person_removed"
 
@@ -163,18 +163,18 @@ async def create_key(
     those of any."""
     require(principal, *KEEPERS)
     if principal.role == "owner" and (role == "operator" or tenant is not None):
-        raise Forbidden("an owner makes keys of the own tenant, and no operator's")
+        raise Forbidden("an owner makes keys for their own tenant only, and none for operators")
     if role not in ROLES:
         raise InvalidInput([FieldIssue("/role", f"one of {', '.join(ROLES)}")])
     if is_a_persons_name(name):
         raise InvalidInput(
-            "the form of this name is that of people of an identity provider", pointer="/principal"
+            "names of this form are kept for people of an identity provider", pointer="/principal"
         )
     if expires_at is not None and (
         expires_at.tzinfo is None or not _now() < expires_at < _now() + MOST_LIFE
     ):
         raise InvalidInput(
-            "a time with its offset, in the future and less than ten years away",
+            "must be a time with its UTC offset, in the future and less than ten years away",
             pointer="/expires_at",
         )
     async with services.database.transaction(
@@ -218,7 +218,7 @@ async def revoke_key(services: Services, principal: Principal, key_id: str) -> N
             principal.role != "operator"
             and await tenants.living_key(connection, key_id, own_tenant) == "operator"
         ):
-            raise Forbidden("an owner revokes no operator's key")
+            raise Forbidden("an owner cannot revoke an operator's key")
         whose = await tenants.revoke_key(connection, key_id, own_tenant)
         if whose is None:
             raise NotFound("there is no such key")

@@ -44,8 +44,8 @@ async def ask(
             >= MOST_OPEN
         ):
             says = (
-                f"{MOST_OPEN} requests of yours wait for an owner’s answer; no further one "
-                "before that"
+                f"{MOST_OPEN} of your requests wait for an owner’s answer; send another one after "
+                "that"
             )
             raise Conflict(says, code="too_many_open_requests")
         row = await budget_requests.add(

@@ -42,7 +42,7 @@ CAPS = ("tenant", "principal")
 ANY_UNIT = "any"
 """The unit of a cap: it adds up prices over datasets whose units differ."""
 
-_refusals = Counter("discreet_budget_refusals_total", "Requests that a cap did not let pass")
+_refusals = Counter("discreet_budget_refusals_total", "Requests that a cap refused")
 
 
 def units_of(cap: Any) -> Cap:
@@ -322,7 +322,8 @@ async def set_cap(
         raise InvalidInput(f"one of {', '.join(CAPS)}", pointer="/scope")
     if (name is None) == (scope == "principal"):
         raise InvalidInput(
-            "a cap on a principal names it, a cap on the tenant does not", pointer="/principal"
+            "a cap on a principal needs `principal`, a cap on the tenant takes none",
+            pointer="/principal",
         )
     subject = principal.tenant_id if name is None else name
     async with services.database.transaction(principal.tenant_id) as connection:

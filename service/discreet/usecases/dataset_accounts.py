@@ -24,7 +24,8 @@ async def require_movable(connection: Any, known: Mapping[str, Any]) -> None:
     await require_unspent(connection, known)
     if await datasets.has_others(connection, known["account_id"], known["digest"]):
         raise Conflict(
-            f"{_elsewhere(known)}, together with other data of these people", code="content_known"
+            f"{_elsewhere(known)}, together with other data about these people",
+            code="content_known",
         )
 
 

@@ -65,7 +65,7 @@ def remains(
     vacuumed = (
         f"a worker vacuums the table within {_lasting(expiry_seconds)}"
         if traces["vacuumed"]
-        else "autovacuum has passed"
+        else "autovacuum has run"
     )
     checkpoints = _lasting(2 * traces["checkpoint_seconds"])
     found = [
@@ -78,13 +78,11 @@ def remains(
         found.append(
             "in the archive or on the standbys of the write-ahead log: as long as these keep it"
         )
-    found.append("in backups from before: as long as these are kept")
+    found.append("in earlier backups: as long as these are kept")
     if in_objects:
-        found.append(
-            "in the object storage, where it keeps versions: as long as it keeps the old ones"
-        )
+        found.append("in the object storage, if it keeps versions: as long as it keeps old ones")
     found.append(
-        "all of these are sealed: they open with the master key alone, so rotating and retiring it "
+        "all of these are sealed: only the master key opens them, so rotating and retiring it "
         "(`discreet secrets rotate content`, `retire`) makes them unreadable at once"
     )
     return tuple(found)

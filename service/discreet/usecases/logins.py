@@ -72,7 +72,7 @@ async def create_link(services: Services, principal: Principal) -> Opened:
     """A link that logs this principal in, once, within ten minutes."""
     if principal.issuer is not None:
         raise Forbidden(
-            "a login link is made with an API key; log in by the identity provider instead"
+            "a login link needs an API key; log in through the identity provider instead"
         )
     made = Opened(
         random.token_urlsafe(TOKEN_BYTES), datetime.now(UTC) + timedelta(minutes=LINK_MINUTES)

@@ -145,7 +145,11 @@ class InstallationMetrics(Collector):
                 "Entries of the ledger, by PostgreSQL's statistics",
                 self._figures.ledger_entries,
             ),
-            ("discreet_workers", "Workers that were heard of within 30 s", self._figures.workers),
+            (
+                "discreet_workers",
+                "Workers that reported within the last 30 s",
+                self._figures.workers,
+            ),
             (
                 "discreet_leases_over",
                 "Running jobs whose worker was silent for too long, and which no other has taken "
@@ -160,20 +164,20 @@ class InstallationMetrics(Collector):
             ),
             (
                 "discreet_witnesses_behind_seconds",
-                "For how long there has been a checkpoint that too few witnesses have signed; 0: "
-                "none is",
+                "Age of the oldest checkpoint that too few witnesses have signed; 0 if there is "
+                "none",
                 self._behind(self._figures.witnesses_behind_seconds),
             ),
             (
                 "discreet_archive_fails",
-                "Whether PostgreSQL failed when it last tried to archive its log; 0 where it "
-                "archives none",
+                "Whether PostgreSQL's last attempt to archive its log failed; 0 if it archives "
+                "none",
                 int(self._figures.archive_fails),
             ),
         ):
             yield GaugeMetricFamily(name, text_, value=value)
         backup = GaugeMetricFamily(
-            "discreet_backup_age_seconds", "Age of the last backup that is known; none: none is"
+            "discreet_backup_age_seconds", "Age of the last known backup; absent if none is known"
         )
         if self._figures.backup_age_seconds is not None:
             backup.add_metric([], self._figures.backup_age_seconds)

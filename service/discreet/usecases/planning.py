@@ -219,8 +219,8 @@ class Planner:
             raise InvalidInput("a seed is for simulation only", pointer="/seed")
         if privacy is not None and privacy.accuracy is not None:
             says = (
-                "agents agree on an epsilon, and what their answers rest on is known when they "
-                "have joined"
+                "agents agree on an epsilon; how accurate that is is known only once they have "
+                "joined"
             )
             raise InvalidInput(says, pointer="/privacy/accuracy")
         if privacy is not None and privacy.rho is not None:

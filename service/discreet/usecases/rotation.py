@@ -64,8 +64,8 @@ async def rotate(
             going_on = await rotation.open_sessions(connection, OPEN)
         if going_on:
             raise Conflict(
-                f"{going_on} federated sessions go on, whose agents expect the old key; wait for "
-                "their end, or --force"
+                f"{going_on} federated sessions are open, whose agents expect the old key; wait "
+                "for their end, or use --force"
             )
     await reach(services)
     used = secrets.rotate(path, kind, services.secrets_file.keys)
@@ -131,7 +131,7 @@ async def retire(
             waiting = await rotation.keys_without_pepper(connection, services.secrets.pepper_id)
             if waiting:
                 raise Conflict(
-                    f"{waiting} API keys were not used since the rotation and would stop to count; "
+                    f"{waiting} API keys were not used since the rotation and would stop working; "
                     "--force does it"
                 )
         if (
@@ -140,8 +140,8 @@ async def retire(
             and (number := await rotation.signed_results(connection, key_id))
         ):
             raise Conflict(
-                f"{number} results were certified with this key and would not be given out any "
-                "more; --force does it, `discreet secrets trust` takes it back"
+                f"{number} results were certified with this key and would no longer be returned; "
+                "--force does it, `discreet secrets trust` takes it back"
             )
         secrets.retire(path, kind, key_id)  # while nobody can write what would need the key
     return {"kind": kind, "retired": key_id}

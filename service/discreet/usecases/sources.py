@@ -68,9 +68,7 @@ async def create(
                     f"there is a source {asked.name} already ({known['id']}), with another "
                     f"{', '.join(different)}"
                 )
-                raise Conflict(
-                    f"{says}: what a source says of its blocks is for good", code="name_taken"
-                )
+                raise Conflict(f"{says}: the fields of a source never change", code="name_taken")
             if asked.rule is not None:
                 await source_rules.require_same(connection, known, asked.rule)
             return known, False
@@ -107,7 +105,7 @@ def _public_part(asked: SourceRequest) -> dict[str, Any]:
         possible = ", ".join(
             name for name, one in DATASETS.items() if issubclass(one, DatasetInBlocks)
         )
-        raise InvalidInput(f"sources are made of data of the kinds {possible}", pointer="/kind")
+        raise InvalidInput(f"sources hold data of the kinds {possible}", pointer="/kind")
     try:
         public = kind.read_public(asked.public, new=True)
     except ValidationError as error:
@@ -201,9 +199,7 @@ async def add_block(
         )
         async with datasets.sealed_content(services, principal, request) as sealed:
             if sealed.public != source["public"]:
-                raise InvalidInput(
-                    "the content says otherwise of itself than the public part of the source"
-                )
+                raise InvalidInput("the content's own public part differs from that of the source")
             return await datasets.keep(
                 services,
                 sealed,

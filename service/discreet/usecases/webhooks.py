@@ -150,7 +150,7 @@ async def resolve(settings: Settings, url: str) -> tuple[SplitResult, list[str]]
         parts = urlsplit(url)
         port = parts.port
     except ValueError as error:
-        raise Refused("this is not an address") from error
+        raise Refused("this is not a valid address") from error
     if parts.scheme != "https" and not (parts.scheme == "http" and settings.webhook_allow_http):
         raise Refused("an address that begins with https:// is needed")
     if (

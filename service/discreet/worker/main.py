@@ -35,7 +35,7 @@ from discreet.worker.runner import Runner
 log = structlog.get_logger()
 
 _repaired = Counter(
-    "discreet_jobs_repaired_total", "Jobs put back on the queue that no worker would have come for"
+    "discreet_jobs_repaired_total", "Jobs put back on the queue that no worker would have taken"
 )
 
 DECIDE_SECONDS = 1.0
@@ -150,7 +150,7 @@ async def _decide_forever(services: Services) -> None:
         try:
             await waiting.decide(services)
         except Exception as error:
-            log.warning("who waits was not decided", error=type(error).__name__)
+            log.warning("waiting jobs could not be decided", error=type(error).__name__)
         await asyncio.sleep(DECIDE_SECONDS)
 
 
@@ -158,7 +158,7 @@ async def _expire_forever(services: Services) -> None:
     while True:
         try:
             if count := await erasure.expire(services):
-                log.info("contents erased, their time was over", count=count)
+                log.info("expired contents erased", count=count)
             await erasure.vacuum(services)
         except Exception as error:
             log.warning("contents not looked at", error=type(error).__name__)

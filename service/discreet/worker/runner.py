@@ -64,7 +64,7 @@ SECONDS = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 300,
 _attempts = Counter("discreet_attempts_total", "Attempts at jobs that began", ["kind"])
 _child_failures = Counter(
     "discreet_child_failures_total",
-    "Children that ended without a result, by why",
+    "Children that ended without a result, by cause",
     ["kind", "step", "cause"],
 )
 _database_waits = Counter(
@@ -149,7 +149,7 @@ class Runner:
                 )
                 await self._count_failure(held, failed.code)
             except SealBroken:
-                log.error("content does not open", datasets=held.data)
+                log.error("content cannot be decrypted", datasets=held.data)
                 with contextlib.suppress(LostJob):
                     await self._stubbornly(
                         partial(running.fail, self._services, held, "content_unreadable")
@@ -157,7 +157,7 @@ class Runner:
                 return
             except Unavailable as error:
                 log.warning(
-                    "content does not come",
+                    "content cannot be read",
                     attempt=held.attempt,
                     code=error.code,
                     detail=error.detail,

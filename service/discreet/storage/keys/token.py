@@ -110,11 +110,12 @@ class TokenKeys(KeyProvider):
         place, _, wrapped = text.partition(" ")
         if not wrapped:
             raise SecretsError(
-                f"a key of the secrets file ({purpose}) lies in the token, where only wrapped keys "
-                "may"
+                f"a key of the secrets file ({purpose}) is in the token, where only wrapped keys "
+                "may be named"
             )
         broken = SecretsError(
-            f"a key of the secrets file ({purpose}) does not open: it was altered, or is another's"
+            f"a key of the secrets file ({purpose}) cannot be decrypted: it was altered, or "
+            "belongs to another installation"
         )
         try:
             secret = _unwrap(
