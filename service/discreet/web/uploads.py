@@ -236,8 +236,8 @@ async def _multipart(
                     piece.clear()
         except ClientDisconnect as error:
             raise InvalidInput(
-                "the client closed the connection before the whole body arrived", "
-                "code="invalid_multipart"
+                "the client closed the connection before the whole body arrived",
+                code="invalid_multipart",
             ) from error
         return await anyio.to_thread.run_sync(form.end, bytes(piece))
     except BaseException:
