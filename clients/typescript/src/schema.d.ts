@@ -1315,7 +1315,7 @@ export interface components {
         };
         /**
          * Binding
-         * @description The cap that does not let a request pass. Figures are {epsilon, delta}.
+         * @description The cap that a request would exceed. Figures are {epsilon, delta}.
          */
         Binding: {
             /** Account */
@@ -1347,13 +1347,13 @@ export interface components {
             };
             /**
              * Scope
-             * @description `tenant` or `principal` where such a cap binds
+             * @description `tenant` or `principal` if such a cap binds
              * @default null
              */
             scope?: string | null;
             /**
              * Source
-             * @description The name of the source, where the cap is that of a block
+             * @description The name of the source, if the cap is that of a block
              * @default null
              */
             source?: string | null;
@@ -1407,7 +1407,7 @@ export interface components {
             block: string;
             /**
              * Content
-             * @description As of a dataset of the source's kind; records of a day or month have a `date` beside their fields; `{}` of a block without records
+             * @description The same as for a dataset of the source's kind; records of a day or month have a `date` besides their fields; `{}` for a block without records
              */
             content: {
                 [key: string]: unknown;
@@ -1519,7 +1519,7 @@ export interface components {
          * @description More of a budget, for a reason: asked of an owner.
          */
         BudgetRequestRequest: {
-            /** @description By how much the cap shall be raised */
+            /** @description How much the cap should be raised by */
             more: components["schemas"]["Cap"];
             /** Reason */
             reason: string;
@@ -1652,7 +1652,7 @@ export interface components {
             cap: components["schemas"]["Cap"];
             /**
              * Principal
-             * @description With scope `principal`: whose cap; outlives its keys
+             * @description Whose cap it is, with scope `principal`; it outlives the principal's keys
              * @default null
              */
             principal?: string | null;
@@ -1690,7 +1690,7 @@ export interface components {
             };
             /**
              * Result
-             * @description As `GET /v1/jobs/{id}/result` gave it
+             * @description The result as `GET /v1/jobs/{id}/result` returned it
              * @default null
              */
             result?: {
@@ -2645,7 +2645,7 @@ export interface components {
             reason: string;
             /**
              * Request
-             * @description The request that this answers; the ledger's reason then names who asked, and why
+             * @description The request that this grant answers; the ledger's reason then names who asked and why
              * @default null
              */
             request?: string | null;
@@ -2878,12 +2878,12 @@ export interface components {
         JobRequest: {
             /**
              * Name
-             * @description What you call it, in lists and on its page
+             * @description Your name for it, in lists and on its page
              * @default null
              */
             name?: string | null;
             /**
-             * @description The budget; left out where the guarantee is cryptographic, needed elsewhere
+             * @description The budget; required unless the guarantee is cryptographic, and left out then
              * @default null
              */
             privacy?: components["schemas"]["Privacy"] | null;
@@ -2897,7 +2897,7 @@ export interface components {
             seed?: number | null;
             /**
              * Wait
-             * @description Days that it may wait for budget, on blocks of a source with a rule: 3 where absent, at most 30; 0: accepted or refused at once, as jobs on other data are
+             * @description Days that it may wait for budget, on blocks of a source with a rule: 3 if absent, at most 30; with 0 it is accepted or refused at once, as jobs on other data are
              * @default null
              */
             wait?: number | null;
@@ -2993,7 +2993,7 @@ export interface components {
         KeyRequest: {
             /**
              * Expires At
-             * @description RFC 3339 with its offset; in the future, less than ten years away
+             * @description RFC 3339 with an offset; in the future, less than ten years away
              * @default null
              */
             expires_at?: string | null;
@@ -3013,20 +3013,20 @@ export interface components {
         };
         /**
          * LimitAnswer
-         * @description A limit that the request went over.
+         * @description A limit that the request exceeded.
          */
         LimitAnswer: {
             /** Allowed */
             allowed: number;
             /**
              * Came
-             * @description Null where reading stopped at the limit
+             * @description null if reading stopped at the limit
              * @default null
              */
             came?: number | null;
             /**
              * Setting
-             * @description The setting that holds it (`DISCREET_…`), or its fixed name
+             * @description The setting of the limit (`DISCREET_…`), or its fixed name
              */
             setting: string;
             /** Unit */
@@ -3978,19 +3978,19 @@ export interface components {
             active: boolean;
             /**
              * Issuer
-             * @description The provider; absent: the one that is set (DISCREET_OIDC_ISSUER)
+             * @description The provider; absent: the configured one (DISCREET_OIDC_ISSUER)
              * @default null
              */
             issuer?: string | null;
             /**
              * Keep Keys
-             * @description On a removal: leave the API keys that they have made as they are
+             * @description On removal, keep the API keys that they have made
              * @default false
              */
             keep_keys?: boolean;
             /**
              * Subject
-             * @description What the provider calls them: `sub` of their tokens
+             * @description The provider's identifier for the person: `sub` of their tokens
              */
             subject: string;
         };
@@ -4063,7 +4063,7 @@ export interface components {
             cap?: components["schemas"]["Cap"] | null;
             /**
              * Content From
-             * @description `file:///…`, `https://…` or `s3://bucket/…`: one file of Parquet, CSV or JSON, or a pattern with `*` that several Parquet files of equal columns fit
+             * @description `file:///…`, `https://…` or `s3://bucket/…`: one Parquet, CSV or JSON file, or a pattern with `*` that matches several Parquet files with equal columns
              */
             content_from: string;
             /**
@@ -4085,7 +4085,7 @@ export interface components {
             name: string;
             /**
              * Public
-             * @description As of a dataset of this kind whose content is sent
+             * @description The same as for a dataset of this kind whose content is sent
              */
             public: {
                 [key: string]: unknown;
@@ -4325,7 +4325,7 @@ export interface components {
             title: string;
             /**
              * Type
-             * @description urn:discreet:problem: and the code
+             * @description urn:discreet:problem: followed by the code
              */
             type: string;
         };
@@ -4482,7 +4482,7 @@ export interface components {
         RehearsalRequest: {
             /**
              * Around
-             * @description A job of this kind that has released: the synthetic data are made of what it released instead of public figures alone
+             * @description A job of this kind that has a release: the synthetic data are then made from that release instead of public figures only
              * @default null
              */
             around?: string | null;
@@ -4499,12 +4499,12 @@ export interface components {
             epsilons?: number[];
             /**
              * Name
-             * @description What you call it; absent: by the kind that is rehearsed
+             * @description Your name for it; absent: named after the rehearsed kind
              * @default null
              */
             name?: string | null;
             /**
-             * @description Of which only a `delta` counts, for all epsilons
+             * @description Only its `delta` is used, for all epsilons
              * @default null
              */
             privacy?: components["schemas"]["Privacy"] | null;
@@ -4520,13 +4520,13 @@ export interface components {
             } | null;
             /**
              * Seed
-             * @description Of data and noise
+             * @description Seed of the data and the noise
              * @default 0
              */
             seed?: number;
             /**
              * Units
-             * @description Of how many units the synthetic data are; absent: as many as are public, or as the kind says
+             * @description Number of privacy units in the synthetic data; absent: the public number, or the kind's default
              * @default null
              */
             units?: number | null;
@@ -4668,7 +4668,7 @@ export interface components {
             roster: string;
             /**
              * Save As
-             * @description Keep these agents as a standing group of this name
+             * @description Keep these agents as a standing group with this name
              * @default null
              */
             save_as?: string | null;
@@ -5281,13 +5281,13 @@ export interface components {
             group?: string | null;
             /**
              * Names
-             * @description One link for each, and for an agent of that name alone; instead of `count`
+             * @description One link for each name, which only an agent of that name can use; instead of `count`
              * @default null
              */
             names?: string[] | null;
             /**
              * Owner
-             * @description SHA-256 of the Ed25519 key that will sign the roster; every link pins it
+             * @description SHA-256 of the Ed25519 public key that will sign the roster; every link pins it
              */
             owner: string;
         };
@@ -5477,7 +5477,7 @@ export interface components {
             cap_of?: "block" | "source";
             /**
              * Kind
-             * @description Of problem, as of a dataset
+             * @description Kind of problem, the same as for a dataset
              */
             kind: string;
             /**
@@ -5494,7 +5494,7 @@ export interface components {
             name: string;
             /**
              * Public
-             * @description The public part of each block, as of a dataset of this kind
+             * @description The public part of each block, the same as for a dataset of this kind
              */
             public: {
                 [key: string]: unknown;
@@ -5506,7 +5506,7 @@ export interface components {
              */
             retention_days?: number | null;
             /**
-             * @description Who may spend which share of each block; `PUT /v1/sources/{id}/rule` changes it. Absent: whoever comes first
+             * @description Who may spend which share of each block; `PUT /v1/sources/{id}/rule` changes it. Absent: whoever comes first may spend
              * @default null
              */
             rule?: components["schemas"]["SourceRule"] | null;
@@ -5518,13 +5518,13 @@ export interface components {
         SourceRule: {
             /**
              * Lent Days
-             * @description What of a share is unused is lent to all, linearly over so many days from when the block was first registered (with `cap_of: source`, when the source was made)
+             * @description Days over which the unused part of a share is lent to all, linearly from when the block was first registered (with `cap_of: source`, when the source was made)
              * @default 28
              */
             lent_days?: number;
             /**
              * Shares
-             * @description Of each block, by principal, in parts of one with up to six decimals; at most 1 together. What is nobody's share is everybody's at once
+             * @description Share of each block by principal, as a fraction with up to six decimals; at most 1 together. What is nobody's share is everybody's at once
              */
             shares: {
                 [key: string]: number;
@@ -6079,7 +6079,7 @@ export interface operations {
                     "application/json": components["schemas"]["AuditLogPage"];
                 };
             };
-            /** @description `key_expired`: The API key has expired; `key_malformed`: This is no API key; `key_revoked`: The API key was revoked; `key_unknown`: The API key is unknown; `person_removed`: The person was removed here; `token_ended`: The person was logged out at the identity provider; `token_expired`: The access token has expired; `token_invalid`: This is no access token for this service; `unauthenticated`: An API key is needed */
+            /** @description `key_expired`: The API key has expired; `key_malformed`: This is not an API key; `key_revoked`: The API key was revoked; `key_unknown`: The API key is unknown; `person_removed`: The person was removed here; `token_ended`: The person was logged out at the identity provider; `token_expired`: The access token has expired; `token_invalid`: This is not an access token for this service; `unauthenticated`: An API key is needed */
             401: {
                 headers: {
                     [name: string]: unknown;
@@ -6155,7 +6155,7 @@ export interface operations {
                     "application/json": components["schemas"]["BudgetList"];
                 };
             };
-            /** @description `key_expired`: The API key has expired; `key_malformed`: This is no API key; `key_revoked`: The API key was revoked; `key_unknown`: The API key is unknown; `person_removed`: The person was removed here; `token_ended`: The person was logged out at the identity provider; `token_expired`: The access token has expired; `token_invalid`: This is no access token for this service; `unauthenticated`: An API key is needed */
+            /** @description `key_expired`: The API key has expired; `key_malformed`: This is not an API key; `key_revoked`: The API key was revoked; `key_unknown`: The API key is unknown; `person_removed`: The person was removed here; `token_ended`: The person was logged out at the identity provider; `token_expired`: The access token has expired; `token_invalid`: This is not an access token for this service; `unauthenticated`: An API key is needed */
             401: {
                 headers: {
                     [name: string]: unknown;
@@ -6242,7 +6242,7 @@ export interface operations {
                 };
                 content?: never;
             };
-            /** @description `key_expired`: The API key has expired; `key_malformed`: This is no API key; `key_revoked`: The API key was revoked; `key_unknown`: The API key is unknown; `person_removed`: The person was removed here; `token_ended`: The person was logged out at the identity provider; `token_expired`: The access token has expired; `token_invalid`: This is no access token for this service; `unauthenticated`: An API key is needed */
+            /** @description `key_expired`: The API key has expired; `key_malformed`: This is not an API key; `key_revoked`: The API key was revoked; `key_unknown`: The API key is unknown; `person_removed`: The person was removed here; `token_ended`: The person was logged out at the identity provider; `token_expired`: The access token has expired; `token_invalid`: This is not an access token for this service; `unauthenticated`: An API key is needed */
             401: {
                 headers: {
                     [name: string]: unknown;
@@ -6329,7 +6329,7 @@ export interface operations {
                     "application/json": components["schemas"]["EntryPage"];
                 };
             };
-            /** @description `key_expired`: The API key has expired; `key_malformed`: This is no API key; `key_revoked`: The API key was revoked; `key_unknown`: The API key is unknown; `person_removed`: The person was removed here; `token_ended`: The person was logged out at the identity provider; `token_expired`: The access token has expired; `token_invalid`: This is no access token for this service; `unauthenticated`: An API key is needed */
+            /** @description `key_expired`: The API key has expired; `key_malformed`: This is not an API key; `key_revoked`: The API key was revoked; `key_unknown`: The API key is unknown; `person_removed`: The person was removed here; `token_ended`: The person was logged out at the identity provider; `token_expired`: The access token has expired; `token_invalid`: This is not an access token for this service; `unauthenticated`: An API key is needed */
             401: {
                 headers: {
                     [name: string]: unknown;
@@ -6417,7 +6417,7 @@ export interface operations {
                     "application/json": components["schemas"]["BudgetAnswer"];
                 };
             };
-            /** @description `invalid_json`: The body is no strict JSON */
+            /** @description `invalid_json`: The body is not strict JSON */
             400: {
                 headers: {
                     [name: string]: unknown;
@@ -6426,7 +6426,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["ProblemDocument"];
                 };
             };
-            /** @description `key_expired`: The API key has expired; `key_malformed`: This is no API key; `key_revoked`: The API key was revoked; `key_unknown`: The API key is unknown; `person_removed`: The person was removed here; `token_ended`: The person was logged out at the identity provider; `token_expired`: The access token has expired; `token_invalid`: This is no access token for this service; `unauthenticated`: An API key is needed */
+            /** @description `key_expired`: The API key has expired; `key_malformed`: This is not an API key; `key_revoked`: The API key was revoked; `key_unknown`: The API key is unknown; `person_removed`: The person was removed here; `token_ended`: The person was logged out at the identity provider; `token_expired`: The access token has expired; `token_invalid`: This is not an access token for this service; `unauthenticated`: An API key is needed */
             401: {
                 headers: {
                     [name: string]: unknown;
@@ -6480,7 +6480,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["ProblemDocument"];
                 };
             };
-            /** @description `rate_limited`: The key has used up its requests for now; `too_many_bodies`: So many large bodies of this tenant are held already */
+            /** @description `rate_limited`: The key has used up its requests for now; `too_many_bodies`: Too many large requests of this tenant are being worked on */
             429: {
                 headers: {
                     /** @description Seconds to wait before asking again */
@@ -6528,7 +6528,7 @@ export interface operations {
                     "application/json": components["schemas"]["BudgetRequestList"];
                 };
             };
-            /** @description `key_expired`: The API key has expired; `key_malformed`: This is no API key; `key_revoked`: The API key was revoked; `key_unknown`: The API key is unknown; `person_removed`: The person was removed here; `token_ended`: The person was logged out at the identity provider; `token_expired`: The access token has expired; `token_invalid`: This is no access token for this service; `unauthenticated`: An API key is needed */
+            /** @description `key_expired`: The API key has expired; `key_malformed`: This is not an API key; `key_revoked`: The API key was revoked; `key_unknown`: The API key is unknown; `person_removed`: The person was removed here; `token_ended`: The person was logged out at the identity provider; `token_expired`: The access token has expired; `token_invalid`: This is not an access token for this service; `unauthenticated`: An API key is needed */
             401: {
                 headers: {
                     [name: string]: unknown;
@@ -6607,7 +6607,7 @@ export interface operations {
                     "application/json": components["schemas"]["BudgetRequestAnswer"];
                 };
             };
-            /** @description `invalid_json`: The body is no strict JSON */
+            /** @description `invalid_json`: The body is not strict JSON */
             400: {
                 headers: {
                     [name: string]: unknown;
@@ -6616,7 +6616,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["ProblemDocument"];
                 };
             };
-            /** @description `key_expired`: The API key has expired; `key_malformed`: This is no API key; `key_revoked`: The API key was revoked; `key_unknown`: The API key is unknown; `person_removed`: The person was removed here; `token_ended`: The person was logged out at the identity provider; `token_expired`: The access token has expired; `token_invalid`: This is no access token for this service; `unauthenticated`: An API key is needed */
+            /** @description `key_expired`: The API key has expired; `key_malformed`: This is not an API key; `key_revoked`: The API key was revoked; `key_unknown`: The API key is unknown; `person_removed`: The person was removed here; `token_ended`: The person was logged out at the identity provider; `token_expired`: The access token has expired; `token_invalid`: This is not an access token for this service; `unauthenticated`: An API key is needed */
             401: {
                 headers: {
                     [name: string]: unknown;
@@ -6670,7 +6670,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["ProblemDocument"];
                 };
             };
-            /** @description `rate_limited`: The key has used up its requests for now; `too_many_bodies`: So many large bodies of this tenant are held already */
+            /** @description `rate_limited`: The key has used up its requests for now; `too_many_bodies`: Too many large requests of this tenant are being worked on */
             429: {
                 headers: {
                     /** @description Seconds to wait before asking again */
@@ -6723,7 +6723,7 @@ export interface operations {
                     "application/json": components["schemas"]["BudgetRequestAnswer"];
                 };
             };
-            /** @description `invalid_json`: The body is no strict JSON */
+            /** @description `invalid_json`: The body is not strict JSON */
             400: {
                 headers: {
                     [name: string]: unknown;
@@ -6732,7 +6732,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["ProblemDocument"];
                 };
             };
-            /** @description `key_expired`: The API key has expired; `key_malformed`: This is no API key; `key_revoked`: The API key was revoked; `key_unknown`: The API key is unknown; `person_removed`: The person was removed here; `token_ended`: The person was logged out at the identity provider; `token_expired`: The access token has expired; `token_invalid`: This is no access token for this service; `unauthenticated`: An API key is needed */
+            /** @description `key_expired`: The API key has expired; `key_malformed`: This is not an API key; `key_revoked`: The API key was revoked; `key_unknown`: The API key is unknown; `person_removed`: The person was removed here; `token_ended`: The person was logged out at the identity provider; `token_expired`: The access token has expired; `token_invalid`: This is not an access token for this service; `unauthenticated`: An API key is needed */
             401: {
                 headers: {
                     [name: string]: unknown;
@@ -6786,7 +6786,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["ProblemDocument"];
                 };
             };
-            /** @description `rate_limited`: The key has used up its requests for now; `too_many_bodies`: So many large bodies of this tenant are held already */
+            /** @description `rate_limited`: The key has used up its requests for now; `too_many_bodies`: Too many large requests of this tenant are being worked on */
             429: {
                 headers: {
                     /** @description Seconds to wait before asking again */
@@ -6832,7 +6832,7 @@ export interface operations {
                     "application/json": components["schemas"]["CapList"];
                 };
             };
-            /** @description `key_expired`: The API key has expired; `key_malformed`: This is no API key; `key_revoked`: The API key was revoked; `key_unknown`: The API key is unknown; `person_removed`: The person was removed here; `token_ended`: The person was logged out at the identity provider; `token_expired`: The access token has expired; `token_invalid`: This is no access token for this service; `unauthenticated`: An API key is needed */
+            /** @description `key_expired`: The API key has expired; `key_malformed`: This is not an API key; `key_revoked`: The API key was revoked; `key_unknown`: The API key is unknown; `person_removed`: The person was removed here; `token_ended`: The person was logged out at the identity provider; `token_expired`: The access token has expired; `token_invalid`: This is not an access token for this service; `unauthenticated`: An API key is needed */
             401: {
                 headers: {
                     [name: string]: unknown;
@@ -6913,7 +6913,7 @@ export interface operations {
                     "application/json": components["schemas"]["BudgetAnswer"];
                 };
             };
-            /** @description `invalid_json`: The body is no strict JSON */
+            /** @description `invalid_json`: The body is not strict JSON */
             400: {
                 headers: {
                     [name: string]: unknown;
@@ -6922,7 +6922,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["ProblemDocument"];
                 };
             };
-            /** @description `key_expired`: The API key has expired; `key_malformed`: This is no API key; `key_revoked`: The API key was revoked; `key_unknown`: The API key is unknown; `person_removed`: The person was removed here; `token_ended`: The person was logged out at the identity provider; `token_expired`: The access token has expired; `token_invalid`: This is no access token for this service; `unauthenticated`: An API key is needed */
+            /** @description `key_expired`: The API key has expired; `key_malformed`: This is not an API key; `key_revoked`: The API key was revoked; `key_unknown`: The API key is unknown; `person_removed`: The person was removed here; `token_ended`: The person was logged out at the identity provider; `token_expired`: The access token has expired; `token_invalid`: This is not an access token for this service; `unauthenticated`: An API key is needed */
             401: {
                 headers: {
                     [name: string]: unknown;
@@ -6967,7 +6967,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["ProblemDocument"];
                 };
             };
-            /** @description `rate_limited`: The key has used up its requests for now; `too_many_bodies`: So many large bodies of this tenant are held already */
+            /** @description `rate_limited`: The key has used up its requests for now; `too_many_bodies`: Too many large requests of this tenant are being worked on */
             429: {
                 headers: {
                     /** @description Seconds to wait before asking again */
@@ -7017,7 +7017,7 @@ export interface operations {
                     "application/json": components["schemas"]["CertificateVerdict"];
                 };
             };
-            /** @description `invalid_json`: The body is no strict JSON */
+            /** @description `invalid_json`: The body is not strict JSON */
             400: {
                 headers: {
                     [name: string]: unknown;
@@ -7026,7 +7026,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["ProblemDocument"];
                 };
             };
-            /** @description `key_expired`: The API key has expired; `key_malformed`: This is no API key; `key_revoked`: The API key was revoked; `key_unknown`: The API key is unknown; `person_removed`: The person was removed here; `token_ended`: The person was logged out at the identity provider; `token_expired`: The access token has expired; `token_invalid`: This is no access token for this service; `unauthenticated`: An API key is needed */
+            /** @description `key_expired`: The API key has expired; `key_malformed`: This is not an API key; `key_revoked`: The API key was revoked; `key_unknown`: The API key is unknown; `person_removed`: The person was removed here; `token_ended`: The person was logged out at the identity provider; `token_expired`: The access token has expired; `token_invalid`: This is not an access token for this service; `unauthenticated`: An API key is needed */
             401: {
                 headers: {
                     [name: string]: unknown;
@@ -7062,7 +7062,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["ProblemDocument"];
                 };
             };
-            /** @description `rate_limited`: The key has used up its requests for now; `too_many_bodies`: So many large bodies of this tenant are held already */
+            /** @description `rate_limited`: The key has used up its requests for now; `too_many_bodies`: Too many large requests of this tenant are being worked on */
             429: {
                 headers: {
                     /** @description Seconds to wait before asking again */
@@ -7111,7 +7111,7 @@ export interface operations {
                     "application/json": components["schemas"]["DatasetPage"];
                 };
             };
-            /** @description `key_expired`: The API key has expired; `key_malformed`: This is no API key; `key_revoked`: The API key was revoked; `key_unknown`: The API key is unknown; `person_removed`: The person was removed here; `token_ended`: The person was logged out at the identity provider; `token_expired`: The access token has expired; `token_invalid`: This is no access token for this service; `unauthenticated`: An API key is needed */
+            /** @description `key_expired`: The API key has expired; `key_malformed`: This is not an API key; `key_revoked`: The API key was revoked; `key_unknown`: The API key is unknown; `person_removed`: The person was removed here; `token_ended`: The person was logged out at the identity provider; `token_expired`: The access token has expired; `token_invalid`: This is not an access token for this service; `unauthenticated`: An API key is needed */
             401: {
                 headers: {
                     [name: string]: unknown;
@@ -7214,7 +7214,7 @@ export interface operations {
                     "application/json": components["schemas"]["DatasetAnswer"];
                 };
             };
-            /** @description `invalid_json`: The body is no strict JSON; `invalid_multipart`: The body is no multipart form */
+            /** @description `invalid_json`: The body is not strict JSON; `invalid_multipart`: The body is not a multipart form */
             400: {
                 headers: {
                     [name: string]: unknown;
@@ -7223,7 +7223,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["ProblemDocument"];
                 };
             };
-            /** @description `key_expired`: The API key has expired; `key_malformed`: This is no API key; `key_revoked`: The API key was revoked; `key_unknown`: The API key is unknown; `person_removed`: The person was removed here; `token_ended`: The person was logged out at the identity provider; `token_expired`: The access token has expired; `token_invalid`: This is no access token for this service; `unauthenticated`: An API key is needed */
+            /** @description `key_expired`: The API key has expired; `key_malformed`: This is not an API key; `key_revoked`: The API key was revoked; `key_unknown`: The API key is unknown; `person_removed`: The person was removed here; `token_ended`: The person was logged out at the identity provider; `token_expired`: The access token has expired; `token_invalid`: This is not an access token for this service; `unauthenticated`: An API key is needed */
             401: {
                 headers: {
                     [name: string]: unknown;
@@ -7277,7 +7277,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["ProblemDocument"];
                 };
             };
-            /** @description `rate_limited`: The key has used up its requests for now; `too_many_bodies`: So many large bodies of this tenant are held already; `too_many_uploads`: So many contents of this tenant are being registered already */
+            /** @description `rate_limited`: The key has used up its requests for now; `too_many_bodies`: Too many large requests of this tenant are being worked on; `too_many_uploads`: Too many contents of this tenant are being registered */
             429: {
                 headers: {
                     /** @description Seconds to wait before asking again */
@@ -7334,7 +7334,7 @@ export interface operations {
                 };
                 content?: never;
             };
-            /** @description `key_expired`: The API key has expired; `key_malformed`: This is no API key; `key_revoked`: The API key was revoked; `key_unknown`: The API key is unknown; `person_removed`: The person was removed here; `token_ended`: The person was logged out at the identity provider; `token_expired`: The access token has expired; `token_invalid`: This is no access token for this service; `unauthenticated`: An API key is needed */
+            /** @description `key_expired`: The API key has expired; `key_malformed`: This is not an API key; `key_revoked`: The API key was revoked; `key_unknown`: The API key is unknown; `person_removed`: The person was removed here; `token_ended`: The person was logged out at the identity provider; `token_expired`: The access token has expired; `token_invalid`: This is not an access token for this service; `unauthenticated`: An API key is needed */
             401: {
                 headers: {
                     [name: string]: unknown;
@@ -7423,7 +7423,7 @@ export interface operations {
                 };
                 content?: never;
             };
-            /** @description `key_expired`: The API key has expired; `key_malformed`: This is no API key; `key_revoked`: The API key was revoked; `key_unknown`: The API key is unknown; `person_removed`: The person was removed here; `token_ended`: The person was logged out at the identity provider; `token_expired`: The access token has expired; `token_invalid`: This is no access token for this service; `unauthenticated`: An API key is needed */
+            /** @description `key_expired`: The API key has expired; `key_malformed`: This is not an API key; `key_revoked`: The API key was revoked; `key_unknown`: The API key is unknown; `person_removed`: The person was removed here; `token_ended`: The person was logged out at the identity provider; `token_expired`: The access token has expired; `token_invalid`: This is not an access token for this service; `unauthenticated`: An API key is needed */
             401: {
                 headers: {
                     [name: string]: unknown;
@@ -7509,7 +7509,7 @@ export interface operations {
                     "application/json": components["schemas"]["JobPage"];
                 };
             };
-            /** @description `key_expired`: The API key has expired; `key_malformed`: This is no API key; `key_revoked`: The API key was revoked; `key_unknown`: The API key is unknown; `person_removed`: The person was removed here; `token_ended`: The person was logged out at the identity provider; `token_expired`: The access token has expired; `token_invalid`: This is no access token for this service; `unauthenticated`: An API key is needed */
+            /** @description `key_expired`: The API key has expired; `key_malformed`: This is not an API key; `key_revoked`: The API key was revoked; `key_unknown`: The API key is unknown; `person_removed`: The person was removed here; `token_ended`: The person was logged out at the identity provider; `token_expired`: The access token has expired; `token_invalid`: This is not an access token for this service; `unauthenticated`: An API key is needed */
             401: {
                 headers: {
                     [name: string]: unknown;
@@ -7593,7 +7593,7 @@ export interface operations {
                     "application/json": components["schemas"]["JobAnswer"];
                 };
             };
-            /** @description `idempotency_key_missing`: An idempotency key is needed; `invalid_json`: The body is no strict JSON */
+            /** @description `idempotency_key_missing`: An idempotency key is needed; `invalid_json`: The body is not strict JSON */
             400: {
                 headers: {
                     [name: string]: unknown;
@@ -7602,7 +7602,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["ProblemDocument"];
                 };
             };
-            /** @description `key_expired`: The API key has expired; `key_malformed`: This is no API key; `key_revoked`: The API key was revoked; `key_unknown`: The API key is unknown; `person_removed`: The person was removed here; `token_ended`: The person was logged out at the identity provider; `token_expired`: The access token has expired; `token_invalid`: This is no access token for this service; `unauthenticated`: An API key is needed */
+            /** @description `key_expired`: The API key has expired; `key_malformed`: This is not an API key; `key_revoked`: The API key was revoked; `key_unknown`: The API key is unknown; `person_removed`: The person was removed here; `token_ended`: The person was logged out at the identity provider; `token_expired`: The access token has expired; `token_invalid`: This is not an access token for this service; `unauthenticated`: An API key is needed */
             401: {
                 headers: {
                     [name: string]: unknown;
@@ -7656,7 +7656,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["ProblemDocument"];
                 };
             };
-            /** @description `rate_limited`: The key has used up its requests for now; `too_many_bodies`: So many large bodies of this tenant are held already */
+            /** @description `rate_limited`: The key has used up its requests for now; `too_many_bodies`: Too many large requests of this tenant are being worked on */
             429: {
                 headers: {
                     /** @description Seconds to wait before asking again */
@@ -7722,7 +7722,7 @@ export interface operations {
                 };
                 content?: never;
             };
-            /** @description `key_expired`: The API key has expired; `key_malformed`: This is no API key; `key_revoked`: The API key was revoked; `key_unknown`: The API key is unknown; `person_removed`: The person was removed here; `token_ended`: The person was logged out at the identity provider; `token_expired`: The access token has expired; `token_invalid`: This is no access token for this service; `unauthenticated`: An API key is needed */
+            /** @description `key_expired`: The API key has expired; `key_malformed`: This is not an API key; `key_revoked`: The API key was revoked; `key_unknown`: The API key is unknown; `person_removed`: The person was removed here; `token_ended`: The person was logged out at the identity provider; `token_expired`: The access token has expired; `token_invalid`: This is not an access token for this service; `unauthenticated`: An API key is needed */
             401: {
                 headers: {
                     [name: string]: unknown;
@@ -7799,7 +7799,7 @@ export interface operations {
                     "application/json": components["schemas"]["CancelAnswer"];
                 };
             };
-            /** @description `key_expired`: The API key has expired; `key_malformed`: This is no API key; `key_revoked`: The API key was revoked; `key_unknown`: The API key is unknown; `person_removed`: The person was removed here; `token_ended`: The person was logged out at the identity provider; `token_expired`: The access token has expired; `token_invalid`: This is no access token for this service; `unauthenticated`: An API key is needed */
+            /** @description `key_expired`: The API key has expired; `key_malformed`: This is not an API key; `key_revoked`: The API key was revoked; `key_unknown`: The API key is unknown; `person_removed`: The person was removed here; `token_ended`: The person was logged out at the identity provider; `token_expired`: The access token has expired; `token_invalid`: This is not an access token for this service; `unauthenticated`: An API key is needed */
             401: {
                 headers: {
                     [name: string]: unknown;
@@ -7892,7 +7892,7 @@ export interface operations {
                 };
                 content?: never;
             };
-            /** @description `key_expired`: The API key has expired; `key_malformed`: This is no API key; `key_revoked`: The API key was revoked; `key_unknown`: The API key is unknown; `person_removed`: The person was removed here; `token_ended`: The person was logged out at the identity provider; `token_expired`: The access token has expired; `token_invalid`: This is no access token for this service; `unauthenticated`: An API key is needed */
+            /** @description `key_expired`: The API key has expired; `key_malformed`: This is not an API key; `key_revoked`: The API key was revoked; `key_unknown`: The API key is unknown; `person_removed`: The person was removed here; `token_ended`: The person was logged out at the identity provider; `token_expired`: The access token has expired; `token_invalid`: This is not an access token for this service; `unauthenticated`: An API key is needed */
             401: {
                 headers: {
                     [name: string]: unknown;
@@ -7994,7 +7994,7 @@ export interface operations {
                 };
                 content?: never;
             };
-            /** @description `key_expired`: The API key has expired; `key_malformed`: This is no API key; `key_revoked`: The API key was revoked; `key_unknown`: The API key is unknown; `person_removed`: The person was removed here; `token_ended`: The person was logged out at the identity provider; `token_expired`: The access token has expired; `token_invalid`: This is no access token for this service; `unauthenticated`: An API key is needed */
+            /** @description `key_expired`: The API key has expired; `key_malformed`: This is not an API key; `key_revoked`: The API key was revoked; `key_unknown`: The API key is unknown; `person_removed`: The person was removed here; `token_ended`: The person was logged out at the identity provider; `token_expired`: The access token has expired; `token_invalid`: This is not an access token for this service; `unauthenticated`: An API key is needed */
             401: {
                 headers: {
                     [name: string]: unknown;
@@ -8090,7 +8090,7 @@ export interface operations {
                     "text/event-stream": string;
                 };
             };
-            /** @description `key_expired`: The API key has expired; `key_malformed`: This is no API key; `key_revoked`: The API key was revoked; `key_unknown`: The API key is unknown; `person_removed`: The person was removed here; `token_ended`: The person was logged out at the identity provider; `token_expired`: The access token has expired; `token_invalid`: This is no access token for this service; `unauthenticated`: An API key is needed */
+            /** @description `key_expired`: The API key has expired; `key_malformed`: This is not an API key; `key_revoked`: The API key was revoked; `key_unknown`: The API key is unknown; `person_removed`: The person was removed here; `token_ended`: The person was logged out at the identity provider; `token_expired`: The access token has expired; `token_invalid`: This is not an access token for this service; `unauthenticated`: An API key is needed */
             401: {
                 headers: {
                     [name: string]: unknown;
@@ -8183,7 +8183,7 @@ export interface operations {
                 };
                 content?: never;
             };
-            /** @description `key_expired`: The API key has expired; `key_malformed`: This is no API key; `key_revoked`: The API key was revoked; `key_unknown`: The API key is unknown; `person_removed`: The person was removed here; `token_ended`: The person was logged out at the identity provider; `token_expired`: The access token has expired; `token_invalid`: This is no access token for this service; `unauthenticated`: An API key is needed */
+            /** @description `key_expired`: The API key has expired; `key_malformed`: This is not an API key; `key_revoked`: The API key was revoked; `key_unknown`: The API key is unknown; `person_removed`: The person was removed here; `token_ended`: The person was logged out at the identity provider; `token_expired`: The access token has expired; `token_invalid`: This is not an access token for this service; `unauthenticated`: An API key is needed */
             401: {
                 headers: {
                     [name: string]: unknown;
@@ -8287,7 +8287,7 @@ export interface operations {
                 };
                 content?: never;
             };
-            /** @description `key_expired`: The API key has expired; `key_malformed`: This is no API key; `key_revoked`: The API key was revoked; `key_unknown`: The API key is unknown; `person_removed`: The person was removed here; `token_ended`: The person was logged out at the identity provider; `token_expired`: The access token has expired; `token_invalid`: This is no access token for this service; `unauthenticated`: An API key is needed */
+            /** @description `key_expired`: The API key has expired; `key_malformed`: This is not an API key; `key_revoked`: The API key was revoked; `key_unknown`: The API key is unknown; `person_removed`: The person was removed here; `token_ended`: The person was logged out at the identity provider; `token_expired`: The access token has expired; `token_invalid`: This is not an access token for this service; `unauthenticated`: An API key is needed */
             401: {
                 headers: {
                     [name: string]: unknown;
@@ -8378,7 +8378,7 @@ export interface operations {
                     "application/json": components["schemas"]["KeyList"];
                 };
             };
-            /** @description `key_expired`: The API key has expired; `key_malformed`: This is no API key; `key_revoked`: The API key was revoked; `key_unknown`: The API key is unknown; `person_removed`: The person was removed here; `token_ended`: The person was logged out at the identity provider; `token_expired`: The access token has expired; `token_invalid`: This is no access token for this service; `unauthenticated`: An API key is needed */
+            /** @description `key_expired`: The API key has expired; `key_malformed`: This is not an API key; `key_revoked`: The API key was revoked; `key_unknown`: The API key is unknown; `person_removed`: The person was removed here; `token_ended`: The person was logged out at the identity provider; `token_expired`: The access token has expired; `token_invalid`: This is not an access token for this service; `unauthenticated`: An API key is needed */
             401: {
                 headers: {
                     [name: string]: unknown;
@@ -8446,7 +8446,7 @@ export interface operations {
                     "application/json": components["schemas"]["KeyAnswer"];
                 };
             };
-            /** @description `invalid_json`: The body is no strict JSON */
+            /** @description `invalid_json`: The body is not strict JSON */
             400: {
                 headers: {
                     [name: string]: unknown;
@@ -8455,7 +8455,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["ProblemDocument"];
                 };
             };
-            /** @description `key_expired`: The API key has expired; `key_malformed`: This is no API key; `key_revoked`: The API key was revoked; `key_unknown`: The API key is unknown; `person_removed`: The person was removed here; `token_ended`: The person was logged out at the identity provider; `token_expired`: The access token has expired; `token_invalid`: This is no access token for this service; `unauthenticated`: An API key is needed */
+            /** @description `key_expired`: The API key has expired; `key_malformed`: This is not an API key; `key_revoked`: The API key was revoked; `key_unknown`: The API key is unknown; `person_removed`: The person was removed here; `token_ended`: The person was logged out at the identity provider; `token_expired`: The access token has expired; `token_invalid`: This is not an access token for this service; `unauthenticated`: An API key is needed */
             401: {
                 headers: {
                     [name: string]: unknown;
@@ -8500,7 +8500,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["ProblemDocument"];
                 };
             };
-            /** @description `rate_limited`: The key has used up its requests for now; `too_many_bodies`: So many large bodies of this tenant are held already */
+            /** @description `rate_limited`: The key has used up its requests for now; `too_many_bodies`: Too many large requests of this tenant are being worked on */
             429: {
                 headers: {
                     /** @description Seconds to wait before asking again */
@@ -8546,7 +8546,7 @@ export interface operations {
                 };
                 content?: never;
             };
-            /** @description `key_expired`: The API key has expired; `key_malformed`: This is no API key; `key_revoked`: The API key was revoked; `key_unknown`: The API key is unknown; `person_removed`: The person was removed here; `token_ended`: The person was logged out at the identity provider; `token_expired`: The access token has expired; `token_invalid`: This is no access token for this service; `unauthenticated`: An API key is needed */
+            /** @description `key_expired`: The API key has expired; `key_malformed`: This is not an API key; `key_revoked`: The API key was revoked; `key_unknown`: The API key is unknown; `person_removed`: The person was removed here; `token_ended`: The person was logged out at the identity provider; `token_expired`: The access token has expired; `token_invalid`: This is not an access token for this service; `unauthenticated`: An API key is needed */
             401: {
                 headers: {
                     [name: string]: unknown;
@@ -8619,7 +8619,7 @@ export interface operations {
                     "application/jsonl": string;
                 };
             };
-            /** @description `key_expired`: The API key has expired; `key_malformed`: This is no API key; `key_revoked`: The API key was revoked; `key_unknown`: The API key is unknown; `person_removed`: The person was removed here; `token_ended`: The person was logged out at the identity provider; `token_expired`: The access token has expired; `token_invalid`: This is no access token for this service; `unauthenticated`: An API key is needed */
+            /** @description `key_expired`: The API key has expired; `key_malformed`: This is not an API key; `key_revoked`: The API key was revoked; `key_unknown`: The API key is unknown; `person_removed`: The person was removed here; `token_ended`: The person was logged out at the identity provider; `token_expired`: The access token has expired; `token_invalid`: This is not an access token for this service; `unauthenticated`: An API key is needed */
             401: {
                 headers: {
                     [name: string]: unknown;
@@ -8683,7 +8683,7 @@ export interface operations {
                     "application/json": components["schemas"]["HeadAnswer"];
                 };
             };
-            /** @description `key_expired`: The API key has expired; `key_malformed`: This is no API key; `key_revoked`: The API key was revoked; `key_unknown`: The API key is unknown; `person_removed`: The person was removed here; `token_ended`: The person was logged out at the identity provider; `token_expired`: The access token has expired; `token_invalid`: This is no access token for this service; `unauthenticated`: An API key is needed */
+            /** @description `key_expired`: The API key has expired; `key_malformed`: This is not an API key; `key_revoked`: The API key was revoked; `key_unknown`: The API key is unknown; `person_removed`: The person was removed here; `token_ended`: The person was logged out at the identity provider; `token_expired`: The access token has expired; `token_invalid`: This is not an access token for this service; `unauthenticated`: An API key is needed */
             401: {
                 headers: {
                     [name: string]: unknown;
@@ -8747,7 +8747,7 @@ export interface operations {
                     "application/json": components["schemas"]["EnvelopeAnswer"];
                 };
             };
-            /** @description `key_expired`: The API key has expired; `key_malformed`: This is no API key; `key_revoked`: The API key was revoked; `key_unknown`: The API key is unknown; `person_removed`: The person was removed here; `token_ended`: The person was logged out at the identity provider; `token_expired`: The access token has expired; `token_invalid`: This is no access token for this service; `unauthenticated`: An API key is needed */
+            /** @description `key_expired`: The API key has expired; `key_malformed`: This is not an API key; `key_revoked`: The API key was revoked; `key_unknown`: The API key is unknown; `person_removed`: The person was removed here; `token_ended`: The person was logged out at the identity provider; `token_expired`: The access token has expired; `token_invalid`: This is not an access token for this service; `unauthenticated`: An API key is needed */
             401: {
                 headers: {
                     [name: string]: unknown;
@@ -8896,7 +8896,7 @@ export interface operations {
                     "application/json": components["schemas"]["NetworkPage"];
                 };
             };
-            /** @description `key_expired`: The API key has expired; `key_malformed`: This is no API key; `key_revoked`: The API key was revoked; `key_unknown`: The API key is unknown; `person_removed`: The person was removed here; `token_ended`: The person was logged out at the identity provider; `token_expired`: The access token has expired; `token_invalid`: This is no access token for this service; `unauthenticated`: An API key is needed */
+            /** @description `key_expired`: The API key has expired; `key_malformed`: This is not an API key; `key_revoked`: The API key was revoked; `key_unknown`: The API key is unknown; `person_removed`: The person was removed here; `token_ended`: The person was logged out at the identity provider; `token_expired`: The access token has expired; `token_invalid`: This is not an access token for this service; `unauthenticated`: An API key is needed */
             401: {
                 headers: {
                     [name: string]: unknown;
@@ -8990,7 +8990,7 @@ export interface operations {
                     "application/json": components["schemas"]["NetworkAnswer"];
                 };
             };
-            /** @description `invalid_json`: The body is no strict JSON */
+            /** @description `invalid_json`: The body is not strict JSON */
             400: {
                 headers: {
                     [name: string]: unknown;
@@ -8999,7 +8999,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["ProblemDocument"];
                 };
             };
-            /** @description `key_expired`: The API key has expired; `key_malformed`: This is no API key; `key_revoked`: The API key was revoked; `key_unknown`: The API key is unknown; `person_removed`: The person was removed here; `token_ended`: The person was logged out at the identity provider; `token_expired`: The access token has expired; `token_invalid`: This is no access token for this service; `unauthenticated`: An API key is needed */
+            /** @description `key_expired`: The API key has expired; `key_malformed`: This is not an API key; `key_revoked`: The API key was revoked; `key_unknown`: The API key is unknown; `person_removed`: The person was removed here; `token_ended`: The person was logged out at the identity provider; `token_expired`: The access token has expired; `token_invalid`: This is not an access token for this service; `unauthenticated`: An API key is needed */
             401: {
                 headers: {
                     [name: string]: unknown;
@@ -9044,7 +9044,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["ProblemDocument"];
                 };
             };
-            /** @description `rate_limited`: The key has used up its requests for now; `too_many_bodies`: So many large bodies of this tenant are held already */
+            /** @description `rate_limited`: The key has used up its requests for now; `too_many_bodies`: Too many large requests of this tenant are being worked on */
             429: {
                 headers: {
                     /** @description Seconds to wait before asking again */
@@ -9101,7 +9101,7 @@ export interface operations {
                 };
                 content?: never;
             };
-            /** @description `key_expired`: The API key has expired; `key_malformed`: This is no API key; `key_revoked`: The API key was revoked; `key_unknown`: The API key is unknown; `person_removed`: The person was removed here; `token_ended`: The person was logged out at the identity provider; `token_expired`: The access token has expired; `token_invalid`: This is no access token for this service; `unauthenticated`: An API key is needed */
+            /** @description `key_expired`: The API key has expired; `key_malformed`: This is not an API key; `key_revoked`: The API key was revoked; `key_unknown`: The API key is unknown; `person_removed`: The person was removed here; `token_ended`: The person was logged out at the identity provider; `token_expired`: The access token has expired; `token_invalid`: This is not an access token for this service; `unauthenticated`: An API key is needed */
             401: {
                 headers: {
                     [name: string]: unknown;
@@ -9183,7 +9183,7 @@ export interface operations {
                 };
                 content?: never;
             };
-            /** @description `key_expired`: The API key has expired; `key_malformed`: This is no API key; `key_revoked`: The API key was revoked; `key_unknown`: The API key is unknown; `person_removed`: The person was removed here; `token_ended`: The person was logged out at the identity provider; `token_expired`: The access token has expired; `token_invalid`: This is no access token for this service; `unauthenticated`: An API key is needed */
+            /** @description `key_expired`: The API key has expired; `key_malformed`: This is not an API key; `key_revoked`: The API key was revoked; `key_unknown`: The API key is unknown; `person_removed`: The person was removed here; `token_ended`: The person was logged out at the identity provider; `token_expired`: The access token has expired; `token_invalid`: This is not an access token for this service; `unauthenticated`: An API key is needed */
             401: {
                 headers: {
                     [name: string]: unknown;
@@ -9265,7 +9265,7 @@ export interface operations {
                     "application/json": components["schemas"]["OperationsAnswer"];
                 };
             };
-            /** @description `key_expired`: The API key has expired; `key_malformed`: This is no API key; `key_revoked`: The API key was revoked; `key_unknown`: The API key is unknown; `person_removed`: The person was removed here; `token_ended`: The person was logged out at the identity provider; `token_expired`: The access token has expired; `token_invalid`: This is no access token for this service; `unauthenticated`: An API key is needed */
+            /** @description `key_expired`: The API key has expired; `key_malformed`: This is not an API key; `key_revoked`: The API key was revoked; `key_unknown`: The API key is unknown; `person_removed`: The person was removed here; `token_ended`: The person was logged out at the identity provider; `token_expired`: The access token has expired; `token_invalid`: This is not an access token for this service; `unauthenticated`: An API key is needed */
             401: {
                 headers: {
                     [name: string]: unknown;
@@ -9331,7 +9331,7 @@ export interface operations {
                     "application/json": components["schemas"]["PersonList"];
                 };
             };
-            /** @description `key_expired`: The API key has expired; `key_malformed`: This is no API key; `key_revoked`: The API key was revoked; `key_unknown`: The API key is unknown; `person_removed`: The person was removed here; `token_ended`: The person was logged out at the identity provider; `token_expired`: The access token has expired; `token_invalid`: This is no access token for this service; `unauthenticated`: An API key is needed */
+            /** @description `key_expired`: The API key has expired; `key_malformed`: This is not an API key; `key_revoked`: The API key was revoked; `key_unknown`: The API key is unknown; `person_removed`: The person was removed here; `token_ended`: The person was logged out at the identity provider; `token_expired`: The access token has expired; `token_invalid`: This is not an access token for this service; `unauthenticated`: An API key is needed */
             401: {
                 headers: {
                     [name: string]: unknown;
@@ -9408,7 +9408,7 @@ export interface operations {
                     "application/json": components["schemas"]["PersonState"];
                 };
             };
-            /** @description `invalid_json`: The body is no strict JSON */
+            /** @description `invalid_json`: The body is not strict JSON */
             400: {
                 headers: {
                     [name: string]: unknown;
@@ -9417,7 +9417,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["ProblemDocument"];
                 };
             };
-            /** @description `key_expired`: The API key has expired; `key_malformed`: This is no API key; `key_revoked`: The API key was revoked; `key_unknown`: The API key is unknown; `person_removed`: The person was removed here; `token_ended`: The person was logged out at the identity provider; `token_expired`: The access token has expired; `token_invalid`: This is no access token for this service; `unauthenticated`: An API key is needed */
+            /** @description `key_expired`: The API key has expired; `key_malformed`: This is not an API key; `key_revoked`: The API key was revoked; `key_unknown`: The API key is unknown; `person_removed`: The person was removed here; `token_ended`: The person was logged out at the identity provider; `token_expired`: The access token has expired; `token_invalid`: This is not an access token for this service; `unauthenticated`: An API key is needed */
             401: {
                 headers: {
                     [name: string]: unknown;
@@ -9471,7 +9471,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["ProblemDocument"];
                 };
             };
-            /** @description `rate_limited`: The key has used up its requests for now; `too_many_bodies`: So many large bodies of this tenant are held already */
+            /** @description `rate_limited`: The key has used up its requests for now; `too_many_bodies`: Too many large requests of this tenant are being worked on */
             429: {
                 headers: {
                     /** @description Seconds to wait before asking again */
@@ -9519,7 +9519,7 @@ export interface operations {
                 };
                 content?: never;
             };
-            /** @description `key_expired`: The API key has expired; `key_malformed`: This is no API key; `key_revoked`: The API key was revoked; `key_unknown`: The API key is unknown; `person_removed`: The person was removed here; `token_ended`: The person was logged out at the identity provider; `token_expired`: The access token has expired; `token_invalid`: This is no access token for this service; `unauthenticated`: An API key is needed */
+            /** @description `key_expired`: The API key has expired; `key_malformed`: This is not an API key; `key_revoked`: The API key was revoked; `key_unknown`: The API key is unknown; `person_removed`: The person was removed here; `token_ended`: The person was logged out at the identity provider; `token_expired`: The access token has expired; `token_invalid`: This is not an access token for this service; `unauthenticated`: An API key is needed */
             401: {
                 headers: {
                     [name: string]: unknown;
@@ -9614,7 +9614,7 @@ export interface operations {
                     "application/json": components["schemas"]["PlanAnswer"];
                 };
             };
-            /** @description `invalid_json`: The body is no strict JSON */
+            /** @description `invalid_json`: The body is not strict JSON */
             400: {
                 headers: {
                     [name: string]: unknown;
@@ -9623,7 +9623,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["ProblemDocument"];
                 };
             };
-            /** @description `key_expired`: The API key has expired; `key_malformed`: This is no API key; `key_revoked`: The API key was revoked; `key_unknown`: The API key is unknown; `person_removed`: The person was removed here; `token_ended`: The person was logged out at the identity provider; `token_expired`: The access token has expired; `token_invalid`: This is no access token for this service; `unauthenticated`: An API key is needed */
+            /** @description `key_expired`: The API key has expired; `key_malformed`: This is not an API key; `key_revoked`: The API key was revoked; `key_unknown`: The API key is unknown; `person_removed`: The person was removed here; `token_ended`: The person was logged out at the identity provider; `token_expired`: The access token has expired; `token_invalid`: This is not an access token for this service; `unauthenticated`: An API key is needed */
             401: {
                 headers: {
                     [name: string]: unknown;
@@ -9677,7 +9677,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["ProblemDocument"];
                 };
             };
-            /** @description `rate_limited`: The key has used up its requests for now; `too_many_bodies`: So many large bodies of this tenant are held already */
+            /** @description `rate_limited`: The key has used up its requests for now; `too_many_bodies`: Too many large requests of this tenant are being worked on */
             429: {
                 headers: {
                     /** @description Seconds to wait before asking again */
@@ -9743,7 +9743,7 @@ export interface operations {
                     "application/json": components["schemas"]["JobAnswer"];
                 };
             };
-            /** @description `idempotency_key_missing`: An idempotency key is needed; `invalid_json`: The body is no strict JSON */
+            /** @description `idempotency_key_missing`: An idempotency key is needed; `invalid_json`: The body is not strict JSON */
             400: {
                 headers: {
                     [name: string]: unknown;
@@ -9752,7 +9752,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["ProblemDocument"];
                 };
             };
-            /** @description `key_expired`: The API key has expired; `key_malformed`: This is no API key; `key_revoked`: The API key was revoked; `key_unknown`: The API key is unknown; `person_removed`: The person was removed here; `token_ended`: The person was logged out at the identity provider; `token_expired`: The access token has expired; `token_invalid`: This is no access token for this service; `unauthenticated`: An API key is needed */
+            /** @description `key_expired`: The API key has expired; `key_malformed`: This is not an API key; `key_revoked`: The API key was revoked; `key_unknown`: The API key is unknown; `person_removed`: The person was removed here; `token_ended`: The person was logged out at the identity provider; `token_expired`: The access token has expired; `token_invalid`: This is not an access token for this service; `unauthenticated`: An API key is needed */
             401: {
                 headers: {
                     [name: string]: unknown;
@@ -9806,7 +9806,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["ProblemDocument"];
                 };
             };
-            /** @description `rate_limited`: The key has used up its requests for now; `too_many_bodies`: So many large bodies of this tenant are held already */
+            /** @description `rate_limited`: The key has used up its requests for now; `too_many_bodies`: Too many large requests of this tenant are being worked on */
             429: {
                 headers: {
                     /** @description Seconds to wait before asking again */
@@ -9863,7 +9863,7 @@ export interface operations {
                     "application/json": components["schemas"]["SessionAnswer"];
                 };
             };
-            /** @description `key_expired`: The API key has expired; `key_malformed`: This is no API key; `key_revoked`: The API key was revoked; `key_unknown`: The API key is unknown; `person_removed`: The person was removed here; `token_ended`: The person was logged out at the identity provider; `token_expired`: The access token has expired; `token_invalid`: This is no access token for this service; `unauthenticated`: An API key is needed */
+            /** @description `key_expired`: The API key has expired; `key_malformed`: This is not an API key; `key_revoked`: The API key was revoked; `key_unknown`: The API key is unknown; `person_removed`: The person was removed here; `token_ended`: The person was logged out at the identity provider; `token_expired`: The access token has expired; `token_invalid`: This is not an access token for this service; `unauthenticated`: An API key is needed */
             401: {
                 headers: {
                     [name: string]: unknown;
@@ -9937,7 +9937,7 @@ export interface operations {
                 };
                 content?: never;
             };
-            /** @description `key_expired`: The API key has expired; `key_malformed`: This is no API key; `key_revoked`: The API key was revoked; `key_unknown`: The API key is unknown; `person_removed`: The person was removed here; `token_ended`: The person was logged out at the identity provider; `token_expired`: The access token has expired; `token_invalid`: This is no access token for this service; `unauthenticated`: An API key is needed */
+            /** @description `key_expired`: The API key has expired; `key_malformed`: This is not an API key; `key_revoked`: The API key was revoked; `key_unknown`: The API key is unknown; `person_removed`: The person was removed here; `token_ended`: The person was logged out at the identity provider; `token_expired`: The access token has expired; `token_invalid`: This is not an access token for this service; `unauthenticated`: An API key is needed */
             401: {
                 headers: {
                     [name: string]: unknown;
@@ -10025,7 +10025,7 @@ export interface operations {
                     "application/json": components["schemas"]["SessionAnswer"];
                 };
             };
-            /** @description `invalid_json`: The body is no strict JSON */
+            /** @description `invalid_json`: The body is not strict JSON */
             400: {
                 headers: {
                     [name: string]: unknown;
@@ -10034,7 +10034,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["ProblemDocument"];
                 };
             };
-            /** @description `key_expired`: The API key has expired; `key_malformed`: This is no API key; `key_revoked`: The API key was revoked; `key_unknown`: The API key is unknown; `person_removed`: The person was removed here; `token_ended`: The person was logged out at the identity provider; `token_expired`: The access token has expired; `token_invalid`: This is no access token for this service; `unauthenticated`: An API key is needed */
+            /** @description `key_expired`: The API key has expired; `key_malformed`: This is not an API key; `key_revoked`: The API key was revoked; `key_unknown`: The API key is unknown; `person_removed`: The person was removed here; `token_ended`: The person was logged out at the identity provider; `token_expired`: The access token has expired; `token_invalid`: This is not an access token for this service; `unauthenticated`: An API key is needed */
             401: {
                 headers: {
                     [name: string]: unknown;
@@ -10088,7 +10088,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["ProblemDocument"];
                 };
             };
-            /** @description `rate_limited`: The key has used up its requests for now; `too_many_bodies`: So many large bodies of this tenant are held already */
+            /** @description `rate_limited`: The key has used up its requests for now; `too_many_bodies`: Too many large requests of this tenant are being worked on */
             429: {
                 headers: {
                     /** @description Seconds to wait before asking again */
@@ -10136,7 +10136,7 @@ export interface operations {
                     "application/json": components["schemas"]["EnvelopeAnswer"];
                 };
             };
-            /** @description `key_expired`: The API key has expired; `key_malformed`: This is no API key; `key_revoked`: The API key was revoked; `key_unknown`: The API key is unknown; `person_removed`: The person was removed here; `token_ended`: The person was logged out at the identity provider; `token_expired`: The access token has expired; `token_invalid`: This is no access token for this service; `unauthenticated`: An API key is needed */
+            /** @description `key_expired`: The API key has expired; `key_malformed`: This is not an API key; `key_revoked`: The API key was revoked; `key_unknown`: The API key is unknown; `person_removed`: The person was removed here; `token_ended`: The person was logged out at the identity provider; `token_expired`: The access token has expired; `token_invalid`: This is not an access token for this service; `unauthenticated`: An API key is needed */
             401: {
                 headers: {
                     [name: string]: unknown;
@@ -10224,7 +10224,7 @@ export interface operations {
                     "application/json": components["schemas"]["SessionTokensAnswer"];
                 };
             };
-            /** @description `invalid_json`: The body is no strict JSON */
+            /** @description `invalid_json`: The body is not strict JSON */
             400: {
                 headers: {
                     [name: string]: unknown;
@@ -10233,7 +10233,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["ProblemDocument"];
                 };
             };
-            /** @description `key_expired`: The API key has expired; `key_malformed`: This is no API key; `key_revoked`: The API key was revoked; `key_unknown`: The API key is unknown; `person_removed`: The person was removed here; `token_ended`: The person was logged out at the identity provider; `token_expired`: The access token has expired; `token_invalid`: This is no access token for this service; `unauthenticated`: An API key is needed */
+            /** @description `key_expired`: The API key has expired; `key_malformed`: This is not an API key; `key_revoked`: The API key was revoked; `key_unknown`: The API key is unknown; `person_removed`: The person was removed here; `token_ended`: The person was logged out at the identity provider; `token_expired`: The access token has expired; `token_invalid`: This is not an access token for this service; `unauthenticated`: An API key is needed */
             401: {
                 headers: {
                     [name: string]: unknown;
@@ -10287,7 +10287,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["ProblemDocument"];
                 };
             };
-            /** @description `rate_limited`: The key has used up its requests for now; `too_many_bodies`: So many large bodies of this tenant are held already */
+            /** @description `rate_limited`: The key has used up its requests for now; `too_many_bodies`: Too many large requests of this tenant are being worked on */
             429: {
                 headers: {
                     /** @description Seconds to wait before asking again */
@@ -10336,7 +10336,7 @@ export interface operations {
                     "application/json": components["schemas"]["SourcePage"];
                 };
             };
-            /** @description `key_expired`: The API key has expired; `key_malformed`: This is no API key; `key_revoked`: The API key was revoked; `key_unknown`: The API key is unknown; `person_removed`: The person was removed here; `token_ended`: The person was logged out at the identity provider; `token_expired`: The access token has expired; `token_invalid`: This is no access token for this service; `unauthenticated`: An API key is needed */
+            /** @description `key_expired`: The API key has expired; `key_malformed`: This is not an API key; `key_revoked`: The API key was revoked; `key_unknown`: The API key is unknown; `person_removed`: The person was removed here; `token_ended`: The person was logged out at the identity provider; `token_expired`: The access token has expired; `token_invalid`: This is not an access token for this service; `unauthenticated`: An API key is needed */
             401: {
                 headers: {
                     [name: string]: unknown;
@@ -10430,7 +10430,7 @@ export interface operations {
                     "application/json": components["schemas"]["SourceAnswer"];
                 };
             };
-            /** @description `invalid_json`: The body is no strict JSON */
+            /** @description `invalid_json`: The body is not strict JSON */
             400: {
                 headers: {
                     [name: string]: unknown;
@@ -10439,7 +10439,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["ProblemDocument"];
                 };
             };
-            /** @description `key_expired`: The API key has expired; `key_malformed`: This is no API key; `key_revoked`: The API key was revoked; `key_unknown`: The API key is unknown; `person_removed`: The person was removed here; `token_ended`: The person was logged out at the identity provider; `token_expired`: The access token has expired; `token_invalid`: This is no access token for this service; `unauthenticated`: An API key is needed */
+            /** @description `key_expired`: The API key has expired; `key_malformed`: This is not an API key; `key_revoked`: The API key was revoked; `key_unknown`: The API key is unknown; `person_removed`: The person was removed here; `token_ended`: The person was logged out at the identity provider; `token_expired`: The access token has expired; `token_invalid`: This is not an access token for this service; `unauthenticated`: An API key is needed */
             401: {
                 headers: {
                     [name: string]: unknown;
@@ -10457,7 +10457,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["ProblemDocument"];
                 };
             };
-            /** @description `name_taken`: The name is taken */
+            /** @description `name_taken`: The name is in use */
             409: {
                 headers: {
                     [name: string]: unknown;
@@ -10484,7 +10484,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["ProblemDocument"];
                 };
             };
-            /** @description `rate_limited`: The key has used up its requests for now; `too_many_bodies`: So many large bodies of this tenant are held already */
+            /** @description `rate_limited`: The key has used up its requests for now; `too_many_bodies`: Too many large requests of this tenant are being worked on */
             429: {
                 headers: {
                     /** @description Seconds to wait before asking again */
@@ -10541,7 +10541,7 @@ export interface operations {
                 };
                 content?: never;
             };
-            /** @description `key_expired`: The API key has expired; `key_malformed`: This is no API key; `key_revoked`: The API key was revoked; `key_unknown`: The API key is unknown; `person_removed`: The person was removed here; `token_ended`: The person was logged out at the identity provider; `token_expired`: The access token has expired; `token_invalid`: This is no access token for this service; `unauthenticated`: An API key is needed */
+            /** @description `key_expired`: The API key has expired; `key_malformed`: This is not an API key; `key_revoked`: The API key was revoked; `key_unknown`: The API key is unknown; `person_removed`: The person was removed here; `token_ended`: The person was logged out at the identity provider; `token_expired`: The access token has expired; `token_invalid`: This is not an access token for this service; `unauthenticated`: An API key is needed */
             401: {
                 headers: {
                     [name: string]: unknown;
@@ -10646,7 +10646,7 @@ export interface operations {
                     "application/json": components["schemas"]["BlockAnswer"];
                 };
             };
-            /** @description `invalid_json`: The body is no strict JSON; `invalid_multipart`: The body is no multipart form */
+            /** @description `invalid_json`: The body is not strict JSON; `invalid_multipart`: The body is not a multipart form */
             400: {
                 headers: {
                     [name: string]: unknown;
@@ -10655,7 +10655,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["ProblemDocument"];
                 };
             };
-            /** @description `key_expired`: The API key has expired; `key_malformed`: This is no API key; `key_revoked`: The API key was revoked; `key_unknown`: The API key is unknown; `person_removed`: The person was removed here; `token_ended`: The person was logged out at the identity provider; `token_expired`: The access token has expired; `token_invalid`: This is no access token for this service; `unauthenticated`: An API key is needed */
+            /** @description `key_expired`: The API key has expired; `key_malformed`: This is not an API key; `key_revoked`: The API key was revoked; `key_unknown`: The API key is unknown; `person_removed`: The person was removed here; `token_ended`: The person was logged out at the identity provider; `token_expired`: The access token has expired; `token_invalid`: This is not an access token for this service; `unauthenticated`: An API key is needed */
             401: {
                 headers: {
                     [name: string]: unknown;
@@ -10709,7 +10709,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["ProblemDocument"];
                 };
             };
-            /** @description `rate_limited`: The key has used up its requests for now; `too_many_bodies`: So many large bodies of this tenant are held already; `too_many_uploads`: So many contents of this tenant are being registered already */
+            /** @description `rate_limited`: The key has used up its requests for now; `too_many_bodies`: Too many large requests of this tenant are being worked on; `too_many_uploads`: Too many contents of this tenant are being registered */
             429: {
                 headers: {
                     /** @description Seconds to wait before asking again */
@@ -10761,7 +10761,7 @@ export interface operations {
                     "application/json": components["schemas"]["RuleAnswer"];
                 };
             };
-            /** @description `invalid_json`: The body is no strict JSON */
+            /** @description `invalid_json`: The body is not strict JSON */
             400: {
                 headers: {
                     [name: string]: unknown;
@@ -10770,7 +10770,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["ProblemDocument"];
                 };
             };
-            /** @description `key_expired`: The API key has expired; `key_malformed`: This is no API key; `key_revoked`: The API key was revoked; `key_unknown`: The API key is unknown; `person_removed`: The person was removed here; `token_ended`: The person was logged out at the identity provider; `token_expired`: The access token has expired; `token_invalid`: This is no access token for this service; `unauthenticated`: An API key is needed */
+            /** @description `key_expired`: The API key has expired; `key_malformed`: This is not an API key; `key_revoked`: The API key was revoked; `key_unknown`: The API key is unknown; `person_removed`: The person was removed here; `token_ended`: The person was logged out at the identity provider; `token_expired`: The access token has expired; `token_invalid`: This is not an access token for this service; `unauthenticated`: An API key is needed */
             401: {
                 headers: {
                     [name: string]: unknown;
@@ -10815,7 +10815,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["ProblemDocument"];
                 };
             };
-            /** @description `rate_limited`: The key has used up its requests for now; `too_many_bodies`: So many large bodies of this tenant are held already */
+            /** @description `rate_limited`: The key has used up its requests for now; `too_many_bodies`: Too many large requests of this tenant are being worked on */
             429: {
                 headers: {
                     /** @description Seconds to wait before asking again */
@@ -10865,7 +10865,7 @@ export interface operations {
                     "application/json": components["schemas"]["TenantAnswer"];
                 };
             };
-            /** @description `invalid_json`: The body is no strict JSON */
+            /** @description `invalid_json`: The body is not strict JSON */
             400: {
                 headers: {
                     [name: string]: unknown;
@@ -10874,7 +10874,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["ProblemDocument"];
                 };
             };
-            /** @description `key_expired`: The API key has expired; `key_malformed`: This is no API key; `key_revoked`: The API key was revoked; `key_unknown`: The API key is unknown; `person_removed`: The person was removed here; `token_ended`: The person was logged out at the identity provider; `token_expired`: The access token has expired; `token_invalid`: This is no access token for this service; `unauthenticated`: An API key is needed */
+            /** @description `key_expired`: The API key has expired; `key_malformed`: This is not an API key; `key_revoked`: The API key was revoked; `key_unknown`: The API key is unknown; `person_removed`: The person was removed here; `token_ended`: The person was logged out at the identity provider; `token_expired`: The access token has expired; `token_invalid`: This is not an access token for this service; `unauthenticated`: An API key is needed */
             401: {
                 headers: {
                     [name: string]: unknown;
@@ -10892,7 +10892,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["ProblemDocument"];
                 };
             };
-            /** @description `name_taken`: The name is taken */
+            /** @description `name_taken`: The name is in use */
             409: {
                 headers: {
                     [name: string]: unknown;
@@ -10919,7 +10919,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["ProblemDocument"];
                 };
             };
-            /** @description `rate_limited`: The key has used up its requests for now; `too_many_bodies`: So many large bodies of this tenant are held already */
+            /** @description `rate_limited`: The key has used up its requests for now; `too_many_bodies`: Too many large requests of this tenant are being worked on */
             429: {
                 headers: {
                     /** @description Seconds to wait before asking again */
@@ -10965,7 +10965,7 @@ export interface operations {
                     "application/json": components["schemas"]["WebhookList"];
                 };
             };
-            /** @description `key_expired`: The API key has expired; `key_malformed`: This is no API key; `key_revoked`: The API key was revoked; `key_unknown`: The API key is unknown; `person_removed`: The person was removed here; `token_ended`: The person was logged out at the identity provider; `token_expired`: The access token has expired; `token_invalid`: This is no access token for this service; `unauthenticated`: An API key is needed */
+            /** @description `key_expired`: The API key has expired; `key_malformed`: This is not an API key; `key_revoked`: The API key was revoked; `key_unknown`: The API key is unknown; `person_removed`: The person was removed here; `token_ended`: The person was logged out at the identity provider; `token_expired`: The access token has expired; `token_invalid`: This is not an access token for this service; `unauthenticated`: An API key is needed */
             401: {
                 headers: {
                     [name: string]: unknown;
@@ -11033,7 +11033,7 @@ export interface operations {
                     "application/json": components["schemas"]["WebhookCreated"];
                 };
             };
-            /** @description `invalid_json`: The body is no strict JSON */
+            /** @description `invalid_json`: The body is not strict JSON */
             400: {
                 headers: {
                     [name: string]: unknown;
@@ -11042,7 +11042,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["ProblemDocument"];
                 };
             };
-            /** @description `key_expired`: The API key has expired; `key_malformed`: This is no API key; `key_revoked`: The API key was revoked; `key_unknown`: The API key is unknown; `person_removed`: The person was removed here; `token_ended`: The person was logged out at the identity provider; `token_expired`: The access token has expired; `token_invalid`: This is no access token for this service; `unauthenticated`: An API key is needed */
+            /** @description `key_expired`: The API key has expired; `key_malformed`: This is not an API key; `key_revoked`: The API key was revoked; `key_unknown`: The API key is unknown; `person_removed`: The person was removed here; `token_ended`: The person was logged out at the identity provider; `token_expired`: The access token has expired; `token_invalid`: This is not an access token for this service; `unauthenticated`: An API key is needed */
             401: {
                 headers: {
                     [name: string]: unknown;
@@ -11087,7 +11087,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["ProblemDocument"];
                 };
             };
-            /** @description `rate_limited`: The key has used up its requests for now; `too_many_bodies`: So many large bodies of this tenant are held already */
+            /** @description `rate_limited`: The key has used up its requests for now; `too_many_bodies`: Too many large requests of this tenant are being worked on */
             429: {
                 headers: {
                     /** @description Seconds to wait before asking again */
@@ -11133,7 +11133,7 @@ export interface operations {
                 };
                 content?: never;
             };
-            /** @description `key_expired`: The API key has expired; `key_malformed`: This is no API key; `key_revoked`: The API key was revoked; `key_unknown`: The API key is unknown; `person_removed`: The person was removed here; `token_ended`: The person was logged out at the identity provider; `token_expired`: The access token has expired; `token_invalid`: This is no access token for this service; `unauthenticated`: An API key is needed */
+            /** @description `key_expired`: The API key has expired; `key_malformed`: This is not an API key; `key_revoked`: The API key was revoked; `key_unknown`: The API key is unknown; `person_removed`: The person was removed here; `token_ended`: The person was logged out at the identity provider; `token_expired`: The access token has expired; `token_invalid`: This is not an access token for this service; `unauthenticated`: An API key is needed */
             401: {
                 headers: {
                     [name: string]: unknown;

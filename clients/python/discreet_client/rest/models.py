@@ -146,7 +146,7 @@ class Ball(TypedDict):
 
 
 class Binding(TypedDict):
-    """The cap that does not let a request pass. Figures are {epsilon, delta}."""
+    """The cap that a request would exceed. Figures are {epsilon, delta}."""
 
     account: str
     block: NotRequired[str | None]
@@ -157,9 +157,9 @@ class Binding(TypedDict):
     requested: dict[str, float]
     reserved: dict[str, float]
     scope: NotRequired[str | None]
-    """`tenant` or `principal` where such a cap binds"""
+    """`tenant` or `principal` if such a cap binds"""
     source: NotRequired[str | None]
-    """The name of the source, where the cap is that of a block"""
+    """The name of the source, if the cap is that of a block"""
     spent: dict[str, float]
     subject: NotRequired[str | None]
     """Whose cap it is"""
@@ -187,8 +187,8 @@ class BlockRequest(TypedDict):
     """Its day, month or label; length >= 1, length <= 100"""
     content: dict[str, Any]
     """
-    As of a dataset of the source's kind; records of a day or month have a `date` beside their
-    fields; `{}` of a block without records
+    The same as for a dataset of the source's kind; records of a day or month have a `date`
+    besides their fields; `{}` for a block without records
     """
 
 
@@ -216,7 +216,10 @@ class CapRequest(TypedDict):
 
     cap: Cap
     principal: NotRequired[str | None]
-    """With scope `principal`: whose cap; outlives its keys; length >= 1, length <= 200"""
+    """
+    Whose cap it is, with scope `principal`; it outlives the principal's keys; length >= 1,
+    length <= 200
+    """
     reason: str
     """length >= 1, length <= 1000"""
     scope: Literal["tenant", "principal"]
@@ -246,7 +249,7 @@ class CertificateRequest(TypedDict):
 
     certificate: dict[str, Any]
     result: NotRequired[dict[str, Any] | None]
-    """As `GET /v1/jobs/{id}/result` gave it"""
+    """The result as `GET /v1/jobs/{id}/result` returned it"""
     tables: NotRequired[dict[str, str]]
     """SHA-256 of its Parquet files by name, hexadecimal"""
 
@@ -544,8 +547,8 @@ class GrantRequest(TypedDict):
     """length >= 1, length <= 1000"""
     request: NotRequired[str | None]
     """
-    The request that this answers; the ledger's reason then names who asked, and why; length
-    >= 1, length <= 100
+    The request that this grant answers; the ledger's reason then names who asked and why;
+    length >= 1, length <= 100
     """
 
 
@@ -676,7 +679,7 @@ class KeyRequest(TypedDict):
     """An API key to make."""
 
     expires_at: NotRequired[str | None]
-    """RFC 3339 with its offset; in the future, less than ten years away; date-time"""
+    """RFC 3339 with an offset; in the future, less than ten years away; date-time"""
     principal: str
     """length >= 1, length <= 200"""
     role: Literal["operator", "owner", "analyst", "auditor"]
@@ -685,13 +688,13 @@ class KeyRequest(TypedDict):
 
 
 class LimitAnswer(TypedDict):
-    """A limit that the request went over."""
+    """A limit that the request exceeded."""
 
     allowed: int
     came: NotRequired[int | None]
-    """Null where reading stopped at the limit"""
+    """null if reading stopped at the limit"""
     setting: str
-    """The setting that holds it (`DISCREET_…`), or its fixed name"""
+    """The setting of the limit (`DISCREET_…`), or its fixed name"""
     unit: str
 
 
@@ -990,13 +993,16 @@ class PersonRequest(TypedDict):
     """false: remove them; true: let them in again"""
     issuer: NotRequired[str | None]
     """
-    The provider; absent: the one that is set (DISCREET_OIDC_ISSUER); length >= 1, length <=
+    The provider; absent: the configured one (DISCREET_OIDC_ISSUER); length >= 1, length <=
     200
     """
     keep_keys: NotRequired[bool]
-    """On a removal: leave the API keys that they have made as they are; default `false`"""
+    """On removal, keep the API keys that they have made; default `false`"""
     subject: str
-    """What the provider calls them: `sub` of their tokens; length >= 1, length <= 255"""
+    """
+    The provider's identifier for the person: `sub` of their tokens; length >= 1, length <=
+    255
+    """
 
 
 class PersonState(TypedDict):
@@ -1035,8 +1041,8 @@ class PlacedDatasetRequest(TypedDict):
     """Needed unless `account` is given"""
     content_from: str
     """
-    `file:///…`, `https://…` or `s3://bucket/…`: one file of Parquet, CSV or JSON, or a
-    pattern with `*` that several Parquet files of equal columns fit; length >= 1, length <=
+    `file:///…`, `https://…` or `s3://bucket/…`: one Parquet, CSV or JSON file, or a pattern
+    with `*` that matches several Parquet files with equal columns; length >= 1, length <=
     2000
     """
     delete_after_job: NotRequired[bool]
@@ -1048,7 +1054,7 @@ class PlacedDatasetRequest(TypedDict):
     name: str
     """length >= 1, length <= 200"""
     public: dict[str, Any]
-    """As of a dataset of this kind whose content is sent"""
+    """The same as for a dataset of this kind whose content is sent"""
     retention_days: NotRequired[int | None]
     """
     The content is erased after so many days; absent: as the installation is set; >= 1, <=
@@ -1148,7 +1154,7 @@ class ProblemDocument(TypedDict):
     status: int
     title: str
     type: str
-    """urn:discreet:problem: and the code"""
+    """urn:discreet:problem: followed by the code"""
 
 
 class ProcessState(TypedDict):
@@ -1299,7 +1305,7 @@ class RosterRequest(TypedDict):
     roster: str
     """JSON text, exactly as signed; length <= 4194304"""
     save_as: NotRequired[str | None]
-    """Keep these agents as a standing group of this name; length >= 1, length <= 200"""
+    """Keep these agents as a standing group with this name; length >= 1, length <= 200"""
     signature: str
     """Ed25519, base64; length <= 100"""
 
@@ -1460,12 +1466,12 @@ class SessionTokensRequest(TypedDict):
     """A standing group instead: its members need no token; length >= 1, length <= 200"""
     names: NotRequired[list[str] | None]
     """
-    One link for each, and for an agent of that name alone; instead of `count`; length >= 1,
-    length <= 1000, each length >= 1, length <= 200
+    One link for each name, which only an agent of that name can use; instead of `count`;
+    length >= 1, length <= 1000, each length >= 1, length <= 200
     """
     owner: str
     """
-    SHA-256 of the Ed25519 key that will sign the roster; every link pins it; matches
+    SHA-256 of the Ed25519 public key that will sign the roster; every link pins it; matches
     `^[0-9a-f]{64}$`
     """
 
@@ -1531,14 +1537,14 @@ class SourceRule(TypedDict):
 
     lent_days: NotRequired[int]
     """
-    What of a share is unused is lent to all, linearly over so many days from when the block
+    Days over which the unused part of a share is lent to all, linearly from when the block
     was first registered (with `cap_of: source`, when the source was made); >= 1, <= 3650;
     default `28`
     """
     shares: dict[str, float]
     """
-    Of each block, by principal, in parts of one with up to six decimals; at most 1 together.
-    What is nobody's share is everybody's at once
+    Share of each block by principal, as a fraction with up to six decimals; at most 1
+    together. What is nobody's share is everybody's at once
     """
 
 
@@ -1920,7 +1926,7 @@ class BudgetRequestRequest(TypedDict):
     """More of a budget, for a reason: asked of an owner."""
 
     more: Cap
-    """By how much the cap shall be raised"""
+    """How much the cap should be raised by"""
     reason: str
     """length >= 1, length <= 500"""
 
@@ -2762,13 +2768,13 @@ class SourceRequest(TypedDict):
     `source`: all blocks have one account, to which each job is charged once; default `block`
     """
     kind: str
-    """Of problem, as of a dataset; length <= 100"""
+    """Kind of problem, the same as for a dataset; length <= 100"""
     mode: NotRequired[Literal["private", "simulation"]]
     """Of all blocks; default `private`"""
     name: str
     """No other source of the tenant is called so; length >= 1, length <= 200"""
     public: dict[str, Any]
-    """The public part of each block, as of a dataset of this kind"""
+    """The public part of each block, the same as for a dataset of this kind"""
     retention_days: NotRequired[int | None]
     """
     The content of each version is erased after so many days; absent: as is usual here; >= 1,
@@ -2777,7 +2783,7 @@ class SourceRequest(TypedDict):
     rule: NotRequired[SourceRule | None]
     """
     Who may spend which share of each block; `PUT /v1/sources/{id}/rule` changes it. Absent:
-    whoever comes first
+    whoever comes first may spend
     """
 
 
@@ -2932,16 +2938,16 @@ class JobRequest(TypedDict):
     """A problem with the privacy that may be spent on it."""
 
     name: NotRequired[str | None]
-    """What you call it, in lists and on its page; length >= 1, length <= 200"""
+    """Your name for it, in lists and on its page; length >= 1, length <= 200"""
     privacy: NotRequired[Privacy | None]
-    """The budget; left out where the guarantee is cryptographic, needed elsewhere"""
+    """The budget; required unless the guarantee is cryptographic, and left out then"""
     problem: Routing | DrEnsemble | OffPolicyEvaluation | MultiAgent | CoupledQp
     seed: NotRequired[int | None]
     """For datasets of mode simulation only; >= 0, < 9223372036854775808"""
     wait: NotRequired[float | None]
     """
-    Days that it may wait for budget, on blocks of a source with a rule: 3 where absent, at
-    most 30; 0: accepted or refused at once, as jobs on other data are; >= 0, <= 30
+    Days that it may wait for budget, on blocks of a source with a rule: 3 if absent, at most
+    30; with 0 it is accepted or refused at once, as jobs on other data are; >= 0, <= 30
     """
 
 
@@ -3006,8 +3012,8 @@ class RehearsalRequest(TypedDict):
 
     around: NotRequired[str | None]
     """
-    A job of this kind that has released: the synthetic data are made of what it released
-    instead of public figures alone; length >= 1, length <= 64
+    A job of this kind that has a release: the synthetic data are then made from that release
+    instead of public figures only; length >= 1, length <= 64
     """
     epsilons: NotRequired[list[float]]
     """
@@ -3015,18 +3021,18 @@ class RehearsalRequest(TypedDict):
     "3"]`
     """
     name: NotRequired[str | None]
-    """What you call it; absent: by the kind that is rehearsed; length >= 1, length <= 200"""
+    """Your name for it; absent: named after the rehearsed kind; length >= 1, length <= 200"""
     privacy: NotRequired[Privacy | None]
-    """Of which only a `delta` counts, for all epsilons"""
+    """Only its `delta` is used, for all epsilons"""
     problem: Routing | DrEnsemble | OffPolicyEvaluation | MultiAgent | CoupledQp
     public: NotRequired[dict[str, Any] | None]
     """The public part that a dataset would have; absent: that of the problem's dataset"""
     seed: NotRequired[int]
-    """Of data and noise; >= 0, < 9223372036854775808; default `0`"""
+    """Seed of the data and the noise; >= 0, < 9223372036854775808; default `0`"""
     units: NotRequired[int | None]
     """
-    Of how many units the synthetic data are; absent: as many as are public, or as the kind
-    says; >= 1, <= 1000000000
+    Number of privacy units in the synthetic data; absent: the public number, or the kind's
+    default; >= 1, <= 1000000000
     """
 
 
