@@ -94,7 +94,7 @@ LINK = "problem/network/links/0"
             "routing",
             f"{LINK}/length",
             1,
-            {f"/{LINK}/length": "there are b, capacity, fixed_cost, free_flow_time, head"},
+            {f"/{LINK}/length": "the fields are b, capacity, fixed_cost, free_flow_time, head"},
         ),
         (
             "routing",

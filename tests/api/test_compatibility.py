@@ -41,7 +41,7 @@ BREAKING: dict[str, tuple[Change, str]] = {
     ),
     "a name": (
         lambda d: call(d, "get", "/v1/jobs").update(operationId="list_all_jobs"),
-        "GET /v1/jobs: its name list_jobs became list_all_jobs",
+        "GET /v1/jobs: the name list_jobs became list_all_jobs",
     ),
     "a field that is read": (
         lambda d: schema(d, "BudgetAnswer")["properties"].pop("remaining"),
@@ -235,6 +235,6 @@ def test_the_check_fails_on_drift_and_on_a_break(
     )
     assert main(["--check", str(tmp_path)]) == 1
     told = capsys.readouterr().err
-    assert "is not what is served" in told
+    assert "differs from what is served" in told
     assert "breaks the released contract: POST /v1/tenants 201/region is gone" in told
     assert "discreet.api.contract --check openapi" in (FOLDER.parent / "Makefile").read_text()

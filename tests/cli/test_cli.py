@@ -165,7 +165,8 @@ def test_what_no_public_figure_tells_is_said_with_what_would(file: Path) -> None
         refused = discreet("plan", str(file), "--within", within)
         assert refused.returncode == 1
         assert (
-            "/privacy/accuracy/quantity: nothing is promised of total_travel_time" in refused.stderr
+            "/privacy/accuracy/quantity: nothing is promised about total_travel_time"
+            in refused.stderr
         )
         assert (
             "a public max_total of the dataset, the most trips of a period, would tell"

@@ -343,7 +343,7 @@ def test_steps_begin_at_the_constant_where_no_episode_ends() -> None:
     assert np.abs(ending["values"]).max() < 0.25 * exact
     plan = problem(**quick).plan(part, Budget(epsilon=10**7, delta=DELTA))
     assert "the constant that the mean reward gives" in plan.advice[0]
-    assert "no episode ends, by what the data are of" in plan.assumptions
+    assert "no episode ends, by the nature of the data" in plan.assumptions
 
 
 def test_auto_says_what_the_next_best_would_do() -> None:

@@ -114,7 +114,7 @@ def test_a_ratio_beyond_the_public_one_is_refused_with_its_row() -> None:
         OffPolicyDataset.model_validate({**asked, "cap": {"epsilon": 1}}).rows()
     (issue,) = refused.value.issues
     assert issue.pointer == "/content/transitions/1/target"
-    assert "public.max_ratio says at most 1.5 x behaviour; found 0.76" in issue.detail
+    assert "public.max_ratio allows at most 1.5 x behaviour; found 0.76" in issue.detail
 
 
 def test_a_plan_foretells_what_is_cut_off_of_long_episodes() -> None:

@@ -1070,19 +1070,19 @@ export interface components {
         Accuracy: {
             /**
              * Around
-             * @description A job that has released, of data of the same public shape: the accuracy is foretold for data as it released them; absent: from public figures alone
+             * @description A job with a release about data of the same public shape: the accuracy is then predicted for data as it released them; absent: predicted from public figures alone
              * @default null
              */
             around?: string | null;
             /**
              * Confidence
-             * @description Probability with which the noise shall keep within it
+             * @description Probability with which the noise should stay within it
              * @default 0.9
              */
             confidence?: number;
             /**
              * Quantity
-             * @description One of those that the kind tells of before a release; absent: its first
+             * @description One of the quantities that the kind predicts before a release; absent: the first of them
              * @default null
              */
             quantity?: string | null;
@@ -1764,17 +1764,17 @@ export interface components {
         Combined: {
             /**
              * Least Alone
-             * @description Of the noise of the most accurate of them alone
+             * @description The same for the most accurate of them alone
              */
             least_alone: number;
             /**
              * Releases
-             * @description How many were combined, by the inverse variance of their noise
+             * @description How many were combined, weighted by the inverse variance of their noise
              */
             releases: number;
             /**
              * Standard Deviation
-             * @description Of the noise on each of their sums, as combined
+             * @description Standard deviation of the noise on each of their sums, as combined
              */
             standard_deviation: number;
         };
@@ -1828,7 +1828,7 @@ export interface components {
              */
             mode?: "private" | "simulation";
             /**
-             * @description Public bounds, needed with protocol `mpc`
+             * @description Public bounds; required with protocol `mpc`
              * @default null
              */
             mpc?: components["schemas"]["ShareBounds"] | null;
@@ -1889,7 +1889,7 @@ export interface components {
             status?: "converged" | "iteration_limit" | "infeasible";
             /**
              * Tables
-             * @description Fields of more than a million numbers: left out here, given as Parquet
+             * @description Fields with more than a million numbers: left out here and given as Parquet
              */
             tables: string[];
             /**
@@ -1991,12 +1991,12 @@ export interface components {
         Day: {
             /**
              * Blocks
-             * @description At which step of the day each block begins, the first at 0: of 48 steps [0, 12, 34] are night, day and evening. A transition belongs to the block of the step that it leaves
+             * @description The step of the day at which each block begins, the first at 0: of 48 steps [0, 12, 34] are night, day and evening. A transition belongs to the block of the step that it leaves
              */
             blocks: number[];
             /**
              * Steps
-             * @description After how many steps the blocks begin again: those of a day, or of a week
+             * @description Steps after which the blocks begin again: those of a day, or of a week
              */
             steps: number;
         };
@@ -2019,30 +2019,30 @@ export interface components {
         DrEnsemble: {
             /**
              * Clip
-             * @description Public bound on the l2 norm of a participant's histogram; less noise, some bias. `auto` takes that of least expected error, by public figures
+             * @description Public bound on the l2 norm of a participant's histogram: less noise, some bias. `auto` takes the bound with the least expected error, by public figures
              * @default null
              */
             clip?: number | "auto" | null;
             /**
              * Concentration
-             * @description k of the last three policies; the Dirichlet mechanism's own when not given
+             * @description k of the last three policies; absent: the Dirichlet mechanism's own
              * @default null
              */
             concentration?: number | null;
             /**
              * Dataset
-             * @description Id of a dataset of this kind; or else `release`
+             * @description Id of a dataset of this kind; otherwise `release` is needed
              * @default null
              */
             dataset?: string | null;
             /**
              * Discomfort Weight
-             * @description What it costs to move loads against their habits, in the money of `price` or `utility`: the larger, the less they are moved
+             * @description Cost of moving loads against their habits, in the money of `price` or `utility`: the larger, the less they are moved
              */
             discomfort_weight: number;
             /**
              * Event
-             * @description Steps that the answer compares with all others, with and without control: [[first, end], …], each from `first` to before `end`. Absent: those that are dear, where the price has two levels
+             * @description Steps that the answer compares with all others, with and without control: [[first, end], …], each from `first` to before `end`. Absent: the expensive ones, if the price has two levels
              * @default null
              */
             event?: [
@@ -2051,13 +2051,13 @@ export interface components {
             ][] | null;
             /**
              * First Step
-             * @description Which step of the day step 0 is, where the dataset has a `day`: of 48 a day 36 is six in the evening
+             * @description The step of the day at step 0, if the dataset has a `day`: with 48 steps a day, 36 is six in the evening
              * @default 0
              */
             first_step?: number;
             /**
              * Initial
-             * @description How the loads are spread over the states at step 0, chosen without looking at the data; or as the release says that their time is
+             * @description Distribution of the loads over the states at step 0, chosen without looking at the data; or `released`, the distribution of their time in the release
              * @example released
              */
             initial: number[] | "released";
@@ -2067,7 +2067,7 @@ export interface components {
              */
             kind: "dr_ensemble";
             /**
-             * @description What the expected load is kept within: the best policy that does is found
+             * @description Limits on the expected load: the best policy that keeps them is found
              * @default null
              */
             limits?: components["schemas"]["LoadLimits"] | null;
@@ -2091,7 +2091,7 @@ export interface components {
             power?: number[] | null;
             /**
              * Price
-             * @description Money per unit of power in each step; the utility is then minus price times power. Of a price per kWh that times the hours of a step: 0.30 a kWh is 0.075 a kW in steps of a quarter of an hour. Of a file of day-ahead prices `discreet convert prices` makes it
+             * @description Money per unit of power in each step; the utility is then minus price times power. A price per kWh is multiplied by the hours of a step: 0.30 per kWh is 0.075 per kW in steps of a quarter of an hour. `discreet convert prices` makes it from a file of day-ahead prices
              * @default null
              */
             price?: number[] | null;
@@ -2103,13 +2103,13 @@ export interface components {
             prior?: number;
             /**
              * Release
-             * @description Instead of `dataset`: a job, or several, of which what was released is asked again, at price 0. Fields that were fixed at the release must be those of that job
+             * @description Instead of `dataset`: one or several jobs whose release is asked again, at price 0. Fields that were fixed at the release must equal those of that job
              * @default null
              */
             release?: string | string[] | null;
             /**
              * Samples
-             * @description Draws of the average policy; its closed form when not given
+             * @description Draws of the average policy; absent: its closed form
              * @default null
              */
             samples?: number | null;
@@ -2121,7 +2121,7 @@ export interface components {
             uncertainty?: boolean;
             /**
              * Utility
-             * @description Money by step and state, instead of `price`
+             * @description Money for each step and state, instead of `price`
              * @default null
              */
             utility?: number[][] | null;
@@ -2156,7 +2156,7 @@ export interface components {
         DrEnsembleDataset: {
             /**
              * Account
-             * @description Account of another dataset of the same people, on which then both are charged
+             * @description Account of another dataset about the same people; both are then charged there
              * @default null
              */
             account?: string | null;
@@ -2189,7 +2189,7 @@ export interface components {
             public: components["schemas"]["DrEnsemblePublic"];
             /**
              * Retention Days
-             * @description The content is erased after so many days; absent: as the installation is set
+             * @description The content is erased after so many days; absent: the installation's setting applies
              * @default null
              */
             retention_days?: number | null;
@@ -2201,13 +2201,13 @@ export interface components {
          */
         DrEnsemblePublic: {
             /**
-             * @description Hours of the day that move by transition matrices of their own, from the same noise. Absent: one matrix for all hours, by which a load that is left alone goes to its mean and stays there
+             * @description Blocks of hours with transition matrices of their own, at the same noise. Absent: one matrix for all hours, by which an uncontrolled load goes to its mean and stays there
              * @default null
              */
             day?: components["schemas"]["Day"] | null;
             /**
              * Edges
-             * @description Increasing power in kW, chosen without looking at the data: state s is edges[s] <= kW < edges[s + 1], and its power is the middle where a problem says none
+             * @description Increasing power in kW, chosen without looking at the data: state s is edges[s] <= kW < edges[s + 1], and its power is the middle if a problem gives none
              * @default null
              */
             edges?: number[] | null;
@@ -2230,7 +2230,7 @@ export interface components {
             min_probability?: number | null;
             /**
              * Participants
-             * @description Given: public, and neighbours replace one. Else neighbours add or remove one
+             * @description If given, it is public and neighbours replace one participant; otherwise neighbours add or remove one
              * @default null
              */
             participants?: number | null;
@@ -2271,24 +2271,24 @@ export interface components {
         DrEnsembleResult: {
             /**
              * Achieved Power
-             * @description Under the released policy where the true matrix holds: `expected_power`, as a policy sets every move, but from the true start where `initial` is that of the release; of simulations
+             * @description Expected power of the released policy under the true matrix: equal to `expected_power`, since a policy sets every move, except that it begins at the true start if `initial` is the release's; only for simulations
              */
             achieved_power?: number[];
             /**
              * Achieved Saving
-             * @description What the released policy saves where the true matrix holds; of simulations
+             * @description Savings by the released policy under the true matrix; only for simulations
              */
             achieved_saving?: number;
             /**
              * Block Transitions
-             * @description In place of `transitions` where the dataset has a `day`: [block][from][to]
+             * @description Instead of `transitions`, if the dataset has a `day`: [block][from][to]
              */
             block_transitions?: number[][][];
-            /** @description Of several releases: what it brought to ask them together */
+            /** @description For several releases: what combining them gained */
             combined?: components["schemas"]["Combined"];
             /**
              * Cost Of Privacy
-             * @description What the released policy costs more than the best one where the true matrix holds; of simulations
+             * @description Extra cost of the released policy over the best one under the true matrix; only for simulations
              */
             cost_of_privacy?: number[][];
             /**
@@ -2303,12 +2303,12 @@ export interface components {
             default_power?: number[];
             /**
              * Event
-             * @description The steps that `event_saving` is of, as asked or those that are dear
+             * @description The steps of `event_saving`, as asked or the expensive ones
              */
             event?: number[];
             /**
              * Event Saving
-             * @description What a load draws less in the steps of the event than without control, all together
+             * @description Energy that a load draws less than without control during the event, over all its steps
              */
             event_saving?: number;
             /**
@@ -2325,19 +2325,19 @@ export interface components {
             policy?: number[][][];
             /**
              * Rebound
-             * @description What a load draws more outside of the event than without control, before it or after
+             * @description Energy that a load draws more than without control outside the event, before or after it
              */
             rebound?: number;
             /**
              * Saving
-             * @description What control saves over all steps from `initial`, discomfort deducted
+             * @description Savings by control over all steps from `initial`, discomfort deducted
              */
             saving?: number;
-            /** @description What the states are, by the problem and the public part of the dataset */
+            /** @description Meaning of the states, from the problem and the public part of the dataset */
             states?: components["schemas"]["States"];
             /**
              * Tables
-             * @description Fields of more than a million numbers: left out here, given as Parquet
+             * @description Fields with more than a million numbers: left out here and given as Parquet
              */
             tables: string[];
             /**
@@ -2347,17 +2347,17 @@ export interface components {
             transitions?: number[][];
             /**
              * True Default Power
-             * @description Of the true matrix without control; of simulations
+             * @description Expected power under the true matrix without control; only for simulations
              */
             true_default_power?: number[];
             /**
              * True Expected Power
-             * @description Under the best policy of the true matrix; of simulations
+             * @description Expected power under the best policy of the true matrix; only for simulations
              */
             true_expected_power?: number[];
             /**
              * True Saving
-             * @description What the best policy of the true matrix saves where that holds; of simulations
+             * @description Savings by the best policy of the true matrix, under that matrix; only for simulations
              */
             true_saving?: number;
             /** @description How far the noise may have moved the numbers of this result */
@@ -2487,27 +2487,27 @@ export interface components {
         };
         /**
          * Exposure
-         * @description What agents can find out of each other by what all of them are told.
+         * @description What agents can learn about each other by what all of them are told.
          */
         Exposure: {
             /**
              * Agents
-             * @description Of the session
+             * @description Rounds of the session
              */
             agents: number;
             /**
              * Rounds
-             * @description Sums that are opened to every agent, at most
+             * @description The most sums that are opened to every agent
              */
             rounds: number;
             /**
              * Sentence
-             * @description What one agent that lies can find out
+             * @description What one dishonest agent can find out
              */
             sentence: string;
             /**
              * Sums
-             * @description Numbers in all of them together
+             * @description The numbers in all of them together
              */
             sums: number;
         };
@@ -2565,13 +2565,13 @@ export interface components {
             agents: number;
             /**
              * Approve Seconds
-             * @description From submission to the signed roster; then the job fails
+             * @description Seconds from submission to the signed roster; later the job fails
              * @default 604800
              */
             approve_seconds?: number;
             /**
              * Join Seconds
-             * @description From the signed roster to the first round
+             * @description Seconds from the signed roster to the first round
              * @default 600
              */
             join_seconds?: number;
@@ -2590,7 +2590,7 @@ export interface components {
             quorum?: number | null;
             /**
              * Round Seconds
-             * @description From a broadcast to the round's deadline
+             * @description Seconds from a broadcast to the round's deadline
              * @default 30
              */
             round_seconds?: number;
@@ -3044,27 +3044,27 @@ export interface components {
             cost: number;
             /**
              * Feeder
-             * @description The most that a load may take in each step
+             * @description The largest power of a load in each step
              */
             feeder?: (number | null)[];
             /**
              * Kept
-             * @description Whether the expected load is within all of them
+             * @description Whether the expected load is within all limits
              */
             kept: boolean;
             /**
              * Price
-             * @description Of a unit of power in each step, what the limits are worth there, in the money of the price
+             * @description Price of the limits in each step: what one more unit of power would be worth there, in the money of the price
              */
             price: number[];
             /**
              * Ramp
-             * @description The most that it may change by from step to step
+             * @description The largest change of it from step to step
              */
             ramp?: number;
             /**
              * Says
-             * @description What they ask and cost; where they cannot be kept which, where and why
+             * @description What the limits demand and cost; if they cannot be kept, which one, where and why
              */
             says: string;
             /**
@@ -3115,19 +3115,19 @@ export interface components {
         LoadLimits: {
             /**
              * Feeder
-             * @description The load is at most that: in each step, or a number for each step, null where there is none
+             * @description The largest load: one number for all steps, or one for each step, null for no limit
              * @default null
              */
             feeder?: number | (number | null)[] | null;
             /**
              * Of
-             * @description Whose load is meant: that of all public `participants` together, as a feeder's, or of each
+             * @description Which load is limited: that of all public `participants` together, as on a feeder, or of each one
              * @enum {string}
              */
             of: "all" | "each";
             /**
              * Ramp
-             * @description From each step to the next the load changes by at most that
+             * @description The largest change of the load from one step to the next
              * @default null
              */
             ramp?: number | null;
@@ -3184,25 +3184,25 @@ export interface components {
         Meters: {
             /**
              * Carry
-             * @description At most so many periods in a row take the state of the one before, and are no gap
+             * @description The most periods in a row that take the state before them and do not count as a gap
              * @default 0
              */
             carry?: number;
             /**
              * Gaps
-             * @description Of a participant who lacks a period: the content is refused, or the participant is left out, or the trajectory ends before the gap (not with `steps`)
+             * @description What happens to a participant without readings in a period: the content is refused, the participant is left out, or the trajectory ends before the gap (not with `steps`)
              * @default refuse
              * @enum {string}
              */
             gaps?: "refuse" | "leave_out" | "end";
             /**
              * Interval Seconds
-             * @description Length of a period. Its power is the mean of the participant's readings in it
+             * @description Length of a period in seconds. Its power is the mean of the participant's readings in it
              */
             interval_seconds: number;
             /**
              * Outside
-             * @description Power outside the edges counts to the outer states, or is refused
+             * @description Power outside the edges counts as the outermost state, or is refused
              * @default clamp
              * @enum {string}
              */
@@ -3210,12 +3210,12 @@ export interface components {
             /**
              * Start
              * Format: date-time
-             * @description When the first period begins. A reading belongs to the period that its time lies in
+             * @description When the first period begins. A reading belongs to the period that contains its time
              */
             start: string;
             /**
              * Utc Offset
-             * @description Of times that name no zone, as +01:00; absent: such times are refused
+             * @description Offset of times that name none, such as +01:00; absent: such times are refused
              * @default null
              */
             utc_offset?: string | null;
@@ -3237,7 +3237,7 @@ export interface components {
             constraints: string[];
             /**
              * Dataset
-             * @description Id of a dataset of this kind; or else `release`
+             * @description Id of a dataset of this kind; otherwise `release` is needed
              * @default null
              */
             dataset?: string | null;
@@ -3259,7 +3259,7 @@ export interface components {
             protocol?: "job" | "federated";
             /**
              * Release
-             * @description Instead of `dataset`: a job, or several, of which what was released is asked again, at price 0. Fields that were fixed at the release must be those of that job
+             * @description Instead of `dataset`: one or several jobs whose release is asked again, at price 0. Fields that were fixed at the release must equal those of that job
              * @default null
              */
             release?: string | string[] | null;
@@ -3296,7 +3296,7 @@ export interface components {
         MultiAgentDataset: {
             /**
              * Account
-             * @description Account of another dataset of the same people, on which then both are charged
+             * @description Account of another dataset about the same people; both are then charged there
              * @default null
              */
             account?: string | null;
@@ -3329,7 +3329,7 @@ export interface components {
             public: components["schemas"]["MultiAgentPublic"];
             /**
              * Retention Days
-             * @description The content is erased after so many days; absent: as the installation is set
+             * @description The content is erased after so many days; absent: the installation's setting applies
              * @default null
              */
             retention_days?: number | null;
@@ -3407,7 +3407,7 @@ export interface components {
             state_path?: number[][];
             /**
              * Tables
-             * @description Fields of more than a million numbers: left out here, given as Parquet
+             * @description Fields with more than a million numbers: left out here and given as Parquet
              */
             tables: string[];
             /** @description How far the noise may have moved the numbers of this result */
@@ -3527,7 +3527,7 @@ export interface components {
         OffPolicyDataset: {
             /**
              * Account
-             * @description Account of another dataset of the same people, on which then both are charged
+             * @description Account of another dataset about the same people; both are then charged there
              * @default null
              */
             account?: string | null;
@@ -3560,7 +3560,7 @@ export interface components {
             public: components["schemas"]["OffPolicyPublic"];
             /**
              * Retention Days
-             * @description The content is erased after so many days; absent: as the installation is set
+             * @description The content is erased after so many days; absent: the installation's setting applies
              * @default null
              */
             retention_days?: number | null;
@@ -3582,32 +3582,32 @@ export interface components {
         OffPolicyEvaluation: {
             /**
              * Clip
-             * @description Public bound on the l2 norm of what one trajectory adds; not given or `auto`: by public bounds
+             * @description Public bound on the l2 norm of what one trajectory adds; absent or `auto`: from public bounds
              * @default null
              */
             clip?: number | "auto" | null;
             /**
              * Dataset
-             * @description Id of a dataset of this kind; or else `release`
+             * @description Id of a dataset of this kind; otherwise `release` is needed
              * @default null
              */
             dataset?: string | null;
             /**
              * Discount
-             * @description What a reward one step later counts against one now; 1 where it is all the same when it comes (importance_sampling alone: methods that fit a value function need less)
+             * @description Weight of a reward one step later relative to one now; 1 if its time does not matter (only importance_sampling and per_decision: methods that fit a value function need less)
              * @example 1
              * @example 0.9
              */
             discount: number;
             /**
              * Features
-             * @description Of the value function, tabular when not given; importance_sampling reads none
+             * @description Features of the value function; absent: tabular. importance_sampling uses none
              * @default null
              */
             features?: (components["schemas"]["TabularFeatures"] | components["schemas"]["FourierFeatures"] | components["schemas"]["IdentityFeatures"]) | null;
             /**
              * Initial
-             * @description An assumption, which must not come from the data: a distribution over the states, or initial states x that are equally likely; `released`: the states as often as the release says that they were visited
+             * @description An assumption, which must not come from the data: a distribution over the states, or equally likely initial states x; `released`: the states as often as they were visited according to the release
              * @default null
              */
             initial?: "released" | (number[] | number[][]) | null;
@@ -3618,7 +3618,7 @@ export interface components {
             kind: "off_policy_evaluation";
             /**
              * Max Importance
-             * @description Public cap on importance ratios; 10 when not given; `auto`: of least expected error by public figures, shown in the plan's advice. Of importance_sampling on the weights of whole trajectories, of per_decision on those of steps, `auto` when not given
+             * @description Public cap on importance ratios; 10 when not given; `auto`: of least expected error by public figures, shown in the plan's advice. With importance_sampling it caps the weights of whole trajectories, with per_decision those of steps, and absent means `auto`
              * @default null
              */
             max_importance?: number | "auto" | null;
@@ -3630,19 +3630,19 @@ export interface components {
             method?: "auto" | "importance_sampling" | "per_decision" | "moments" | "minibatch" | "gradient" | "constant" | "dp_lsw" | "dp_lsl";
             /**
              * Regularization
-             * @description Ridge of `moments` in units of one trajectory; `dp_lsl`'s penalty, the public number of them
+             * @description Ridge of `moments` in units of one trajectory; penalty of `dp_lsl`, absent: the public number of trajectories
              * @default null
              */
             regularization?: number | null;
             /**
              * Release
-             * @description Instead of `dataset`: a job, or several, of which what was released is asked again, at price 0. Fields that were fixed at the release must be those of that job
+             * @description Instead of `dataset`: one or several jobs whose release is asked again, at price 0. Fields that were fixed at the release must equal those of that job
              * @default null
              */
             release?: string | string[] | null;
             /**
              * Return Bounds
-             * @description What all rewards of one person add up to at least and at most, known without the data: 0 and 1 where somebody is well at the end or not. Noise is in proportion to the range; what is beyond counts as the nearer end. Not given: what the bound on a reward allows, up and down (importance_sampling)
+             * @description The least and the most that all rewards of one person add up to, known without the data: 0 and 1 if somebody is well at the end or not. Noise is in proportion to the range; values beyond it count as the nearer end. Absent: what the bounds on a reward allow (importance_sampling)
              * @default null
              */
             return_bounds?: [
@@ -3685,7 +3685,7 @@ export interface components {
         OffPolicyEvaluationResult: {
             /**
              * Behaviour Value
-             * @description Of the policy that was followed, over the people in the data (importance_sampling)
+             * @description Value of the policy that was followed, over the people in the data (importance_sampling)
              */
             behaviour_value?: number;
             /**
@@ -3693,31 +3693,31 @@ export interface components {
              * @description How much of the weights, whose mean is 1, was cut off (importance_sampling)
              */
             clipped_mass?: number;
-            /** @description Of several releases: what it brought to ask them together */
+            /** @description For several releases: what combining them gained */
             combined?: components["schemas"]["Combined"];
             /**
              * Covers
-             * @description What the interval of policy_value holds, in words (importance_sampling)
+             * @description What the interval of policy_value covers, as a sentence (importance_sampling)
              */
             covers?: string;
             /**
              * Difference
-             * @description policy_value - behaviour_value, of the same people (importance_sampling)
+             * @description policy_value - behaviour_value, for the same people (importance_sampling)
              */
             difference?: number;
             /**
              * Doubt
-             * @description Where the mean of the weights cannot be that of true probabilities: which it is (importance_sampling)
+             * @description A warning if the mean of the weights is impossible for correct probabilities, with that mean (importance_sampling)
              */
             doubt?: string;
             /**
              * Effective Size
-             * @description As many trajectories of equal weight would say as much (importance_sampling)
+             * @description Effective sample size: so many trajectories of equal weight would be as informative (importance_sampling)
              */
             effective_size?: number;
             /**
              * Largest Weight
-             * @description Where weights of trajectories are clipped (importance_sampling)
+             * @description The value at which weights of trajectories are clipped (importance_sampling)
              */
             largest_weight?: number;
             /**
@@ -3727,26 +3727,26 @@ export interface components {
             policy_value?: number;
             /**
              * Tables
-             * @description Fields of more than a million numbers: left out here, given as Parquet
+             * @description Fields with more than a million numbers: left out here and given as Parquet
              */
             tables: string[];
             /**
              * Target Policy
-             * @description What the target policy does, where the dataset's owner has said it
+             * @description What the target policy does, if the dataset's owner has described it
              */
             target_policy?: string;
-            /** @description Between what the value of the target policy without clips lies with 90 %, whatever was cut off (importance_sampling) */
+            /** @description Bounds on the value of the target policy without clipping, with 90 % confidence, whatever was cut off (importance_sampling) */
             true_value?: components["schemas"]["Range"];
             /** @description How far the noise may have moved the numbers of this result */
             uncertainty?: components["schemas"]["Uncertainty"];
             /**
              * Values
-             * @description The value of each state, of tabular features
+             * @description The value of each state; only for tabular features
              */
             values?: number[];
             /**
              * Weights
-             * @description Theta, one number a feature
+             * @description Theta, one number per feature
              */
             weights?: number[];
         };
@@ -3757,7 +3757,7 @@ export interface components {
         OffPolicyPublic: {
             /**
              * Continuing
-             * @description True: by what the data are of, no episode ever ends, and no transition is terminal. Then what all states have in common is the mean reward / (1 - discount), which `minibatch` begins at
+             * @description True: by the nature of the data no episode ever ends, and no transition is terminal. The common part of all values is then the mean reward / (1 - discount), where `minibatch` begins
              * @default null
              */
             continuing?: boolean | null;
@@ -3769,18 +3769,18 @@ export interface components {
             features?: number | null;
             /**
              * Horizon
-             * @description Most transitions of a trajectory
+             * @description The most transitions of a trajectory
              */
             horizon: number;
             /**
              * Least Reward
-             * @description No reward is below this, by what rewards are: 0 where they count good outcomes. Absent: -reward_bound. Where returns cannot be negative their range is half as wide, and so is the noise in it
+             * @description Public lower bound on a reward, from its meaning: 0 if rewards count good outcomes. Absent: -reward_bound. If returns cannot be negative, their range is half as wide, and so is their noise
              * @default null
              */
             least_reward?: number | null;
             /**
              * Max Ratio
-             * @description Public bound on target / behaviour of one step, by the rules that both policies are. A trajectory then weighs at most this to the power of the horizon, and where that is not clipped nothing is cut off
+             * @description Public bound on target / behaviour of one step, from the rules of both policies. A trajectory then weighs at most this to the power of the horizon, and if that is not clipped nothing is cut off
              * @default null
              */
             max_ratio?: number | null;
@@ -3810,30 +3810,30 @@ export interface components {
             off_policy?: boolean | null;
             /**
              * Ranges
-             * @description What the coordinates of `x` are, one range each, in their order: a coordinate is (value - low) / (high - low), cut off at 0 and 1. Readers of tables of visits go by it. As all that is public it is not chosen by looking at the data
+             * @description What the coordinates of `x` are, one range each, in their order: a coordinate is (value - low) / (high - low), cut off at 0 and 1. Readers of tables of visits use it. Like everything public, it must be chosen without looking at the data
              * @default null
              */
             ranges?: components["schemas"]["FeatureRange"][] | null;
             /**
              * Reward Bound
-             * @description Public bound on the modulus of a reward
+             * @description Public bound on the absolute value of a reward
              */
             reward_bound: number;
             /**
              * Rewards
-             * @description Reward of each transition of the topology, where that is public
+             * @description Reward of each transition of the topology, if rewards are public
              * @default null
              */
             rewards?: number[] | null;
             /**
              * States
-             * @description Number of states of a tabular problem; 1 where nothing is said of states, which is enough for importance_sampling
+             * @description Number of states of a tabular problem; 1 if states are not given, which is enough for importance_sampling
              * @default null
              */
             states?: number | null;
             /**
              * Target Policy
-             * @description What the target policy does, in words, for answers to say it: `treat when lactate > 2`. Readers of tables of visits say it where it is a rule of the actions
+             * @description What the target policy does, in words that answers repeat: `treat when lactate > 2`. Readers of tables of visits fill it in if the policy is a rule
              * @default null
              */
             target_policy?: string | null;
@@ -4052,7 +4052,7 @@ export interface components {
         PlacedDatasetRequest: {
             /**
              * Account
-             * @description Account of another dataset of the same people, on which then both are charged
+             * @description Account of another dataset about the same people; both are then charged there
              * @default null
              */
             account?: string | null;
@@ -4092,7 +4092,7 @@ export interface components {
             };
             /**
              * Retention Days
-             * @description The content is erased after so many days; absent: as the installation is set
+             * @description The content is erased after so many days; absent: the installation's setting applies
              * @default null
              */
             retention_days?: number | null;
@@ -4175,7 +4175,7 @@ export interface components {
             block: string;
             /**
              * Version
-             * @description The dataset that it is: a later version with late records is another
+             * @description The dataset of this version; a later version with late records is another dataset
              */
             version: string;
         };
@@ -4263,7 +4263,7 @@ export interface components {
          */
         Privacy: {
             /**
-             * @description Instead of epsilon, in plans: the smallest epsilon with which the answer is expected to be as near; delta is `auto` unless another is given
+             * @description Instead of epsilon, in plans: the smallest epsilon with which the answer is expected to be this accurate; delta is `auto` unless another is given
              * @default null
              */
             accuracy?: components["schemas"]["Accuracy"] | null;
@@ -4275,7 +4275,7 @@ export interface components {
             delta?: number | "auto";
             /**
              * Epsilon
-             * @description Privacy loss; at most 9 decimals
+             * @description Privacy loss bound; at most 9 decimals
              * @default null
              */
             epsilon?: number | null;
@@ -4287,13 +4287,13 @@ export interface components {
             preset?: ("strict" | "usual" | "loose") | null;
             /**
              * Rho
-             * @description Instead of epsilon: what zero-concentrated DP counts, with a delta; the mechanism is then the one of least noise at this rho, of which most jobs fit under a cap
+             * @description Instead of epsilon: the parameter of zero-concentrated DP, with a delta; the mechanism is then the one with least noise at this rho, and the most such jobs fit under a cap
              * @default null
              */
             rho?: number | null;
             /**
              * Unit
-             * @description Must name the dataset's own unit when given
+             * @description If given, must name the dataset's own unit
              * @default null
              */
             unit?: string | null;
@@ -4540,18 +4540,18 @@ export interface components {
             memory_bytes: number;
             /**
              * Opening Seconds
-             * @description Of that, opening the content takes this
+             * @description The part of that for opening the content
              * @default 0.0625
              */
             opening_seconds?: number;
             /**
              * Release Quantum Seconds
-             * @description Touching the data takes this, whatever they are; on a machine too busy for it, twice that, …
+             * @description The step on the data takes this long, whatever the data; on a machine too busy for it twice as long, and so on
              */
             release_quantum_seconds: number;
             /**
              * Result Seconds
-             * @description What follows the release takes about this, where it is known before; counts in turns
+             * @description About how long the work after the release takes, if known; it counts in the order of jobs
              * @default 0
              */
             result_seconds?: number;
@@ -4699,7 +4699,7 @@ export interface components {
             closed_links?: number[];
             /**
              * Dataset
-             * @description Id of a dataset of this kind; or else `release`
+             * @description Id of a dataset of this kind; otherwise `release` is needed
              * @default null
              */
             dataset?: string | null;
@@ -4760,7 +4760,7 @@ export interface components {
             relative_gap?: number;
             /**
              * Release
-             * @description Instead of `dataset`: a job, or several, of which what was released is asked again, at price 0. Fields that were fixed at the release must be those of that job
+             * @description Instead of `dataset`: one or several jobs whose release is asked again, at price 0. Fields that were fixed at the release must equal those of that job
              * @default null
              */
             release?: string | string[] | null;
@@ -4850,7 +4850,7 @@ export interface components {
         RoutingDataset: {
             /**
              * Account
-             * @description Account of another dataset of the same people, on which then both are charged
+             * @description Account of another dataset about the same people; both are then charged there
              * @default null
              */
             account?: string | null;
@@ -4883,7 +4883,7 @@ export interface components {
             public: components["schemas"]["RoutingPublic"];
             /**
              * Retention Days
-             * @description The content is erased after so many days; absent: as the installation is set
+             * @description The content is erased after so many days; absent: the installation's setting applies
              * @default null
              */
             retention_days?: number | null;
@@ -4983,7 +4983,7 @@ export interface components {
              * @description The links of `closed_links`, as people call them: nobody can take these
              */
             closed?: string[];
-            /** @description Of several releases: what it brought to ask them together */
+            /** @description For several releases: what combining them gained */
             combined?: components["schemas"]["Combined"];
             /**
              * Demand
@@ -5002,7 +5002,7 @@ export interface components {
             iterations?: number;
             /**
              * Travel times
-             * @description By which law travel times grow with flows, in a sentence
+             * @description The law by which travel times grow with flows, as a sentence
              */
             latency_law?: string;
             /**
@@ -5032,7 +5032,7 @@ export interface components {
             policy_by_class?: components["schemas"]["RoutingClassPair"][];
             /**
              * Relative gap of the assignment
-             * @description How far the assignment is above its minimum at most
+             * @description Upper bound on how far the assignment is above its minimum
              */
             relative_gap?: number;
             /**
@@ -5063,7 +5063,7 @@ export interface components {
             status?: "converged" | "iteration_limit";
             /**
              * Tables
-             * @description Fields of more than a million numbers: left out here, given as Parquet
+             * @description Fields with more than a million numbers: left out here and given as Parquet
              */
             tables: string[];
             /**
@@ -5078,12 +5078,12 @@ export interface components {
             total_travel_time_change?: number;
             /**
              * The best there is on the true demand (simulation)
-             * @description What the best policy costs on the true mean demand; of simulations
+             * @description Cost of the best policy for the true mean demand; only for simulations
              */
             true_best_total_travel_time?: number;
             /**
              * Total travel time on the true demand (simulation)
-             * @description What the policy costs on the true mean demand; of simulations
+             * @description Cost of the policy for the true mean demand; only for simulations
              */
             true_total_travel_time?: number;
             /** @description How far the noise may have moved the numbers of this result */
@@ -5420,7 +5420,7 @@ export interface components {
         SourceBlocks: {
             /**
              * Blocks
-             * @description One block, a list of them, or `first/last` of days or months: every one of these must be there
+             * @description One block, a list of them, or `first/last` for days or months, each of which must exist
              * @default null
              */
             blocks?: string | string[] | null;
@@ -5428,13 +5428,13 @@ export interface components {
             id: string;
             /**
              * Last
-             * @description Instead of `blocks`: the newest so many
+             * @description Instead of `blocks`: how many of the newest blocks
              * @default null
              */
             last?: number | null;
             /**
              * Versions
-             * @description The version of each of `blocks`, in their order; absent: the newest. An accepted job has them all
+             * @description The version of each of `blocks`, in their order; absent: the newest. An accepted job names all of them
              * @default null
              */
             versions?: string[] | null;
@@ -5456,17 +5456,17 @@ export interface components {
         SourceRequest: {
             /**
              * Block Bytes
-             * @description The most that the content of a block takes in memory, chosen without looking at the data. A job reads as many blocks as fit where one content does. Absent: a 32nd of that
+             * @description The most memory that the content of a block takes, chosen without looking at the data. A job reads as many blocks as together fit into the limit of one content. Absent: 1/32 of that limit
              * @default null
              */
             block_bytes?: number | null;
             /**
              * By
-             * @description Which records a block has: those of a day (`2026-10-01`) or month (`2026-10`), by the column `date` of every record, which is checked; or those that the owner gives a label
+             * @description Which records a block has: those of a day (`2026-10-01`) or month (`2026-10`), by the column `date` of every record, which is checked; or those to which the owner gives a label
              * @enum {string}
              */
             by: "day" | "month" | "label";
-            /** @description What may be spent on each block in all, or on the source with `cap_of: source` */
+            /** @description The most that may be spent on each block, or on the whole source with `cap_of: source` */
             cap: components["schemas"]["Cap"];
             /**
              * Cap Of
@@ -5482,14 +5482,14 @@ export interface components {
             kind: string;
             /**
              * Mode
-             * @description Of all blocks
+             * @description Mode of all blocks
              * @default private
              * @enum {string}
              */
             mode?: "private" | "simulation";
             /**
              * Name
-             * @description No other source of the tenant is called so
+             * @description Unique among the tenant's sources
              */
             name: string;
             /**
@@ -5501,7 +5501,7 @@ export interface components {
             };
             /**
              * Retention Days
-             * @description The content of each version is erased after so many days; absent: as is usual here
+             * @description The content of each version is erased after so many days; absent: the installation's setting applies
              * @default null
              */
             retention_days?: number | null;
@@ -5524,7 +5524,7 @@ export interface components {
             lent_days?: number;
             /**
              * Shares
-             * @description Share of each block by principal, as a fraction with up to six decimals; at most 1 together. What is nobody's share is everybody's at once
+             * @description Share of each block by principal, as a fraction with up to six decimals; at most 1 together. What is in nobody's share is open to everybody at once
              */
             shares: {
                 [key: string]: number;
@@ -5537,17 +5537,17 @@ export interface components {
         States: {
             /**
              * Blocks
-             * @description At which step of the day each block begins
+             * @description The step of the day at which each block begins
              */
             blocks?: number[];
             /**
              * Day Begins
-             * @description When step 0 of a day is, by the clock of `meters.start`
+             * @description Time of step 0 of a day, by the clock of `meters.start`
              */
             day_begins?: string;
             /**
              * Day Begins On
-             * @description On which day of the week, where the blocks begin again after weeks: `Monday`
+             * @description Its day of the week, such as `Monday`, if the blocks repeat weekly
              */
             day_begins_on?: string;
             /**
@@ -5562,17 +5562,17 @@ export interface components {
             edges?: number[];
             /**
              * Participants
-             * @description How many loads there are, where that is public: all take so many times one
+             * @description Number of loads, if public: all together take so many times the power of one
              */
             participants?: number;
             /**
              * Power
-             * @description Of each state: as asked, or the middle of its bin
+             * @description Power of each state: as asked, or the middle of its bin
              */
             power: number[];
             /**
              * Step Seconds
-             * @description How long a step is, where states are of meters
+             * @description Length of a step, if states come from meters
              */
             step_seconds?: number;
         };
@@ -5734,7 +5734,7 @@ export interface components {
             };
             /**
              * Values
-             * @description By field of the result; a field without one has no honest interval
+             * @description By field of the result; a field without an entry has no honest interval
              */
             values: {
                 [key: string]: components["schemas"]["Interval"];
@@ -5787,7 +5787,7 @@ export interface components {
             name: string;
             /**
              * Pce
-             * @description How many passenger cars one of its trips counts on a link
+             * @description Passenger cars that one of its trips counts as on a link
              * @default 1
              */
             pce?: number;

@@ -25,8 +25,8 @@ SharesOption = Annotated[
     str | None,
     typer.Option(
         metavar="NAME=SHARE,…",
-        help="Who may spend which share of each block: ada=0.5,bo=0.3. What is nobody's share is "
-        "everybody's at once; without this all of it is",
+        help="Who may spend which share of each block: ada=0.5,bo=0.3. What is in nobody's share "
+        "is open to everybody at once; without this all of it is",
     ),
 ]
 LentOption = Annotated[

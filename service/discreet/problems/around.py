@@ -30,7 +30,8 @@ class Around:
         shape."""
         issues = [
             FieldIssue(
-                pointer, f"{self.job_id} released of a dataset with other {name} than this one"
+                pointer,
+                f"{self.job_id} released about a dataset whose {name} differs from this one's",
             )
             for name in self.problem.shape
             if getattr(self.public, name) != getattr(public, name)
@@ -47,8 +48,8 @@ def profiled(
     profile = problem.profile(public, plan, released)
     if profile is None:
         says = (
-            f"what {job_id} released does not tell how data lie: noised counts do, unless they "
-            "are mostly noise"
+            f"what {job_id} released does not show how the data are distributed: noised counts "
+            f"do, unless they are mostly noise"
         )
         raise InvalidInput(says, pointer=pointer)
     return Around(job_id, problem, public, plan, profile)

@@ -37,14 +37,14 @@ from discreet.problems.synthesis import Synthesis
 
 ALWAYS = "always"
 TOLD = frozenset({"relative_gap", "uncertainty"})
-"""Fields that say how exactly an answer is computed or told, not what is asked."""
+"""Fields that set how precisely an answer is computed or reported, not what is asked."""
 MOST_PLANS = 16
 """Made in search of a rho."""
 MOST_TRIED = 3
 """Stored objects that an example is made with, until one does."""
 RHO_TOLERANCE = 1e-3
-"""Part of a rho that may be left: the noise is then at most half of that larger than it would have
-to be."""
+"""Fraction of a rho that may be left unused: the noise is then larger than necessary by at most
+half that fraction."""
 
 
 def _marked(schema: dict[str, Any], problem: type[Problem]) -> None:
@@ -256,7 +256,7 @@ class Problem(Frozen):
                 epsilon = (below + above) // 2
         if best is None:
             raise InvalidInput(
-                "no plan of this problem was found that keeps so small a rho",
+                "no plan of this problem was found that stays within so small a rho",
                 pointer="/privacy/rho",
             )
         return best

@@ -44,7 +44,7 @@ class Budgeted:
         if privacy is not None and privacy.accuracy is not None:
             figures = ", ".join(f'"{name}": {value:g}' for name, value in self.figures.items())
             says = (
-                "a job is paid in figures, and POST /v1/plans tells them for an accuracy: send "
+                "a job needs figures, and POST /v1/plans finds them for an accuracy: send "
                 f"{{{figures}}}"
             )
             raise InvalidInput(says, pointer="/privacy/accuracy")
@@ -72,7 +72,7 @@ def budgeted(
         and around is None
     ):
         raise InvalidInput(
-            "only a server knows what that job released", pointer="/privacy/accuracy/around"
+            "only a server can look up what that job released", pointer="/privacy/accuracy/around"
         )
     budget = problem.budget(privacy)
     if privacy is None or privacy.in_figures:
@@ -130,8 +130,8 @@ def _spread(expected: Expected, budget: Budget, *, public_alone: bool) -> str:
         return ""
     low, high = (plain(budget.epsilon / EPSILON_UNIT * part, 2) for part in expected.took)
     more = (
-        ": how yours lie, public figures do not say; a rehearsal, or a plan around an earlier "
-        "release, tells more"
+        ": public figures do not say how your data are distributed; a rehearsal, or a plan around "
+        "an earlier release, tells more"
     )
     return (
         f". Eight of ten simulated data needed between {low} and "
@@ -178,12 +178,12 @@ def _meaning(what: str, plan: Plan) -> str:
 def _delta(problem: Problem, public: Any, plan: Plan, budget: Budget) -> str:
     """What delta was chosen, and why."""
     if not plan.total.delta:
-        return "delta: none is needed, so none is spent"
+        return "no delta is needed, so none is spent"
     units, delta = problem.units(public), f"{budget.delta / DELTA_UNIT:g}"
     if units is None:
         return (
-            f"delta {delta} was chosen, small enough for a million: no public figure tells how "
-            "many there are"
+            f"delta {delta} was chosen, small enough for a million: no public figure says how "
+            f"many there are"
         )
     return (
         f"delta {delta} was chosen: a power of ten of at most 1e-6, and of at most 1 / (1,000 x "

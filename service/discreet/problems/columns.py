@@ -101,7 +101,7 @@ def check_names(
     there = f"; columns are: {listed}" if others else ""
     found = [
         *(
-            FieldIssue(prefix, f"column {name!r:.80} stands twice")
+            FieldIssue(prefix, f"column {name!r} appears twice")
             for name in sorted(names)
             if names[name] > 1
         ),
@@ -186,7 +186,7 @@ def owner_column(table: pa.Table, name: str, prefix: str) -> NDArray[np.integer[
         issues.where(
             blurred(values),
             name,
-            "this float stands for several numbers: have names as text or integers",
+            "this float stands for several integers: give names as text or integers",
         )
         issues.check()
         column = pa.chunked_array([values + 0.0])  # one zero

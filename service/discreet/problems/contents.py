@@ -22,12 +22,12 @@ Released = dict[str, NDArray[Any]]
 """What the mechanisms released, arrays by name, and nothing else."""
 
 Profile = dict[str, NDArray[Any]]
-"""What a release says of the data as a whole, arrays by name: what others may be made of, and
-errors foretold at."""
+"""What a release says about the data as a whole, arrays by name: synthetic data are made from
+it, and errors predicted around it."""
 
 Progress = Callable[[int, int], None]
-"""Called with (step, total); post-processing only, so that steps and their timing tell nothing
-about the data."""
+"""Called with (step, total), during post-processing only, so that steps and their timing reveal
+nothing about the data."""
 
 Mode = Literal["private", "simulation"]
 
@@ -44,7 +44,7 @@ def arrays(*forms: dict[str, JsonValue]) -> ConfigDict:
 
 
 DIGEST_ITEMS = 1 << 17
-"""Numbers of a content that are put into its digest at once."""
+"""Numbers of a content that are hashed at once."""
 
 PRIVATE: dict[str, JsonValue] = {"x-private": True}
 """Marks a field of a schema as private; whatever is not marked is treated as published."""

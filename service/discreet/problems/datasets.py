@@ -20,8 +20,8 @@ from discreet.problems.numbers import Delta, Epsilon, Flag, Frozen
 def _registered(value: Any) -> Any:
     if isinstance(value, dict):
         raise ValueError(
-            "the id of a registered dataset is needed; POST /v1/datasets takes a whole one and "
-            "gives it"
+            "the id of a registered dataset is needed; POST /v1/datasets registers one and "
+            "returns its id"
         )
     return value
 
@@ -47,11 +47,12 @@ class DatasetSettings(Frozen):
     mode: Mode = Field(default="private", description="`simulation` declares the content public")
     account: str | None = Field(
         default=None,
-        description="Account of another dataset of the same people, on which then both are charged",
+        description="Account of another dataset about the same people; both are then charged there",
     )
     retention_days: Annotated[int, Field(strict=True, ge=1, le=36500)] | None = Field(
         default=None,
-        description="The content is erased after so many days; absent: as the installation is set",
+        description="The content is erased after so many days; absent: the installation's "
+        "setting applies",
     )
     delete_after_job: Flag = Field(
         default=False, description="The content is erased after the first job that succeeds on it"

@@ -92,13 +92,15 @@ def _attempt(
     known = problem.expected(public, plan, accuracy.confidence, around)
     if not known:
         why = problem.untold(public) or "ask for an epsilon"
-        says = f"{problem.kind} cannot tell from public figures how near its answers will be: {why}"
+        says = f"{problem.kind} cannot predict from public figures how accurate its answers will "
+        f"be: {why}"
         raise InvalidInput(says, pointer=POINTER)
     expected = next((one for one in known if accuracy.quantity in (None, one.quantity)), None)
     if expected is None:
         names = ", ".join(one.quantity for one in known)
         raise InvalidInput(
-            f"what is told before a release: there are {names}", pointer=f"{POINTER}/quantity"
+            f"must be a quantity that is predicted before a release: {names}",
+            pointer=f"{POINTER}/quantity",
         )
     if expected.lacks:
         others = ", ".join(one.quantity for one in known if not one.lacks)
@@ -108,7 +110,7 @@ def _attempt(
         )
         says += f", or of {others}, as a number (--quantity, --within)" if others else ""
         raise InvalidInput(
-            f"nothing is promised of {expected.quantity}: {says}", pointer=f"{POINTER}/quantity"
+            f"nothing is promised about {expected.quantity}: {says}", pointer=f"{POINTER}/quantity"
         )
     return Attempt(budget, plan, expected, expected.promised / _asked(accuracy, expected))
 
@@ -120,7 +122,7 @@ def _asked(accuracy: Accuracy, expected: Expected) -> float:
         return float(accuracy.within)
     if not expected.size:
         says = (
-            f"how large {expected.quantity} is, is not known without the data: give a number, "
+            f"the size of {expected.quantity} is not known without the data: give a number, "
             f"{expected.unit}, instead"
         )
         says += " of per cent, or ask around an earlier release (--around JOB)"

@@ -25,7 +25,10 @@ class ResultFields(TypedDict):
 
     tables: Annotated[
         list[str],
-        Field(description="Fields of more than a million numbers: left out here, given as Parquet"),
+        Field(
+            description="Fields with more than a million numbers: left out here and given as "
+            "Parquet"
+        ),
     ]
 
 
@@ -33,14 +36,16 @@ class Combined(TypedDict):
     """What it brought to ask several releases of the same sums."""
 
     releases: Annotated[
-        int, Field(description="How many were combined, by the inverse variance of their noise")
+        int,
+        Field(
+            description="How many were combined, weighted by the inverse variance of their noise"
+        ),
     ]
     standard_deviation: Annotated[
-        float, Field(description="Of the noise on each of their sums, as combined")
+        float,
+        Field(description="Standard deviation of the noise on each of their sums, as combined"),
     ]
-    least_alone: Annotated[
-        float, Field(description="Of the noise of the most accurate of them alone")
-    ]
+    least_alone: Annotated[float, Field(description="The same for the most accurate of them alone")]
 
 
 class NoisedFields(ResultFields):
@@ -58,9 +63,7 @@ class SummedFields(NoisedFields):
     """The fields of a result of sums that were noised: those of several releases are combined."""
 
     combined: NotRequired[
-        Annotated[
-            Combined, Field(description="Of several releases: what it brought to ask them together")
-        ]
+        Annotated[Combined, Field(description="For several releases: what combining them gained")]
     ]
 
 

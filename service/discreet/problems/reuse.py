@@ -48,7 +48,7 @@ class ProblemOnData(Problem):
     them."""
 
     dataset: DatasetId | None = Field(
-        default=None, description="Id of a dataset of this kind; or else `release`"
+        default=None, description="Id of a dataset of this kind; otherwise `release` is needed"
     )
     asked_of: (
         JobId
@@ -57,8 +57,8 @@ class ProblemOnData(Problem):
     ) = Field(
         default=None,
         alias="release",
-        description="Instead of `dataset`: a job, or several, of which what was released is asked "
-        "again, at price 0. Fields that were fixed at the release must be those of that job",
+        description="Instead of `dataset`: one or several jobs whose release is asked again, at "
+        "price 0. Fields that were fixed at the release must equal those of that job",
     )
 
     @property
@@ -81,7 +81,8 @@ class ProblemOnData(Problem):
         given = [name for name, attribute in self.places if getattr(self, attribute) is not None]
         if len(given) > 1:
             says = (
-                f"not beside `{given[0]}`: what was released is asked again, or new data are read"
+                f"not together with `{given[0]}`: either a release is asked again, or new data "
+                f"are read"
             )
             raise FieldError(given[1], says)
         if self.needs_data and not given:
@@ -92,7 +93,7 @@ class ProblemOnData(Problem):
         if given and not self.needs_data:
             raise FieldError(given[0], "not with protocol `federated`: the agents have the data")
         if len(set(self.first_jobs)) < len(self.first_jobs):
-            raise FieldError("release", "a job stands twice")
+            raise FieldError("release", "a job is named twice")
         return self
 
 

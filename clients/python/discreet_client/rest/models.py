@@ -15,15 +15,16 @@ class Accuracy(TypedDict):
 
     around: NotRequired[str | None]
     """
-    A job that has released, of data of the same public shape: the accuracy is foretold for
-    data as it released them; absent: from public figures alone; length >= 1, length <= 64
+    A job with a release about data of the same public shape: the accuracy is then predicted
+    for data as it released them; absent: predicted from public figures alone; length >= 1,
+    length <= 64
     """
     confidence: NotRequired[float]
-    """Probability with which the noise shall keep within it; >= 0.5, <= 0.999; default `0.9`"""
+    """Probability with which the noise should stay within it; >= 0.5, <= 0.999; default `0.9`"""
     quantity: NotRequired[str | None]
     """
-    One of those that the kind tells of before a release; absent: its first; length >= 1,
-    length <= 200
+    One of the quantities that the kind predicts before a release; absent: the first of them;
+    length >= 1, length <= 200
     """
     within: float | str
     """
@@ -290,11 +291,11 @@ class Combined(TypedDict):
     """What it brought to ask several releases of the same sums."""
 
     least_alone: float
-    """Of the noise of the most accurate of them alone"""
+    """The same for the most accurate of them alone"""
     releases: int
-    """How many were combined, by the inverse variance of their noise"""
+    """How many were combined, weighted by the inverse variance of their noise"""
     standard_deviation: float
-    """Of the noise on each of their sums, as combined"""
+    """Standard deviation of the noise on each of their sums, as combined"""
 
 
 class CoupledQpResult(TypedDict):
@@ -318,7 +319,7 @@ class CoupledQpResult(TypedDict):
     every hour
     """
     tables: list[str]
-    """Fields of more than a million numbers: left out here, given as Parquet"""
+    """Fields with more than a million numbers: left out here and given as Parquet"""
     transcript: str
     """Hash of all broadcasts, hexadecimal"""
     violation: NotRequired[float]
@@ -371,15 +372,12 @@ class Day(TypedDict):
 
     blocks: list[int]
     """
-    At which step of the day each block begins, the first at 0: of 48 steps [0, 12, 34] are
-    night, day and evening. A transition belongs to the block of the step that it leaves;
+    The step of the day at which each block begins, the first at 0: of 48 steps [0, 12, 34]
+    are night, day and evening. A transition belongs to the block of the step that it leaves;
     length >= 2, length <= 96, each >= 0, <= 1000000000
     """
     steps: int
-    """
-    After how many steps the blocks begin again: those of a day, or of a week; >= 2, <=
-    1000000
-    """
+    """Steps after which the blocks begin again: those of a day, or of a week; >= 2, <= 1000000"""
 
 
 class DeclineRequest(TypedDict):
@@ -444,16 +442,16 @@ class ErasedAnswer(TypedDict):
 
 
 class Exposure(TypedDict):
-    """What agents can find out of each other by what all of them are told."""
+    """What agents can learn about each other by what all of them are told."""
 
     agents: int
-    """Of the session"""
+    """Rounds of the session"""
     rounds: int
-    """Sums that are opened to every agent, at most"""
+    """The most sums that are opened to every agent"""
     sentence: str
-    """What one agent that lies can find out"""
+    """What one dishonest agent can find out"""
     sums: int
-    """Numbers in all of them together"""
+    """The numbers in all of them together"""
 
 
 class FeatureRange(TypedDict):
@@ -491,11 +489,11 @@ class FederationTerms(TypedDict):
     """Most agents that may join; >= 1, <= 1000000000"""
     approve_seconds: NotRequired[float]
     """
-    From submission to the signed roster; then the job fails; > 0, <= 7776000; default
-    `604800.0`
+    Seconds from submission to the signed roster; later the job fails; > 0, <= 7776000;
+    default `604800.0`
     """
     join_seconds: NotRequired[float]
-    """From the signed roster to the first round; > 0, <= 604800; default `600.0`"""
+    """Seconds from the signed roster to the first round; > 0, <= 604800; default `600.0`"""
     on_missing: NotRequired[Literal["abort", "finish"]]
     """
     `abort`: an agent that misses a round ends the job; `finish`: rounds go on with a quorum;
@@ -504,7 +502,7 @@ class FederationTerms(TypedDict):
     quorum: NotRequired[int | None]
     """Fewest agents that a round needs; all by default; >= 1, <= 1000000000"""
     round_seconds: NotRequired[float]
-    """From a broadcast to the round's deadline; > 0, <= 86400; default `30.0`"""
+    """Seconds from a broadcast to the round's deadline; > 0, <= 86400; default `30.0`"""
 
 
 class Figures(TypedDict):
@@ -704,18 +702,18 @@ class LimitsTold(TypedDict):
     cost: float
     """How much less a load saves than without limits, in the money of the price"""
     feeder: NotRequired[list[float | None]]
-    """The most that a load may take in each step"""
+    """The largest power of a load in each step"""
     kept: bool
-    """Whether the expected load is within all of them"""
+    """Whether the expected load is within all limits"""
     price: list[float]
     """
-    Of a unit of power in each step, what the limits are worth there, in the money of the
-    price
+    Price of the limits in each step: what one more unit of power would be worth there, in the
+    money of the price
     """
     ramp: NotRequired[float]
-    """The most that it may change by from step to step"""
+    """The largest change of it from step to step"""
     says: str
-    """What they ask and cost; where they cannot be kept which, where and why"""
+    """What the limits demand and cost; if they cannot be kept, which one, where and why"""
     strays: float
     """
     The largest standard deviation in any step of the load that is limited, of all or of each,
@@ -758,14 +756,14 @@ class LoadLimits(TypedDict):
     """Bounds on the expected load, in the unit of `power`."""
 
     feeder: NotRequired[float | list[float | None] | None]
-    """
-    The load is at most that: in each step, or a number for each step, null where there is
-    none
-    """
+    """The largest load: one number for all steps, or one for each step, null for no limit"""
     of: Literal["all", "each"]
-    """Whose load is meant: that of all public `participants` together, as a feeder's, or of each"""
+    """
+    Which load is limited: that of all public `participants` together, as on a feeder, or of
+    each one
+    """
     ramp: NotRequired[float | None]
-    """From each step to the next the load changes by at most that; >= 0"""
+    """The largest change of the load from one step to the next; >= 0"""
 
 
 class LogBarrierTerm(TypedDict):
@@ -788,29 +786,30 @@ class Meters(TypedDict):
 
     carry: NotRequired[int]
     """
-    At most so many periods in a row take the state of the one before, and are no gap; >= 0,
+    The most periods in a row that take the state before them and do not count as a gap; >= 0,
     <= 100000; default `0`
     """
     gaps: NotRequired[Literal["refuse", "leave_out", "end"]]
     """
-    Of a participant who lacks a period: the content is refused, or the participant is left
-    out, or the trajectory ends before the gap (not with `steps`); default `refuse`
+    What happens to a participant without readings in a period: the content is refused, the
+    participant is left out, or the trajectory ends before the gap (not with `steps`); default
+    `refuse`
     """
     interval_seconds: int
     """
-    Length of a period. Its power is the mean of the participant's readings in it; >= 1, <=
-    31622400
+    Length of a period in seconds. Its power is the mean of the participant's readings in it;
+    >= 1, <= 31622400
     """
     outside: NotRequired[Literal["clamp", "refuse"]]
-    """Power outside the edges counts to the outer states, or is refused; default `clamp`"""
+    """Power outside the edges counts as the outermost state, or is refused; default `clamp`"""
     start: str
     """
-    When the first period begins. A reading belongs to the period that its time lies in; date-
-    time
+    When the first period begins. A reading belongs to the period that contains its time;
+    date-time
     """
     utc_offset: NotRequired[str | None]
     """
-    Of times that name no zone, as +01:00; absent: such times are refused; matches
+    Offset of times that name none, such as +01:00; absent: such times are refused; matches
     `^(Z|[+-]([01]\\d|2[0-3]):[0-5]\\d)$`
     """
 
@@ -879,24 +878,24 @@ class OffPolicyPublic(TypedDict):
 
     continuing: NotRequired[bool | None]
     """
-    True: by what the data are of, no episode ever ends, and no transition is terminal. Then
-    what all states have in common is the mean reward / (1 - discount), which `minibatch`
-    begins at
+    True: by the nature of the data no episode ever ends, and no transition is terminal. The
+    common part of all values is then the mean reward / (1 - discount), where `minibatch`
+    begins
     """
     features: NotRequired[int | None]
     """Number of coordinates of a state `x`, instead of `states`; >= 1, <= 64"""
     horizon: int
-    """Most transitions of a trajectory; >= 1, <= 1000000"""
+    """The most transitions of a trajectory; >= 1, <= 1000000"""
     least_reward: NotRequired[float | None]
     """
-    No reward is below this, by what rewards are: 0 where they count good outcomes. Absent:
-    -reward_bound. Where returns cannot be negative their range is half as wide, and so is the
-    noise in it
+    Public lower bound on a reward, from its meaning: 0 if rewards count good outcomes.
+    Absent: -reward_bound. If returns cannot be negative, their range is half as wide, and so
+    is their noise
     """
     max_ratio: NotRequired[float | None]
     """
-    Public bound on target / behaviour of one step, by the rules that both policies are. A
-    trajectory then weighs at most this to the power of the horizon, and where that is not
+    Public bound on target / behaviour of one step, from the rules of both policies. A
+    trajectory then weighs at most this to the power of the horizon, and if that is not
     clipped nothing is cut off; > 0, <= 1e+12
     """
     max_rows: NotRequired[int | None]
@@ -916,23 +915,22 @@ class OffPolicyPublic(TypedDict):
     ranges: NotRequired[list[FeatureRange] | None]
     """
     What the coordinates of `x` are, one range each, in their order: a coordinate is (value -
-    low) / (high - low), cut off at 0 and 1. Readers of tables of visits go by it. As all that
-    is public it is not chosen by looking at the data; length <= 64
+    low) / (high - low), cut off at 0 and 1. Readers of tables of visits use it. Like
+    everything public, it must be chosen without looking at the data; length <= 64
     """
     reward_bound: float
-    """Public bound on the modulus of a reward; > 0, <= 1e+12"""
+    """Public bound on the absolute value of a reward; > 0, <= 1e+12"""
     rewards: NotRequired[list[float] | None]
-    """Reward of each transition of the topology, where that is public"""
+    """Reward of each transition of the topology, if rewards are public"""
     states: NotRequired[int | None]
     """
-    Number of states of a tabular problem; 1 where nothing is said of states, which is enough
-    for importance_sampling; >= 1, <= 2000
+    Number of states of a tabular problem; 1 if states are not given, which is enough for
+    importance_sampling; >= 1, <= 2000
     """
     target_policy: NotRequired[str | None]
     """
-    What the target policy does, in words, for answers to say it: `treat when lactate > 2`.
-    Readers of tables of visits say it where it is a rule of the actions; length >= 1, length
-    <= 200
+    What the target policy does, in words that answers repeat: `treat when lactate > 2`.
+    Readers of tables of visits fill it in if the policy is a rule; length >= 1, length <= 200
     """
     topology: NotRequired[list[list[int]] | None]
     """
@@ -1036,7 +1034,7 @@ class PlacedDatasetRequest(TypedDict):
     """
 
     account: NotRequired[str | None]
-    """Account of another dataset of the same people, on which then both are charged"""
+    """Account of another dataset about the same people; both are then charged there"""
     cap: NotRequired[Cap | None]
     """Needed unless `account` is given"""
     content_from: str
@@ -1057,8 +1055,8 @@ class PlacedDatasetRequest(TypedDict):
     """The same as for a dataset of this kind whose content is sent"""
     retention_days: NotRequired[int | None]
     """
-    The content is erased after so many days; absent: as the installation is set; >= 1, <=
-    36500
+    The content is erased after so many days; absent: the installation's setting applies; >=
+    1, <= 36500
     """
 
 
@@ -1068,7 +1066,7 @@ class PlannedBlock(TypedDict):
     block: str
     """Its name in the source"""
     version: str
-    """The dataset that it is: a later version with late records is another"""
+    """The dataset of this version; a later version with late records is another dataset"""
 
 
 class PlannedSource(TypedDict):
@@ -1121,7 +1119,7 @@ class Privacy(TypedDict):
     accuracy: NotRequired[Accuracy | None]
     """
     Instead of epsilon, in plans: the smallest epsilon with which the answer is expected to be
-    as near; delta is `auto` unless another is given
+    this accurate; delta is `auto` unless another is given
     """
     delta: NotRequired[float | Literal["auto"]]
     """
@@ -1130,16 +1128,17 @@ class Privacy(TypedDict):
     1e-9; a mechanism that needs none is charged 0; default `0`
     """
     epsilon: NotRequired[float | None]
-    """Privacy loss; at most 9 decimals; > 0, <= 1000"""
+    """Privacy loss bound; at most 9 decimals; > 0, <= 1000"""
     preset: NotRequired[Literal["strict", "usual", "loose"] | None]
     """Instead of epsilon: 0.1, 1 or 4, with delta `auto` unless another is given"""
     rho: NotRequired[float | None]
     """
-    Instead of epsilon: what zero-concentrated DP counts, with a delta; the mechanism is then
-    the one of least noise at this rho, of which most jobs fit under a cap; > 0, <= 1000
+    Instead of epsilon: the parameter of zero-concentrated DP, with a delta; the mechanism is
+    then the one with least noise at this rho, and the most such jobs fit under a cap; > 0, <=
+    1000
     """
     unit: NotRequired[str | None]
-    """Must name the dataset's own unit when given"""
+    """If given, must name the dataset's own unit"""
 
 
 class ProblemDocument(TypedDict):
@@ -1237,15 +1236,15 @@ class Resources(TypedDict):
 
     memory_bytes: int
     opening_seconds: NotRequired[float]
-    """Of that, opening the content takes this; default `0.0625`"""
+    """The part of that for opening the content; default `0.0625`"""
     release_quantum_seconds: float
     """
-    Touching the data takes this, whatever they are; on a machine too busy for it, twice that,
-    …
+    The step on the data takes this long, whatever the data; on a machine too busy for it
+    twice as long, and so on
     """
     result_seconds: NotRequired[float]
     """
-    What follows the release takes about this, where it is known before; counts in turns;
+    About how long the work after the release takes, if known; it counts in the order of jobs;
     default `0.0`
     """
     steps: int
@@ -1517,18 +1516,15 @@ class SourceBlocks(TypedDict):
     """Blocks of a source, as one dataset."""
 
     blocks: NotRequired[str | list[str] | None]
-    """
-    One block, a list of them, or `first/last` of days or months: every one of these must be
-    there
-    """
+    """One block, a list of them, or `first/last` for days or months, each of which must exist"""
     id: str
     """length >= 1, length <= 64"""
     last: NotRequired[int | None]
-    """Instead of `blocks`: the newest so many; >= 1, <= 366"""
+    """Instead of `blocks`: how many of the newest blocks; >= 1, <= 366"""
     versions: NotRequired[list[str] | None]
     """
-    The version of each of `blocks`, in their order; absent: the newest. An accepted job has
-    them all; length >= 1, length <= 366
+    The version of each of `blocks`, in their order; absent: the newest. An accepted job names
+    all of them; length >= 1, length <= 366
     """
 
 
@@ -1544,7 +1540,7 @@ class SourceRule(TypedDict):
     shares: dict[str, float]
     """
     Share of each block by principal, as a fraction with up to six decimals; at most 1
-    together. What is nobody's share is everybody's at once
+    together. What is in nobody's share is open to everybody at once
     """
 
 
@@ -1552,21 +1548,24 @@ class States(TypedDict):
     """What the states and the steps of a result are, all of it public."""
 
     blocks: NotRequired[list[int]]
-    """At which step of the day each block begins"""
+    """The step of the day at which each block begins"""
     day_begins: NotRequired[str]
-    """When step 0 of a day is, by the clock of `meters.start`"""
+    """Time of step 0 of a day, by the clock of `meters.start`"""
     day_begins_on: NotRequired[str]
-    """On which day of the week, where the blocks begin again after weeks: `Monday`"""
+    """Its day of the week, such as `Monday`, if the blocks repeat weekly"""
     day_steps: NotRequired[int]
     """Steps of a day, after which blocks begin again"""
     edges: NotRequired[list[float]]
     """State s is edges[s] <= kW < edges[s + 1]"""
     participants: NotRequired[int]
-    """How many loads there are, where that is public: all take so many times one"""
+    """Number of loads, if public: all together take so many times the power of one"""
     power: list[float]
-    """Of each state: as asked, or the middle of its bin; unit: the unit of power of the states"""
+    """
+    Power of each state: as asked, or the middle of its bin; unit: the unit of power of the
+    states
+    """
     step_seconds: NotRequired[int]
-    """How long a step is, where states are of meters"""
+    """Length of a step, if states come from meters"""
 
 
 class StepSchedule(TypedDict):
@@ -1690,7 +1689,7 @@ class Uncertainty(TypedDict):
     noise_dominates: dict[str, bool | list[bool]]
     """By field: whether it, or each of its rows, is mostly noise"""
     values: dict[str, Interval]
-    """By field of the result; a field without one has no honest interval"""
+    """By field of the result; a field without an entry has no honest interval"""
 
 
 class UntilSpent(TypedDict):
@@ -1728,7 +1727,7 @@ class UserClass(TypedDict):
     `^[^\\s/]([^\\x00-\\x1f\\x7f/]{0,38}[^\\s/])?$`
     """
     pce: NotRequired[float]
-    """How many passenger cars one of its trips counts on a link; >= 0.01, <= 100; default `1.0`"""
+    """Passenger cars that one of its trips counts as on a link; >= 0.01, <= 100; default `1.0`"""
 
 
 class Versions(TypedDict):
@@ -1971,7 +1970,7 @@ class CoupledQp(TypedDict):
     mode: NotRequired[Literal["private", "simulation"]]
     """default `private`"""
     mpc: NotRequired[ShareBounds | None]
-    """Public bounds, needed with protocol `mpc`"""
+    """Public bounds; required with protocol `mpc`"""
     noise: NotRequired[SumNoise | None]
     operator: OperatorData
     protocol: NotRequired[Literal["job", "federated", "mpc"]]
@@ -1992,37 +1991,37 @@ class DrEnsemble(TypedDict):
 
     clip: NotRequired[float | Literal["auto"] | None]
     """
-    Public bound on the l2 norm of a participant's histogram; less noise, some bias. `auto`
-    takes that of least expected error, by public figures
+    Public bound on the l2 norm of a participant's histogram: less noise, some bias. `auto`
+    takes the bound with the least expected error, by public figures
     """
     concentration: NotRequired[float | None]
-    """k of the last three policies; the Dirichlet mechanism's own when not given; > 0, <= 1e+12"""
+    """k of the last three policies; absent: the Dirichlet mechanism's own; > 0, <= 1e+12"""
     dataset: NotRequired[str | None]
-    """Id of a dataset of this kind; or else `release`"""
+    """Id of a dataset of this kind; otherwise `release` is needed"""
     discomfort_weight: float
     """
-    What it costs to move loads against their habits, in the money of `price` or `utility`:
-    the larger, the less they are moved; > 0, <= 1e+12
+    Cost of moving loads against their habits, in the money of `price` or `utility`: the
+    larger, the less they are moved; > 0, <= 1e+12
     """
     event: NotRequired[list[list[int]] | None]
     """
     Steps that the answer compares with all others, with and without control: [[first, end],
-    …], each from `first` to before `end`. Absent: those that are dear, where the price has
-    two levels; length <= 1000, each length >= 2, length <= 2
+    …], each from `first` to before `end`. Absent: the expensive ones, if the price has two
+    levels; length <= 1000, each length >= 2, length <= 2
     """
     first_step: NotRequired[int]
     """
-    Which step of the day step 0 is, where the dataset has a `day`: of 48 a day 36 is six in
-    the evening; >= 0, <= 1000000000; default `0`
+    The step of the day at step 0, if the dataset has a `day`: with 48 steps a day, 36 is six
+    in the evening; >= 0, <= 1000000000; default `0`
     """
     initial: list[float] | Literal["released"]
     """
-    How the loads are spread over the states at step 0, chosen without looking at the data; or
-    as the release says that their time is
+    Distribution of the loads over the states at step 0, chosen without looking at the data;
+    or `released`, the distribution of their time in the release
     """
     kind: Literal["dr_ensemble"]
     limits: NotRequired[LoadLimits | None]
-    """What the expected load is kept within: the best policy that does is found"""
+    """Limits on the expected load: the best policy that keeps them is found"""
     method: NotRequired[Literal["auto", "counts", "dirichlet"]]
     """default `auto`"""
     policy: NotRequired[Literal["exact", "taylor", "digamma", "average"]]
@@ -2034,9 +2033,9 @@ class DrEnsemble(TypedDict):
     """
     price: NotRequired[list[float] | None]
     """
-    Money per unit of power in each step; the utility is then minus price times power. Of a
-    price per kWh that times the hours of a step: 0.30 a kWh is 0.075 a kW in steps of a
-    quarter of an hour. Of a file of day-ahead prices `discreet convert prices` makes it;
+    Money per unit of power in each step; the utility is then minus price times power. A price
+    per kWh is multiplied by the hours of a step: 0.30 per kWh is 0.075 per kW in steps of a
+    quarter of an hour. `discreet convert prices` makes it from a file of day-ahead prices;
     length >= 2, length <= 100000
     """
     prior: NotRequired[float]
@@ -2046,15 +2045,15 @@ class DrEnsemble(TypedDict):
     """
     release: NotRequired[str | list[str] | None]
     """
-    Instead of `dataset`: a job, or several, of which what was released is asked again, at
-    price 0. Fields that were fixed at the release must be those of that job
+    Instead of `dataset`: one or several jobs whose release is asked again, at price 0. Fields
+    that were fixed at the release must equal those of that job
     """
     samples: NotRequired[int | None]
-    """Draws of the average policy; its closed form when not given; >= 1, <= 10000"""
+    """Draws of the average policy; absent: its closed form; >= 1, <= 10000"""
     uncertainty: NotRequired[bool]
     """Whether the result says how far the noise may have moved its numbers; default `true`"""
     utility: NotRequired[list[list[float]] | None]
-    """Money by step and state, instead of `price`; length >= 2, length <= 100000"""
+    """Money for each step and state, instead of `price`; length >= 2, length <= 100000"""
 
 
 class DrEnsembleContent(TypedDict):
@@ -2079,15 +2078,14 @@ class DrEnsemblePublic(TypedDict):
 
     day: NotRequired[Day | None]
     """
-    Hours of the day that move by transition matrices of their own, from the same noise.
-    Absent: one matrix for all hours, by which a load that is left alone goes to its mean and
-    stays there
+    Blocks of hours with transition matrices of their own, at the same noise. Absent: one
+    matrix for all hours, by which an uncontrolled load goes to its mean and stays there
     """
     edges: NotRequired[list[float] | None]
     """
     Increasing power in kW, chosen without looking at the data: state s is edges[s] <= kW <
-    edges[s + 1], and its power is the middle where a problem says none; length >= 3, length
-    <= 2001
+    edges[s + 1], and its power is the middle if a problem gives none; length >= 3, length <=
+    2001
     """
     max_rows: NotRequired[int | None]
     """
@@ -2101,8 +2099,8 @@ class DrEnsemblePublic(TypedDict):
     """Floor of the transitions in the support; > 0, < 1"""
     participants: NotRequired[int | None]
     """
-    Given: public, and neighbours replace one. Else neighbours add or remove one; >= 2, <=
-    1000000000
+    If given, it is public and neighbours replace one participant; otherwise neighbours add or
+    remove one; >= 2, <= 1000000000
     """
     row_change: NotRequired[float | None]
     """l1 distance h of neighbouring rows: two entries move by at most h/2; > 0, < 1"""
@@ -2121,22 +2119,22 @@ class DrEnsembleResult(TypedDict):
 
     achieved_power: NotRequired[list[float]]
     """
-    Under the released policy where the true matrix holds: `expected_power`, as a policy sets
-    every move, but from the true start where `initial` is that of the release; of
-    simulations; unit: the unit of power of the states
+    Expected power of the released policy under the true matrix: equal to `expected_power`,
+    since a policy sets every move, except that it begins at the true start if `initial` is
+    the release's; only for simulations; unit: the unit of power of the states
     """
     achieved_saving: NotRequired[float]
     """
-    What the released policy saves where the true matrix holds; of simulations; unit: the
+    Savings by the released policy under the true matrix; only for simulations; unit: the
     money of the price
     """
     block_transitions: NotRequired[list[list[list[float]]]]
-    """In place of `transitions` where the dataset has a `day`: [block][from][to]"""
+    """Instead of `transitions`, if the dataset has a `day`: [block][from][to]"""
     combined: NotRequired[Combined]
-    """Of several releases: what it brought to ask them together"""
+    """For several releases: what combining them gained"""
     cost_of_privacy: NotRequired[list[list[float]]]
     """
-    What the released policy costs more than the best one where the true matrix holds; of
+    Extra cost of the released policy over the best one under the true matrix; only for
     simulations; unit: the money of the price
     """
     cost_to_go: NotRequired[list[float]]
@@ -2144,11 +2142,11 @@ class DrEnsembleResult(TypedDict):
     default_power: NotRequired[list[float]]
     """Expected power without control; unit: the unit of power of the states"""
     event: NotRequired[list[int]]
-    """The steps that `event_saving` is of, as asked or those that are dear"""
+    """The steps of `event_saving`, as asked or the expensive ones"""
     event_saving: NotRequired[float]
     """
-    What a load draws less in the steps of the event than without control, all together; unit:
-    kWh of steps of meters, else the unit of power times a step
+    Energy that a load draws less than without control during the event, over all its steps;
+    unit: kWh of steps of meters, else the unit of power times a step
     """
     expected_power: NotRequired[list[float]]
     """
@@ -2161,31 +2159,34 @@ class DrEnsembleResult(TypedDict):
     """Controlled transitions of every step: [step][from][to]"""
     rebound: NotRequired[float]
     """
-    What a load draws more outside of the event than without control, before it or after;
+    Energy that a load draws more than without control outside the event, before or after it;
     unit: kWh of steps of meters, else the unit of power times a step
     """
     saving: NotRequired[float]
     """
-    What control saves over all steps from `initial`, discomfort deducted; unit: the money of
+    Savings by control over all steps from `initial`, discomfort deducted; unit: the money of
     the price
     """
     states: NotRequired[States]
-    """What the states are, by the problem and the public part of the dataset"""
+    """Meaning of the states, from the problem and the public part of the dataset"""
     tables: list[str]
-    """Fields of more than a million numbers: left out here, given as Parquet"""
+    """Fields with more than a million numbers: left out here and given as Parquet"""
     transitions: NotRequired[list[list[float]]]
     """The released default transition matrix P[from][to]; rows sum to 1"""
     true_default_power: NotRequired[list[float]]
-    """Of the true matrix without control; of simulations; unit: the unit of power of the states"""
+    """
+    Expected power under the true matrix without control; only for simulations; unit: the unit
+    of power of the states
+    """
     true_expected_power: NotRequired[list[float]]
     """
-    Under the best policy of the true matrix; of simulations; unit: the unit of power of the
-    states
+    Expected power under the best policy of the true matrix; only for simulations; unit: the
+    unit of power of the states
     """
     true_saving: NotRequired[float]
     """
-    What the best policy of the true matrix saves where that holds; of simulations; unit: the
-    money of the price
+    Savings by the best policy of the true matrix, under that matrix; only for simulations;
+    unit: the money of the price
     """
     uncertainty: NotRequired[Uncertainty]
     """How far the noise may have moved the numbers of this result"""
@@ -2227,7 +2228,7 @@ class MultiAgent(TypedDict):
     1, length <= 100, each length >= 1, length <= 100000
     """
     dataset: NotRequired[str | None]
-    """Id of a dataset of this kind; or else `release`"""
+    """Id of a dataset of this kind; otherwise `release` is needed"""
     federation: NotRequired[FederationTerms | None]
     """Needed with protocol `federated`"""
     kind: Literal["multi_agent"]
@@ -2235,8 +2236,8 @@ class MultiAgent(TypedDict):
     """default `job`"""
     release: NotRequired[str | list[str] | None]
     """
-    Instead of `dataset`: a job, or several, of which what was released is asked again, at
-    price 0. Fields that were fixed at the release must be those of that job
+    Instead of `dataset`: one or several jobs whose release is asked again, at price 0. Fields
+    that were fixed at the release must equal those of that job
     """
     schedule: StepSchedule
     uncertainty: NotRequired[bool]
@@ -2280,7 +2281,7 @@ class MultiAgentResult(TypedDict):
     state_path: NotRequired[list[list[float]]]
     """States at the steps of `multiplier_path`, by agent; of simulations"""
     tables: list[str]
-    """Fields of more than a million numbers: left out here, given as Parquet"""
+    """Fields with more than a million numbers: left out here and given as Parquet"""
     uncertainty: NotRequired[Uncertainty]
     """How far the noise may have moved the numbers of this result"""
 
@@ -2303,7 +2304,7 @@ class OffPolicyDataset(TypedDict):
     """Trajectories of people under a behaviour policy."""
 
     account: NotRequired[str | None]
-    """Account of another dataset of the same people, on which then both are charged"""
+    """Account of another dataset about the same people; both are then charged there"""
     cap: NotRequired[Cap | None]
     """Needed unless `account` is given"""
     content: OffPolicyContent
@@ -2317,8 +2318,8 @@ class OffPolicyDataset(TypedDict):
     public: OffPolicyPublic
     retention_days: NotRequired[int | None]
     """
-    The content is erased after so many days; absent: as the installation is set; >= 1, <=
-    36500
+    The content is erased after so many days; absent: the installation's setting applies; >=
+    1, <= 36500
     """
 
 
@@ -2339,30 +2340,31 @@ class OffPolicyEvaluation(TypedDict):
 
     clip: NotRequired[float | Literal["auto"] | None]
     """
-    Public bound on the l2 norm of what one trajectory adds; not given or `auto`: by public
+    Public bound on the l2 norm of what one trajectory adds; absent or `auto`: from public
     bounds
     """
     dataset: NotRequired[str | None]
-    """Id of a dataset of this kind; or else `release`"""
+    """Id of a dataset of this kind; otherwise `release` is needed"""
     discount: float
     """
-    What a reward one step later counts against one now; 1 where it is all the same when it
-    comes (importance_sampling alone: methods that fit a value function need less); >= 0, <= 1
+    Weight of a reward one step later relative to one now; 1 if its time does not matter (only
+    importance_sampling and per_decision: methods that fit a value function need less); >= 0,
+    <= 1
     """
     features: NotRequired[TabularFeatures | FourierFeatures | IdentityFeatures | None]
-    """Of the value function, tabular when not given; importance_sampling reads none"""
+    """Features of the value function; absent: tabular. importance_sampling uses none"""
     initial: NotRequired[Literal["released"] | list[float] | list[list[float]] | None]
     """
     An assumption, which must not come from the data: a distribution over the states, or
-    initial states x that are equally likely; `released`: the states as often as the release
-    says that they were visited
+    equally likely initial states x; `released`: the states as often as they were visited
+    according to the release
     """
     kind: Literal["off_policy_evaluation"]
     max_importance: NotRequired[float | Literal["auto"] | None]
     """
     Public cap on importance ratios; 10 when not given; `auto`: of least expected error by
-    public figures, shown in the plan's advice. Of importance_sampling on the weights of whole
-    trajectories, of per_decision on those of steps, `auto` when not given
+    public figures, shown in the plan's advice. With importance_sampling it caps the weights
+    of whole trajectories, with per_decision those of steps, and absent means `auto`
     """
     method: NotRequired[
         Literal[
@@ -2380,20 +2382,20 @@ class OffPolicyEvaluation(TypedDict):
     """default `auto`"""
     regularization: NotRequired[float | None]
     """
-    Ridge of `moments` in units of one trajectory; `dp_lsl`'s penalty, the public number of
-    them; >= 0, <= 1e+12
+    Ridge of `moments` in units of one trajectory; penalty of `dp_lsl`, absent: the public
+    number of trajectories; >= 0, <= 1e+12
     """
     release: NotRequired[str | list[str] | None]
     """
-    Instead of `dataset`: a job, or several, of which what was released is asked again, at
-    price 0. Fields that were fixed at the release must be those of that job
+    Instead of `dataset`: one or several jobs whose release is asked again, at price 0. Fields
+    that were fixed at the release must equal those of that job
     """
     return_bounds: NotRequired[list[float] | None]
     """
-    What all rewards of one person add up to at least and at most, known without the data: 0
-    and 1 where somebody is well at the end or not. Noise is in proportion to the range; what
-    is beyond counts as the nearer end. Not given: what the bound on a reward allows, up and
-    down (importance_sampling); length >= 2, length <= 2
+    The least and the most that all rewards of one person add up to, known without the data: 0
+    and 1 if somebody is well at the end or not. Noise is in proportion to the range; values
+    beyond it count as the nearer end. Absent: what the bounds on a reward allow
+    (importance_sampling); length >= 2, length <= 2
     """
     sampling: NotRequired[float | None]
     """Probability with which a trajectory takes part in a step of `minibatch`; > 0, <= 1"""
@@ -2415,29 +2417,32 @@ class OffPolicyEvaluationResult(TypedDict):
 
     behaviour_value: NotRequired[float]
     """
-    Of the policy that was followed, over the people in the data (importance_sampling); unit:
-    the unit of rewards
+    Value of the policy that was followed, over the people in the data (importance_sampling);
+    unit: the unit of rewards
     """
     clipped_mass: NotRequired[float]
     """How much of the weights, whose mean is 1, was cut off (importance_sampling)"""
     combined: NotRequired[Combined]
-    """Of several releases: what it brought to ask them together"""
+    """For several releases: what combining them gained"""
     covers: NotRequired[str]
-    """What the interval of policy_value holds, in words (importance_sampling)"""
+    """What the interval of policy_value covers, as a sentence (importance_sampling)"""
     difference: NotRequired[float]
     """
-    policy_value - behaviour_value, of the same people (importance_sampling); unit: the unit
+    policy_value - behaviour_value, for the same people (importance_sampling); unit: the unit
     of rewards
     """
     doubt: NotRequired[str]
     """
-    Where the mean of the weights cannot be that of true probabilities: which it is
-    (importance_sampling)
+    A warning if the mean of the weights is impossible for correct probabilities, with that
+    mean (importance_sampling)
     """
     effective_size: NotRequired[float]
-    """As many trajectories of equal weight would say as much (importance_sampling)"""
+    """
+    Effective sample size: so many trajectories of equal weight would be as informative
+    (importance_sampling)
+    """
     largest_weight: NotRequired[float]
-    """Where weights of trajectories are clipped (importance_sampling)"""
+    """The value at which weights of trajectories are clipped (importance_sampling)"""
     policy_value: NotRequired[float]
     """
     Of the target policy: over the people in the data, with clipped weights
@@ -2445,20 +2450,20 @@ class OffPolicyEvaluationResult(TypedDict):
     given; unit: the unit of rewards
     """
     tables: list[str]
-    """Fields of more than a million numbers: left out here, given as Parquet"""
+    """Fields with more than a million numbers: left out here and given as Parquet"""
     target_policy: NotRequired[str]
-    """What the target policy does, where the dataset's owner has said it"""
+    """What the target policy does, if the dataset's owner has described it"""
     true_value: NotRequired[Range]
     """
-    Between what the value of the target policy without clips lies with 90 %, whatever was cut
-    off (importance_sampling); unit: the unit of rewards
+    Bounds on the value of the target policy without clipping, with 90 % confidence, whatever
+    was cut off (importance_sampling); unit: the unit of rewards
     """
     uncertainty: NotRequired[Uncertainty]
     """How far the noise may have moved the numbers of this result"""
     values: NotRequired[list[float]]
-    """The value of each state, of tabular features; unit: the unit of rewards"""
+    """The value of each state; only for tabular features; unit: the unit of rewards"""
     weights: NotRequired[list[float]]
-    """Theta, one number a feature; unit: the unit of rewards"""
+    """Theta, one number per feature; unit: the unit of rewards"""
 
 
 class OperationsAnswer(TypedDict):
@@ -2521,7 +2526,7 @@ class Routing(TypedDict):
     changes too; length <= 10000, each >= 0, <= 1000000000; default `[]`
     """
     dataset: NotRequired[str | None]
-    """Id of a dataset of this kind; or else `release`"""
+    """Id of a dataset of this kind; otherwise `release` is needed"""
     kind: Literal["routing"]
     latency: NotRequired[AffineLatency | BprLatency]
     """
@@ -2554,8 +2559,8 @@ class Routing(TypedDict):
     """>= 1e-12, <= 0.01; default `1e-10`"""
     release: NotRequired[str | list[str] | None]
     """
-    Instead of `dataset`: a job, or several, of which what was released is asked again, at
-    price 0. Fields that were fixed at the release must be those of that job
+    Instead of `dataset`: one or several jobs whose release is asked again, at price 0. Fields
+    that were fixed at the release must equal those of that job
     """
     select_links: NotRequired[list[int]]
     """
@@ -2594,7 +2599,7 @@ class RoutingDataset(TypedDict):
     """Trips of the users of a network."""
 
     account: NotRequired[str | None]
-    """Account of another dataset of the same people, on which then both are charged"""
+    """Account of another dataset about the same people; both are then charged there"""
     cap: NotRequired[Cap | None]
     """Needed unless `account` is given"""
     content: RoutingContent
@@ -2608,8 +2613,8 @@ class RoutingDataset(TypedDict):
     public: RoutingPublic
     retention_days: NotRequired[int | None]
     """
-    The content is erased after so many days; absent: as the installation is set; >= 1, <=
-    36500
+    The content is erased after so many days; absent: the installation's setting applies; >=
+    1, <= 36500
     """
 
 
@@ -2627,7 +2632,7 @@ class RoutingResult(TypedDict):
     closed: NotRequired[list[str]]
     """The links of `closed_links`, as people call them: nobody can take these"""
     combined: NotRequired[Combined]
-    """Of several releases: what it brought to ask them together"""
+    """For several releases: what combining them gained"""
     demand: NotRequired[list[list[float]]]
     """
     Released mean demand of a period, zones by zones; of the method counts; unit: trips a
@@ -2638,7 +2643,7 @@ class RoutingResult(TypedDict):
     iterations: NotRequired[int]
     """Steps that the assignment took"""
     latency_law: NotRequired[str]
-    """By which law travel times grow with flows, in a sentence"""
+    """The law by which travel times grow with flows, as a sentence"""
     link_flow_changes: NotRequired[list[float]]
     """
     What closing adds to the flow of each link, in the order of the request; with
@@ -2662,7 +2667,7 @@ class RoutingResult(TypedDict):
     trips of all then
     """
     relative_gap: NotRequired[float]
-    """How far the assignment is above its minimum at most"""
+    """Upper bound on how far the assignment is above its minimum"""
     select_link: NotRequired[list[RoutingSelected]]
     """
     Which pairs' trips use the links of `select_links`; intervals: the true trips on this
@@ -2684,7 +2689,7 @@ class RoutingResult(TypedDict):
     status: NotRequired[Literal["converged", "iteration_limit"]]
     """Whether the assignment reached the gap that was asked for"""
     tables: list[str]
-    """Fields of more than a million numbers: left out here, given as Parquet"""
+    """Fields with more than a million numbers: left out here and given as Parquet"""
     total_travel_time: NotRequired[float]
     """
     Of the released demand, fixed costs of links among it, by each class's own weight; of the
@@ -2697,13 +2702,13 @@ class RoutingResult(TypedDict):
     """
     true_best_total_travel_time: NotRequired[float]
     """
-    What the best policy costs on the true mean demand; of simulations; unit: trips a period
-    times the unit of free_flow_time
+    Cost of the best policy for the true mean demand; only for simulations; unit: trips a
+    period times the unit of free_flow_time
     """
     true_total_travel_time: NotRequired[float]
     """
-    What the policy costs on the true mean demand; of simulations; unit: trips a period times
-    the unit of free_flow_time
+    Cost of the policy for the true mean demand; only for simulations; unit: trips a period
+    times the unit of free_flow_time
     """
     uncertainty: NotRequired[Uncertainty]
     """How far the noise may have moved the numbers of this result"""
@@ -2752,16 +2757,17 @@ class SourceRequest(TypedDict):
 
     block_bytes: NotRequired[int | None]
     """
-    The most that the content of a block takes in memory, chosen without looking at the data.
-    A job reads as many blocks as fit where one content does. Absent: a 32nd of that; >= 1024
+    The most memory that the content of a block takes, chosen without looking at the data. A
+    job reads as many blocks as together fit into the limit of one content. Absent: 1/32 of
+    that limit; >= 1024
     """
     by: Literal["day", "month", "label"]
     """
     Which records a block has: those of a day (`2026-10-01`) or month (`2026-10`), by the
-    column `date` of every record, which is checked; or those that the owner gives a label
+    column `date` of every record, which is checked; or those to which the owner gives a label
     """
     cap: Cap
-    """What may be spent on each block in all, or on the source with `cap_of: source`"""
+    """The most that may be spent on each block, or on the whole source with `cap_of: source`"""
     cap_of: NotRequired[Literal["block", "source"]]
     """
     `block`: each block has an account, and a job is charged to every block it reads.
@@ -2770,15 +2776,15 @@ class SourceRequest(TypedDict):
     kind: str
     """Kind of problem, the same as for a dataset; length <= 100"""
     mode: NotRequired[Literal["private", "simulation"]]
-    """Of all blocks; default `private`"""
+    """Mode of all blocks; default `private`"""
     name: str
-    """No other source of the tenant is called so; length >= 1, length <= 200"""
+    """Unique among the tenant's sources; length >= 1, length <= 200"""
     public: dict[str, Any]
     """The public part of each block, the same as for a dataset of this kind"""
     retention_days: NotRequired[int | None]
     """
-    The content of each version is erased after so many days; absent: as is usual here; >= 1,
-    <= 36500
+    The content of each version is erased after so many days; absent: the installation's
+    setting applies; >= 1, <= 36500
     """
     rule: NotRequired[SourceRule | None]
     """
@@ -2856,7 +2862,7 @@ class DrEnsembleDataset(TypedDict):
     """Trajectories of loads through the states of an ensemble, or their transition matrix."""
 
     account: NotRequired[str | None]
-    """Account of another dataset of the same people, on which then both are charged"""
+    """Account of another dataset about the same people; both are then charged there"""
     cap: NotRequired[Cap | None]
     """Needed unless `account` is given"""
     content: DrEnsembleContent
@@ -2870,8 +2876,8 @@ class DrEnsembleDataset(TypedDict):
     public: DrEnsemblePublic
     retention_days: NotRequired[int | None]
     """
-    The content is erased after so many days; absent: as the installation is set; >= 1, <=
-    36500
+    The content is erased after so many days; absent: the installation's setting applies; >=
+    1, <= 36500
     """
 
 
@@ -2955,7 +2961,7 @@ class MultiAgentDataset(TypedDict):
     """Objectives and initial states of agents, for a problem that runs in one process."""
 
     account: NotRequired[str | None]
-    """Account of another dataset of the same people, on which then both are charged"""
+    """Account of another dataset about the same people; both are then charged there"""
     cap: NotRequired[Cap | None]
     """Needed unless `account` is given"""
     content: MultiAgentContent
@@ -2969,8 +2975,8 @@ class MultiAgentDataset(TypedDict):
     public: MultiAgentPublic
     retention_days: NotRequired[int | None]
     """
-    The content is erased after so many days; absent: as the installation is set; >= 1, <=
-    36500
+    The content is erased after so many days; absent: the installation's setting applies; >=
+    1, <= 36500
     """
 
 

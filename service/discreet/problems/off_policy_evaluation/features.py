@@ -76,7 +76,8 @@ class FourierFeatures(_Features):
         elif max(map(abs, (*self.low, *self.high))) > MAX_COORDINATE:
             found.append(
                 FieldIssue(
-                    "/problem/features/low", f"low and high are at most {MAX_COORDINATE:g} large"
+                    "/problem/features/low",
+                    f"low and high must not exceed {MAX_COORDINATE:g} in absolute value",
                 )
             )
         if (count := (self.order + 1) ** k) > MAX_FEATURES:
@@ -144,7 +145,7 @@ def initial_issues(
         ):
             return issue(f"initial states of {public.features} coordinates each are needed")
         if max(abs(number) for row in vectors for number in row) > MAX_COORDINATE:
-            return issue(f"coordinates are at most {MAX_COORDINATE:g} large")
+            return issue(f"coordinates must not exceed {MAX_COORDINATE:g} in absolute value")
         return features.initial_issues(vectors)
     numbers = [share for share in initial if not isinstance(share, tuple)]
     if len(numbers) != public.states or vectors:
