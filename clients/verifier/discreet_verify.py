@@ -69,7 +69,7 @@ def _read_both(text):
     """The value, and its canonical writing."""
 
     def once(pairs):
-        require(len(dict(pairs)) == len(pairs), "a name stands twice")
+        require(len(dict(pairs)) == len(pairs), "a name appears twice")
         return dict(pairs)
 
     def never(_):
@@ -1119,7 +1119,7 @@ def check_followed(body, firsts):
     own, found = {first["job"]: first for first in firsts if isinstance(first.get("job"), str)}, []
     require(releases, "it does not say what it follows from")
     require(
-        len(own) == len(firsts), "one that was given is no certificate of a job, or stands twice"
+        len(own) == len(firsts), "one of those given is not a job's certificate, or was given twice"
     )
     for said in releases:
         first = own.pop(said["job"], None)
@@ -1321,7 +1321,7 @@ def _require_entry(entry, charge, key):
 
 def _members(roster):
     keys = {one["fingerprint"]: bytes_of(one["key"]) for one in roster["agents"]}
-    require(len(keys) == len(roster["agents"]), "an agent stands twice")
+    require(len(keys) == len(roster["agents"]), "an agent appears twice")
     return keys
 
 

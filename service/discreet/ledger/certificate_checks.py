@@ -130,7 +130,9 @@ def check_followed(
     if len(own) < len(firsts):
         checks.append(
             Check(
-                "release", False, "one that was given is no certificate of a job, or stands twice"
+                "release",
+                False,
+                "one of those given is not a job's certificate, or was given twice",
             )
         )
     for job, said in named.items():

@@ -53,7 +53,7 @@ def _read(text: str) -> Any:
 
     def once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
         if len(dict(pairs)) < len(pairs):
-            raise ValueError("a name stands twice")
+            raise ValueError("a name appears twice")
         return dict(pairs)
 
     value = json.loads(text, object_pairs_hook=once)
@@ -159,10 +159,10 @@ def _check_roster(head: Json, owner: str | None) -> Check:
 
 
 def _keys(roster: Json) -> dict[str, bytes]:
-    """By fingerprint. ValueError where one stands twice."""
+    """By fingerprint. ValueError where one appears twice."""
     keys = {one["fingerprint"]: bytes_of(one["key"]) for one in roster["agents"]}
     if len(keys) < len(roster["agents"]):
-        raise ValueError("an agent stands twice")
+        raise ValueError("an agent appears twice")
     return keys
 
 
@@ -175,7 +175,9 @@ def _check_receipts(head: Json) -> Check:
         found = {one["agent"]: one for one in head["receipts"]}
         if len(found) < len(head["receipts"]) or not found.keys() <= keys.keys():
             return Check(
-                name, False, "a receipt stands twice, or is of an agent that is not on the roster"
+                name,
+                False,
+                "a receipt appears twice, or belongs to an agent that is not on the roster",
             )
         for agent, key in keys.items():
             receipt = found.get(agent)

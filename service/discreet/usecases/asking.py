@@ -1,5 +1,5 @@
-"""A request that asks jobs again: what they released, whether it answers this, and the plan, whose
-price is 0."""
+"""A request that asks jobs again: what they released, whether that answers the request, and the
+plan, whose price is 0."""
 
 from __future__ import annotations
 
@@ -58,9 +58,9 @@ async def find(
     privacy: Privacy | None,
     seed: int | None,
 ) -> Asked:
-    """NotFound for jobs that this tenant has not, Conflict for those that have no release,
-    ReleaseDiffers with pointers to what these fixed otherwise, InvalidInput for what a question
-    that costs nothing has not."""
+    """NotFound for jobs that this tenant does not have, Conflict for those without a release,
+    ReleaseDiffers with pointers to fields that these fixed otherwise, InvalidInput for fields
+    that a free question may not have."""
     given = []
     if privacy is not None:
         given.append(

@@ -1,4 +1,4 @@
-"""On which account a dataset may be: whose people it is of, and what was spent on it already."""
+"""Which account a dataset may use: whose data it holds, and what was already spent there."""
 
 from __future__ import annotations
 

@@ -311,7 +311,7 @@ async def _store(
 
 
 def expiry(services: Services, request: Registration) -> datetime | None:
-    """When the content is erased; None: when somebody deletes it."""
+    """When the content is erased; None if only on request."""
     days = (
         services.settings.retention_days
         if request.retention_days is None
@@ -321,8 +321,8 @@ def expiry(services: Services, request: Registration) -> datetime | None:
 
 
 async def open_content(services: Services, dataset_id: str) -> bytes | bytearray:
-    """The packed content, for a job. SealBroken when it is not what was stored, StorageTrouble when
-    it does not come, MasterKeyUnknown."""
+    """The packed content, for a job. SealBroken if it is not what was stored, StorageTrouble if
+    it cannot be read, MasterKeyUnknown."""
     async with services.database.transaction(SYSTEM) as connection:
         row = await datasets.held(connection, dataset_id)
         if row is None:

@@ -1,4 +1,4 @@
-"""Content that goes: erased on request or when its time is over, and what remains of it where."""
+"""Erasure of content, on request or on expiry, and where copies of it remain."""
 
 from __future__ import annotations
 
@@ -102,7 +102,7 @@ async def vacuum(services: Services) -> bool:
 
 
 async def expire(services: Services) -> int:
-    """Erase contents whose time is over; the number of them."""
+    """Erase expired contents; returns their number."""
     gone = []
     async with services.database.transaction(SYSTEM) as connection:
         for row in await datasets.expired(connection):

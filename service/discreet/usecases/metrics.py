@@ -1,5 +1,4 @@
-"""What operators look at: whether a process can serve, and metrics of the installation as a
-whole."""
+"""Whether a process can serve, and metrics of the whole installation, for operators."""
 
 from __future__ import annotations
 
@@ -88,8 +87,8 @@ class InstallationMetrics(Collector):
             REGISTRY.unregister(self)
 
     async def refresh(self) -> None:
-        """Read the figures if they are old. A database that does not answer leaves them out: no
-        figure is better than an old one."""
+        """Read the figures if they are old. If the database does not answer they are left out:
+        no figure is better than an old one."""
         if time.monotonic() - self._read_at < FRESH_SECONDS:
             return
         self._read_at = time.monotonic()
@@ -194,6 +193,6 @@ class InstallationMetrics(Collector):
         return passed
 
     def _behind(self, seconds: Sequence[float]) -> float:
-        """How far the last of those witnesses is behind that are needed, the quickest first."""
+        """How far the slowest of the fastest needed witnesses is behind."""
         needed = cosigning.needed(self._services.settings)
         return sorted(seconds)[needed - 1] if needed else 0.0

@@ -1,5 +1,5 @@
-"""What a request would do and cost: its plan, made of public figures alone, and kept for who asks
-again.
+"""What a request would do and cost: its plan, made from public figures alone and cached for
+repeated requests.
 
 A price is usually asked for before it is spent, and jobs of one dataset are often the same problem
 again. A plan is a function of the problem, the public part of its dataset and the budget, and of a

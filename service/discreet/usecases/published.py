@@ -1,4 +1,4 @@
-"""Whether what is stored of a result is what was published, asked before anybody gets it."""
+"""Checks that a stored result is what was published, before anybody gets it."""
 
 from __future__ import annotations
 

@@ -58,7 +58,7 @@ def sealing_step(
 async def rotate(
     services: Services, path: Path, kind: Kind, *, force: bool = False
 ) -> dict[str, Any]:
-    """Use the staged key of this kind, or a new one; for master keys, wrap everything under it."""
+    """Use the staged key of this kind, or a new one; for a master key, wrap everything under it."""
     if kind == "signing" and not force:
         async with services.database.transaction(SYSTEM) as connection:
             going_on = await rotation.open_sessions(connection, OPEN)
@@ -83,8 +83,7 @@ async def rotate(
 
 
 async def reach(services: Services) -> None:
-    """Unavailable unless the database answers and takes changes: a key that it cannot be told of is
-    not written."""
+    """Unavailable unless the database answers and takes changes: otherwise no key is written."""
     try:
         async with services.database.transaction(SYSTEM) as connection:
             read_only = await rotation.is_read_only(connection)

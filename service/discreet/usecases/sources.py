@@ -1,5 +1,5 @@
-"""Sources: made once, and then given their blocks, each a dataset with an account of its own or of
-the source's."""
+"""Sources: created once and then filled with blocks, each a dataset charged to its own account
+or to the source's."""
 
 from __future__ import annotations
 
@@ -38,8 +38,9 @@ Row = dict[str, Any]
 async def create(
     services: Services, principal: Principal, asked: SourceRequest
 ) -> tuple[Row, bool]:
-    """The source and whether it is new: the same one again is the same, by its name. InvalidInput
-    for data of which no source can be made, Conflict for a name that another source has."""
+    """The source and whether it is new: the same name with the same fields is the same source.
+    InvalidInput for data of which no source can be made, Conflict for a name that another
+    source has."""
     require(principal, "owner")
     public = _public_part(asked)
     cap = cap_amounts(units_of(asked.cap))

@@ -1,5 +1,5 @@
-"""The transparency log: it takes in what ledgers write, and proves of certificates that it holds
-their entries."""
+"""The transparency log: it includes the entries of ledgers and proves that it holds those of a
+certificate."""
 
 from __future__ import annotations
 

@@ -145,7 +145,7 @@ async def _repair_forever(services: Services, zygote: Zygote) -> None:
 
 
 async def _decide_forever(services: Services) -> None:
-    """Decide who waits for budget: an index says who is due."""
+    """Decide jobs that wait for budget; an index says which are due."""
     while True:
         try:
             await waiting.decide(services)

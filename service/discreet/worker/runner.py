@@ -351,11 +351,11 @@ class Runner:
 
 
 class Pad:
-    """The time that work on data is given by its plan, from public figures alone: it lasts that
-    long, or, where the machine was too busy for it, that doubled until it suffices. A simulation's
-    data are public, and it takes the time that it takes.
+    """Pads the time of work on data to the time that its plan gives it, from public figures
+    alone; if the machine was too busy for that, to the first doubling of it that suffices. A
+    simulation's data are public, so its time is not padded.
 
-    The wait is a sleep: it holds one of the worker's places for jobs, and no core.
+    The wait is a sleep: it occupies one of the worker's places for jobs but no core.
     """
 
     def __init__(self, held: Claim, part: str, seconds: float, *, behind: float = 0.0) -> None:

@@ -71,7 +71,7 @@ class Farewell:
 
 @dataclass(frozen=True)
 class Watched:
-    """What has changed about a session that is lease."""
+    """What has changed about a leased session."""
 
     wanted: bool
     approved: bool
@@ -204,7 +204,7 @@ async def keep_receipt(
 
 
 async def begin(services: Services, lease: SessionLease) -> None:
-    """The agents are there: the job runs."""
+    """Begin the rounds: the agents have joined, and the job runs."""
     async with services.database.transaction(SYSTEM) as connection:
         job = await _hold(connection, lease)
         if job["state"] == "awaiting_agents":
@@ -296,7 +296,7 @@ async def keep_last(
 
 
 async def farewell(services: Services, session_id: str) -> Farewell | None:
-    """How a session ended, for agents that come late; None while it goes on."""
+    """How a session ended, for agents that come late; None while it continues."""
     async with services.database.transaction(SYSTEM) as connection:
         session = await sessions.find_by_id(connection, session_id)
         job = None if session is None else await jobs.find(connection, session["job_id"])
@@ -330,7 +330,7 @@ async def fail(services: Services, lease: SessionLease, code: str) -> bool:
 
 
 async def cancel(services: Services, lease: SessionLease) -> bool:
-    """End the job as somebody asked for; whether agents were charged."""
+    """Cancel the job as requested; returns whether agents were charged."""
     async with services.database.transaction(SYSTEM) as connection:
         await _hold(connection, lease)
         settled = await ledger.settle(connection, lease.job_id, ACTOR)
