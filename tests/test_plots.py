@@ -495,7 +495,7 @@ def test_a_policy_of_many_states_and_periods_stays_small() -> None:
     chart = by_name(result_charts(problem, plan, {"policy": policy}))["policy"]
     assert len(json.dumps(chart.to_json())) < 1_000_000
     assert chart.figure["frames"][-1]["name"] == "299"
-    assert "blocks of neighbours" in chart.caption
+    assert "blocks of neighbouring states" in chart.caption
 
 
 # Agents -------------------------------------------------------------------------------------------

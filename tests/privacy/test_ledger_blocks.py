@@ -127,7 +127,7 @@ def below_spent(made: Writer) -> None:
 @pytest.mark.parametrize(
     ("forge", "says"),
     [
-        (overspent, "the totals of block 2 pass no filter"),
+        (overspent, "the totals of block 2 exceed every filter"),
         (other_sums, "it binds other sums of its blocks"),
         (fewer_blocks, "other blocks than its job has reserved"),
         (more_blocks, "other blocks than its job has reserved"),
@@ -138,7 +138,7 @@ def below_spent(made: Writer) -> None:
         (endless, "not an entry of this format"),
         (opened_again, "another block than the next"),
         (cap_without_grant, "the cap changed without a grant"),
-        (below_spent, "the totals of block 1 pass no filter"),
+        (below_spent, "the totals of block 1 exceed every filter"),
     ],
 )
 def test_what_no_chain_may_say(forge: Callable[[Writer], None], says: str) -> None:

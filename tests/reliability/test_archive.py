@@ -497,7 +497,7 @@ def keep_base(
 def test_which_copy_a_moment_is_restored_from(here: Settings, tmp_path: Path) -> None:
     folder = tmp_path / "data"
     moment = archive._moment
-    with pytest.raises(archived_log.BadArchive, match="no copy is there"):
+    with pytest.raises(archived_log.BadArchive, match="the archive holds no copy"):
         archive.restore_base(here, folder, None)
     keep_base(here, tmp_path, "2026-11-20T03:00:00Z", "2026-11-20T03:20:00Z")
     keep_base(

@@ -81,8 +81,8 @@ def opened(envelope: Json) -> dict[str, Any]:
 
 
 def check(envelope: Json, beside: Beside) -> list[Check]:
-    """All that can be told of a session's head, or of an agent's receipt, with no server.
-    BadEnvelope for others."""
+    """All checks of a session's head, or of an agent's receipt, that need no server. BadEnvelope
+    for anything else."""
     if dsse.type_of(envelope) == receipts.PREDICATE:
         return check_receipt(envelope, beside)
     head = opened(envelope)
@@ -108,7 +108,7 @@ def check_receipt(envelope: Json, beside: Beside) -> list[Check]:
         key, charge = bytes_of(receipt["public_key"]), receipt["charge"]
         own = signing.fingerprint(key) == receipt["agent"]
         if not own or beside.agent not in (None, receipt["agent"]):
-            checks.append(Check("agent", False, "it is of another agent's key"))
+            checks.append(Check("agent", False, "it is signed by another agent's key"))
         else:
             checks.append(Check("agent", True, f"of the agent {receipt['agent']}"))
         checks.append(_check_charge(receipt, beside.public_keys))
@@ -258,7 +258,7 @@ def _check_certificate(head: Json, certificate: Json) -> Check:
         }
         wrong = [one for one, figure in expected.items() if said[one] != figure]
         if certificate["job"] != head["job"] or wrong:
-            return Check(name, False, f"it is of another session: {', '.join(wrong) or 'job'}")
+            return Check(name, False, f"it belongs to another session: {', '.join(wrong) or 'job'}")
         for receipt in head["receipts"]:
             charge = _read(receipt["charge"])
             charged = charge["entry"] is not None
@@ -273,7 +273,7 @@ def _check_certificate(head: Json, certificate: Json) -> Check:
             }:
                 return Check(name, False, f"it names no entry on the account of {receipt['agent']}")
     except _UNREADABLE:
-        return Check(name, False, "it is no certificate of a federated job")
+        return Check(name, False, "it is not the certificate of a federated job")
     return Check(name, True, "it names this session's roster, owner, transcript and price")
 
 

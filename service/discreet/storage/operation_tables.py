@@ -34,7 +34,7 @@ class Process(Base):
 
 
 class Backup(Base):
-    """A backup that was made, as far as anybody has said so."""
+    """A backup that was reported."""
 
     __tablename__ = "backups"
     __table_args__ = (

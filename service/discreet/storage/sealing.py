@@ -52,8 +52,8 @@ def new_data_key() -> bytes:
 
 
 def wrap(secrets: Secrets, name: str, data_key: bytes, terms: bytes = b"") -> bytes:
-    """The data key of `name`, under the master key `secrets.content_key_id`; it opens with the same
-    terms only."""
+    """The data key of `name`, wrapped by the master key `secrets.content_key_id`; it opens only
+    with the same terms."""
     return _used(secrets).wrap(data_key, _wrapped(name, terms))
 
 
@@ -258,7 +258,7 @@ def unseal(secrets: Secrets, key_id: str, name: str, chunks: Iterable[bytes]) ->
     """The plain bytes of all chunks of `name`; SealBroken when any is missing, moved or changed."""
     parts = list(chunks)
     if not parts:
-        raise SealBroken("the content is not there")
+        raise SealBroken("the content does not exist")
     try:
         key = secrets.content_keys[key_id]
         head, parts[0] = parts[0][: key.head_bytes], parts[0][key.head_bytes :]

@@ -30,7 +30,7 @@ NOW = func.now()
 JobState = Literal[
     "queued", "awaiting_agents", "waiting", "running", "succeeded", "failed", "cancelled"
 ]
-"""How far a job is; the last three are final."""
+"""The state of a job; the last three are final."""
 
 
 class Base(DeclarativeBase):
@@ -276,7 +276,7 @@ class Job(Base):
 
 
 class BudgetRequest(Base):
-    """Somebody asks an owner to raise a cap."""
+    """A request to an owner to raise a cap."""
 
     __tablename__ = "budget_requests"
     __table_args__ = (
@@ -302,7 +302,7 @@ class BudgetRequest(Base):
 
 
 class JobEvent(Base):
-    """What the event stream of a job tells, in order."""
+    """The events of a job's stream, in order."""
 
     __tablename__ = "job_events"
     job_id: Mapped[str] = mapped_column(ForeignKey("jobs.id"), primary_key=True)

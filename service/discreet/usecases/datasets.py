@@ -326,7 +326,7 @@ async def open_content(services: Services, dataset_id: str) -> bytes | bytearray
     async with services.database.transaction(SYSTEM) as connection:
         row = await datasets.held(connection, dataset_id)
         if row is None:
-            raise sealing.SealBroken("the content is not there")
+            raise sealing.SealBroken("the content does not exist")
         chunks = (
             []
             if row["object_name"]

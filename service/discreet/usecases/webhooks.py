@@ -219,7 +219,7 @@ class Sender:
                 try:
                     taken = await self.take()
                 except Exception as error:
-                    log.warning("webhooks not looked at", error=type(error).__name__)
+                    log.warning("webhooks could not be checked", error=type(error).__name__)
                     taken = 0
                 if not taken or len(self._under_way) >= self._at_once:
                     await asyncio.sleep(pause_seconds)

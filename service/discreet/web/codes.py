@@ -187,7 +187,7 @@ CODES: dict[str, Code] = {
     "not_isolated": Code(
         503,
         "Uploads are not read on this machine",
-        "a child is shut in to level partial here, not full: it reaches local sockets "
+        "a child is isolated at level partial here, not full: it reaches local sockets "
         "(DISCREET_LEAST_ISOLATION, docs/security.md)",
     ),
     # The service

@@ -161,5 +161,5 @@ async def _expire_forever(services: Services) -> None:
                 log.info("expired contents erased", count=count)
             await erasure.vacuum(services)
         except Exception as error:
-            log.warning("contents not looked at", error=type(error).__name__)
+            log.warning("contents could not be checked", error=type(error).__name__)
         await asyncio.sleep(services.settings.expiry_seconds)

@@ -60,7 +60,7 @@ _REFUSED: Mapping[str, str] = {
     "UnrecognizedClientException": "does not know the credentials of this service",
     "ValidationException": "rejects the name of the key",
 }
-"""What waiting does not mend. Any other answer may be otherwise in a moment."""
+"""Errors that waiting does not cure. Any other answer may be otherwise in a moment."""
 
 Value = TypeVar("Value")
 

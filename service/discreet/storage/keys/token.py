@@ -230,8 +230,8 @@ class TokenSigner:
 
 
 def _at_work(session: TokenSession, call: Callable[[Session], Answer]) -> Answer:
-    """What it gives. A key that was there when the process began, and is not now, is taken for
-    away: it may come back, and no job shall fail for it."""
+    """What it gives. A key that existed when the process began and does not now counts as
+    temporarily away: it may come back, and no job fails because of it."""
     try:
         return session.run(call)
     except SecretsError as error:

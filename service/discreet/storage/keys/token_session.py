@@ -37,7 +37,7 @@ _REFUSED: dict[type[PKCS11Error], str] = {
     exceptions.MechanismInvalid: "lacks a mechanism that is needed (CKM_AES_GCM, CKM_EDDSA)",
     exceptions.TokenWriteProtected: "takes no new keys",
 }
-"""What waiting does not mend."""
+"""Errors that waiting does not cure."""
 
 
 class Line:
