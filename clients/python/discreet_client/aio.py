@@ -317,8 +317,8 @@ class AsyncClient:
         idempotency_key: str | None = None,
         progress: bool | OnProgress | None = None,
     ) -> Answer:
-        """Run a problem or job body on synthetic data of the public shape of its dataset, over a
-        ladder of epsilons, and wait: `answer.frame("rows")` has the error of each number. Costs
+        """Run a problem or job body on synthetic data of the public shape of its dataset, for
+        several values of epsilon, and wait: `answer.frame("rows")` has the error of each number. Costs
         nothing and uses no private data; of a dataset that stands in the problem only `public` is
         sent.
 

@@ -51,7 +51,7 @@ def rehearse(
     key: KeyOption = None,
     as_json: JsonFlag = False,
 ) -> None:
-    """Run a job on synthetic data of the public shape, over a ladder of epsilons; no budget, no
+    """Run a job on synthetic data of the public shape, for several values of epsilon; no budget, no
     private data."""
     body: dict[str, Any] = read_body(file)
     ladder = [number(one, "--epsilon") for one in epsilon] if epsilon else None

@@ -1,8 +1,8 @@
 """How good an answer is: intervals of what was released, and what to expect of them before anything
 is.
 
-Both need no data: the distributions of all noise are public, so what privacy may have moved is told
-from the released outputs (`Uncertainty`), or, before there are any, from public figures
+Neither needs data: the distributions of all noise are public, so the effect of privacy follows
+from the released outputs (`Uncertainty`) or, before there are any, from public figures
 (`Expected`). Neither costs anything.
 """
 
@@ -56,8 +56,7 @@ class Uncertainty(TypedDict):
 
 @dataclass(frozen=True)
 class Expected:
-    """How far privacy is expected to move one quantity of a result, as far as public figures
-    tell."""
+    """How far privacy is expected to move one quantity of a result, by public figures."""
 
     quantity: str
     """A field of the result; for what a field says of a part of it, `field.part`."""
@@ -84,5 +83,5 @@ class Expected:
 
     @property
     def promised(self) -> float:
-        """Half the width that is kept as often as is asked, over the data that may be."""
+        """Half the width that holds as often as requested, over the possible data."""
         return self.margin * self.within

@@ -1,5 +1,5 @@
-"""An earlier job of a kind whose release tells how data of a public shape lie: figures for a plan
-or a rehearsal.
+"""An earlier job whose release shows how data of a public shape are distributed: figures for a
+plan or a rehearsal.
 
 Post-processing of what was released, so it costs nothing, whatever data it is used for.
 """
@@ -17,7 +17,7 @@ from discreet.problems.plans import Plan
 
 @dataclass(frozen=True)
 class Around:
-    """A job that has released, and what that says."""
+    """A job with a release, and the profile that follows from it."""
 
     job_id: str
     problem: Problem
@@ -26,8 +26,8 @@ class Around:
     profile: Profile
 
     def shaped(self, public: Any, pointer: str) -> Profile:
-        """The profile, for a dataset of this public part. InvalidInput unless it is of the same
-        shape."""
+        """The profile, for a dataset with this public part. InvalidInput unless the shapes
+        agree."""
         issues = [
             FieldIssue(
                 pointer,
@@ -44,7 +44,7 @@ class Around:
 def profiled(
     problem: Problem, public: Any, plan: Plan, released: Released, job_id: str, pointer: str
 ) -> Around:
-    """What a job released, as figures. InvalidInput where it tells none."""
+    """The figures that follow from a job's release. InvalidInput if there are none."""
     profile = problem.profile(public, plan, released)
     if profile is None:
         says = (

@@ -64,7 +64,7 @@ def unpack(data: bytes | memoryview) -> dict[str, NDArray[Any]]:
 
 
 def framed(parts: Iterable[bytes | bytearray]) -> bytearray:
-    """Packed contents one behind the other, each behind its length."""
+    """Packed contents one after the other, each preceded by its length."""
     found = bytearray()
     for part in parts:
         found += len(part).to_bytes(8, "big")
@@ -82,8 +82,8 @@ def unframed(data: bytes | bytearray) -> Iterator[memoryview]:
 
 
 def canonical_bytes(content: Content) -> Iterable[bytes]:
-    """What the digest of a dataset is taken of: names, types, shapes and values, not how they were
-    sent."""
+    """The bytes that a dataset's digest covers: names, types, shapes and values, independent of
+    how they were sent."""
     for name in sorted(content):
         array = np.ascontiguousarray(content[name])
         yield f"{name}\0{array.dtype.str}\0{array.shape}\0".encode()

@@ -56,7 +56,7 @@ class FederationTerms(Frozen):
 
     @property
     def least(self) -> int:
-        """Agents that a round needs at least."""
+        """The fewest agents that a round needs."""
         return self.agents if self.quorum is None else min(self.quorum, self.agents)
 
 
@@ -127,11 +127,11 @@ class Session(ABC):
 
     @abstractmethod
     def state(self) -> bytes:
-        """All that `restore` needs."""
+        """Everything that `restore` needs."""
 
     @abstractmethod
     def restore(self, state: bytes) -> None:
-        """Go on from what `state` said."""
+        """Continue from what `state` returned."""
 
     @abstractmethod
     def released(self) -> Released:

@@ -1,5 +1,5 @@
-"""The inverse of a plan: from how near an answer shall be to the smallest epsilon with which it is
-expected to be.
+"""The inverse of a plan: from a requested accuracy to the smallest epsilon that is expected to
+reach it.
 
 Only public figures are used, and what an earlier release said where that is asked:
 `Problem.expected` of plans without advice. Few are made: about four where the expected width falls
@@ -52,8 +52,8 @@ def smallest(
     """The plan, without its advice, of the smallest epsilon that keeps the accuracy at this delta
     (in units); `around`: for data as an earlier release said that they are.
 
-    InvalidInput where the kind tells of no such quantity, where its size is not public though a
-    part of it is asked for, or where no epsilon reaches the accuracy.
+    InvalidInput if the kind predicts no such quantity, if a percentage is asked for though its
+    size is not public, or if no epsilon reaches the accuracy.
     """
     low, high = 0, MAX_EPSILON * EPSILON_UNIT + 1
     kept: Attempt | None = None
@@ -116,7 +116,7 @@ def _attempt(
 
 
 def _asked(accuracy: Accuracy, expected: Expected) -> float:
-    """The half width that is asked for, in the quantity's unit."""
+    """The requested half width, in the quantity's unit."""
     part = accuracy.part
     if part is None:
         return float(accuracy.within)

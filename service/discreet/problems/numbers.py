@@ -102,7 +102,7 @@ Real = Annotated[float, Field(strict=True)]
 
 
 def at_least(least: float, why: str) -> AfterValidator:
-    """A bound that the contract of before does not have."""
+    """A bound that older contracts do not have."""
 
     def check(value: float) -> float:
         if value < least:
@@ -151,7 +151,7 @@ def _within(value: Any) -> Any:
 
 
 class Accuracy(Frozen):
-    """How near an answer shall be, instead of what may be spent on it."""
+    """A requested accuracy, instead of what may be spent."""
 
     quantity: Annotated[str, Field(min_length=1, max_length=200)] | None = Field(
         default=None,
@@ -187,7 +187,7 @@ class Accuracy(Frozen):
 
     @property
     def part(self) -> float | None:
-        """Of the quantity's size, where `within` is in per cent."""
+        """The fraction of the quantity's size, if `within` is in per cent."""
         return float(self.within.rstrip(" %")) / 100 if isinstance(self.within, str) else None
 
 

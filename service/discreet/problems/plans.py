@@ -1,5 +1,5 @@
-"""What a job will do, made of public figures: its events, its price, its noise and what it
-takes."""
+"""What a job will do, made from public figures: its events, its price, its noise and its
+resources."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ slower than that."""
 
 
 def sized(most: str) -> str:
-    """The assumption that a content is within the bounds whose time a release takes."""
+    """The assumption that a content is within the bounds for which a release's time is planned."""
     return (
         f"durations tell nothing of contents of at most {most}; registration takes none with more"
     )
@@ -93,7 +93,7 @@ class Resources(Frozen):
 
 
 class NoiseSummary(Frozen):
-    """What a reader of the plan wants to know of the noise."""
+    """The noise in a plan, for its readers."""
 
     quantity: str
     distribution: str
@@ -114,7 +114,7 @@ class NoiseSummary(Frozen):
         )
 
     def times(self, factor: float) -> Self:
-        """The same with so many times the noise."""
+        """The same with `factor` times the noise."""
         return self.model_copy(
             update={
                 "scale": self.scale * factor,
@@ -124,7 +124,7 @@ class NoiseSummary(Frozen):
 
 
 class Exposure(Frozen):
-    """What agents can learn about each other by what all of them are told."""
+    """What agents can learn about each other from what all of them are told."""
 
     agents: int = Field(description="Rounds of the session")
     rounds: int = Field(description="The most sums that are opened to every agent")

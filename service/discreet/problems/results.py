@@ -33,7 +33,7 @@ class ResultFields(TypedDict):
 
 
 class Combined(TypedDict):
-    """What it brought to ask several releases of the same sums."""
+    """What combining several releases of the same sums gained."""
 
     releases: Annotated[
         int,
@@ -95,8 +95,7 @@ def properties_of(fields: Any) -> dict[str, dict[str, Any]]:
 
 
 def in_words(name: str, fields: Any) -> str:
-    """What people call a field of a result, inside a sentence: by the title that the kind's
-    `Fields` give it."""
+    """The name of a field of a result inside a sentence: the title in the kind's `Fields`."""
     known = {} if fields is None else properties_of(fields)
     plain = name.replace("_", " ")
     title = str(known.get(name, {}).get("title", plain))

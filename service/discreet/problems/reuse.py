@@ -1,4 +1,4 @@
-"""Asking again: what a release fixes of a request, and what may still be asked of it for nothing.
+"""Asking again: which fields of a request a release fixes, and which may still differ for free.
 
 Post-processing of what was released costs nothing, however often it is done (Dwork & Roth 2014,
 Proposition 2.1). So a request may name jobs in `release` where it would name a dataset: what these
@@ -68,12 +68,12 @@ class ProblemOnData(Problem):
 
     @property
     def needs_data(self) -> bool:
-        """Whether the service must have data for this, or what was released of them."""
+        """Whether the service needs data for this, or a release about them."""
         return True
 
     def means_otherwise(self, first: Any, public: Any) -> list[FieldIssue]:
-        """Why what `first` released, a problem of this kind, means something else here; both with
-        the public objects that they name."""
+        """Why the release of `first`, a problem of this kind, means something else here; both
+        with the public objects that they name."""
         return []
 
     @model_validator(mode="after")
@@ -111,8 +111,7 @@ def release_key(problem: Problem, dataset_id: str, public: Any) -> bytes:
 
 
 def differences(first: Problem, asked: Problem, public: Any, job_id: str) -> list[FieldIssue]:
-    """The fields that were fixed when the first job released, and that are others in what is
-    asked."""
+    """The fields that the first job's release fixed and that differ in the new question."""
     free = first.free(public) | WHERE_THE_DATA_ARE
     was, now = first.model_dump(mode="json"), asked.model_dump(mode="json")
     return [
@@ -186,7 +185,7 @@ def combine(problem: Problem, plan: Plan, parts: Sequence[tuple[float, Released]
 
 
 def gain(plan: Plan, weights: Sequence[float]) -> Combined:
-    """What several releases brought, of a plan that `plan_of` made of them."""
+    """What several releases gained, for a plan that `plan_of` made from them."""
     deviation = plan.noise[0].standard_deviation
     best = deviation / math.sqrt(max(weights))
     return {"releases": len(weights), "standard_deviation": deviation, "least_alone": best}

@@ -1,4 +1,4 @@
-"""Sources: data that keep coming, in blocks of which each is a dataset with a budget of its own.
+"""Sources: data that keep arriving, in blocks, each of which is a dataset with its own budget.
 
 Which block a record is in follows from the record: its day, its month, or the label that its owner
 gives. A job reads several blocks as one dataset, draws noise once, and is charged to every block it
@@ -48,7 +48,7 @@ BlockName = Annotated[str, StringConstraints(min_length=1, max_length=100, strip
 
 
 class SourceSettings(Frozen):
-    """What a source says of its blocks, for good."""
+    """The fields of a source, which never change."""
 
     name: Name = Field(description="Unique among the tenant's sources")
     mode: Literal["private", "simulation"] = Field(
@@ -154,14 +154,15 @@ class ProblemOnBlocks(ProblemOnData):
 
 
 class DatasetInBlocks(DatasetOfRows):
-    """A dataset of which sources can be made: several of the same public part are one dataset."""
+    """A dataset that may come as blocks of a source: several with the same public part form one
+    dataset."""
 
     @classmethod
     @abstractmethod
     def not_in_blocks(cls, public: Any) -> str:
-        """Why no source can be made of datasets of this public part, in a sentence; empty where one
-        can. A unit must lie in one block, whatever else is in the data, and nothing public may
-        depend on what a block holds."""
+        """Why datasets with this public part cannot be blocks of a source, as a sentence; empty
+        if they can. A unit must lie in one block, whatever else is in the data, and nothing
+        public may depend on what a block holds."""
 
     @classmethod
     @abstractmethod
@@ -278,8 +279,7 @@ def _named(asked: SourceBlocks, by: str, pointer: str) -> list[str]:
 
 
 def assumptions(source: PlannedSource, unit: str) -> tuple[str, ...]:
-    """What a price on blocks of a source says and does not say: the guarantee, and what it rests
-    on."""
+    """What a price on blocks of a source guarantees and does not guarantee, and its assumptions."""
     where = {
         "day": "the day of its date",
         "month": "the month of its date",

@@ -1,4 +1,4 @@
-"""What keeps a request from being a problem on a dataset's states."""
+"""Whether a request fits a dataset's states."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
-"""What a feeder bears and how fast its load may change: limits that the policy of a release is
-found within.
+"""The capacity of a feeder and the speed of its load's changes: limits on the policy of a
+release.
 
 They are public and post-processing: the released transitions stay what they are, and another policy
 is found for them (`solvers.control.limited_load`), so limits are asked again for nothing. A policy
@@ -65,7 +65,7 @@ class LoadLimits(Frozen):
         return tuple(one for one in (*each, self.ramp) if one is not None)
 
     def loads(self, public: DrEnsemblePublic) -> int:
-        """Of how many loads the limits are."""
+        """The number of loads to which the limits apply together."""
         return (public.participants or 1) if self.of == "all" else 1
 
     def of_one(self, public: DrEnsemblePublic, horizon: int) -> Limits:
@@ -120,7 +120,7 @@ class LimitsTold(TypedDict):
 def issues(
     asked: LoadLimits, public: DrEnsemblePublic, horizon: int, policy: str, pointer: str
 ) -> list[FieldIssue]:
-    """What keeps limits from being those of a problem."""
+    """What is wrong with the limits of a problem."""
     found = []
     if asked.of == "all" and public.participants is None:
         says = (

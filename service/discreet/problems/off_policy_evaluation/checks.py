@@ -1,4 +1,4 @@
-"""What keeps a request from being a problem on a dataset."""
+"""Whether a request fits a dataset."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Features of states: their public models, and what keeps them from fitting a dataset."""
+"""Features of states: their public models, and whether they fit a dataset."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class _Features(Frozen):
         """The features as functions of states."""
 
     def issues(self, public: OffPolicyPublic) -> list[FieldIssue]:
-        """What keeps these features from fitting the dataset, beside numbered states or
+        """Why these features do not fit the dataset, other than numbered states versus
         coordinates."""
         return []
 
@@ -38,7 +38,7 @@ class _Features(Frozen):
         return []
 
     def advice(self) -> tuple[str, ...]:
-        """What these features do to data, whatever the data are."""
+        """What these features do to any data."""
         return ()
 
 

@@ -228,7 +228,7 @@ class OffPolicyEvaluation(OffPolicyRequest):
     def release(
         self, public: OffPolicyPublic, plan: Plan, content: Content, noise: Noise
     ) -> Released:
-        """What the plan's method lets out: see `methods`."""
+        """What the plan's method releases: see `methods`."""
         method = self._planned(public, plan)
         return method.release(plan.events, plan.parameters, content, noise)
 

@@ -35,7 +35,7 @@ FeatureName = Annotated[str, StringConstraints(min_length=1, max_length=200, str
 
 
 def _all_seen(words: str, info: ValidationInfo) -> str:
-    """Words that answers say: no letter is hidden, and none turns others about."""
+    """Text that answers repeat: no character is invisible or changes the direction of text."""
     for letter in words:
         if category(letter) in UNSEEN and not (info.context or {}).get(STORED):
             raise ValueError(
@@ -232,15 +232,15 @@ class OffPolicyPublic(Frozen):
 
     @property
     def told_target(self) -> tuple[str, ...]:
-        """What is evaluated, as the dataset's owner says it: among assumptions it is signed with
-        each certificate."""
+        """The owner's description of the target policy; as an assumption it is signed with each
+        certificate."""
         if not self.off_policy or self.target_policy is None:
             return ()
         return (f"the target policy is, as the dataset's owner says: {self.target_policy}",)
 
     @property
     def lowest_reward(self) -> float:
-        """No reward is below it."""
+        """A lower bound on every reward."""
         return -self.reward_bound if self.least_reward is None else self.least_reward
 
     @property
@@ -253,19 +253,19 @@ class OffPolicyPublic(Frozen):
 
     @property
     def most_trajectories(self) -> int:
-        """How many there may be, from public figures."""
+        """Upper bound on the number of trajectories, from public figures."""
         return self.trajectories or self.max_trajectories or UNDECLARED_TRAJECTORIES
 
     @property
     def most_rows(self) -> int:
-        """How many transitions there may be, from public figures."""
+        """Upper bound on the number of transitions, from public figures."""
         declared = self.trajectories or self.max_trajectories or 0
         most = self.max_rows or max(UNDECLARED_ROWS, 10 * declared)
         return min(most, self.most_trajectories * self.horizon)
 
     @property
     def most_bytes(self) -> int:
-        """Of a content in memory, from public figures."""
+        """Upper bound on the memory of a content in bytes, from public figures."""
         row = 17 if self.states is not None else 9 + 16 * (self.features or 1)
         return self.most_rows * (row + (16 if self.off_policy else 0)) + 8 * self.most_trajectories
 

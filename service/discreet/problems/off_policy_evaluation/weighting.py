@@ -350,7 +350,7 @@ class ImportanceSampling(Method):
 
     @property
     def fixed_cap(self) -> float:
-        """Where weights are clipped, where that is known before the release."""
+        """The value at which weights are clipped, if it is known before the release."""
         return min(self.max_ratio, self.public.largest_weight)
 
     def _largest_weight(self, event: Event, trajectories: int) -> float:

@@ -1,5 +1,5 @@
-"""A rehearsal: a problem of any kind on synthetic data of its public shape, over a ladder of
-epsilons.
+"""A rehearsal: a problem of any kind on synthetic data of its public shape, for several values
+of epsilon.
 
 It is a job like others, without a dataset, without a price and without a guarantee: nothing private
 comes near it. The plans of all its runs are made when it is planned; `finish` makes the data
@@ -215,7 +215,7 @@ class Rehearsal(Problem):
         return budgeted(problem, public, Privacy.model_validate(said))
 
     def release(self, public: None, plan: Plan, content: Content, noise: Noise) -> Released:
-        """There are no data."""
+        """Release nothing, since there are no data."""
         return {}
 
     def finish(self, public: None, plan: Plan, released: Released, progress: Progress) -> Result:
