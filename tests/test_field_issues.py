@@ -75,7 +75,7 @@ LINK = "problem/network/links/0"
             "dr_ensemble",
             "problem/initial",
             GONE,
-            {"/problem/initial": "this field is needed: How the loads are spread over the states"},
+            {"/problem/initial": "this field is needed: Distribution of the loads over the states"},
         ),
         (
             "dr_ensemble",
@@ -87,7 +87,7 @@ LINK = "problem/network/links/0"
             "off_policy_evaluation",
             "problem/discount",
             GONE,
-            {"/problem/discount": "What a reward one step later counts against one now (for "},
+            {"/problem/discount": "Weight of a reward one step later relative to one now (for "},
         ),
         ("routing", "problem/objektive", 1, {"/problem/objektive": "did you mean `objective`?"}),
         (
@@ -159,7 +159,12 @@ LINK = "problem/network/links/0"
             GONE,
             {"/problem/dataset": "either a dataset or `release`"},
         ),
-        ("multi_agent", "problem/release", "job_1", {"/problem/release": "not beside `dataset`"}),
+        (
+            "multi_agent",
+            "problem/release",
+            "job_1",
+            {"/problem/release": "not together with `dataset`"},
+        ),
         # Unions: the branch that was meant, and one sentence where none comes further.
         (
             "coupled_qp",

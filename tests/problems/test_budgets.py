@@ -64,7 +64,7 @@ def test_a_preset_is_the_plan_of_its_figures(kind: str, preset: str) -> None:
         100 * odds / (1 + odds), abs=0.1
     )
     assert chosen.startswith(
-        "delta: none is needed" if delta == 0 else f"delta {float(delta):g} was chosen"
+        "no delta is needed" if delta == 0 else f"delta {float(delta):g} was chosen"
     )
 
 

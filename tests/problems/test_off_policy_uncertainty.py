@@ -380,7 +380,7 @@ def test_what_a_constant_needs_is_refused_with_its_field() -> None:
         {"unit": "trajectory", "features": 1, "reward_bound": 1, "horizon": 2, "continuing": True}
     )
     asked = problem(method="constant", features={"type": "identity"}, initial=None)
-    with pytest.raises(InvalidInput, match="some weights give 1"):
+    with pytest.raises(InvalidInput, match="some weights give the constant 1"):
         asked.plan(part, Budget(epsilon=10**9, delta=0))
     ends = [
         {"trajectory": 1, "step": 0, "state": 0, "next_state": 0, "reward": 0.0, "terminal": True}

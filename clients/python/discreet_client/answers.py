@@ -138,7 +138,7 @@ class MultiAgentAnswer(Answer):
     average_multipliers: Floats
     """Averaged over the second half of the steps; [constraint]"""
     average_state: dict[str, float]
-    """Averaged over the second half of the steps; of simulations"""
+    """Averaged over the second half of the steps; only for simulations"""
     multiplier_path: list[models.MultiplierPoint]
     """Multipliers at up to 100 public steps"""
     multipliers: Floats
@@ -148,9 +148,9 @@ class MultiAgentAnswer(Answer):
     noisy_values: Floats
     """Noised values of the constraints, averaged over the second half; [constraint]"""
     state: dict[str, float]
-    """Of each agent after the last step; of simulations"""
+    """State of each agent after the last step; only for simulations"""
     state_path: Floats
-    """States at the steps of `multiplier_path`, by agent; of simulations; [point, agent]"""
+    """States at the steps of `multiplier_path`, by agent; only for simulations; [point, agent]"""
     uncertainty: models.Uncertainty
     """How far the noise may have moved the numbers of this result"""
 

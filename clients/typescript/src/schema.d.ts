@@ -1065,7 +1065,7 @@ export interface components {
     schemas: {
         /**
          * Accuracy
-         * @description How near an answer shall be, instead of what may be spent on it.
+         * @description A requested accuracy, instead of what may be spent.
          */
         Accuracy: {
             /**
@@ -1625,7 +1625,7 @@ export interface components {
         };
         /**
          * Cap
-         * @description What may be spent on an account in all.
+         * @description The most that may be spent on an account.
          */
         Cap: {
             /**
@@ -1759,7 +1759,7 @@ export interface components {
         };
         /**
          * Combined
-         * @description What it brought to ask several releases of the same sums.
+         * @description What combining several releases of the same sums gained.
          */
         Combined: {
             /**
@@ -2487,7 +2487,7 @@ export interface components {
         };
         /**
          * Exposure
-         * @description What agents can learn about each other by what all of them are told.
+         * @description What agents can learn about each other from what all of them are told.
          */
         Exposure: {
             /**
@@ -3368,7 +3368,7 @@ export interface components {
             average_multipliers?: number[];
             /**
              * Average State
-             * @description Averaged over the second half of the steps; of simulations
+             * @description Averaged over the second half of the steps; only for simulations
              */
             average_state?: {
                 [key: string]: number;
@@ -3395,14 +3395,14 @@ export interface components {
             noisy_values?: number[];
             /**
              * State
-             * @description Of each agent after the last step; of simulations
+             * @description State of each agent after the last step; only for simulations
              */
             state?: {
                 [key: string]: number;
             };
             /**
              * State Path
-             * @description States at the steps of `multiplier_path`, by agent; of simulations
+             * @description States at the steps of `multiplier_path`, by agent; only for simulations
              */
             state_path?: number[][];
             /**
@@ -3488,7 +3488,7 @@ export interface components {
         };
         /**
          * NoiseSummary
-         * @description What a reader of the plan wants to know of the noise.
+         * @description The noise in a plan, for its readers.
          */
         NoiseSummary: {
             /** Distribution */

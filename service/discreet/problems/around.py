@@ -31,7 +31,7 @@ class Around:
         issues = [
             FieldIssue(
                 pointer,
-                f"{self.job_id} released about a dataset whose {name} differs from this one's",
+                f"{self.job_id} released about a dataset with different {name} than this one",
             )
             for name in self.problem.shape
             if getattr(self.public, name) != getattr(public, name)

@@ -11,7 +11,7 @@ from typing import Any, Literal, NotRequired, TypeAlias, TypedDict
 
 
 class Accuracy(TypedDict):
-    """How near an answer shall be, instead of what may be spent on it."""
+    """A requested accuracy, instead of what may be spent."""
 
     around: NotRequired[str | None]
     """
@@ -204,7 +204,7 @@ class BprLatency(TypedDict):
 
 
 class Cap(TypedDict):
-    """What may be spent on an account in all."""
+    """The most that may be spent on an account."""
 
     delta: NotRequired[float]
     """>= 0, < 1; default `0`"""
@@ -288,7 +288,7 @@ class CheckpointState(TypedDict):
 
 
 class Combined(TypedDict):
-    """What it brought to ask several releases of the same sums."""
+    """What combining several releases of the same sums gained."""
 
     least_alone: float
     """The same for the most accurate of them alone"""
@@ -442,7 +442,7 @@ class ErasedAnswer(TypedDict):
 
 
 class Exposure(TypedDict):
-    """What agents can learn about each other by what all of them are told."""
+    """What agents can learn about each other from what all of them are told."""
 
     agents: int
     """Rounds of the session"""
@@ -857,7 +857,7 @@ class NetworkPage(TypedDict):
 
 
 class NoiseSummary(TypedDict):
-    """What a reader of the plan wants to know of the noise."""
+    """The noise in a plan, for its readers."""
 
     distribution: str
     quantity: str
@@ -2267,7 +2267,7 @@ class MultiAgentResult(TypedDict):
     average_multipliers: NotRequired[list[float]]
     """Averaged over the second half of the steps"""
     average_state: NotRequired[dict[str, float]]
-    """Averaged over the second half of the steps; of simulations"""
+    """Averaged over the second half of the steps; only for simulations"""
     multiplier_path: list[MultiplierPoint]
     """Multipliers at up to 100 public steps"""
     multipliers: NotRequired[list[float]]
@@ -2277,9 +2277,9 @@ class MultiAgentResult(TypedDict):
     noisy_values: NotRequired[list[float]]
     """Noised values of the constraints, averaged over the second half"""
     state: NotRequired[dict[str, float]]
-    """Of each agent after the last step; of simulations"""
+    """State of each agent after the last step; only for simulations"""
     state_path: NotRequired[list[list[float]]]
-    """States at the steps of `multiplier_path`, by agent; of simulations"""
+    """States at the steps of `multiplier_path`, by agent; only for simulations"""
     tables: list[str]
     """Fields with more than a million numbers: left out here and given as Parquet"""
     uncertainty: NotRequired[Uncertainty]
