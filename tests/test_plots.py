@@ -97,7 +97,7 @@ def test_truth_is_drawn_only_where_it_is_public_and_says_so(kind: str) -> None:
         for chart in result_charts(*private)
     )
     said = properties_of(problems.KINDS[kind].Fields)
-    simulated = {name for name in said if "of simulations" in said[name]["description"]}
+    simulated = {name for name in said if "for simulations" in said[name]["description"]}
     assert public[2].keys() - private[2].keys() == simulated
     extra = by_name(result_charts(*public)).keys() - by_name(result_charts(*private)).keys()
     for chart in result_charts(*public):

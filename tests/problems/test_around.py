@@ -171,5 +171,5 @@ def test_what_tells_no_figures_is_refused() -> None:
         around.shaped(public.model_copy(update={"periods": 99, "max_total": 10**6}), WHERE)
         is around.profile
     )
-    with pytest.raises(InvalidInput, match="a dataset with other zones"):
+    with pytest.raises(InvalidInput, match="a dataset with different zones"):
         around.shaped(public.model_copy(update={"zones": public.zones + 1}), WHERE)

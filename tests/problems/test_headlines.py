@@ -193,7 +193,7 @@ def test_travel_times_have_the_unit_that_the_network_says() -> None:
             "Precise enough to distinguish values that differ by more than 9.7 %.",
         ),
         (told(0.0, 0.0, 0.0), "This cannot be told from 0."),
-        (told(0.2, None, None), "How far noise has moved it cannot be said."),
+        (told(0.2, None, None), "How far noise has moved it is unknown."),
         (
             {
                 "saving": 0.2,

@@ -374,7 +374,7 @@ def test_auto_says_what_the_next_best_would_do() -> None:
 
 
 def test_what_a_constant_needs_is_refused_with_its_field() -> None:
-    with pytest.raises(InvalidInput, match="where no episode ends"):
+    with pytest.raises(InvalidInput, match="only if no episode ends"):
         problem(method="constant").plan(KNOWN[0], Budget(epsilon=10**9, delta=0))
     part = OffPolicyPublic.model_validate(
         {"unit": "trajectory", "features": 1, "reward_bound": 1, "horizon": 2, "continuing": True}

@@ -319,8 +319,8 @@ class Client:
     ) -> Answer:
         """Run a problem or job body on synthetic data of the public shape of its dataset, for
         several values of epsilon, and wait: `answer.frame("rows")` has the error of each number.
-        Costs nothing and uses no private data; of a dataset that stands in the problem only `public` is
-        sent.
+        Costs nothing and uses no private data; of a dataset that stands in the problem only
+        `public` is sent.
 
         epsilon: a ladder of this one step, instead of the `epsilons`.
         units: how many units the synthetic data have; public: another public part than that of the

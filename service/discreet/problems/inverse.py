@@ -92,8 +92,10 @@ def _attempt(
     known = problem.expected(public, plan, accuracy.confidence, around)
     if not known:
         why = problem.untold(public) or "ask for an epsilon"
-        says = f"{problem.kind} cannot predict from public figures how accurate its answers will "
-        f"be: {why}"
+        says = (
+            f"{problem.kind} cannot predict from public figures how accurate its answers will "
+            f"be: {why}"
+        )
         raise InvalidInput(says, pointer=POINTER)
     expected = next((one for one in known if accuracy.quantity in (None, one.quantity)), None)
     if expected is None:

@@ -112,8 +112,9 @@ def canonical_content(
     if start.size < 2:
         raise InvalidInput("at least one trajectory is needed", pointer=prefix)
     if public.trajectories is not None and start.size - 1 != public.trajectories:
-        found = f"found {start.size - 1} trajectories, but the public number is "
-        f"{public.trajectories}"
+        found = (
+            f"found {start.size - 1} trajectories, but the public number is {public.trajectories}"
+        )
         raise InvalidInput(found, pointer="/public/trajectories")
     if public.topology is not None:
         assert public.states is not None

@@ -39,7 +39,7 @@ def _all_seen(words: str, info: ValidationInfo) -> str:
     for letter in words:
         if category(letter) in UNSEEN and not (info.context or {}).get(STORED):
             raise ValueError(
-                f"the letter U+{ord(letter):04X} is invisible: everybody must be able to read "
+                f"the character U+{ord(letter):04X} is invisible: everybody must be able to read "
                 f"this text"
             )
     return words
