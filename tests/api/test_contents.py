@@ -827,5 +827,5 @@ def test_files_without_a_name_where_the_file_system_knows_none(
         file.append(b"abc")
         assert list(tmp_path.iterdir()) == []
         assert list(file.parts(2)) == [b"ab", b"c"]
-    with pytest.raises(Unavailable, match="cannot be kept while it is read"):
+    with pytest.raises(Unavailable, match="cannot be stored while it is read"):
         SealedFile(Path("/proc/none"))
