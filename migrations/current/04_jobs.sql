@@ -1,6 +1,6 @@
 -- Jobs: acceptance, turns, events, releases and results.
 
--- A job: what was asked, what it will do, and its state.
+-- A job: what was asked, what it will do, and how far it is.
 CREATE TABLE jobs (
   id text PRIMARY KEY,  -- identifies the job
   tenant_id text NOT NULL REFERENCES tenants,  -- whose it is
@@ -13,11 +13,11 @@ CREATE TABLE jobs (
   seed bigint,  -- of the noise of a simulation; null: noise is drawn anew, as it always is for private data
   tamper_seal text,  -- MAC over what it will do: key id, colon, hex (no colon: the digests' key); null: federated
   traceparent text,  -- the trace that the request came with (W3C Trace Context); null: none
-  state text NOT NULL DEFAULT 'queued',  -- its state
+  state text NOT NULL DEFAULT 'queued',  -- how far it is
   attempt integer NOT NULL DEFAULT 0,  -- the fencing token: one more each time that somebody takes the job
   failures integer NOT NULL DEFAULT 0,  -- attempts that ended without a result and are not to be repeated for ever
-  lease_until timestamptz,  -- when the lease of the worker that has the job ends; null: no worker has it
-  cancel_requested boolean NOT NULL DEFAULT false,  -- the process that runs it must stop
+  lease_until timestamptz,  -- until when the worker that has the job is left alone; null: nobody has it
+  cancel_requested boolean NOT NULL DEFAULT false,  -- whoever runs it shall stop
   step integer NOT NULL DEFAULT 0,  -- progress, of total
   total integer NOT NULL DEFAULT 1,  -- the number of steps that the plan has
   fair_tag integer NOT NULL DEFAULT 0,  -- its turn: small tags run first; 0 for federated jobs, which wait for agents
@@ -28,8 +28,8 @@ CREATE TABLE jobs (
   finished_at timestamptz,  -- when it reached its final state
   released_by text[],  -- the jobs whose releases it finishes again, for nothing; null: it releases for itself
   release_key bytea,  -- SHA-256 of dataset, kind and all fields that its release fixes; null: it has no such release
-  name text,  -- the name that its sender gave it; null: none
-  mostly_noise boolean NOT NULL DEFAULT false,  -- its result says that it is mostly noise
+  name text,  -- what who asked calls it; null: nothing
+  mostly_noise boolean NOT NULL DEFAULT false,  -- its result says of itself that it is
   headline text,  -- what its result answers, in a sentence; null: nothing, or from before schema 0012
   CONSTRAINT jobs_state CHECK (
     state IN ('queued', 'awaiting_agents', 'waiting', 'running', 'succeeded', 'failed', 'cancelled')),
@@ -80,7 +80,7 @@ ALTER TABLE job_blocks FORCE ROW LEVEL SECURITY;
 CREATE POLICY own_tenant ON job_blocks USING (current_setting('discreet.tenant', true) IN (tenant_id, '*'));
 GRANT SELECT, INSERT ON job_blocks TO discreet_app;
 
--- The events of a job's stream, in order. Rows are added and never changed.
+-- What the event stream of a job tells, in order. Rows are added and never changed.
 CREATE TABLE job_events (
   job_id text NOT NULL REFERENCES jobs,  -- whose stream
   seq integer NOT NULL,  -- the event's number in the stream, from 1

@@ -44,7 +44,7 @@ ALTER TABLE log_nodes FORCE ROW LEVEL SECURITY;
 CREATE POLICY all_tenants ON log_nodes USING (current_setting('discreet.tenant', true) = '*');
 GRANT SELECT ON log_nodes TO discreet_app;
 
--- Signed checkpoints of the tree, which anybody may read.
+-- What was signed of the tree, each a text that anybody may have.
 CREATE TABLE log_checkpoints (
   size bigint PRIMARY KEY,  -- how many leaves the tree had
   root bytea NOT NULL,  -- its root then
@@ -69,7 +69,7 @@ ALTER TABLE log_cosignatures FORCE ROW LEVEL SECURITY;
 CREATE POLICY all_tenants ON log_cosignatures USING (current_setting('discreet.tenant', true) = '*');
 GRANT SELECT, INSERT ON log_cosignatures TO discreet_app;
 
--- The name of the log, which never changes: the first line of every checkpoint. One row.
+-- What the log is called, for ever: the first line of every checkpoint. One row.
 CREATE TABLE log_origin (
   origin text PRIMARY KEY  -- the name; random, so that no two installations share it
 );
