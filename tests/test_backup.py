@@ -445,7 +445,7 @@ def test_keys_and_objects_that_go_while_a_backup_is_made(
         backup.backup(settings, tmp_path / "first")
         assert sorted((tmp_path / "first/state/objects").iterdir()) == []
         monkeypatch.setattr(backup, "_program", dumped)
-        with pytest.raises(DiscreetError, match="a master key was retired meanwhile"):
+        with pytest.raises(DiscreetError, match="a master key that the copied database needs"):
             backup.backup(settings, tmp_path / "second")
         assert not (tmp_path / "second").exists()
     finally:

@@ -75,7 +75,7 @@ LINK = "problem/network/links/0"
             "dr_ensemble",
             "problem/initial",
             GONE,
-            {"/problem/initial": "this field is needed: How the loads are spread over the states"},
+            {"/problem/initial": "this field is needed: Distribution of the loads over the states"},
         ),
         (
             "dr_ensemble",
@@ -87,14 +87,14 @@ LINK = "problem/network/links/0"
             "off_policy_evaluation",
             "problem/discount",
             GONE,
-            {"/problem/discount": "What a reward one step later counts against one now (for "},
+            {"/problem/discount": "Weight of a reward one step later relative to one now (for "},
         ),
         ("routing", "problem/objektive", 1, {"/problem/objektive": "did you mean `objective`?"}),
         (
             "routing",
             f"{LINK}/length",
             1,
-            {f"/{LINK}/length": "there are b, capacity, fixed_cost, free_flow_time, head"},
+            {f"/{LINK}/length": "the fields are b, capacity, fixed_cost, free_flow_time, head"},
         ),
         (
             "routing",
@@ -159,7 +159,12 @@ LINK = "problem/network/links/0"
             GONE,
             {"/problem/dataset": "either a dataset or `release`"},
         ),
-        ("multi_agent", "problem/release", "job_1", {"/problem/release": "not beside `dataset`"}),
+        (
+            "multi_agent",
+            "problem/release",
+            "job_1",
+            {"/problem/release": "not together with `dataset`"},
+        ),
         # Unions: the branch that was meant, and one sentence where none comes further.
         (
             "coupled_qp",
@@ -303,14 +308,15 @@ def test_the_same_mistake_of_many_items_is_said_once() -> None:
         link["capacity"] = "100"
     at = "/problem/network/links"
     assert refused(JOB, routing_job(links)) == {
-        f"{at}/0/capacity": "a number is needed, not text (and 7,999 more like it, up to "
+        f"{at}/0/capacity": "a number is needed, not text (and 7,999 more like this, up to "
         f"{at}/7999/capacity)"
     }
     links = [dict(GOOD_LINK) for _ in range(3000)]
     links[700] = links[2900] = {**GOOD_LINK, "capacity": 0}
     links[1200] = 5
     assert refused(JOB, routing_job(links)) == {
-        f"{at}/700/capacity": f"must be greater than 0 (and 1 more like it, at {at}/2900/capacity)",
+        f"{at}/700/capacity": f"must be greater than 0 (and 1 more like this, at "
+        f"{at}/2900/capacity)",
         f"{at}/1200": "a JSON object is needed, not 5",
     }
 
@@ -326,7 +332,7 @@ def test_rows_of_rows_are_counted_too() -> None:
     del body["problem"]["price"]
     at = "/problem/utility"
     assert refused(JOB, body) == {
-        f"{at}/1/1": f"a number is needed, not text (and 4 more like it, up to {at}/3/2)"
+        f"{at}/1/1": f"a number is needed, not text (and 4 more like this, up to {at}/3/2)"
     }
 
 
@@ -339,7 +345,7 @@ def test_an_answer_has_at_most_twenty_issues() -> None:
 def test_items_beyond_any_doubt_are_not_looked_at() -> None:
     [says] = refused(JOB, routing_job([1] * 200_000)).values()
     assert (
-        says == "a JSON object is needed, not 1 (and at least 9,999 more like it, up to "
+        says == "a JSON object is needed, not 1 (and at least 9,999 more like this, up to "
         "/problem/network/links/9999)"
     )
     assert refused(JOB, routing_job([1] * 1_000_001)) == {
@@ -446,7 +452,7 @@ def test_mistakes_that_are_held_at_once_do_not_grow_with_the_body(
         most.append(max(held))
         body: list[Any] = [{"origin": 1}, *[strange] * count, {"origin": "x"}]
         issues = issues_of(failed.value.errors(include_url=False), body)
-        assert f"and {count - 1} more like it" in issues[0].detail
+        assert f"and {count - 1} more like this" in issues[0].detail
     assert most[0] == most[1] < 2 * items.PIECE_MEMBERS
     assert adapter.validate_python([{"origin": 1}] * 1200) == [Link(origin=1)] * 1200
     assert adapter.validate_python([]) == []

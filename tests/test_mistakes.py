@@ -95,7 +95,7 @@ ROUTES = [
         TRIPS,
         "",
         "column count: a value is missing (reader.missing: leave_out takes the other trips) (and 1 "
-        "more like it, up",
+        "more like this, up",
     ),
     ("origin,destination,count\n1,2,-3\n", TRIPS, "", "a number of trips is not negative, not -3"),
     (
@@ -364,7 +364,7 @@ VISITS = [
         "patient,time,state,reward,action\na,1,0,0,treat\na,2,0,0,trat\nb,1,0,0,wiat\n",
         ruled(PATIENTS, behaviour=HALVES, target=HALVES),
         "line 3, column action: reader.behaviour knows the actions treat, wait, not 'trat' (and 1 "
-        "more like it, up",
+        "more like this, up",
     ),
     (
         "patient,time,state,reward,action\na,1,0,0,treat\n",
@@ -784,7 +784,7 @@ UPLOADS = [
     (
         "period,origin,destination,count\n0,1,2,one\n0,2,1,two\n",
         TRIPS,
-        "found 'one' (and 1 more like it, at /content/1",
+        "found 'one' (and 1 more like this, at /content/1",
     ),
     ("period,origin,destination,count\n0,1,2,NaN\n", TRIPS, "an integer is needed; found nan"),
     (

@@ -97,7 +97,7 @@ def test_truth_is_drawn_only_where_it_is_public_and_says_so(kind: str) -> None:
         for chart in result_charts(*private)
     )
     said = properties_of(problems.KINDS[kind].Fields)
-    simulated = {name for name in said if "of simulations" in said[name]["description"]}
+    simulated = {name for name in said if "for simulations" in said[name]["description"]}
     assert public[2].keys() - private[2].keys() == simulated
     extra = by_name(result_charts(*public)).keys() - by_name(result_charts(*private)).keys()
     for chart in result_charts(*public):
@@ -495,7 +495,7 @@ def test_a_policy_of_many_states_and_periods_stays_small() -> None:
     chart = by_name(result_charts(problem, plan, {"policy": policy}))["policy"]
     assert len(json.dumps(chart.to_json())) < 1_000_000
     assert chart.figure["frames"][-1]["name"] == "299"
-    assert "blocks of neighbours" in chart.caption
+    assert "blocks of neighbouring states" in chart.caption
 
 
 # Agents -------------------------------------------------------------------------------------------

@@ -192,7 +192,7 @@ def test_long_keys_are_not_sent_back() -> None:
     assert issue.pointer == "/a"
     assert (
         issue.detail
-        == "below a key of 10000 characters that begins 'kkkkkkkkkkkkkkkkkkkk': this key stands "
+        == "below a key of 10000 characters that begins 'kkkkkkkkkkkkkkkkkkkk': this key appears "
         "twice"
     )
 

@@ -69,7 +69,7 @@ def _read_both(text):
     """The value, and its canonical writing."""
 
     def once(pairs):
-        require(len(dict(pairs)) == len(pairs), "a name stands twice")
+        require(len(dict(pairs)) == len(pairs), "a name appears twice")
         return dict(pairs)
 
     def never(_):
@@ -135,8 +135,8 @@ def bytes_of(text):
     try:
         found = base64.b64decode(text, validate=True)
     except (ValueError, TypeError):
-        raise Bad("this is no base64") from None
-    require(base64.b64encode(found).decode() == text, "this is no base64")
+        raise Bad("this is not base64") from None
+    require(base64.b64encode(found).decode() == text, "this is not base64")
     return found
 
 
@@ -400,7 +400,8 @@ class Account:
             "its hash is not that of its content: it was changed",
         )
         require(
-            all(body[name] == self.identity[name] for name in IDENTITY), "it is of another account"
+            all(body[name] == self.identity[name] for name in IDENTITY),
+            "it belongs to another account",
         )
         spent, held = dict(self.totals), dict(self.reserved)
         if kind in ("open", "grant"):
@@ -410,7 +411,7 @@ class Account:
             )
             require(
                 (job, body["price"], body["events"]) == (None, {}, []),
-                "a cap has no job, price or events",
+                "an entry about a cap must have no job, price or events",
             )
             check_limits(amounts(body["cap"], ("epsilon", "delta")), body["filters"])
             if self.of_source:  # of one block, and no job's
@@ -427,7 +428,7 @@ class Account:
         if self.of_source:
             self._follow_blocks(body, kind, job)
         else:
-            require(passes(spent, self.filters), "the totals pass no filter")
+            require(passes(spent, self.filters), "the totals exceed every filter")
         self.totals, self.reserved, self.seq, self.hash = spent, held, self.seq + 1, found.digest()
 
     def _follow_blocks(self, body, kind, job):
@@ -436,7 +437,7 @@ class Account:
         if kind == "open":
             require(named == [len(self.blocks) + 1], "it opens another block than the next")
             self.blocks[named[0]] = balances(NOTHING, NOTHING)
-        require(named and named[-1] <= len(self.blocks), "it is about a block that is not there")
+        require(named and named[-1] <= len(self.blocks), "it is about a block that does not exist")
         if kind in ("open", "grant"):
             require(len(named) == 1, "it changes the caps of several blocks")
             # Caps of the same amounts have the same limits, which then are one object.
@@ -447,7 +448,7 @@ class Account:
             self.charged[job] = named
         else:
             same = named == self.charged[job]
-            require(same, "it is about other blocks than its job has reserved")
+            require(same, "it is about blocks other than those its job has reserved")
         price = {} if job is None else self.jobs[job][1]
         after, sums = {}, []
         for number in named:
@@ -458,12 +459,12 @@ class Account:
                 after[case] = moved(block, kind, price)
                 require(
                     passes(after[case]["totals"], block["filters"]),
-                    f"the totals of block {number} pass no filter",
+                    f"the totals of block {number} exceed every filter",
                 )
             block.update(after[case])
             sums.append(f"[{number},{block['text']}")
         bound = hashlib.sha256(f"[{','.join(sums)}]".encode()).hexdigest() == body["sums"]
-        require(bound, "it binds other sums of its blocks than their prices have")
+        require(bound, "the sums of its blocks are not those of their prices")
 
     def _charge(self, kind, job, body, spent, held):
         require(self.seq > 0, "an account begins with the entry that opens it")
@@ -575,7 +576,7 @@ def check_ledger(lines, keys=(), head=None, watch=None):
             require(
                 set(body) == (BODY | OF_BLOCKS if body["scope"] == "source" else BODY)
                 and isinstance(body["account"], str),
-                "it is not an entry of this format",
+                "it is not an entry in this format",
             )
             if account is None or body["account"] != name:
                 if account is not None:
@@ -775,7 +776,7 @@ class Checkpoint(NamedTuple):
 
 def check_witnesses(checkpoint, witnesses, needed):
     if not witnesses:
-        return Check("witnesses", None, "not looked at: no witness's key was given")
+        return Check("witnesses", None, "not checked: no witness's key was given")
     signed = [one.name for one in witnesses if checkpoint.is_signed(one)]
     enough = len(signed) >= max(needed if needed is not None else len(witnesses), 1)
     return Check(
@@ -868,7 +869,7 @@ def check_certificate(body, keys=()):
         return [Check("signature", False, "this is no certificate")]
     found = guarded("signature", lambda: [_check_signature(body, keys)])
     if not found[0].holds:
-        return [*found, Check("price", None, "not looked at, because the signature does not hold")]
+        return [*found, Check("price", None, "not checked, because the signature does not hold")]
     return [*found, *guarded("price", lambda: _check_guarantee(body)), *_transcript(body)]
 
 
@@ -1119,7 +1120,7 @@ def check_followed(body, firsts):
     own, found = {first["job"]: first for first in firsts if isinstance(first.get("job"), str)}, []
     require(releases, "it does not say what it follows from")
     require(
-        len(own) == len(firsts), "one that was given is no certificate of a job, or stands twice"
+        len(own) == len(firsts), "one of those given is not a job's certificate, or was given twice"
     )
     for said in releases:
         first = own.pop(said["job"], None)
@@ -1277,7 +1278,7 @@ def check_receipt(envelope, body, keys=(), agent=None):
         )
         require(
             all(charge[one] == body[one] for one in ("session", "job", "agent")),
-            "it is of another session",
+            "it belongs to another session",
         )
         by_server = signed_words(b"Charge", hashlib.sha256(body["charge"].encode()).digest())
         signed = is_signed(
@@ -1321,7 +1322,7 @@ def _require_entry(entry, charge, key):
 
 def _members(roster):
     keys = {one["fingerprint"]: bytes_of(one["key"]) for one in roster["agents"]}
-    require(len(keys) == len(roster["agents"]), "an agent stands twice")
+    require(len(keys) == len(roster["agents"]), "an agent appears twice")
     return keys
 
 
@@ -1382,7 +1383,9 @@ def _check_session_of(body, certificate):
         "transcript": body["transcript"],
     }
     require(certificate["job"] == body["job"], "it is of another job")
-    require(all(said[name] == figure for name, figure in same.items()), "it is of another session")
+    require(
+        all(said[name] == figure for name, figure in same.items()), "it belongs to another session"
+    )
     accounts = {one["account"] for one in certificate["ledger_entry"]}
     for receipt in body["receipts"]:
         charge = read_json(receipt["charge"])

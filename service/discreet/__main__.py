@@ -6,7 +6,8 @@ import sys
 
 
 def main() -> None:
-    """Run the command line. Exit 0 done, 1 refused or failed with one line why, 2 bad usage."""
+    """Run the command line. Exit status: 0 done, 1 refused or failed (one line says why), 2 bad
+    usage."""
     from discreet.cli import run  # noqa: PLC0415 - typer and rich are not loaded by who only imports the package
     from discreet.isolation.processes import keep_memory_private  # noqa: PLC0415
 

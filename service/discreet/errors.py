@@ -2,15 +2,15 @@
 
     DiscreetError
     ├── InvalidInput          a field is wrong; carries JSON pointers
-    ├── Unauthenticated       no key, or one that does not count
+    ├── Unauthenticated       no key, or one that is not valid
     ├── Forbidden             the key's role does not allow it
     ├── NotFound              no such object for this tenant
     ├── Gone                  it was deleted at the end of its retention period
     ├── Conflict              the object is in a state that does not allow it
-    │   ├── BudgetExhausted   a cap would be passed; carries the binding cap
+    │   ├── BudgetExhausted   a cap would be exceeded; carries the binding cap
     │   ├── Exposed           opened sums show too much of few agents, and nobody has accepted that;
     │   │                     carries JSON pointers
-    │   └── ReleaseDiffers    what is asked again was fixed otherwise at the release; carries JSON
+    │   └── ReleaseDiffers    what is asked differs from what the release fixed; carries JSON
     │                         pointers
     ├── PayloadTooLarge       a body over its limit
     ├── TooManyRequests       the key has used up its requests for now
@@ -38,10 +38,8 @@ class FieldIssue:
 
 @dataclass(frozen=True)
 class Limit:
-    """A limit that a request went over: the setting (or fixed name) that holds it, what it allows,
-    and what came.
-
-    `came` is None where reading stopped at the limit.
+    """A limit that a request exceeded: its setting (or fixed name), what it allows, and what was
+    sent. `came` is None where reading stopped at the limit.
     """
 
     setting: str
@@ -85,7 +83,7 @@ class InvalidInput(DiscreetError):
         super().__init__(where + first.detail if first else None, code=code)
 
     def under(self, prefix: str) -> InvalidInput:
-        """The same issues with their pointers moved below `prefix`."""
+        """The same error, with its pointers moved below `prefix`."""
         moved = (FieldIssue(prefix + i.pointer, i.detail) for i in self.issues)
         return InvalidInput(moved, code=self.code, limit=self.limit)
 
@@ -135,7 +133,8 @@ class BudgetExhausted(Conflict):
 
 
 class Exposed(Conflict):
-    """What the job opens shows too much of so few agents, and that was not accepted by name."""
+    """The sums that the job opens reveal too much about so few agents, and nobody has accepted
+    that."""
 
     code = "exposed"
 
@@ -163,7 +162,7 @@ class PayloadTooLarge(DiscreetError):
     def __init__(
         self, detail: str | None = None, *, code: str | None = None, limit: Limit | None = None
     ) -> None:
-        """Without `detail` the sentence is made from the limit."""
+        """Without `detail` the message is made from the limit."""
         if detail is None and limit is not None:
             came = "" if limit.came is None else f", this one has {limit.came}"
             detail = f"a request may have {limit.allowed} {limit.unit} ({limit.setting}){came}"
@@ -187,7 +186,7 @@ class TooManyRequests(DiscreetError):
 
 
 class TooManyUploads(DiscreetError):
-    """So many contents of this tenant are being registered already."""
+    """Too many contents of this tenant are being registered."""
 
     code = "too_many_uploads"
 
@@ -201,7 +200,7 @@ class TooManyUploads(DiscreetError):
 
 
 class TooManyBodies(DiscreetError):
-    """So many large bodies of this tenant are held already, and none was done in time."""
+    """Too many large requests of this tenant are being worked on, and none ended in time."""
 
     code = "too_many_bodies"
 
@@ -221,7 +220,7 @@ class Unavailable(DiscreetError):
 
 
 class ResultAltered(DiscreetError):
-    """The stored result is not what was published: it was changed behind the service."""
+    """The stored result is not what was published: it was changed outside the service."""
 
     code = "result_altered"
 

@@ -1,4 +1,4 @@
-"""Files and folders that only this user can read, written whole or not at all."""
+"""Files and folders that only this user can read; files are written whole or not at all."""
 
 from __future__ import annotations
 
@@ -12,7 +12,8 @@ from discreet.errors import DiscreetError
 
 
 def private_folder(path: Path) -> Path:
-    """`path`, absolute, made if missing, owned by this user and closed to all others."""
+    """`path` as an absolute path; it is made if missing, owned by this user and closed to all
+    others."""
     path = Path(os.path.abspath(path))
     try:
         path.mkdir(parents=True, exist_ok=True, mode=0o700)

@@ -26,11 +26,11 @@ from pydantic_settings import (
 )
 
 CONNECT_SECONDS = 10
-"""A database host that does not answer for so long is passed over, or taken for gone: the driver
-waits 130 s."""
+"""Seconds after which a database host that does not answer is skipped or counts as gone; the
+driver's default is 130 s."""
 
 CREDENTIALS = ("DISCREET_CREDENTIALS", "CREDENTIALS_DIRECTORY")
-"""Variables that name a folder of credentials: ours, and systemd's."""
+"""Variables that name a folder of credentials: discreet's and systemd's."""
 
 
 class Settings(BaseSettings):
@@ -61,12 +61,11 @@ class Settings(BaseSettings):
     )
     keys: str = Field(
         default="file",
-        description="Where keys lie: `file`, `pkcs11:token=…?module-path=…`, `awskms:///KEY`; of"
-        " several, with spaces between, the first makes new keys and the others open theirs",
+        description="Where keys are kept: `file`, `pkcs11:token=…?module-path=…` or "
+        "`awskms:///KEY`. Of several, separated by spaces, the first makes new keys and the "
+        "others open their own",
     )
-    keys_pin: str | None = Field(
-        default=None, repr=False, description="PIN of the user of the token"
-    )
+    keys_pin: str | None = Field(default=None, repr=False, description="User PIN of the token")
     workers: int = Field(
         default=1, ge=0, le=64, description="Worker processes that `discreet up` starts"
     )
@@ -78,7 +77,7 @@ class Settings(BaseSettings):
         "short jobs alone",
     )
     lease_seconds: float = Field(
-        default=15.0, gt=0, description="A worker that is silent for so long has lost its job"
+        default=15.0, gt=0, description="A worker that is silent for this long loses its job"
     )
     max_attempts: int = Field(default=3, ge=1, description="Attempts at a job before it fails")
     job_cpu_seconds: int = Field(
@@ -87,14 +86,14 @@ class Settings(BaseSettings):
     job_wall_seconds: float = Field(
         default=7200.0,
         gt=0,
-        description="Wall time that one child process may take, with room for what else runs",
+        description="Wall time that one child process may take, with allowance for other load",
     )
     job_memory_bytes: int = Field(
         default=8 << 30, gt=0, description="Address space that one child process may take"
     )
     least_isolation: Literal["none", "partial", "full"] = Field(
         default="none",
-        description="Workers refuse to start where a solver's child is shut in less "
+        description="Workers refuse to start if a solver's child is isolated less "
         "(docs/security.md)",
     )
     json_body_bytes: int = Field(
@@ -106,7 +105,7 @@ class Settings(BaseSettings):
     upload_bytes: int = Field(default=2 << 30, gt=0, description="Largest multipart upload")
     spool: Path | None = Field(
         default=None,
-        description="Folder of uploads while they come, sealed; unset: the temporary folder",
+        description="Folder for sealed uploads while they arrive; unset: the temporary folder",
     )
     uploads_at_once: int = Field(
         default=2, ge=1, le=64, description="Multipart uploads that one process reads at once"
@@ -124,18 +123,18 @@ class Settings(BaseSettings):
     )
     content_places: Path | None = Field(
         default=None,
-        description="JSON file of the places that `content_from` may name, and who may; unset: "
-        "none",
+        description="JSON file of the places that `content_from` may name, and who may name them; "
+        "unset: none",
     )
     object_url: str | None = Field(
         default=None,
-        description="Where large contents go, as fsspec names it (file:///…, s3://…); unset: the "
-        "database",
+        description="Where large contents are stored, as an fsspec URL (file:///…, s3://…); "
+        "unset: the database",
     )
     archive_url: str | None = Field(
         default=None,
-        description="Where `discreet archive` keeps backups of a PostgreSQL of one's own, as "
-        "fsspec names it",
+        description="Where `discreet archive` keeps backups of your own PostgreSQL, as an fsspec "
+        "URL",
     )
     archive_database_url: str | None = Field(
         default=None, description="A role with REPLICATION, for `discreet archive base`"
@@ -144,13 +143,13 @@ class Settings(BaseSettings):
         default=1 << 20, ge=0, description="Sealed contents above this size go to `object_url`"
     )
     orphan_seconds: float = Field(
-        default=3600.0, ge=0, description="Objects of this age that no dataset names are removed"
+        default=3600.0, ge=0, description="Age at which objects that no dataset names go"
     )
     retention_days: int | None = Field(
         default=None,
         ge=1,
         le=36500,
-        description="Days that content is kept where its dataset does not say; unset: for ever",
+        description="Days that content is kept if its dataset does not say; unset: forever",
     )
     result_retention_days: int | None = Field(
         default=None,
@@ -160,7 +159,7 @@ class Settings(BaseSettings):
         "certificate and ledger stay; unset: for ever",
     )
     expiry_seconds: float = Field(
-        default=30.0, gt=0, description="How often contents are looked for whose time is over"
+        default=30.0, gt=0, description="How often expired contents are looked for"
     )
     webhook_allow_http: bool = Field(
         default=False, description="Webhooks may go to http:// addresses"
@@ -185,7 +184,7 @@ class Settings(BaseSettings):
         description="A webhook whose deliveries fail for so long is disabled",
     )
     rpc_address: str | None = Field(
-        default=None, description="host:port at which agents reach gRPC; goes into tokens"
+        default=None, description="host:port at which agents reach gRPC; it is part of tokens"
     )
     rpc_certificate: Path | None = Field(
         default=None,
@@ -197,7 +196,8 @@ class Settings(BaseSettings):
     )
     rpc_client_authorities: Path | None = Field(
         default=None,
-        description="Authorities (PEM) that must have signed every agent's certificate: mutual TLS",
+        description="Authorities (PEM) one of which must have signed each agent's certificate: "
+        "mutual TLS",
     )
     rpc_tls: Literal["auto", "always", "authority"] = Field(
         default="auto",
@@ -208,7 +208,7 @@ class Settings(BaseSettings):
         default=4 << 20, gt=0, le=16 << 20, description="Largest message of an agent"
     )
     rpc_messages_per_second: float = Field(
-        default=2000.0, gt=0, description="What one stream may send"
+        default=2000.0, gt=0, description="Messages per second that one stream may send"
     )
     rpc_streams: int = Field(
         default=2000,
@@ -218,15 +218,15 @@ class Settings(BaseSettings):
     rpc_waiting: int = Field(
         default=128,
         ge=1,
-        description="Calls at once whose first message has not come; each may hold one message",
+        description="Open calls whose first message has not arrived; each may hold one message",
     )
     clock_skew_seconds: float = Field(
-        default=30.0, gt=0, description="How far an agent's clock may be off"
+        default=30.0, gt=0, description="Largest error of an agent's clock"
     )
     rate_limit_requests: int = Field(
         default=30_000,
         ge=1,
-        description="Requests of one key in a window, all API processes together",
+        description="Requests of one key in a window, over all API processes",
     )
     rate_limit_seconds: int = Field(default=60, ge=1, le=3600, description="Length of that window")
     watchdog_seconds: float | None = Field(
@@ -235,23 +235,24 @@ class Settings(BaseSettings):
         description="A process whose event loop is blocked for so long ends itself; unset: never",
     )
     header_seconds: float = Field(
-        default=10.0, gt=0, description="Time for the head of a request to come whole"
+        default=10.0, gt=0, description="Time for the head of a request to arrive completely"
     )
     body_stall_seconds: float = Field(
         default=30.0, gt=0, description="Longest pause in the body of a request"
     )
     body_bytes_per_second: int = Field(
-        default=256, ge=1, description="Least pace of a body, beside the time of its longest pause"
+        default=256, ge=1, description="Least average pace of a body, without its longest pause"
     )
     waiting_connections: int = Field(
         default=1000,
         ge=1,
-        description="Connections without a whole head that one API process keeps; the oldest go",
+        description="Connections with an incomplete head that one API process keeps; the oldest "
+        "are closed",
     )
     log_memory: Path | None = Field(
         default=None,
-        description="File of the checkpoints that this machine has seen, of which none may be "
-        "missing in the database; unset: log.memory in the state folder",
+        description="File of the checkpoints that this machine has seen, none of which may be "
+        "missing from the database; unset: log.memory in the state folder",
     )
     witnesses: str = Field(
         default="",
@@ -266,43 +267,43 @@ class Settings(BaseSettings):
     public_url: str | None = Field(
         default=None,
         pattern=r"^https?://[^/?#@\s]+$",
-        description="Where browsers reach the pages: scheme, host and port alone; a provider sends "
-        "them there",
+        description="Where browsers reach the pages (only scheme, host and port); the provider "
+        "sends them back there",
     )
     oidc_issuer: str | None = Field(
         default=None,
-        description="Issuer of an OpenID provider, exactly as it says; unset: nobody logs in by "
-        "one",
+        description="Issuer of the OpenID provider, exactly as it states it; unset: no login "
+        "through a provider",
     )
     oidc_name: str = Field(
         default="your organisation",
         min_length=1,
         max_length=60,
-        description="Whom the login page names: Sign in with …",
+        description="Name on the login page: Sign in with …",
     )
     oidc_client_id: str | None = Field(
-        default=None, description="What the provider calls this service"
+        default=None, description="Client id of this service at the provider"
     )
     oidc_client_secret: str | None = Field(
         default=None,
         repr=False,
-        description="The secret of that client; unset with its file: a public client",
+        description="Secret of that client; unset, without a file of it: a public client",
     )
     oidc_client_secret_file: Path | None = Field(
         default=None, description="File that holds that secret"
     )
     oidc_scopes: str = Field(
-        default="openid profile email", description="What a login asks the provider for"
+        default="openid profile email", description="Scopes that a login requests"
     )
     oidc_audience: str | None = Field(
         default=None,
-        description="Audience of access tokens (JWT) that the API takes; unset: it takes API keys "
-        "alone",
+        description="Audience of access tokens (JWT) that the API accepts; unset: it accepts only "
+        "API keys",
     )
     oidc_callers: str = Field(
         default="",
-        description="Clients (`azp` or `client_id`), with commas, whose access tokens count; "
-        "empty: all",
+        description="Clients (`azp` or `client_id`), separated by commas, whose access tokens are "
+        "accepted; empty: all",
     )
     oidc_roles_claim: str = Field(
         default="groups",
@@ -315,18 +316,18 @@ class Settings(BaseSettings):
         '"north:owner"}',
     )
     oidc_name_claim: str = Field(
-        default="name", min_length=1, description="Claim that names a person to people"
+        default="name", min_length=1, description="Claim that holds a person's display name"
     )
     oidc_algorithms: str = Field(
         default="RS256,PS256,ES256",
-        description="Signatures of tokens that count, all of public keys",
+        description="Accepted signature algorithms of tokens, all with public keys",
     )
     oidc_clock_skew_seconds: int = Field(
-        default=30, ge=0, le=300, description="How far the provider's clock may be from this one"
+        default=30, ge=0, le=300, description="Largest error of the provider's clock"
     )
     oidc_authorities: Path | None = Field(
         default=None,
-        description="Authorities (PEM) of the provider's certificate; unset: those of the world",
+        description="Authorities (PEM) of the provider's certificate; unset: the public ones",
     )
     oidc_logout: bool = Field(
         default=True, description="Logging out here leads to the provider's own logout"
@@ -351,8 +352,8 @@ class Settings(BaseSettings):
 
     @property
     def content_bytes(self) -> int:
-        """Largest content of a dataset in memory: a release must never fail because of how much
-        there is."""
+        """Largest content of a dataset in memory, in bytes: a release must never fail because of
+        the amount of data."""
         return self.job_memory_bytes // 8
 
     @property
@@ -382,8 +383,8 @@ BESIDE_SETTINGS = (
 
 
 def unused_variables(environment: Mapping[str, str]) -> list[str]:
-    """A sentence for each variable DISCREET_… that is none of ours, and so does nothing: misspelt,
-    or of an older version."""
+    """A sentence for each variable DISCREET_… that is unknown and so has no effect: misspelt, or
+    of an older version."""
     known = {"DISCREET_" + name.upper() for name in (*Settings.model_fields, *BESIDE_SETTINGS)}
     strangers = sorted(
         name
@@ -394,5 +395,5 @@ def unused_variables(environment: Mapping[str, str]) -> list[str]:
     for name in strangers:
         near = get_close_matches(name.upper(), known, 1, 0.8)
         hint = f"; did you mean {near[0]}?" if near else ""
-        sentences.append(f"{name} is no setting of this version and does nothing{hint}")
+        sentences.append(f"{name} is not a setting of this version and has no effect{hint}")
     return sentences

@@ -178,7 +178,7 @@ def test_a_release_is_figures_for_plans_and_rehearsals(service: Installation) ->
                 InvalidInput,
                 "is of kind multi_agent, not routing",
             ),
-            (around, large, InvalidInput, "a dataset with other zones than this one"),
+            (around, large, InvalidInput, "a dataset with different zones than this one"),
         ):
             problem = bodies.job(at)["problem"]
             with pytest.raises(raised, match=says) as refused:
@@ -189,7 +189,7 @@ def test_a_release_is_figures_for_plans_and_rehearsals(service: Installation) ->
             with pytest.raises(raised, match=says) as refused:
                 client.rehearse(problem, around=job_id, progress=False)
             assert pointers(refused.value) == ["/around"]
-        with pytest.raises(InvalidInput, match="does not tell how data lie") as refused:
+        with pytest.raises(InvalidInput, match="does not show how the data are") as refused:
             client.rehearse(unlike, around=multi["job"]["id"], progress=False)
         assert pointers(refused.value) == ["/around"]
         late = client.submit(body)

@@ -41,7 +41,7 @@ BREAKING: dict[str, tuple[Change, str]] = {
     ),
     "a name": (
         lambda d: call(d, "get", "/v1/jobs").update(operationId="list_all_jobs"),
-        "GET /v1/jobs: its name list_jobs became list_all_jobs",
+        "GET /v1/jobs: the name list_jobs became list_all_jobs",
     ),
     "a field that is read": (
         lambda d: schema(d, "BudgetAnswer")["properties"].pop("remaining"),
@@ -133,11 +133,11 @@ BREAKING: dict[str, tuple[Change, str]] = {
     ),
     "a role": (
         lambda d: call(d, "get", "/v1/budgets")["x-roles"].remove("auditor"),
-        "GET /v1/budgets: the role auditor may no more",
+        "GET /v1/budgets: the role auditor is no longer allowed",
     ),
     "a key": (
         lambda d: call(d, "get", "/healthz").update({"x-roles": ["owner"]}),
-        "GET /healthz: it needs a key now",
+        "GET /healthz: a key is needed now",
     ),
     "what was private": (
         lambda d: schema(d, "RoutingDataset")["properties"]["content"].pop("x-private"),
@@ -157,7 +157,7 @@ BREAKING: dict[str, tuple[Change, str]] = {
     ),
     "what could be asked again": (
         lambda d: schema(d, "DrEnsemble")["properties"]["price"].pop("x-asked-again"),
-        "POST /v1/jobs body/problem object dr_ensemble/price could be asked again of a release",
+        "POST /v1/jobs body/problem object dr_ensemble/price could be asked again for a release",
     ),
 }
 
@@ -235,6 +235,6 @@ def test_the_check_fails_on_drift_and_on_a_break(
     )
     assert main(["--check", str(tmp_path)]) == 1
     told = capsys.readouterr().err
-    assert "is not what is served" in told
+    assert "differs from what is served" in told
     assert "breaks the released contract: POST /v1/tenants 201/region is gone" in told
     assert "discreet.api.contract --check openapi" in (FOLDER.parent / "Makefile").read_text()

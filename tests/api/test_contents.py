@@ -396,8 +396,8 @@ def test_what_was_erased_is_vacuumed_and_what_remains_is_told(
     assert [place.partition(":")[0] for place in remains] == [
         "in the database's files",
         "in the write-ahead log",
-        "in backups from before",
-        "in the object storage, where it keeps versions",
+        "in earlier backups",
+        "in the object storage, if it keeps versions",
         "all of these are sealed",
     ]
     assert "a worker vacuums the table" in remains[0]
@@ -827,5 +827,5 @@ def test_files_without_a_name_where_the_file_system_knows_none(
         file.append(b"abc")
         assert list(tmp_path.iterdir()) == []
         assert list(file.parts(2)) == [b"ab", b"c"]
-    with pytest.raises(Unavailable, match="cannot be kept while it is read"):
+    with pytest.raises(Unavailable, match="cannot be stored while it is read"):
         SealedFile(Path("/proc/none"))

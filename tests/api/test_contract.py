@@ -19,7 +19,7 @@ def operations() -> list[tuple[str, str, dict[str, Any]]]:
 
 
 def test_the_committed_document_is_the_served_one() -> None:
-    assert COMMITTED.read_text() == contract(), "run `make openapi` and look at what changed"
+    assert COMMITTED.read_text() == contract(), "run `make openapi` and review the changes"
 
 
 def test_every_call_has_a_verb_and_words() -> None:

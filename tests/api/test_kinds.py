@@ -69,7 +69,7 @@ def test_a_simulation_repeats_with_its_seed_and_costs_nothing(
         assert first["certificate"]["guarantee"]["type"] == "none"
         assert first["certificate"]["ledger_entry"] == []
         said = properties_of(KINDS[kind].Fields)
-        assert {name for name in said if "of simulations" in said[name]["description"]} <= first[
+        assert {name for name in said if "for simulations" in said[name]["description"]} <= first[
             "result"
         ].keys()
 

@@ -106,7 +106,7 @@ def test_a_share_is_its_owners_until_it_is_lent(team: Team, service: Installatio
     plan = team.ada.plan(more)
     assert not plan["admitted"]
     assert plan["waits"]["until"] is None
-    with pytest.raises(Conflict, match="held for whose share it is") as refused:
+    with pytest.raises(Conflict, match="held for the owners of shares") as refused:
         team.ada.submit(more)
     assert refused.value.code == "budget_held"
     patient = {**more, "wait": 7}
@@ -278,7 +278,7 @@ def test_a_first_rule_counts_what_was_spent_before(team: Team) -> None:
     source = team.source(rule=None)
     assert ends(team.ada, team.ada.submit(job(source, 0.5, blocks=day(1)))["id"])
     team.owner.sources.set_rule(source["id"], {"shares": {"ada": 0.5, "bo": 0.5}})
-    with pytest.raises(Conflict, match="held for whose share it is"):
+    with pytest.raises(Conflict, match="held for the owners of shares"):
         team.ada.submit(job(source, 0.1, blocks=day(1)))
     assert ends(team.bo, team.bo.submit(job(source, 0.5, blocks=day(1)))["id"])["state"] == (
         "succeeded"

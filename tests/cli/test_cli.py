@@ -165,7 +165,8 @@ def test_what_no_public_figure_tells_is_said_with_what_would(file: Path) -> None
         refused = discreet("plan", str(file), "--within", within)
         assert refused.returncode == 1
         assert (
-            "/privacy/accuracy/quantity: nothing is promised of total_travel_time" in refused.stderr
+            "/privacy/accuracy/quantity: nothing is promised about total_travel_time"
+            in refused.stderr
         )
         assert (
             "a public max_total of the dataset, the most trips of a period, would tell"
@@ -483,7 +484,7 @@ def test_a_variable_that_does_nothing_is_named(tmp_path: Path) -> None:
     assert done.returncode == 1
     said = [json.loads(line) for line in done.stderr.splitlines() if line.startswith("{")]
     assert [line["detail"] for line in said if line["event"] == "unused variable"] == [
-        "DISCREET_ROUTING_CLUSTER is no setting of this version and does nothing",
-        "DISCREET_WORKR_CONCURRENCY is no setting of this version and does nothing;"
+        "DISCREET_ROUTING_CLUSTER is not a setting of this version and has no effect",
+        "DISCREET_WORKR_CONCURRENCY is not a setting of this version and has no effect;"
         " did you mean DISCREET_WORKER_CONCURRENCY?",
     ]

@@ -176,11 +176,11 @@ def test_keys_that_are_missing_or_not_what_they_should_be(token: SoftToken, tmp_
         ),
         (
             {"content_keys": [{"id": "a", "key": named(master, wrong["short"])}]},
-            "none of AES with 256 bits",
+            "not an AES key of 256 bits",
         ),
         (
             {"content_keys": [{"id": "a", "key": named(master, wrong["open"])}]},
-            "may be read out of it",
+            "can be read out of it",
         ),
         (
             {"content_keys": [{"id": "a", "key": master.replace(master[16:40], "")}]},
@@ -259,7 +259,7 @@ def _asked(line: token_session.Line) -> int | None:
     ("uri", "why"),
     [
         ("", "names no place"),
-        ("vault:secret", "`vault` is no place for keys; there are file, pkcs11"),
+        ("vault:secret", "`vault` is not a place for keys; choose file, pkcs11"),
         ("pkcs11:token=discreet", "module-path"),
         ("pkcs11:object=x?module-path=/x", "token=LABEL"),
         ("pkcs11:token=x?module-path=/x&pin-value=1234", "pin-value is not understood"),
@@ -344,7 +344,7 @@ def test_kms_that_refuses_starts_nothing(aws: Kms, tmp_path: Path) -> None:
     path = a_file(tmp_path, uri)
     keys = keys_of(uri)
     for code, why in (
-        ("AccessDeniedException", "does not let this service use the key"),
+        ("AccessDeniedException", "does not allow this service to use the key"),
         ("DisabledException", "the key is disabled"),
         ("KMSInvalidStateException", r"is it to be deleted\?"),
         ("NotFoundException", "knows no such key"),

@@ -247,7 +247,7 @@ def test_moving_an_installation_into_a_token(token: SoftToken, settings: Setting
                 with pytest.raises(KeysUnavailable, match="does not name"):
                     before.secrets_file.check()
                 public = services.secrets.other_signing_keys[0]
-                with pytest.raises(Conflict, match="would not be given out"):
+                with pytest.raises(Conflict, match="would no longer be returned"):
                     await rotation.retire(services, path, "signing", public)
             async with open_services(alone) as services:
                 assert [

@@ -127,18 +127,18 @@ def below_spent(made: Writer) -> None:
 @pytest.mark.parametrize(
     ("forge", "says"),
     [
-        (overspent, "the totals of block 2 pass no filter"),
-        (other_sums, "it binds other sums of its blocks"),
-        (fewer_blocks, "other blocks than its job has reserved"),
-        (more_blocks, "other blocks than its job has reserved"),
-        (missing, "a block that is not there"),
-        (twice, "not an entry of this format"),
-        (joined, "not an entry of this format"),
-        (nothing, "a block that is not there"),
-        (endless, "not an entry of this format"),
+        (overspent, "the totals of block 2 exceed every filter"),
+        (other_sums, "the sums of its blocks are not those of their prices"),
+        (fewer_blocks, "blocks other than those its job has reserved"),
+        (more_blocks, "blocks other than those its job has reserved"),
+        (missing, "a block that does not exist"),
+        (twice, "not an entry in this format"),
+        (joined, "not an entry in this format"),
+        (nothing, "a block that does not exist"),
+        (endless, "not an entry in this format"),
         (opened_again, "another block than the next"),
         (cap_without_grant, "the cap changed without a grant"),
-        (below_spent, "the totals of block 1 pass no filter"),
+        (below_spent, "the totals of block 1 exceed every filter"),
     ],
 )
 def test_what_no_chain_may_say(forge: Callable[[Writer], None], says: str) -> None:

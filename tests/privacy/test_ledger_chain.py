@@ -346,7 +346,7 @@ def test_an_overspent_account_is_found_where_it_passed_its_cap() -> None:
     forged.write("acc_1", "open")
     for number in range(11):
         forged.write("acc_1", "reserve", f"job_{number}")
-    with pytest.raises(Broken, match="pass no filter") as broken:
+    with pytest.raises(Broken, match="exceed every filter") as broken:
         verify(forged.lines())
     assert broken.value.seq == 12
     del forged.bodies["acc_1"][-1]
@@ -474,17 +474,17 @@ def test_what_is_no_whole_certificate_is_told_what_it_has_not() -> None:
     ] == [
         (
             False,
-            "this is no whole certificate: it has no events, no guarantee, no price, no "
+            "this certificate is incomplete: it has no events, no guarantee, no price, no "
             "public_key, no signature",
         ),
-        (None, "not looked at, because the signature does not hold"),
-        (None, "not looked at: this is no whole certificate"),
+        (None, "not checked, because the signature does not hold"),
+        (None, "not checked: this certificate is incomplete"),
     ]
     body = certificate()
     del body["signature"]
     assert (
         certificate_checks.check(body)[0].detail
-        == "this is no whole certificate: it has no signature"
+        == "this certificate is incomplete: it has no signature"
     )
 
 

@@ -128,7 +128,7 @@ def test_an_accuracy_around_a_release_is_foretold_for_it(kind: str) -> None:
     assert [one for one in made.plan.advice if one in foretold] == foretold
     even = {one.sentence for one in problem.expected(public, made.plan, 0.9)}
     assert not (even - set(foretold)) & set(made.plan.advice)
-    with pytest.raises(InvalidInput, match="only a server knows") as refused:
+    with pytest.raises(InvalidInput, match="only a server can look up") as refused:
         budgeted(problem, public, privacy)
     assert refused.value.issues[0].pointer == "/privacy/accuracy/around"
 
@@ -162,7 +162,7 @@ def test_what_tells_no_figures_is_refused() -> None:
         ("dr_ensemble", Privacy.model_validate({"epsilon": 1e-3, "delta": 1e-6}).budget),
         ("off_policy_evaluation", Privacy.model_validate({"epsilon": 1e-3, "delta": 1e-6}).budget),
     ):
-        with pytest.raises(InvalidInput, match="does not tell how data lie") as refused:
+        with pytest.raises(InvalidInput, match="does not show how the data are") as refused:
             profiled(*earlier(kind, budget), "job_1", WHERE)
         assert refused.value.issues[0].pointer == WHERE
     problem, public, plan, released = earlier("routing")
@@ -171,5 +171,5 @@ def test_what_tells_no_figures_is_refused() -> None:
         around.shaped(public.model_copy(update={"periods": 99, "max_total": 10**6}), WHERE)
         is around.profile
     )
-    with pytest.raises(InvalidInput, match="a dataset with other zones"):
+    with pytest.raises(InvalidInput, match="a dataset with different zones"):
         around.shaped(public.model_copy(update={"zones": public.zones + 1}), WHERE)

@@ -64,7 +64,7 @@ def test_a_preset_is_the_plan_of_its_figures(kind: str, preset: str) -> None:
         100 * odds / (1 + odds), abs=0.1
     )
     assert chosen.startswith(
-        "delta: none is needed" if delta == 0 else f"delta {float(delta):g} was chosen"
+        "no delta is needed" if delta == 0 else f"delta {float(delta):g} was chosen"
     )
 
 
@@ -220,7 +220,7 @@ def test_the_inverse_of_a_named_quantity() -> None:
         ),
         (
             {"within": 5, "quantity": "link_flows"},
-            "there are total_travel_time, demand",
+            "before a release: total_travel_time, demand",
             "quantity",
         ),
     ):
@@ -247,7 +247,7 @@ def test_a_promise_counts_data_that_public_figures_do_not_foretell() -> None:
     assert made.figures["epsilon"] == pytest.approx(2 * usual.figures["epsilon"], 1e-2)
     says = made.plan.advice[0]
     assert "within ± 5.99 with 90 %" in says
-    assert "Eight of ten simulated data needed between 2.5 and 15: how yours lie" in says
+    assert "Eight of ten simulated data needed between 2.5 and 15: public figures" in says
 
 
 SOURCES = ("public figures", "an earlier release", "an earlier release of like data")
@@ -310,7 +310,7 @@ def test_a_kind_that_tells_of_nothing_says_so() -> None:
         **{name: getattr(problem, name) for name in Routing.model_fields}
     )
     object.__setattr__(silent, "expected", lambda *_: ())
-    with pytest.raises(InvalidInput, match="routing cannot tell"):
+    with pytest.raises(InvalidInput, match="routing cannot predict"):
         budgeted(silent, public, asked(within=5))
 
 

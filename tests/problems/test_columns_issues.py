@@ -18,12 +18,15 @@ def issues(values: list[float], first: int = 0) -> list[tuple[str, str]]:
 
 def test_the_same_mistake_of_many_rows_is_said_once_with_its_count() -> None:
     assert issues([1, 0, 2, 0, 9, 3]) == [
-        ("/content/1/state", "must be 1 to 4; found 0 (and 2 more like it, up to /content/4/state)")
+        (
+            "/content/1/state",
+            "must be 1 to 4; found 0 (and 2 more like this, up to /content/4/state)",
+        )
     ]
     assert issues([0, 1, 0], first=70) == [
         (
             "/content/70/state",
-            "count from 1; yours look 0-based: must be 1 to 4; found 0 (and 1 more like it, at "
+            "count from 1; yours look 0-based: must be 1 to 4; found 0 (and 1 more like this, at "
             "/content/72/state)",
         )
     ]

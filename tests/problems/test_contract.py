@@ -262,7 +262,7 @@ def test_results_are_what_the_kind_declares(kind: str) -> None:
     )
     simulated = set().union(*(check_fields(kind, finished(one, simulated=True)) for one in cases))
     for name in simulated - private:
-        assert "of simulations" in properties[name]["description"]
+        assert "for simulations" in properties[name]["description"]
     federated = {
         name
         for name in properties
@@ -271,7 +271,7 @@ def test_results_are_what_the_kind_declares(kind: str) -> None:
     several = {
         name
         for name in properties
-        if "Of several releases" in properties[name].get("description", "")
+        if "For several releases" in properties[name].get("description", "")
     }
     assert private | simulated | federated | several | {"tables"} == properties.keys()
     assert all(properties[name].get("description") for name in properties)

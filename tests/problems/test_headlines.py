@@ -177,7 +177,10 @@ def test_travel_times_have_the_unit_that_the_network_says() -> None:
 @pytest.mark.parametrize(
     ("result", "says"),
     [
-        (told(3.1, 2.8, 3.4), "Near enough to tell apart what differs by more than 9.7 %."),
+        (
+            told(3.1, 2.8, 3.4),
+            "Precise enough to distinguish values that differ by more than 9.7 %.",
+        ),
         (told(3.1, 1.1, 5.1), "Good for the sign and the order of magnitude: ± 65 %."),
         (told(1.3, 1.0, 5.0), "Good for the sign and the order of magnitude: ± 67 %."),
         (told(0.5, 0.02, 1.1), "Good for the sign, and no more"),
@@ -185,9 +188,12 @@ def test_travel_times_have_the_unit_that_the_network_says() -> None:
         (told(0.5, 0.005, 1.1), "This cannot be told from 0."),  # it is written as 0
         (told(0.2, -0.1, 0.5), "This cannot tell the sign: 0 lies within the interval."),
         (told(0.2, 0.0, 0.5), "This cannot be told from 0."),
-        (told(-3.1, -3.4, -2.8), "Near enough to tell apart what differs by more than 9.7 %."),
+        (
+            told(-3.1, -3.4, -2.8),
+            "Precise enough to distinguish values that differ by more than 9.7 %.",
+        ),
         (told(0.0, 0.0, 0.0), "This cannot be told from 0."),
-        (told(0.2, None, None), "How far noise has moved it cannot be told."),
+        (told(0.2, None, None), "How far noise has moved it is unknown."),
         (
             {
                 "saving": 0.2,

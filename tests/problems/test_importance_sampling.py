@@ -45,7 +45,7 @@ def test_auto_takes_it_where_probabilities_are_there_and_no_value_function_is_as
     for values in ({"initial": [1.0, 0.0]}, {"initial": "released"}):
         assert planned(public(), **values).parameters["method"] == "moments"
     assert planned(public(), method="minibatch", delta=10**13).parameters["method"] == "minibatch"
-    with pytest.raises(InvalidInput, match="steps: means nothing to the method moments"):
+    with pytest.raises(InvalidInput, match="steps: has no effect with the method moments"):
         planned(public(), steps=5)
     columns = public(states=None, features=3)
     plan = planned(columns)  # whatever the features, of which none are asked for

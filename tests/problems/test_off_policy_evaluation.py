@@ -635,7 +635,7 @@ def test_states_of_raw_size_are_named() -> None:
 def test_work_that_some_content_could_not_be_done_in_time_is_refused(
     part: dict[str, Any], values: dict[str, Any], pointer: str
 ) -> None:
-    with pytest.raises(InvalidInput, match="on the largest content") as refused:
+    with pytest.raises(InvalidInput, match="with the largest content") as refused:
         problem(**values).plan(public(**part), Budget(epsilon=EPSILON, delta=DELTA))
     assert refused.value.issues[0].pointer == f"/problem/{pointer}"
     smaller = {**part, "trajectories": 1000, "horizon": 5}

@@ -343,7 +343,7 @@ def test_steps_begin_at_the_constant_where_no_episode_ends() -> None:
     assert np.abs(ending["values"]).max() < 0.25 * exact
     plan = problem(**quick).plan(part, Budget(epsilon=10**7, delta=DELTA))
     assert "the constant that the mean reward gives" in plan.advice[0]
-    assert "no episode ends, by what the data are of" in plan.assumptions
+    assert "no episode ends, by the nature of the data" in plan.assumptions
 
 
 def test_auto_says_what_the_next_best_would_do() -> None:
@@ -374,13 +374,13 @@ def test_auto_says_what_the_next_best_would_do() -> None:
 
 
 def test_what_a_constant_needs_is_refused_with_its_field() -> None:
-    with pytest.raises(InvalidInput, match="where no episode ends"):
+    with pytest.raises(InvalidInput, match="only if no episode ends"):
         problem(method="constant").plan(KNOWN[0], Budget(epsilon=10**9, delta=0))
     part = OffPolicyPublic.model_validate(
         {"unit": "trajectory", "features": 1, "reward_bound": 1, "horizon": 2, "continuing": True}
     )
     asked = problem(method="constant", features={"type": "identity"}, initial=None)
-    with pytest.raises(InvalidInput, match="some weights give 1"):
+    with pytest.raises(InvalidInput, match="some weights give the constant 1"):
         asked.plan(part, Budget(epsilon=10**9, delta=0))
     ends = [
         {"trajectory": 1, "step": 0, "state": 0, "next_state": 0, "reward": 0.0, "terminal": True}

@@ -198,7 +198,7 @@ def test_forms_begin_with_the_law_of_the_field() -> None:
             {"closed_links": [9]},
             "/problem/closed_links/0: the network has 6 links, counted from 0; found 9",
         ),
-        ({"closed_links": [1, 1]}, "/problem/closed_links: a link stands twice"),
+        ({"closed_links": [1, 1]}, "/problem/closed_links: a link is named twice"),
         (
             {"closed_links": [0, 4]},
             "with these closed no path leads from zone 1 \\(Inn\\) to zone 2 \\(Mill\\)",

@@ -68,7 +68,7 @@ def test_blocks_are_chosen_in_their_order() -> None:
         ("day", {"blocks": "2026-10-02/2026-10-01"}, "the first block is after the last"),
         ("day", {"blocks": "2026-10-02/soon"}, "blocks of this source are days"),
         ("day", {"blocks": "0001-01-01/9999-12-31"}, f"at most {MOST_BLOCKS} blocks"),
-        ("day", {"blocks": ["2026-10-02", "2026-10-02"]}, "a block stands twice"),
+        ("day", {"blocks": ["2026-10-02", "2026-10-02"]}, "a block is named twice"),
         ("label", {"blocks": "a/b"}, "labels have no order"),
         ("label", {"blocks": "b"}, "not registered: b"),
     ],

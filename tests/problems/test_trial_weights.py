@@ -114,7 +114,7 @@ def test_a_ratio_beyond_the_public_one_is_refused_with_its_row() -> None:
         OffPolicyDataset.model_validate({**asked, "cap": {"epsilon": 1}}).rows()
     (issue,) = refused.value.issues
     assert issue.pointer == "/content/transitions/1/target"
-    assert "public.max_ratio says at most 1.5 x behaviour; found 0.76" in issue.detail
+    assert "public.max_ratio allows at most 1.5 x behaviour; found 0.76" in issue.detail
 
 
 def test_a_plan_foretells_what_is_cut_off_of_long_episodes() -> None:
@@ -304,11 +304,11 @@ def test_a_rule_by_what_was_measured_after_the_treatment_is_doubted() -> None:
 @pytest.mark.parametrize("letter", ["\u202e", "\x07", "\u200b", "\u2028"])
 def test_words_of_a_policy_hold_no_letter_that_cannot_be_seen(letter: str) -> None:
     """Answers say them: a letter that turns others about would have two people read two rules."""
-    with pytest.raises(ValidationError, match=f"the letter U\\+{ord(letter):04X} cannot be seen"):
+    with pytest.raises(ValidationError, match=f"the character U\\+{ord(letter):04X} is invisible"):
         public(target_policy=f"tre{letter}at the old")
     stored = public(target_policy="treat the old").model_dump(mode="json")
     stored["target_policy"] = f"tre{letter}at the old"
-    with pytest.raises(ValidationError, match="cannot be seen"):
+    with pytest.raises(ValidationError, match="is invisible"):
         OffPolicyDataset.read_public(stored, new=True)  # of a source that is made
     assert OffPolicyDataset.read_public(stored).target_policy == f"tre{letter}at the old"
     assert public(target_policy="lactate ≥ 2 → traiter, sinon «rien»").target_policy

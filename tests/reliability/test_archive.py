@@ -442,7 +442,7 @@ def test_a_file_of_the_log_is_kept_once_and_comes_back(here: Settings, tmp_path:
 )
 def test_nothing_but_the_log_goes_to_its_archive(here: Settings, tmp_path: Path, name: str) -> None:
     (tmp_path / "secrets.json").write_text("keys")
-    with pytest.raises(archived_log.BadArchive, match="no file of a write-ahead log"):
+    with pytest.raises(archived_log.BadArchive, match="not a file of a write-ahead log"):
         archived_log.put_wal(here, tmp_path / "wal" / name)
     with pytest.raises(archived_log.NotArchived):
         archived_log.fetch_wal(here, name, tmp_path / "target")
@@ -497,7 +497,7 @@ def keep_base(
 def test_which_copy_a_moment_is_restored_from(here: Settings, tmp_path: Path) -> None:
     folder = tmp_path / "data"
     moment = archive._moment
-    with pytest.raises(archived_log.BadArchive, match="no copy is there"):
+    with pytest.raises(archived_log.BadArchive, match="the archive holds no copy"):
         archive.restore_base(here, folder, None)
     keep_base(here, tmp_path, "2026-11-20T03:00:00Z", "2026-11-20T03:20:00Z")
     keep_base(
@@ -510,7 +510,7 @@ def test_which_copy_a_moment_is_restored_from(here: Settings, tmp_path: Path) ->
     (tmp_path / "archive/base/20261122T030000Z.tar.gz").write_bytes(
         b"half of a co"
     )  # it never ended
-    with pytest.raises(archived_log.BadArchive, match="ended before that moment"):
+    with pytest.raises(archived_log.BadArchive, match="was complete before that moment"):
         archive.restore_base(here, folder, moment("2026-11-20T03:10:00Z"))
     taken = archive.restore_base(
         here, folder, moment("2026-11-21T04:10:00+01:00"), "/opt/it's here/discreet"

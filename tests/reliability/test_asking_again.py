@@ -235,7 +235,7 @@ def test_more_releases_than_are_combined_are_not_read(
         asked = await submit(services, owner, dataset, **question(named))
         monkeypatch.setattr(stored_releases, "to_ask_again", counted)
         monkeypatch.setattr(asking, "MOST_RELEASES", 1)
-        with pytest.raises(InvalidInput, match="2 releases, at most 1"):
+        with pytest.raises(InvalidInput, match="2 releases; at most 1"):
             await submit(services, owner, dataset, **question(asked))
         assert read == [1]
 

@@ -211,7 +211,7 @@ def test_a_signing_key_that_certified_results_is_kept(settings: Settings) -> Non
             "signing_key_unknown",
         )
         for wrong in ("", "x", base64.b64encode(b"short").decode()):
-            with pytest.raises(secrets.SecretsError, match="no public key"):
+            with pytest.raises(secrets.SecretsError, match="not a public key"):
                 secrets.trust(path, wrong)
         for _ in range(2):
             secrets.trust(path, old)

@@ -11,10 +11,23 @@ from discreet.solvers.estimation import count_posterior, posterior_cells
 from discreet.solvers.estimation.count_posterior import (
     CountPosterior,
     GroupedPosterior,
-    draw_counts,
 )
 from discreet.solvers.estimation.known_sums import Known
 from discreet.solvers.estimation.posterior_cells import GUIDES, Kind, _searched
+
+
+def draw_counts(
+    noisy: np.ndarray,
+    scale: float,
+    kind: Kind,
+    *,
+    draws: int,
+    rng: np.random.Generator,
+    lattice: float = 0.0,
+    known: Known | None = None,
+) -> np.ndarray:
+    """float64[draws, cells]: draws from the posterior of the counts."""
+    return CountPosterior.of(noisy, scale, kind, lattice=lattice).draw(draws, rng, known)
 
 
 def enumerated(noisy: list[int], scale: float, kind: Kind) -> np.ndarray:

@@ -492,7 +492,7 @@ def test_sums_that_somebody_has_changed_are_found(
             assert found.broken is not None
             assert "the sums of block 3 were changed" in str(found.broken)
         await reserve(database, "job_2", ALL[1:4])
-        with pytest.raises(Broken, match="it binds other sums of its blocks"):
+        with pytest.raises(Broken, match="the sums of its blocks are not those of their prices"):
             await verified(database)
 
     run(settings, steps)

@@ -70,19 +70,18 @@ class DrEnsembleAnswer(Answer):
         "true_expected_power": ("step",),
     }
     achieved_power: Floats
-    """Under the released policy where the true matrix holds: `expected_power`, as a policy sets
-    every move, but from the true start where `initial` is that of the release; of
-    simulations; unit: the unit of power of the states; [step]"""
+    """Expected power of the released policy under the true matrix: equal to `expected_power`,
+    since a policy sets every move, except that it begins at the true start if `initial` is
+    the release's; only for simulations; unit: the unit of power of the states; [step]"""
     achieved_saving: float
-    """What the released policy saves where the true matrix holds; of simulations; unit: the
+    """Savings by the released policy under the true matrix; only for simulations; unit: the
     money of the price"""
     block_transitions: Floats
-    """In place of `transitions` where the dataset has a `day`: [block][from][to]; [block, from,
-    to]"""
+    """Instead of `transitions`, if the dataset has a `day`: [block][from][to]; [block, from, to]"""
     combined: models.Combined
-    """Of several releases: what it brought to ask them together"""
+    """For several releases: what combining them gained"""
     cost_of_privacy: Floats
-    """What the released policy costs more than the best one where the true matrix holds; of
+    """Extra cost of the released policy over the best one under the true matrix; only for
     simulations; unit: the money of the price; [step, state]"""
     cost_to_go: Floats
     """Expected cost from each state at step 0, discomfort included; unit: the money of the
@@ -90,10 +89,10 @@ class DrEnsembleAnswer(Answer):
     default_power: Floats
     """Expected power without control; unit: the unit of power of the states; [step]"""
     event: Any
-    """The steps that `event_saving` is of, as asked or those that are dear"""
+    """The steps of `event_saving`, as asked or the expensive ones"""
     event_saving: float
-    """What a load draws less in the steps of the event than without control, all together; unit:
-    kWh of steps of meters, else the unit of power times a step"""
+    """Energy that a load draws less than without control during the event, over all its steps;
+    unit: kWh of steps of meters, else the unit of power times a step"""
     expected_power: Floats
     """Expected power of a load in each step under the policy, from `initial`; unit: the unit of
     power of the states; [step]"""
@@ -102,24 +101,24 @@ class DrEnsembleAnswer(Answer):
     policy: Floats
     """Controlled transitions of every step: [step][from][to]; [step, from, to]"""
     rebound: float
-    """What a load draws more outside of the event than without control, before it or after;
+    """Energy that a load draws more than without control outside the event, before or after it;
     unit: kWh of steps of meters, else the unit of power times a step"""
     saving: float
-    """What control saves over all steps from `initial`, discomfort deducted; unit: the money of
+    """Savings by control over all steps from `initial`, discomfort deducted; unit: the money of
     the price"""
     states: models.States
-    """What the states are, by the problem and the public part of the dataset"""
+    """Meaning of the states, from the problem and the public part of the dataset"""
     transitions: Floats
     """The released default transition matrix P[from][to]; rows sum to 1; [from, to]"""
     true_default_power: Floats
-    """Of the true matrix without control; of simulations; unit: the unit of power of the states;
-    [step]"""
+    """Expected power under the true matrix without control; only for simulations; unit: the unit
+    of power of the states; [step]"""
     true_expected_power: Floats
-    """Under the best policy of the true matrix; of simulations; unit: the unit of power of the
-    states; [step]"""
+    """Expected power under the best policy of the true matrix; only for simulations; unit: the
+    unit of power of the states; [step]"""
     true_saving: float
-    """What the best policy of the true matrix saves where that holds; of simulations; unit: the
-    money of the price"""
+    """Savings by the best policy of the true matrix, under that matrix; only for simulations;
+    unit: the money of the price"""
     uncertainty: models.Uncertainty
     """How far the noise may have moved the numbers of this result"""
 
@@ -139,7 +138,7 @@ class MultiAgentAnswer(Answer):
     average_multipliers: Floats
     """Averaged over the second half of the steps; [constraint]"""
     average_state: dict[str, float]
-    """Averaged over the second half of the steps; of simulations"""
+    """Averaged over the second half of the steps; only for simulations"""
     multiplier_path: list[models.MultiplierPoint]
     """Multipliers at up to 100 public steps"""
     multipliers: Floats
@@ -149,9 +148,9 @@ class MultiAgentAnswer(Answer):
     noisy_values: Floats
     """Noised values of the constraints, averaged over the second half; [constraint]"""
     state: dict[str, float]
-    """Of each agent after the last step; of simulations"""
+    """State of each agent after the last step; only for simulations"""
     state_path: Floats
-    """States at the steps of `multiplier_path`, by agent; of simulations; [point, agent]"""
+    """States at the steps of `multiplier_path`, by agent; only for simulations; [point, agent]"""
     uncertainty: models.Uncertainty
     """How far the noise may have moved the numbers of this result"""
 
@@ -163,39 +162,40 @@ class OffPolicyEvaluationAnswer(Answer):
     KIND: ClassVar[str] = "off_policy_evaluation"
     AXES: ClassVar[Mapping[str, tuple[str, ...]]] = {"values": ("state",), "weights": ("feature",)}
     behaviour_value: float
-    """Of the policy that was followed, over the people in the data (importance_sampling); unit:
-    the unit of rewards"""
+    """Value of the policy that was followed, over the people in the data (importance_sampling);
+    unit: the unit of rewards"""
     clipped_mass: float
     """How much of the weights, whose mean is 1, was cut off (importance_sampling)"""
     combined: models.Combined
-    """Of several releases: what it brought to ask them together"""
+    """For several releases: what combining them gained"""
     covers: str
-    """What the interval of policy_value holds, in words (importance_sampling)"""
+    """What the interval of policy_value covers, as a sentence (importance_sampling)"""
     difference: float
-    """policy_value - behaviour_value, of the same people (importance_sampling); unit: the unit
+    """policy_value - behaviour_value, for the same people (importance_sampling); unit: the unit
     of rewards"""
     doubt: str
-    """Where the mean of the weights cannot be that of true probabilities: which it is
-    (importance_sampling)"""
+    """A warning if the mean of the weights is impossible for correct probabilities, with that
+    mean (importance_sampling)"""
     effective_size: float
-    """As many trajectories of equal weight would say as much (importance_sampling)"""
+    """Effective sample size: so many trajectories of equal weight would be as informative
+    (importance_sampling)"""
     largest_weight: float
-    """Where weights of trajectories are clipped (importance_sampling)"""
+    """The value at which weights of trajectories are clipped (importance_sampling)"""
     policy_value: float
     """Of the target policy: over the people in the data, with clipped weights
     (importance_sampling), or the mean of the value function over `initial`, where it is
     given; unit: the unit of rewards"""
     target_policy: str
-    """What the target policy does, where the dataset's owner has said it"""
+    """What the target policy does, if the dataset's owner has described it"""
     true_value: models.Range
-    """Between what the value of the target policy without clips lies with 90 %, whatever was cut
-    off (importance_sampling); unit: the unit of rewards"""
+    """Bounds on the value of the target policy without clipping, with 90 % confidence, whatever
+    was cut off (importance_sampling); unit: the unit of rewards"""
     uncertainty: models.Uncertainty
     """How far the noise may have moved the numbers of this result"""
     values: Floats
-    """The value of each state, of tabular features; unit: the unit of rewards; [state]"""
+    """The value of each state; only for tabular features; unit: the unit of rewards; [state]"""
     weights: Floats
-    """Theta, one number a feature; unit: the unit of rewards; [feature]"""
+    """Theta, one number per feature; unit: the unit of rewards; [feature]"""
 
 
 class RoutingAnswer(Answer):
@@ -220,7 +220,7 @@ class RoutingAnswer(Answer):
     closed: list[str]
     """The links of `closed_links`, as people call them: nobody can take these"""
     combined: models.Combined
-    """Of several releases: what it brought to ask them together"""
+    """For several releases: what combining them gained"""
     demand: Floats
     """Released mean demand of a period, zones by zones; of the method counts; unit: trips a
     period; [origin, destination]"""
@@ -230,7 +230,7 @@ class RoutingAnswer(Answer):
     iterations: int
     """Steps that the assignment took"""
     latency_law: str
-    """By which law travel times grow with flows, in a sentence"""
+    """The law by which travel times grow with flows, as a sentence"""
     link_flow_changes: Floats
     """What closing adds to the flow of each link, in the order of the request; with
     closed_links; unit: trips a period; [link]"""
@@ -246,7 +246,7 @@ class RoutingAnswer(Answer):
     """The same of each class of users for itself, where trips have classes: `policy` is of the
     trips of all then"""
     relative_gap: float
-    """How far the assignment is above its minimum at most"""
+    """Upper bound on how far the assignment is above its minimum"""
     select_link: list[models.RoutingSelected]
     """Which pairs' trips use the links of `select_links`; intervals: the true trips on this
     policy"""
@@ -269,11 +269,11 @@ class RoutingAnswer(Answer):
     """What closing adds to the total travel time of the same released demand on all roads; with
     closed_links; unit: trips a period times the unit of free_flow_time"""
     true_best_total_travel_time: float
-    """What the best policy costs on the true mean demand; of simulations; unit: trips a period
-    times the unit of free_flow_time"""
+    """Cost of the best policy for the true mean demand; only for simulations; unit: trips a
+    period times the unit of free_flow_time"""
     true_total_travel_time: float
-    """What the policy costs on the true mean demand; of simulations; unit: trips a period times
-    the unit of free_flow_time"""
+    """Cost of the policy for the true mean demand; only for simulations; unit: trips a period
+    times the unit of free_flow_time"""
     uncertainty: models.Uncertainty
     """How far the noise may have moved the numbers of this result"""
     unit_flows: Floats

@@ -3,7 +3,7 @@
 ClientError
 ├── ApiError                the server refused: its problem document (RFC 9457)
 │   ├── InvalidInput        a field is wrong; `errors` has JSON pointers            400, 413, 422
-│   ├── Unauthenticated     no key, or one that does not count                      401
+│   ├── Unauthenticated     no key, or one that is not valid                      401
 │   ├── Forbidden           the key's role does not allow it                        403
 │   ├── NotFound            no such object for this tenant                          404
 │   ├── Conflict            the object is in a state that does not allow it         409

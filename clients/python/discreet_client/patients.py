@@ -480,7 +480,7 @@ def _chances(
                     "name"
                 )
             chance = table.numbers(column)
-            says = "a probability is 0 to 1" + (
+            says = "a probability must be between 0 and 1" + (
                 ", and above 0 of an action that was taken" if policy == "behaviour" else ""
             )
             table.refuse(

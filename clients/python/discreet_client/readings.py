@@ -348,7 +348,7 @@ def _change_of_clocks(rule: MeterRule, time: Ints, place: ZoneInfo | None) -> st
 def _of_meters(table: Table, rows: Ints, says: str, values: NDArray[Any]) -> str:
     """A sentence on the first of these rows, whose it is, and how many there are."""
     first = rows[np.argmin(table.places[rows])]
-    more = "" if rows.size == 1 else f" (and {rows.size - 1:,} more like it)"
+    more = "" if rows.size == 1 else f" (and {rows.size - 1:,} more like this)"
     name = str(table.columns["participant"][first])[:40]
     return (
         f"{table.unit} {table.places[first]}, meter {name}: "

@@ -126,7 +126,7 @@ class Table:
         first, last = rows[np.argmin(self.places[rows])], rows[np.argmax(self.places[rows])]
         found = "" if values is None else f", not {_shown(values[first])}"
         more = (
-            f" (and {rows.size - 1:,} more like it, up to {self.unit} {self.places[last]})"
+            f" (and {rows.size - 1:,} more like this, up to {self.unit} {self.places[last]})"
             if rows.size > 1
             else ""
         )

@@ -93,7 +93,7 @@ export interface Discreet {
     options?: Omit<SolveOptions, keyof Spending | "anew">,
   ): Promise<Answer<K>>;
   /**
-   * Run a problem on synthetic data of the public shape of its dataset, over a ladder of epsilons: `result.rows` has the
+   * Run a problem on synthetic data of the public shape of its dataset, for several values of epsilon: `result.rows` has the
    * error of each number. Costs nothing; of a dataset that stands in the problem only `public` is sent.
    */
   rehearse<K extends Kind>(problem: Solvable<K>, options?: RehearsalOptions): Promise<Rehearsal>;

@@ -13,7 +13,7 @@ export interface paths {
         };
         /**
          * Check Health
-         * @description This process answers.
+         * @description Whether this process answers.
          */
         get: operations["check_health"];
         put?: never;
@@ -54,8 +54,8 @@ export interface paths {
         };
         /**
          * Check Readiness
-         * @description This process can serve: its database answers, has a schema for this version, news of jobs
-         *     come, and the reader of uploads has not failed to start.
+         * @description Whether this process can serve: its database answers and has the schema of this version,
+         *     news of jobs arrives, and the reader of uploads has not failed to start.
          */
         get: operations["check_readiness"];
         put?: never;
@@ -75,8 +75,8 @@ export interface paths {
         };
         /**
          * List Changes
-         * @description Who changed what, newest first: datasets, caps, keys, tenants, rosters, logins, removals; for
-         *     operators, of all tenants. What was spent, and by whom, is in the ledger.
+         * @description Who changed what, newest first: datasets, caps, keys, tenants, rosters, logins, removals;
+         *     operators see all tenants. What was spent, and by whom, is in the ledger.
          */
         get: operations["list_changes"];
         put?: never;
@@ -96,8 +96,8 @@ export interface paths {
         };
         /**
          * List Budgets
-         * @description All budgets of the tenant: cap, spent, reserved, remaining, and what one more request could
-         *     be.
+         * @description All budgets of the tenant: cap, spent, reserved, remaining, and the largest request that
+         *     passes.
          */
         get: operations["list_budgets"];
         put?: never;
@@ -117,7 +117,7 @@ export interface paths {
         };
         /**
          * Get Budget
-         * @description One budget, as the ledger is now.
+         * @description One budget, as the ledger stands now.
          */
         get: operations["get_budget"];
         put?: never;
@@ -159,7 +159,7 @@ export interface paths {
         put?: never;
         /**
          * Grant Budget
-         * @description Set another cap, with a reason that stays in the ledger; never below what is spent.
+         * @description Set a new cap, with a reason that stays in the ledger; never below what is spent.
          */
         post: operations["grant_budget"];
         delete?: never;
@@ -177,15 +177,15 @@ export interface paths {
         };
         /**
          * List Budget Requests
-         * @description Requests for more of a budget with their answers, newest first. Those that are open wait for
-         *     an owner: a grant with `request` answers one, `decline` another.
+         * @description Requests for a larger budget with their answers, newest first. Open ones wait for an
+         *     owner, who answers with a grant that names `request`, or with `decline`.
          */
         get: operations["list_budget_requests"];
         put?: never;
         /**
          * Request Budget
-         * @description Ask an owner to raise a cap. Nothing is reserved or changed; three open requests of a
-         *     principal at most.
+         * @description Ask an owner to raise a cap. Nothing is reserved or changed. A principal may have three
+         *     open requests.
          */
         post: operations["request_budget"];
         delete?: never;
@@ -205,7 +205,7 @@ export interface paths {
         put?: never;
         /**
          * Decline Budget Request
-         * @description Decline a request with a sentence; the ledger is not concerned.
+         * @description Decline a request, with a reason; the ledger does not change.
          */
         post: operations["decline_budget_request"];
         delete?: never;
@@ -229,11 +229,9 @@ export interface paths {
         put?: never;
         /**
          * Set Cap
-         * @description Cap what the whole tenant or one principal may spend, over all data; 200 when the cap was set
-         *     before.
-         *
-         *     Every job is charged there too, from now on. Such a cap adds up prices over datasets with
-         *     different units.
+         * @description Cap what the whole tenant or one principal may spend over all data; 200 if there was such
+         *     a cap. From now on every job is charged there too. Such a cap adds up prices over datasets
+         *     with different privacy units.
          */
         post: operations["set_cap"];
         delete?: never;
@@ -253,8 +251,9 @@ export interface paths {
         put?: never;
         /**
          * Verify Certificate
-         * @description Derive the price from the events again, compare the guarantee, check the signature and the
-         *     ledger entries; with `result` and `tables`, whether they are those that were certified.
+         * @description Recompute the price from the events, compare it with the guarantee, and check the
+         *     signature and the ledger entries; given `result` and `tables`, check that they are those
+         *     certified.
          */
         post: operations["verify_certificate"];
         delete?: never;
@@ -278,8 +277,8 @@ export interface paths {
         put?: never;
         /**
          * Register
-         * @description Register a dataset. The same content again is the same dataset on the same account, with
-         *     200.
+         * @description Register a dataset. Registering the same content again returns the same dataset on the
+         *     same account, with 200.
          */
         post: operations["register_dataset"];
         delete?: never;
@@ -304,8 +303,8 @@ export interface paths {
         post?: never;
         /**
          * Delete Dataset
-         * @description Erase the content. Its account and ledger stay, and the same content registered again finds
-         *     them.
+         * @description Erase the content. Its account and ledger stay, and the same content finds them if it is
+         *     registered again.
          */
         delete: operations["delete_dataset"];
         options?: never;
@@ -374,9 +373,9 @@ export interface paths {
         put?: never;
         /**
          * Cancel Job
-         * @description Cancel a job. Its price is released if no data were touched, and charged in full otherwise;
-         *     the answer says which, and whether it is too late. A job that was cancelled before is answered
-         *     so again.
+         * @description Cancel a job. Its price is released if no data were touched, and charged in full
+         *     otherwise; the answer says which, and whether it is too late. Cancelling a job again gives
+         *     the same answer.
          */
         post: operations["cancel_job"];
         delete?: never;
@@ -395,8 +394,8 @@ export interface paths {
         /**
          * Get Certificate
          * @description The certificate as an in-toto statement in a signed envelope (DSSE), for tools that read
-         *     these; 409 `no_result` until there is one, and of results that an older version published, which
-         *     it does not bind.
+         *     these; 409 `no_result` until there is one, and for results of an older version, whose
+         *     certificates do not bind them.
          */
         get: operations["get_certificate"];
         put?: never;
@@ -416,7 +415,7 @@ export interface paths {
         };
         /**
          * Get Charts
-         * @description The pictures of a result as figures of plotly, those of its page; 409 until there is one.
+         * @description The charts of a result as Plotly figures, as on its page; 409 until there is a result.
          *     Fields that are named in `result.tables` are not drawn.
          */
         get: operations["get_charts"];
@@ -437,8 +436,8 @@ export interface paths {
         };
         /**
          * Watch Job
-         * @description Server-sent events `state` and `progress`; resumes after `Last-Event-ID`, ends with the job,
-         *     or with the key.
+         * @description Server-sent events `state` and `progress`. The stream resumes after `Last-Event-ID` and
+         *     ends when the job ends or the key is revoked.
          */
         get: operations["watch_job"];
         put?: never;
@@ -458,9 +457,9 @@ export interface paths {
         };
         /**
          * Get Result
-         * @description The result with its certificate, which binds it; 409 until there is one, 410 when it was
-         *     deleted at the end of its retention period. Large fields are named in `result.tables`. What is
-         *     stored is compared with its certificate before it is answered.
+         * @description The result with the certificate that binds it; 409 until there is one, 410 when it was
+         *     deleted at the end of its retention period. Large fields are named in `result.tables`. The
+         *     stored result is compared with its certificate before it is returned.
          */
         get: operations["get_result"];
         put?: never;
@@ -506,7 +505,7 @@ export interface paths {
         put?: never;
         /**
          * Create Key
-         * @description Make an API key of a principal; it is shown this once.
+         * @description Create an API key for a principal; it is shown only once.
          */
         post: operations["create_key"];
         delete?: never;
@@ -527,7 +526,7 @@ export interface paths {
         post?: never;
         /**
          * Revoke Key
-         * @description Revoke a key: from now on it opens nothing here, and within a second nothing anywhere.
+         * @description Revoke a key: this process refuses it from now on, every other within a second.
          */
         delete: operations["revoke_key"];
         options?: never;
@@ -544,7 +543,7 @@ export interface paths {
         };
         /**
          * Export Ledger
-         * @description The whole ledger of one moment as JSON Lines, first its signed head, for `discreet ledger
+         * @description The whole ledger at one moment as JSON Lines, its signed head first, for `discreet ledger
          *     verify`.
          */
         get: operations["export_ledger"];
@@ -565,8 +564,8 @@ export interface paths {
         };
         /**
          * Get Ledger Head
-         * @description The signed head of the tenant's ledger. Keep some elsewhere: nobody can then take back what
-         *     they name.
+         * @description The signed head of the tenant's ledger. Keep copies elsewhere: nobody can then undo the
+         *     entries that they cover.
          */
         get: operations["get_ledger_head"];
         put?: never;
@@ -657,8 +656,8 @@ export interface paths {
         put?: never;
         /**
          * Add Network
-         * @description Store a network, which is public to the whole tenant. The same network again is the same
-         *     object, with 200, and keeps the name that it had.
+         * @description Store a network, which is public to the whole tenant. Storing the same network again
+         *     returns the same object under its first name, with 200.
          */
         post: operations["add_network"];
         delete?: never;
@@ -722,16 +721,16 @@ export interface paths {
         };
         /**
          * List People
-         * @description Who came here by the identity provider: people of the tenant, for operators of all; the last
-         *     1000 that came.
+         * @description Who has logged in through the identity provider: the people of the tenant, or of all
+         *     tenants for operators; the 1000 most recent.
          */
         get: operations["list_people"];
         /**
          * Set Person
-         * @description Remove a person by the provider's name of them, whether they have been here or not, or let
-         *     them in again. Their sessions and access tokens end within a second, for good, and so do the API
-         *     keys that they have made, unless `keep_keys`. Owners decide for their tenant and remove no
-         *     operator, operators for all; nobody removes themselves.
+         * @description Remove a person by the provider's identifier, even one who has never logged in, or let
+         *     them in again. Their sessions and access tokens end within a second, for good, and so do the
+         *     API keys that they have made, unless `keep_keys`. Owners decide for their tenant and cannot
+         *     remove an operator; operators decide for all tenants. Nobody can remove themselves.
          */
         put: operations["set_person"];
         post?: never;
@@ -753,7 +752,7 @@ export interface paths {
         post?: never;
         /**
          * Remove Person
-         * @description Remove a person who has been here, as `set_person` does.
+         * @description Remove a person who has logged in before, as `set_person` does.
          */
         delete: operations["remove_person"];
         options?: never;
@@ -772,8 +771,8 @@ export interface paths {
         put?: never;
         /**
          * Price Job
-         * @description What a job would do and cost, and whether it would be admitted now. Spends nothing, touches
-         *     no data.
+         * @description What a job would do and cost, and whether it would be admitted now. This spends nothing
+         *     and touches no data.
          */
         post: operations["price_job"];
         delete?: never;
@@ -793,9 +792,9 @@ export interface paths {
         put?: never;
         /**
          * Rehearse Job
-         * @description Run a problem on synthetic data of the public shape of its dataset, over a ladder of
-         *     epsilons: a job without a price, whose result tells the error of each number at each epsilon. No
-         *     private data are used and no budget; its certificate guarantees nothing.
+         * @description Run a problem on synthetic data with the public shape of its dataset, for several values
+         *     of epsilon: a job without a price, whose result gives the error of each number at each
+         *     epsilon. It uses no private data and no budget; its certificate guarantees nothing.
          */
         post: operations["rehearse_job"];
         delete?: never;
@@ -813,7 +812,7 @@ export interface paths {
         };
         /**
          * Get Session
-         * @description Who has joined a federated job, and how far it is.
+         * @description Who has joined a federated job, and how far it has got.
          */
         get: operations["get_session"];
         put?: never;
@@ -836,7 +835,7 @@ export interface paths {
         post?: never;
         /**
          * Remove Agent
-         * @description Send away an agent that has enrolled, before the roster is signed; its token lets nobody in
+         * @description Remove an agent that has enrolled, before the roster is signed; its token cannot be used
          *     again.
          */
         delete: operations["remove_agent"];
@@ -855,9 +854,9 @@ export interface paths {
         get?: never;
         /**
          * Approve Roster
-         * @description Hand in the roster that the owner signed: the price is reserved on every agent's account or
-         *     on none, and the session begins. 409 `budget_exhausted` when a cap does not let it pass; then
-         *     another roster may be signed.
+         * @description Submit the roster that the owner signed: the price is reserved on every agent's account or
+         *     on none, and the session begins. 409 `budget_exhausted` if a cap does not allow it; another
+         *     roster may then be signed.
          */
         put: operations["approve_roster"];
         post?: never;
@@ -876,9 +875,9 @@ export interface paths {
         };
         /**
          * Get Session Statement
-         * @description The head of a session as an in-toto statement in a signed envelope (DSSE): how far it is, the
-         *     roster that its owner signed, and each agent's signed receipt; 409 `no_roster` until there is a
-         *     roster.
+         * @description The head of a session as an in-toto statement in a signed envelope (DSSE): how far it has
+         *     got, the roster that its owner signed, and each agent's signed receipt; 409 `no_roster`
+         *     until there is a roster.
          */
         get: operations["get_session_statement"];
         put?: never;
@@ -900,7 +899,7 @@ export interface paths {
         put?: never;
         /**
          * Invite Agents
-         * @description Links that let agents join, one each; or the link of a standing group.
+         * @description Create links that let agents join, one each, or the link of a standing group.
          */
         post: operations["invite_agents"];
         delete?: never;
@@ -924,7 +923,7 @@ export interface paths {
         put?: never;
         /**
          * Create Source
-         * @description Make a source. The same one again, by its name, is the same source, with 200.
+         * @description Create a source. Creating the same source again, by its name, returns it with 200.
          */
         post: operations["create_source"];
         delete?: never;
@@ -942,7 +941,7 @@ export interface paths {
         };
         /**
          * Get Source
-         * @description One source with its blocks: of each the newest version, and what is spent, reserved and
+         * @description One source with its blocks: the newest version of each, and what is spent, reserved and
          *     left.
          */
         get: operations["get_source"];
@@ -965,8 +964,8 @@ export interface paths {
         put?: never;
         /**
          * Add Block
-         * @description Register a block, or a later version of one: whole, with its late records, on the same
-         *     account. The same content again is the same version, with 200.
+         * @description Register a block, or a later version of one: complete, with its late records, on the same
+         *     account. Registering the same content again returns the same version, with 200.
          */
         post: operations["add_block"];
         delete?: never;
@@ -985,8 +984,8 @@ export interface paths {
         get?: never;
         /**
          * Set Source Rule
-         * @description Say who may spend which share of each block. Who waits is decided anew; what was granted
-         *     stays. The same rule again changes nothing.
+         * @description Set who may spend which share of each block. Waiting jobs are decided anew; what was
+         *     granted stays. Setting the same rule again changes nothing.
          */
         put: operations["set_source_rule"];
         post?: never;
@@ -1007,7 +1006,7 @@ export interface paths {
         put?: never;
         /**
          * Create Tenant
-         * @description Make a tenant (operators).
+         * @description Create a tenant (operators).
          */
         post: operations["create_tenant"];
         delete?: never;
@@ -1025,14 +1024,13 @@ export interface paths {
         };
         /**
          * List Webhooks
-         * @description The webhooks of the tenant (owners), with what went wrong last; never their secrets.
+         * @description The webhooks of the tenant (owners) with their last error; never their secrets.
          */
         get: operations["list_webhooks"];
         put?: never;
         /**
          * Create Webhook
-         * @description Have an address told of events (owners). The secret that signs the messages is shown this
-         *     once.
+         * @description Send events to an address (owners). The secret that signs the messages is shown only once.
          */
         post: operations["create_webhook"];
         delete?: never;
@@ -1053,7 +1051,7 @@ export interface paths {
         post?: never;
         /**
          * Delete Webhook
-         * @description Tell this address no more (owners).
+         * @description Stop sending events to this address (owners).
          */
         delete: operations["delete_webhook"];
         options?: never;
@@ -1067,24 +1065,24 @@ export interface components {
     schemas: {
         /**
          * Accuracy
-         * @description How near an answer shall be, instead of what may be spent on it.
+         * @description A requested accuracy, instead of what may be spent.
          */
         Accuracy: {
             /**
              * Around
-             * @description A job that has released, of data of the same public shape: the accuracy is foretold for data as it released them; absent: from public figures alone
+             * @description A job with a release about data of the same public shape: the accuracy is then predicted for data as it released them; absent: predicted from public figures alone
              * @default null
              */
             around?: string | null;
             /**
              * Confidence
-             * @description Probability with which the noise shall keep within it
+             * @description Probability with which the noise should stay within it
              * @default 0.9
              */
             confidence?: number;
             /**
              * Quantity
-             * @description One of those that the kind tells of before a release; absent: its first
+             * @description One of the quantities that the kind predicts before a release; absent: the first of them
              * @default null
              */
             quantity?: string | null;
@@ -1247,7 +1245,7 @@ export interface components {
             at: string;
             /**
              * Credential
-             * @description By which key, or as which person (`GET /v1/people`)
+             * @description The key that was used, or the person (`GET /v1/people`)
              */
             credential: string;
             /** Details */
@@ -1258,17 +1256,17 @@ export interface components {
             id: number;
             /**
              * Issuer
-             * @description Of a person: the identity provider
+             * @description The identity provider, for a person
              */
             issuer: string | null;
             /**
              * Object
-             * @description What was changed, where the action does not say it
+             * @description What was changed, if the action does not say so
              */
             object: string | null;
             /**
              * Principal
-             * @description By whom: what budgets and the ledger call them
+             * @description Who made the change, as budgets and the ledger name them
              */
             principal: string;
             /**
@@ -1278,12 +1276,12 @@ export interface components {
             role: "operator" | "owner" | "analyst" | "auditor";
             /**
              * Subject
-             * @description Of a person: what it calls them
+             * @description The provider's identifier, for a person
              */
             subject: string | null;
             /**
              * Tenant Id
-             * @description Whose object was changed
+             * @description The tenant whose object was changed
              */
             tenant_id: string;
         };
@@ -1299,24 +1297,24 @@ export interface components {
         };
         /**
          * BackupNote
-         * @description A backup that is known.
+         * @description A known backup.
          */
         BackupNote: {
             /**
              * Made At
              * Format: date-time
-             * @description The time whose state it holds
+             * @description The time of the state that it holds
              */
             made_at: string;
             /**
              * Made With
-             * @description `discreet backup` wrote it, or `discreet note-backup` told of it
+             * @description Written by `discreet backup`, or reported by `discreet note-backup`
              * @enum {string}
              */
             made_with: "discreet" | "other";
             /**
              * Schema Version
-             * @description The schema of the database then
+             * @description The schema of the database at that time
              */
             schema_version: string;
         };
@@ -1325,9 +1323,9 @@ export interface components {
          * @description What is known of backups.
          */
         BackupState: {
-            /** @description null: the server archives nothing */
+            /** @description null if the server archives nothing */
             archive: components["schemas"]["ArchiveState"] | null;
-            /** @description null: none is known */
+            /** @description null if none is known */
             last: components["schemas"]["BackupNote"] | null;
         };
         /**
@@ -1342,7 +1340,7 @@ export interface components {
         };
         /**
          * Binding
-         * @description The cap that does not let a request pass. Figures are {epsilon, delta}.
+         * @description The cap that a request would exceed. Figures are {epsilon, delta}.
          */
         Binding: {
             /** Account */
@@ -1374,13 +1372,13 @@ export interface components {
             };
             /**
              * Scope
-             * @description `tenant` or `principal` where such a cap binds
+             * @description `tenant` or `principal` if such a cap binds
              * @default null
              */
             scope?: string | null;
             /**
              * Source
-             * @description The name of the source, where the cap is that of a block
+             * @description The name of the source, if the cap is that of a block
              * @default null
              */
             source?: string | null;
@@ -1397,7 +1395,7 @@ export interface components {
         };
         /**
          * BlockAnswer
-         * @description A version of a block. How much is in it is not told.
+         * @description A version of a block. Its size is not disclosed.
          */
         BlockAnswer: {
             /** Account */
@@ -1418,7 +1416,7 @@ export interface components {
             expires_at: string | null;
             /**
              * Version
-             * @description From 1: a later one has late records, and is charged to the same account
+             * @description From 1; a later version adds late records and is charged to the same account
              */
             version: number;
         };
@@ -1434,7 +1432,7 @@ export interface components {
             block: string;
             /**
              * Content
-             * @description As of a dataset of the source's kind; records of a day or month have a `date` beside their fields; `{}` of a block without records
+             * @description The same as for a dataset of the source's kind; records of a day or month have a `date` besides their fields; `{}` for a block without records
              */
             content: {
                 [key: string]: unknown;
@@ -1497,14 +1495,14 @@ export interface components {
         };
         /**
          * BudgetRequestAnswer
-         * @description A request for more of a budget. It changes nothing before an owner's grant answers it.
+         * @description A request for a larger budget. It changes nothing until an owner grants it.
          */
         BudgetRequestAnswer: {
             /** Account */
             account: string;
             /**
              * Answer
-             * @description What the owner said
+             * @description The owner's reason
              */
             answer: string | null;
             /** Answered At */
@@ -1518,7 +1516,7 @@ export interface components {
             created_at: string;
             /** Id */
             id: string;
-            /** @description By how much the cap shall be raised */
+            /** @description How much the cap should be raised by */
             more: components["schemas"]["Figures"];
             /**
              * Principal
@@ -1546,31 +1544,31 @@ export interface components {
          * @description More of a budget, for a reason: asked of an owner.
          */
         BudgetRequestRequest: {
-            /** @description By how much the cap shall be raised */
+            /** @description How much the cap should be raised by */
             more: components["schemas"]["Cap"];
             /** Reason */
             reason: string;
         };
         /**
          * CancelAnswer
-         * @description A job that shall be cancelled, and what comes of that.
+         * @description A job after a request to cancel it, and the outcome.
          */
         CancelAnswer: {
             /**
              * Cancel
-             * @description `done`: the job is cancelled. `requested`: whoever runs it stops it, within about a second where its process lives, and it ends as cancelled. `too_late`: its release is stored and paid for, so it goes on
+             * @description `done`: the job is cancelled. `requested`: the process that runs it stops it, within about a second if it is alive, and the job ends as cancelled. `too_late`: its release is stored and paid for, so it goes on
              * @enum {string}
              */
             cancel: "done" | "requested" | "too_late";
             /**
              * Cancel Requested
-             * @description Somebody has asked for its end, and it is being stopped
+             * @description Its cancellation was requested, and it is being stopped
              * @default false
              */
             cancel_requested?: boolean;
             /**
              * Charge
-             * @description What the job costs then. `undecided`, of a session only: in full if an agent's message comes first
+             * @description What the job then costs. `undecided`, for sessions only: the full price if an agent's message arrives first
              * @enum {string}
              */
             charge: "none" | "full" | "undecided";
@@ -1587,7 +1585,7 @@ export interface components {
             dataset_name?: string | null;
             /**
              * Detail
-             * @description Both in a sentence
+             * @description Both fields as a sentence
              */
             detail: string;
             error?: components["schemas"]["JobError"] | null;
@@ -1595,7 +1593,7 @@ export interface components {
             finished_at: string | null;
             /**
              * Headline
-             * @description Its answer in a sentence, with its interval; for those who may read answers, of jobs that ended since there are such sentences
+             * @description Its answer in a sentence, with its interval; only for those who may read answers, and null for jobs of versions without such sentences
              */
             headline?: string | null;
             /** Id */
@@ -1604,21 +1602,21 @@ export interface components {
             kind: string;
             /**
              * Mostly Noise
-             * @description Its answer says of itself that it is; for those who may read answers
+             * @description True if its answer is mostly noise; only for those who may read answers
              * @default false
              */
             mostly_noise?: boolean;
             /**
              * Name
-             * @description What who asked calls it
+             * @description The name its sender gave it
              */
             name?: string | null;
-            /** @description What is done; where the job is looked up by its id */
+            /** @description The plan; only when the job is looked up by its id */
             plan?: components["schemas"]["PlanBody"] | null;
             price: components["schemas"]["Price"];
             /**
              * Problem
-             * @description What was asked, with every default; where the job is looked up by its id
+             * @description The problem with every default; only when the job is looked up by its id
              */
             problem?: {
                 [key: string]: unknown;
@@ -1626,7 +1624,7 @@ export interface components {
             progress: components["schemas"]["JobProgress"];
             /**
              * Release
-             * @description Jobs that it asks again, at price 0
+             * @description Jobs whose release it asks again, at price 0
              */
             release?: string[] | null;
             /**
@@ -1636,12 +1634,12 @@ export interface components {
             result_gone_at?: string | null;
             /**
              * Reusable
-             * @description Jobs, at most ten, that have released what is asked, least noise first: name one in `problem.release` instead of the dataset, and the answer costs nothing; of a job that was just accepted
+             * @description At most ten jobs that have already released what is asked, least noise first: name one in `problem.release` instead of the dataset, and the answer costs nothing; only when a job was just accepted
              */
             reusable?: string[];
             /**
              * Simulation
-             * @description Its data are public or made up: nothing is charged, whatever its price would be
+             * @description True if its data are public or synthetic: nothing is charged, whatever its price
              * @default false
              */
             simulation?: boolean;
@@ -1652,12 +1650,12 @@ export interface components {
              * @enum {string}
              */
             state: "queued" | "awaiting_agents" | "waiting" | "running" | "succeeded" | "failed" | "cancelled";
-            /** @description Of a job that waits for budget: nothing is reserved for it */
+            /** @description Only for a job that waits for budget: nothing is reserved for it */
             waiting?: components["schemas"]["JobWaits"] | null;
         };
         /**
          * Cap
-         * @description What may be spent on an account in all.
+         * @description The most that may be spent on an account.
          */
         Cap: {
             /**
@@ -1684,7 +1682,7 @@ export interface components {
             cap: components["schemas"]["Cap"];
             /**
              * Principal
-             * @description With scope `principal`: whose cap; outlives its keys
+             * @description Whose cap it is, with scope `principal`; it outlives the principal's keys
              * @default null
              */
             principal?: string | null;
@@ -1698,7 +1696,7 @@ export interface components {
         };
         /**
          * CertificateCheck
-         * @description One thing that was looked at; `holds` is null when it could not be.
+         * @description One check; `holds` is null when it could not be made.
          */
         CertificateCheck: {
             /** Detail */
@@ -1722,7 +1720,7 @@ export interface components {
             };
             /**
              * Result
-             * @description As `GET /v1/jobs/{id}/result` gave it
+             * @description The result as `GET /v1/jobs/{id}/result` returned it
              * @default null
              */
             result?: {
@@ -1738,7 +1736,7 @@ export interface components {
         };
         /**
          * CertificateVerdict
-         * @description What a certificate is worth: valid when no check failed.
+         * @description The verdict on a certificate: valid when no check failed.
          */
         CertificateVerdict: {
             /** Checks */
@@ -1748,17 +1746,17 @@ export interface components {
         };
         /**
          * ChartAnswer
-         * @description A picture of a result, as the job's page draws it.
+         * @description A chart of a result, as the job's page draws it.
          */
         ChartAnswer: {
             /**
              * Caption
-             * @description What one sees, and what noise does to it
+             * @description What the chart shows, and what noise does to it
              */
             caption: string;
             /**
              * Figure
-             * @description `data`, `layout` and, behind a slider, `frames`: a figure of plotly
+             * @description `data`, `layout` and, behind a slider, `frames`: a Plotly figure
              */
             figure: {
                 [key: string]: unknown;
@@ -1770,7 +1768,7 @@ export interface components {
         };
         /**
          * ChartList
-         * @description The pictures of a result, the first of them first on its page.
+         * @description The charts of a result, in the order of its page.
          */
         ChartList: {
             /** Charts */
@@ -1791,22 +1789,22 @@ export interface components {
         };
         /**
          * Combined
-         * @description What it brought to ask several releases of the same sums.
+         * @description What combining several releases of the same sums gained.
          */
         Combined: {
             /**
              * Least Alone
-             * @description Of the noise of the most accurate of them alone
+             * @description The same for the most accurate of them alone
              */
             least_alone: number;
             /**
              * Releases
-             * @description How many were combined, by the inverse variance of their noise
+             * @description How many were combined, weighted by the inverse variance of their noise
              */
             releases: number;
             /**
              * Standard Deviation
-             * @description Of the noise on each of their sums, as combined
+             * @description Standard deviation of the noise on each of their sums, as combined
              */
             standard_deviation: number;
         };
@@ -1860,7 +1858,7 @@ export interface components {
              */
             mode?: "private" | "simulation";
             /**
-             * @description Public bounds, needed with protocol `mpc`
+             * @description Public bounds; required with protocol `mpc`
              * @default null
              */
             mpc?: components["schemas"]["ShareBounds"] | null;
@@ -1921,7 +1919,7 @@ export interface components {
             status?: "converged" | "iteration_limit" | "infeasible";
             /**
              * Tables
-             * @description Fields of more than a million numbers: left out here, given as Parquet
+             * @description Fields with more than a million numbers: left out here and given as Parquet
              */
             tables: string[];
             /**
@@ -1949,7 +1947,7 @@ export interface components {
             account: string;
             /**
              * Block
-             * @description Which block
+             * @description That block
              */
             block?: string | null;
             /**
@@ -1964,7 +1962,7 @@ export interface components {
             delete_after_job: boolean;
             /**
              * Expires At
-             * @description When the content is erased; null: it is kept
+             * @description When the content is erased; null if it is kept
              */
             expires_at: string | null;
             /** Id */
@@ -1984,13 +1982,13 @@ export interface components {
             };
             /**
              * Source
-             * @description The source of which it is a version of a block
+             * @description The source, if it is a version of a block
              */
             source?: string | null;
         };
         /**
          * DatasetName
-         * @description A dataset of a budget.
+         * @description A dataset that is charged to a budget.
          */
         DatasetName: {
             /** Deleted */
@@ -2023,12 +2021,12 @@ export interface components {
         Day: {
             /**
              * Blocks
-             * @description At which step of the day each block begins, the first at 0: of 48 steps [0, 12, 34] are night, day and evening. A transition belongs to the block of the step that it leaves
+             * @description The step of the day at which each block begins, the first at 0: of 48 steps [0, 12, 34] are night, day and evening. A transition belongs to the block of the step that it leaves
              */
             blocks: number[];
             /**
              * Steps
-             * @description After how many steps the blocks begin again: those of a day, or of a week
+             * @description Steps after which the blocks begin again: those of a day, or of a week
              */
             steps: number;
         };
@@ -2051,30 +2049,30 @@ export interface components {
         DrEnsemble: {
             /**
              * Clip
-             * @description Public bound on the l2 norm of a participant's histogram; less noise, some bias. `auto` takes that of least expected error, by public figures
+             * @description Public bound on the l2 norm of a participant's histogram: less noise, some bias. `auto` takes the bound with the least expected error, by public figures
              * @default null
              */
             clip?: number | "auto" | null;
             /**
              * Concentration
-             * @description k of the last three policies; the Dirichlet mechanism's own when not given
+             * @description k of the last three policies; absent: the Dirichlet mechanism's own
              * @default null
              */
             concentration?: number | null;
             /**
              * Dataset
-             * @description Id of a dataset of this kind; or else `release`
+             * @description Id of a dataset of this kind; otherwise `release` is needed
              * @default null
              */
             dataset?: string | null;
             /**
              * Discomfort Weight
-             * @description What it costs to move loads against their habits, in the money of `price` or `utility`: the larger, the less they are moved
+             * @description Cost of moving loads against their habits, in the money of `price` or `utility`: the larger, the less they are moved
              */
             discomfort_weight: number;
             /**
              * Event
-             * @description Steps that the answer compares with all others, with and without control: [[first, end], …], each from `first` to before `end`. Absent: those that are dear, where the price has two levels
+             * @description Steps that the answer compares with all others, with and without control: [[first, end], …], each from `first` to before `end`. Absent: the expensive ones, if the price has two levels
              * @default null
              */
             event?: [
@@ -2083,13 +2081,13 @@ export interface components {
             ][] | null;
             /**
              * First Step
-             * @description Which step of the day step 0 is, where the dataset has a `day`: of 48 a day 36 is six in the evening
+             * @description The step of the day at step 0, if the dataset has a `day`: with 48 steps a day, 36 is six in the evening
              * @default 0
              */
             first_step?: number;
             /**
              * Initial
-             * @description How the loads are spread over the states at step 0, chosen without looking at the data; or as the release says that their time is
+             * @description Distribution of the loads over the states at step 0, chosen without looking at the data; or `released`, the distribution of their time in the release
              * @example released
              */
             initial: number[] | "released";
@@ -2099,7 +2097,7 @@ export interface components {
              */
             kind: "dr_ensemble";
             /**
-             * @description What the expected load is kept within: the best policy that does is found
+             * @description Limits on the expected load: the best policy that keeps them is found
              * @default null
              */
             limits?: components["schemas"]["LoadLimits"] | null;
@@ -2123,7 +2121,7 @@ export interface components {
             power?: number[] | null;
             /**
              * Price
-             * @description Money per unit of power in each step; the utility is then minus price times power. Of a price per kWh that times the hours of a step: 0.30 a kWh is 0.075 a kW in steps of a quarter of an hour. Of a file of day-ahead prices `discreet convert prices` makes it
+             * @description Money per unit of power in each step; the utility is then minus price times power. A price per kWh is multiplied by the hours of a step: 0.30 per kWh is 0.075 per kW in steps of a quarter of an hour. `discreet convert prices` makes it from a file of day-ahead prices
              * @default null
              */
             price?: number[] | null;
@@ -2135,13 +2133,13 @@ export interface components {
             prior?: number;
             /**
              * Release
-             * @description Instead of `dataset`: a job, or several, of which what was released is asked again, at price 0. Fields that were fixed at the release must be those of that job
+             * @description Instead of `dataset`: one or several jobs whose release is asked again, at price 0. Fields that were fixed at the release must equal those of that job
              * @default null
              */
             release?: string | string[] | null;
             /**
              * Samples
-             * @description Draws of the average policy; its closed form when not given
+             * @description Draws of the average policy; absent: its closed form
              * @default null
              */
             samples?: number | null;
@@ -2153,7 +2151,7 @@ export interface components {
             uncertainty?: boolean;
             /**
              * Utility
-             * @description Money by step and state, instead of `price`
+             * @description Money for each step and state, instead of `price`
              * @default null
              */
             utility?: number[][] | null;
@@ -2188,7 +2186,7 @@ export interface components {
         DrEnsembleDataset: {
             /**
              * Account
-             * @description Account of another dataset of the same people, on which then both are charged
+             * @description Account of another dataset about the same people; both are then charged there
              * @default null
              */
             account?: string | null;
@@ -2221,7 +2219,7 @@ export interface components {
             public: components["schemas"]["DrEnsemblePublic"];
             /**
              * Retention Days
-             * @description The content is erased after so many days; absent: as the installation is set
+             * @description The content is erased after so many days; absent: the installation's setting applies
              * @default null
              */
             retention_days?: number | null;
@@ -2233,13 +2231,13 @@ export interface components {
          */
         DrEnsemblePublic: {
             /**
-             * @description Hours of the day that move by transition matrices of their own, from the same noise. Absent: one matrix for all hours, by which a load that is left alone goes to its mean and stays there
+             * @description Blocks of hours with transition matrices of their own, at the same noise. Absent: one matrix for all hours, by which an uncontrolled load goes to its mean and stays there
              * @default null
              */
             day?: components["schemas"]["Day"] | null;
             /**
              * Edges
-             * @description Increasing power in kW, chosen without looking at the data: state s is edges[s] <= kW < edges[s + 1], and its power is the middle where a problem says none
+             * @description Increasing power in kW, chosen without looking at the data: state s is edges[s] <= kW < edges[s + 1], and its power is the middle if a problem gives none
              * @default null
              */
             edges?: number[] | null;
@@ -2262,7 +2260,7 @@ export interface components {
             min_probability?: number | null;
             /**
              * Participants
-             * @description Given: public, and neighbours replace one. Else neighbours add or remove one
+             * @description If given, it is public and neighbours replace one participant; otherwise neighbours add or remove one
              * @default null
              */
             participants?: number | null;
@@ -2303,24 +2301,24 @@ export interface components {
         DrEnsembleResult: {
             /**
              * Achieved Power
-             * @description Under the released policy where the true matrix holds: `expected_power`, as a policy sets every move, but from the true start where `initial` is that of the release; of simulations
+             * @description Expected power of the released policy under the true matrix: equal to `expected_power`, since a policy sets every move, except that it begins at the true start if `initial` is the release's; only for simulations
              */
             achieved_power?: number[];
             /**
              * Achieved Saving
-             * @description What the released policy saves where the true matrix holds; of simulations
+             * @description Savings by the released policy under the true matrix; only for simulations
              */
             achieved_saving?: number;
             /**
              * Block Transitions
-             * @description In place of `transitions` where the dataset has a `day`: [block][from][to]
+             * @description Instead of `transitions`, if the dataset has a `day`: [block][from][to]
              */
             block_transitions?: number[][][];
-            /** @description Of several releases: what it brought to ask them together */
+            /** @description For several releases: what combining them gained */
             combined?: components["schemas"]["Combined"];
             /**
              * Cost Of Privacy
-             * @description What the released policy costs more than the best one where the true matrix holds; of simulations
+             * @description Extra cost of the released policy over the best one under the true matrix; only for simulations
              */
             cost_of_privacy?: number[][];
             /**
@@ -2335,12 +2333,12 @@ export interface components {
             default_power?: number[];
             /**
              * Event
-             * @description The steps that `event_saving` is of, as asked or those that are dear
+             * @description The steps of `event_saving`, as asked or the expensive ones
              */
             event?: number[];
             /**
              * Event Saving
-             * @description What a load draws less in the steps of the event than without control, all together
+             * @description Energy that a load draws less than without control during the event, over all its steps
              */
             event_saving?: number;
             /**
@@ -2357,19 +2355,19 @@ export interface components {
             policy?: number[][][];
             /**
              * Rebound
-             * @description What a load draws more outside of the event than without control, before it or after
+             * @description Energy that a load draws more than without control outside the event, before or after it
              */
             rebound?: number;
             /**
              * Saving
-             * @description What control saves over all steps from `initial`, discomfort deducted
+             * @description Savings by control over all steps from `initial`, discomfort deducted
              */
             saving?: number;
-            /** @description What the states are, by the problem and the public part of the dataset */
+            /** @description Meaning of the states, from the problem and the public part of the dataset */
             states?: components["schemas"]["States"];
             /**
              * Tables
-             * @description Fields of more than a million numbers: left out here, given as Parquet
+             * @description Fields with more than a million numbers: left out here and given as Parquet
              */
             tables: string[];
             /**
@@ -2379,17 +2377,17 @@ export interface components {
             transitions?: number[][];
             /**
              * True Default Power
-             * @description Of the true matrix without control; of simulations
+             * @description Expected power under the true matrix without control; only for simulations
              */
             true_default_power?: number[];
             /**
              * True Expected Power
-             * @description Under the best policy of the true matrix; of simulations
+             * @description Expected power under the best policy of the true matrix; only for simulations
              */
             true_expected_power?: number[];
             /**
              * True Saving
-             * @description What the best policy of the true matrix saves where that holds; of simulations
+             * @description Savings by the best policy of the true matrix, under that matrix; only for simulations
              */
             true_saving?: number;
             /** @description How far the noise may have moved the numbers of this result */
@@ -2476,7 +2474,7 @@ export interface components {
         EnvelopeAnswer: {
             /**
              * Payload
-             * @description The statement, in base64: its predicate is the certificate or the head that was asked for
+             * @description The statement in base64; its predicate is the requested certificate or head
              */
             payload: string;
             /**
@@ -2506,40 +2504,40 @@ export interface components {
         };
         /**
          * ErasedAnswer
-         * @description What stays of an erased content.
+         * @description What remains of erased content.
          */
         ErasedAnswer: {
             /** Id */
             id: string;
             /**
              * Remains
-             * @description Where its sealed bytes are still found, and until when, in sentences
+             * @description Where its sealed bytes still exist, and until when, in sentences
              */
             remains: string[];
         };
         /**
          * Exposure
-         * @description What agents can find out of each other by what all of them are told.
+         * @description What agents can learn about each other from what all of them are told.
          */
         Exposure: {
             /**
              * Agents
-             * @description Of the session
+             * @description Rounds of the session
              */
             agents: number;
             /**
              * Rounds
-             * @description Sums that are opened to every agent, at most
+             * @description The most sums that are opened to every agent
              */
             rounds: number;
             /**
              * Sentence
-             * @description What one agent that lies can find out
+             * @description What one dishonest agent can find out
              */
             sentence: string;
             /**
              * Sums
-             * @description Numbers in all of them together
+             * @description The numbers in all of them together
              */
             sums: number;
         };
@@ -2597,13 +2595,13 @@ export interface components {
             agents: number;
             /**
              * Approve Seconds
-             * @description From submission to the signed roster; then the job fails
+             * @description Seconds from submission to the signed roster; later the job fails
              * @default 604800
              */
             approve_seconds?: number;
             /**
              * Join Seconds
-             * @description From the signed roster to the first round
+             * @description Seconds from the signed roster to the first round
              * @default 600
              */
             join_seconds?: number;
@@ -2622,7 +2620,7 @@ export interface components {
             quorum?: number | null;
             /**
              * Round Seconds
-             * @description From a broadcast to the round's deadline
+             * @description Seconds from a broadcast to the round's deadline
              * @default 30
              */
             round_seconds?: number;
@@ -2677,7 +2675,7 @@ export interface components {
             reason: string;
             /**
              * Request
-             * @description The request that this answers; the ledger's reason then names who asked, and why
+             * @description The request that this grant answers; the ledger's reason then names who asked and why
              * @default null
              */
             request?: string | null;
@@ -2690,7 +2688,7 @@ export interface components {
         HeadAnswer: {
             /**
              * Accounts
-             * @description Account, number and hash of its last entry; sorted
+             * @description Each account with the number and hash of its last entry; sorted by account
              */
             accounts: [
                 string,
@@ -2708,7 +2706,7 @@ export interface components {
             public_key: string;
             /**
              * Seq
-             * @description Number of all entries
+             * @description Number of entries in all accounts
              */
             seq: number;
             /** Signature */
@@ -2718,12 +2716,12 @@ export interface components {
         };
         /**
          * HealthAnswer
-         * @description How a process is.
+         * @description The health of a process.
          */
         HealthAnswer: {
             /**
              * Checks
-             * @description `ok`, or why not, by the name of each check
+             * @description By name of each check: `ok`, or the reason why not
              */
             checks?: {
                 [key: string]: string;
@@ -2759,7 +2757,7 @@ export interface components {
         };
         /**
          * IsolationState
-         * @description How well the children of a process are shut in, as one of them tried.
+         * @description How well the children of a process are isolated, as tested by one of them.
          */
         IsolationState: {
             /**
@@ -2769,12 +2767,12 @@ export interface components {
             level: "full" | "partial" | "none";
             /**
              * Reached
-             * @description What it reached and should not
+             * @description What that child reached but should not have
              */
             reached: string[];
             /**
              * Walls
-             * @description The walls that stood around it
+             * @description The walls that held
              */
             walls: string[];
         };
@@ -2798,7 +2796,7 @@ export interface components {
         JobAnswer: {
             /**
              * Cancel Requested
-             * @description Somebody has asked for its end, and it is being stopped
+             * @description Its cancellation was requested, and it is being stopped
              * @default false
              */
             cancel_requested?: boolean;
@@ -2818,7 +2816,7 @@ export interface components {
             finished_at: string | null;
             /**
              * Headline
-             * @description Its answer in a sentence, with its interval; for those who may read answers, of jobs that ended since there are such sentences
+             * @description Its answer in a sentence, with its interval; only for those who may read answers, and null for jobs of versions without such sentences
              */
             headline?: string | null;
             /** Id */
@@ -2827,21 +2825,21 @@ export interface components {
             kind: string;
             /**
              * Mostly Noise
-             * @description Its answer says of itself that it is; for those who may read answers
+             * @description True if its answer is mostly noise; only for those who may read answers
              * @default false
              */
             mostly_noise?: boolean;
             /**
              * Name
-             * @description What who asked calls it
+             * @description The name its sender gave it
              */
             name?: string | null;
-            /** @description What is done; where the job is looked up by its id */
+            /** @description The plan; only when the job is looked up by its id */
             plan?: components["schemas"]["PlanBody"] | null;
             price: components["schemas"]["Price"];
             /**
              * Problem
-             * @description What was asked, with every default; where the job is looked up by its id
+             * @description The problem with every default; only when the job is looked up by its id
              */
             problem?: {
                 [key: string]: unknown;
@@ -2849,7 +2847,7 @@ export interface components {
             progress: components["schemas"]["JobProgress"];
             /**
              * Release
-             * @description Jobs that it asks again, at price 0
+             * @description Jobs whose release it asks again, at price 0
              */
             release?: string[] | null;
             /**
@@ -2859,12 +2857,12 @@ export interface components {
             result_gone_at?: string | null;
             /**
              * Reusable
-             * @description Jobs, at most ten, that have released what is asked, least noise first: name one in `problem.release` instead of the dataset, and the answer costs nothing; of a job that was just accepted
+             * @description At most ten jobs that have already released what is asked, least noise first: name one in `problem.release` instead of the dataset, and the answer costs nothing; only when a job was just accepted
              */
             reusable?: string[];
             /**
              * Simulation
-             * @description Its data are public or made up: nothing is charged, whatever its price would be
+             * @description True if its data are public or synthetic: nothing is charged, whatever its price
              * @default false
              */
             simulation?: boolean;
@@ -2875,7 +2873,7 @@ export interface components {
              * @enum {string}
              */
             state: "queued" | "awaiting_agents" | "waiting" | "running" | "succeeded" | "failed" | "cancelled";
-            /** @description Of a job that waits for budget: nothing is reserved for it */
+            /** @description Only for a job that waits for budget: nothing is reserved for it */
             waiting?: components["schemas"]["JobWaits"] | null;
         };
         /**
@@ -2915,12 +2913,12 @@ export interface components {
         JobRequest: {
             /**
              * Name
-             * @description What you call it, in lists and on its page
+             * @description Your name for it, in lists and on its page
              * @default null
              */
             name?: string | null;
             /**
-             * @description The budget; left out where the guarantee is cryptographic, needed elsewhere
+             * @description The budget; required unless the guarantee is cryptographic, and left out then
              * @default null
              */
             privacy?: components["schemas"]["Privacy"] | null;
@@ -2934,7 +2932,7 @@ export interface components {
             seed?: number | null;
             /**
              * Wait
-             * @description Days that it may wait for budget, on blocks of a source with a rule: 3 where absent, at most 30; 0: accepted or refused at once, as jobs on other data are
+             * @description Days that it may wait for budget, on blocks of a source with a rule: 3 if absent, at most 30; with 0 it is accepted or refused at once, as jobs on other data are
              * @default null
              */
             wait?: number | null;
@@ -2946,28 +2944,28 @@ export interface components {
         JobWaits: {
             /**
              * Block
-             * @description The block that lets it pass last; null: the source as a whole
+             * @description The last block to allow it; null for the source as a whole
              */
             block?: string | null;
             /**
              * Detail
-             * @description The same for people
+             * @description The same as a sentence
              */
             detail: string;
             /**
              * Not Before
-             * @description When shares let it pass, if no budget comes free before
+             * @description When its shares suffice, if no budget is freed before
              */
             not_before: string | null;
             /**
              * Until
-             * @description It is decided by then
+             * @description The job is granted or refused by then
              */
             until: string | null;
         };
         /**
          * KeyAnswer
-         * @description A new API key; `key` is shown this once.
+         * @description A new API key; `key` is shown only once.
          */
         KeyAnswer: {
             /** Expires At */
@@ -3002,7 +3000,7 @@ export interface components {
             id: string;
             /**
              * Last Used At
-             * @description Late by at most the window of the rate limit
+             * @description Last use, late by at most the window of the rate limit
              */
             last_used_at: string | null;
             /** Principal */
@@ -3030,7 +3028,7 @@ export interface components {
         KeyRequest: {
             /**
              * Expires At
-             * @description RFC 3339 with its offset; in the future, less than ten years away
+             * @description RFC 3339 with an offset; in the future, less than ten years away
              * @default null
              */
             expires_at?: string | null;
@@ -3050,20 +3048,20 @@ export interface components {
         };
         /**
          * LimitAnswer
-         * @description A limit that the request went over.
+         * @description A limit that the request exceeded.
          */
         LimitAnswer: {
             /** Allowed */
             allowed: number;
             /**
              * Came
-             * @description Null where reading stopped at the limit
+             * @description null if reading stopped at the limit
              * @default null
              */
             came?: number | null;
             /**
              * Setting
-             * @description The setting that holds it (`DISCREET_…`), or its fixed name
+             * @description The setting of the limit (`DISCREET_…`), or its fixed name
              */
             setting: string;
             /** Unit */
@@ -3081,27 +3079,27 @@ export interface components {
             cost: number;
             /**
              * Feeder
-             * @description The most that a load may take in each step
+             * @description The largest power of a load in each step
              */
             feeder?: (number | null)[];
             /**
              * Kept
-             * @description Whether the expected load is within all of them
+             * @description Whether the expected load is within all limits
              */
             kept: boolean;
             /**
              * Price
-             * @description Of a unit of power in each step, what the limits are worth there, in the money of the price
+             * @description Price of the limits in each step: what one more unit of power would be worth there, in the money of the price
              */
             price: number[];
             /**
              * Ramp
-             * @description The most that it may change by from step to step
+             * @description The largest change of it from step to step
              */
             ramp?: number;
             /**
              * Says
-             * @description What they ask and cost; where they cannot be kept which, where and why
+             * @description What the limits demand and cost; if they cannot be kept, which one, where and why
              */
             says: string;
             /**
@@ -3152,19 +3150,19 @@ export interface components {
         LoadLimits: {
             /**
              * Feeder
-             * @description The load is at most that: in each step, or a number for each step, null where there is none
+             * @description The largest load: one number for all steps, or one for each step, null for no limit
              * @default null
              */
             feeder?: number | (number | null)[] | null;
             /**
              * Of
-             * @description Whose load is meant: that of all public `participants` together, as a feeder's, or of each
+             * @description Which load is limited: that of all public `participants` together, as on a feeder, or of each one
              * @enum {string}
              */
             of: "all" | "each";
             /**
              * Ramp
-             * @description From each step to the next the load changes by at most that
+             * @description The largest change of the load from one step to the next
              * @default null
              */
             ramp?: number | null;
@@ -3205,7 +3203,7 @@ export interface components {
             checkpoint: components["schemas"]["CheckpointState"] | null;
             /**
              * Pending
-             * @description Ledger entries that it does not hold yet; 10000 where there are more
+             * @description Ledger entries not yet in the log; 10000 stands for more too
              */
             pending: number;
             /** Witnesses */
@@ -3221,13 +3219,13 @@ export interface components {
         Meters: {
             /**
              * Carry
-             * @description At most so many periods in a row take the state of the one before, and are no gap
+             * @description The most periods in a row that take the state before them and do not count as a gap
              * @default 0
              */
             carry?: number;
             /**
              * Gaps
-             * @description Of a participant who lacks a period: the content is refused, or the participant is left out, or the trajectory ends before the gap (not with `steps`)
+             * @description What happens to a participant without readings in a period: the content is refused, the participant is left out, or the trajectory ends before the gap (not with `steps`)
              * @default refuse
              * @enum {string}
              */
@@ -3239,7 +3237,7 @@ export interface components {
             interval_seconds: number;
             /**
              * Outside
-             * @description Power outside the edges counts to the outer states, or is refused
+             * @description Power outside the edges counts as the outermost state, or is refused
              * @default clamp
              * @enum {string}
              */
@@ -3252,7 +3250,7 @@ export interface components {
             start: string;
             /**
              * Utc Offset
-             * @description Of times that name no zone, as +01:00; absent: such times are refused
+             * @description Offset of times that name none, such as +01:00; absent: such times are refused
              * @default null
              */
             utc_offset?: string | null;
@@ -3274,7 +3272,7 @@ export interface components {
             constraints: string[];
             /**
              * Dataset
-             * @description Id of a dataset of this kind; or else `release`
+             * @description Id of a dataset of this kind; otherwise `release` is needed
              * @default null
              */
             dataset?: string | null;
@@ -3296,7 +3294,7 @@ export interface components {
             protocol?: "job" | "federated";
             /**
              * Release
-             * @description Instead of `dataset`: a job, or several, of which what was released is asked again, at price 0. Fields that were fixed at the release must be those of that job
+             * @description Instead of `dataset`: one or several jobs whose release is asked again, at price 0. Fields that were fixed at the release must equal those of that job
              * @default null
              */
             release?: string | string[] | null;
@@ -3333,7 +3331,7 @@ export interface components {
         MultiAgentDataset: {
             /**
              * Account
-             * @description Account of another dataset of the same people, on which then both are charged
+             * @description Account of another dataset about the same people; both are then charged there
              * @default null
              */
             account?: string | null;
@@ -3366,7 +3364,7 @@ export interface components {
             public: components["schemas"]["MultiAgentPublic"];
             /**
              * Retention Days
-             * @description The content is erased after so many days; absent: as the installation is set
+             * @description The content is erased after so many days; absent: the installation's setting applies
              * @default null
              */
             retention_days?: number | null;
@@ -3405,7 +3403,7 @@ export interface components {
             average_multipliers?: number[];
             /**
              * Average State
-             * @description Averaged over the second half of the steps; of simulations
+             * @description Averaged over the second half of the steps; only for simulations
              */
             average_state?: {
                 [key: string]: number;
@@ -3432,19 +3430,19 @@ export interface components {
             noisy_values?: number[];
             /**
              * State
-             * @description Of each agent after the last step; of simulations
+             * @description State of each agent after the last step; only for simulations
              */
             state?: {
                 [key: string]: number;
             };
             /**
              * State Path
-             * @description States at the steps of `multiplier_path`, by agent; of simulations
+             * @description States at the steps of `multiplier_path`, by agent; only for simulations
              */
             state_path?: number[][];
             /**
              * Tables
-             * @description Fields of more than a million numbers: left out here, given as Parquet
+             * @description Fields with more than a million numbers: left out here and given as Parquet
              */
             tables: string[];
             /** @description How far the noise may have moved the numbers of this result */
@@ -3462,12 +3460,12 @@ export interface components {
         };
         /**
          * NetworkAnswer
-         * @description A stored network: its id is made of its content, and neither ever changes.
+         * @description A stored network. Its id is derived from its content; neither ever changes.
          */
         NetworkAnswer: {
             /**
              * Coordinates
-             * @description Its nodes have coordinates, so pictures are drawn with them
+             * @description True if its nodes have coordinates, which charts then use
              */
             coordinates: boolean;
             /**
@@ -3491,7 +3489,7 @@ export interface components {
             name: string;
             /**
              * Network
-             * @description As in a problem of kind routing; not in lists
+             * @description The network as a problem of kind routing holds it; not in lists
              */
             network?: {
                 [key: string]: unknown;
@@ -3500,7 +3498,7 @@ export interface components {
             nodes: number;
             /**
              * Sha256
-             * @description Of `network`, as certificates name it; not in lists
+             * @description SHA-256 of `network`, as certificates name it; not in lists
              */
             sha256?: string | null;
         };
@@ -3525,7 +3523,7 @@ export interface components {
         };
         /**
          * NoiseSummary
-         * @description What a reader of the plan wants to know of the noise.
+         * @description The noise in a plan, for its readers.
          */
         NoiseSummary: {
             /** Distribution */
@@ -3564,7 +3562,7 @@ export interface components {
         OffPolicyDataset: {
             /**
              * Account
-             * @description Account of another dataset of the same people, on which then both are charged
+             * @description Account of another dataset about the same people; both are then charged there
              * @default null
              */
             account?: string | null;
@@ -3597,7 +3595,7 @@ export interface components {
             public: components["schemas"]["OffPolicyPublic"];
             /**
              * Retention Days
-             * @description The content is erased after so many days; absent: as the installation is set
+             * @description The content is erased after so many days; absent: the installation's setting applies
              * @default null
              */
             retention_days?: number | null;
@@ -3619,32 +3617,32 @@ export interface components {
         OffPolicyEvaluation: {
             /**
              * Clip
-             * @description Public bound on the l2 norm of what one trajectory adds; not given or `auto`: by public bounds
+             * @description Public bound on the l2 norm of what one trajectory adds; absent or `auto`: from public bounds
              * @default null
              */
             clip?: number | "auto" | null;
             /**
              * Dataset
-             * @description Id of a dataset of this kind; or else `release`
+             * @description Id of a dataset of this kind; otherwise `release` is needed
              * @default null
              */
             dataset?: string | null;
             /**
              * Discount
-             * @description What a reward one step later counts against one now; 1 where it is all the same when it comes (importance_sampling alone: methods that fit a value function need less)
+             * @description Weight of a reward one step later relative to one now; 1 if its time does not matter (only importance_sampling and per_decision: methods that fit a value function need less)
              * @example 1
              * @example 0.9
              */
             discount: number;
             /**
              * Features
-             * @description Of the value function, tabular when not given; importance_sampling reads none
+             * @description Features of the value function; absent: tabular. importance_sampling uses none
              * @default null
              */
             features?: (components["schemas"]["TabularFeatures"] | components["schemas"]["FourierFeatures"] | components["schemas"]["IdentityFeatures"]) | null;
             /**
              * Initial
-             * @description An assumption, which must not come from the data: a distribution over the states, or initial states x that are equally likely; `released`: the states as often as the release says that they were visited
+             * @description An assumption, which must not come from the data: a distribution over the states, or equally likely initial states x; `released`: the states as often as they were visited according to the release
              * @default null
              */
             initial?: "released" | (number[] | number[][]) | null;
@@ -3655,7 +3653,7 @@ export interface components {
             kind: "off_policy_evaluation";
             /**
              * Max Importance
-             * @description Public cap on importance ratios; 10 when not given; `auto`: of least expected error by public figures, shown in the plan's advice. Of importance_sampling on the weights of whole trajectories, of per_decision on those of steps, `auto` when not given
+             * @description Public cap on importance ratios; 10 when not given; `auto`: of least expected error by public figures, shown in the plan's advice. With importance_sampling it caps the weights of whole trajectories, with per_decision those of steps, and absent means `auto`
              * @default null
              */
             max_importance?: number | "auto" | null;
@@ -3667,19 +3665,19 @@ export interface components {
             method?: "auto" | "importance_sampling" | "per_decision" | "moments" | "minibatch" | "gradient" | "constant" | "dp_lsw" | "dp_lsl";
             /**
              * Regularization
-             * @description Ridge of `moments` in units of one trajectory; `dp_lsl`'s penalty, the public number of them
+             * @description Ridge of `moments` in units of one trajectory; penalty of `dp_lsl`, absent: the public number of trajectories
              * @default null
              */
             regularization?: number | null;
             /**
              * Release
-             * @description Instead of `dataset`: a job, or several, of which what was released is asked again, at price 0. Fields that were fixed at the release must be those of that job
+             * @description Instead of `dataset`: one or several jobs whose release is asked again, at price 0. Fields that were fixed at the release must equal those of that job
              * @default null
              */
             release?: string | string[] | null;
             /**
              * Return Bounds
-             * @description What all rewards of one person add up to at least and at most, known without the data: 0 and 1 where somebody is well at the end or not. Noise is in proportion to the range; what is beyond counts as the nearer end. Not given: what the bound on a reward allows, up and down (importance_sampling)
+             * @description The least and the most that all rewards of one person add up to, known without the data: 0 and 1 if somebody is well at the end or not. Noise is in proportion to the range; values beyond it count as the nearer end. Absent: what the bounds on a reward allow (importance_sampling)
              * @default null
              */
             return_bounds?: [
@@ -3722,7 +3720,7 @@ export interface components {
         OffPolicyEvaluationResult: {
             /**
              * Behaviour Value
-             * @description Of the policy that was followed, over the people in the data (importance_sampling)
+             * @description Value of the policy that was followed, over the people in the data (importance_sampling)
              */
             behaviour_value?: number;
             /**
@@ -3730,31 +3728,31 @@ export interface components {
              * @description How much of the weights, whose mean is 1, was cut off (importance_sampling)
              */
             clipped_mass?: number;
-            /** @description Of several releases: what it brought to ask them together */
+            /** @description For several releases: what combining them gained */
             combined?: components["schemas"]["Combined"];
             /**
              * Covers
-             * @description What the interval of policy_value holds, in words (importance_sampling)
+             * @description What the interval of policy_value covers, as a sentence (importance_sampling)
              */
             covers?: string;
             /**
              * Difference
-             * @description policy_value - behaviour_value, of the same people (importance_sampling)
+             * @description policy_value - behaviour_value, for the same people (importance_sampling)
              */
             difference?: number;
             /**
              * Doubt
-             * @description Where the mean of the weights cannot be that of true probabilities: which it is (importance_sampling)
+             * @description A warning if the mean of the weights is impossible for correct probabilities, with that mean (importance_sampling)
              */
             doubt?: string;
             /**
              * Effective Size
-             * @description As many trajectories of equal weight would say as much (importance_sampling)
+             * @description Effective sample size: so many trajectories of equal weight would be as informative (importance_sampling)
              */
             effective_size?: number;
             /**
              * Largest Weight
-             * @description Where weights of trajectories are clipped (importance_sampling)
+             * @description The value at which weights of trajectories are clipped (importance_sampling)
              */
             largest_weight?: number;
             /**
@@ -3764,26 +3762,26 @@ export interface components {
             policy_value?: number;
             /**
              * Tables
-             * @description Fields of more than a million numbers: left out here, given as Parquet
+             * @description Fields with more than a million numbers: left out here and given as Parquet
              */
             tables: string[];
             /**
              * Target Policy
-             * @description What the target policy does, where the dataset's owner has said it
+             * @description What the target policy does, if the dataset's owner has described it
              */
             target_policy?: string;
-            /** @description Between what the value of the target policy without clips lies with 90 %, whatever was cut off (importance_sampling) */
+            /** @description Bounds on the value of the target policy without clipping, with 90 % confidence, whatever was cut off (importance_sampling) */
             true_value?: components["schemas"]["Range"];
             /** @description How far the noise may have moved the numbers of this result */
             uncertainty?: components["schemas"]["Uncertainty"];
             /**
              * Values
-             * @description The value of each state, of tabular features
+             * @description The value of each state; only for tabular features
              */
             values?: number[];
             /**
              * Weights
-             * @description Theta, one number a feature
+             * @description Theta, one number per feature
              */
             weights?: number[];
         };
@@ -3794,7 +3792,7 @@ export interface components {
         OffPolicyPublic: {
             /**
              * Continuing
-             * @description True: by what the data are of, no episode ever ends, and no transition is terminal. Then what all states have in common is the mean reward / (1 - discount), which `minibatch` begins at
+             * @description True: by the nature of the data no episode ever ends, and no transition is terminal. The common part of all values is then the mean reward / (1 - discount), where `minibatch` begins
              * @default null
              */
             continuing?: boolean | null;
@@ -3806,18 +3804,18 @@ export interface components {
             features?: number | null;
             /**
              * Horizon
-             * @description Most transitions of a trajectory
+             * @description The most transitions of a trajectory
              */
             horizon: number;
             /**
              * Least Reward
-             * @description No reward is below this, by what rewards are: 0 where they count good outcomes. Absent: -reward_bound. Where returns cannot be negative their range is half as wide, and so is the noise in it
+             * @description Public lower bound on a reward, from its meaning: 0 if rewards count good outcomes. Absent: -reward_bound. If returns cannot be negative, their range is half as wide, and so is their noise
              * @default null
              */
             least_reward?: number | null;
             /**
              * Max Ratio
-             * @description Public bound on target / behaviour of one step, by the rules that both policies are. A trajectory then weighs at most this to the power of the horizon, and where that is not clipped nothing is cut off
+             * @description Public bound on target / behaviour of one step, from the rules of both policies. A trajectory then weighs at most this to the power of the horizon, and if that is not clipped nothing is cut off
              * @default null
              */
             max_ratio?: number | null;
@@ -3847,30 +3845,30 @@ export interface components {
             off_policy?: boolean | null;
             /**
              * Ranges
-             * @description What the coordinates of `x` are, one range each, in their order: a coordinate is (value - low) / (high - low), cut off at 0 and 1. Readers of tables of visits go by it. As all that is public it is not chosen by looking at the data
+             * @description What the coordinates of `x` are, one range each, in their order: a coordinate is (value - low) / (high - low), cut off at 0 and 1. Readers of tables of visits use it. Like everything public, it must be chosen without looking at the data
              * @default null
              */
             ranges?: components["schemas"]["FeatureRange"][] | null;
             /**
              * Reward Bound
-             * @description Public bound on the modulus of a reward
+             * @description Public bound on the absolute value of a reward
              */
             reward_bound: number;
             /**
              * Rewards
-             * @description Reward of each transition of the topology, where that is public
+             * @description Reward of each transition of the topology, if rewards are public
              * @default null
              */
             rewards?: number[] | null;
             /**
              * States
-             * @description Number of states of a tabular problem; 1 where nothing is said of states, which is enough for importance_sampling
+             * @description Number of states of a tabular problem; 1 if states are not given, which is enough for importance_sampling
              * @default null
              */
             states?: number | null;
             /**
              * Target Policy
-             * @description What the target policy does, in words, for answers to say it: `treat when lactate > 2`. Readers of tables of visits say it where it is a rule of the actions
+             * @description What the target policy does, in words that answers repeat: `treat when lactate > 2`. Readers of tables of visits fill it in if the policy is a rule
              * @default null
              */
             target_policy?: string | null;
@@ -3898,8 +3896,8 @@ export interface components {
         };
         /**
          * OperationsAnswer
-         * @description The state of the installation. Of tenants it tells names and how long their jobs wait, and
-         *     nothing else.
+         * @description The state of the installation. It names tenants and how long their jobs wait, and says
+         *     nothing else about them.
          */
         OperationsAnswer: {
             /**
@@ -3910,14 +3908,14 @@ export interface components {
             backup: components["schemas"]["BackupState"];
             /**
              * Checks
-             * @description `ok`, or why not, by check of `/readyz`
+             * @description By name of each check of `/readyz`: `ok`, or the reason why not
              */
             checks: {
                 [key: string]: string;
             };
             /**
              * Keys
-             * @description Where keys lie: `file`, `pkcs11`, `awskms`; of several that of new keys first
+             * @description Where keys are kept: `file`, `pkcs11`, `awskms`; the place of new keys first
              */
             keys: string;
             log: components["schemas"]["LogState"];
@@ -3926,7 +3924,7 @@ export interface components {
             queue: components["schemas"]["QueueState"];
             /**
              * Tenants
-             * @description Those whose jobs wait, who have waited most first; 20 at most
+             * @description Tenants whose jobs wait, longest wait first; 20 at most
              */
             tenants: components["schemas"]["WaitingTenant"][];
             versions: components["schemas"]["Versions"];
@@ -3954,7 +3952,7 @@ export interface components {
             created_at: string;
             /**
              * Everywhere
-             * @description Removed by an operator, from all tenants
+             * @description True if an operator removed them from all tenants
              */
             everywhere: boolean;
             /** Id */
@@ -3963,30 +3961,30 @@ export interface components {
             issuer: string;
             /**
              * Last Used At
-             * @description Late by at most the window of the rate limit
+             * @description Last use, late by at most the window of the rate limit
              */
             last_used_at: string | null;
             /**
              * Name
-             * @description What people call them, if the provider said so
+             * @description Their name for people, if the provider gave one
              */
             name: string | null;
             /**
              * Principal
-             * @description What budgets, caps and the ledger call them: `issuer#subject`
+             * @description Their name in budgets, caps and the ledger: `issuer#subject`
              */
             principal: string;
             /** Removed At */
             removed_at: string | null;
             /**
              * Role
-             * @description What their newest token gave them; each token decides anew
+             * @description The role their newest token gave; each token decides anew
              * @enum {string}
              */
             role: "operator" | "owner" | "analyst" | "auditor";
             /**
              * Subject
-             * @description What the provider calls them
+             * @description The provider's identifier for the person
              */
             subject: string;
             /**
@@ -3997,7 +3995,7 @@ export interface components {
         };
         /**
          * PersonList
-         * @description People, those who came last first.
+         * @description People, the most recent visitors first.
          */
         PersonList: {
             /** People */
@@ -4015,25 +4013,25 @@ export interface components {
             active: boolean;
             /**
              * Issuer
-             * @description The provider; absent: the one that is set (DISCREET_OIDC_ISSUER)
+             * @description The provider; absent: the configured one (DISCREET_OIDC_ISSUER)
              * @default null
              */
             issuer?: string | null;
             /**
              * Keep Keys
-             * @description On a removal: leave the API keys that they have made as they are
+             * @description On removal, keep the API keys that they have made
              * @default false
              */
             keep_keys?: boolean;
             /**
              * Subject
-             * @description What the provider calls them: `sub` of their tokens
+             * @description The provider's identifier for the person: `sub` of their tokens
              */
             subject: string;
         };
         /**
          * PersonState
-         * @description Whether a person may come in.
+         * @description Whether a person may log in.
          */
         PersonState: {
             /** Active */
@@ -4042,12 +4040,12 @@ export interface components {
             issuer: string;
             /**
              * Kept Keys
-             * @description Those that go on, because it was said so or they are an operator's
+             * @description Those that stay valid: on request, or because they are an operator's
              */
             kept_keys: string[];
             /**
              * Revoked Keys
-             * @description Ids of keys that they had made, or keys of theirs, and that ended
+             * @description Ids of keys of theirs, or that they had made, that were revoked
              */
             revoked_keys: string[];
             /** Subject */
@@ -4089,7 +4087,7 @@ export interface components {
         PlacedDatasetRequest: {
             /**
              * Account
-             * @description Account of another dataset of the same people, on which then both are charged
+             * @description Account of another dataset about the same people; both are then charged there
              * @default null
              */
             account?: string | null;
@@ -4100,7 +4098,7 @@ export interface components {
             cap?: components["schemas"]["Cap"] | null;
             /**
              * Content From
-             * @description `file:///…`, `https://…` or `s3://bucket/…`: one file of Parquet, CSV or JSON, or a pattern with `*` that several Parquet files of equal columns fit
+             * @description `file:///…`, `https://…` or `s3://bucket/…`: one Parquet, CSV or JSON file, or a pattern with `*` that matches several Parquet files with equal columns
              */
             content_from: string;
             /**
@@ -4122,14 +4120,14 @@ export interface components {
             name: string;
             /**
              * Public
-             * @description As of a dataset of this kind whose content is sent
+             * @description The same as for a dataset of this kind whose content is sent
              */
             public: {
                 [key: string]: unknown;
             };
             /**
              * Retention Days
-             * @description The content is erased after so many days; absent: as the installation is set
+             * @description The content is erased after so many days; absent: the installation's setting applies
              * @default null
              */
             retention_days?: number | null;
@@ -4143,17 +4141,17 @@ export interface components {
             admitted: boolean;
             /**
              * Asked Again
-             * @description Fields of the problem by which something else can be asked of what is released, at price 0; empty: nothing else; null: nothing is released of a dataset here
+             * @description Fields of the problem that may differ when the release is asked again, at price 0; empty if none may; null if the job releases nothing about a dataset
              */
             asked_again?: string[] | null;
             binding?: components["schemas"]["Binding"] | null;
             plan: components["schemas"]["PlanBody"];
             price: components["schemas"]["Price"];
-            /** @description The budget in figures, where the request said it in other words (preset, `auto`, accuracy): sent with a job they are the same plan */
+            /** @description The budget in figures, if the request gave it otherwise (preset, `auto`, accuracy): a job with these figures has the same plan */
             privacy?: components["schemas"]["Figures"] | null;
             /**
              * Reusable
-             * @description Jobs, at most ten, that have released what is asked, least noise first: name one in `problem.release` instead of the dataset, and the answer costs nothing
+             * @description At most ten jobs that have already released what is asked, least noise first: name one in `problem.release` instead of the dataset, and the answer costs nothing
              */
             reusable?: string[];
             /**
@@ -4161,9 +4159,9 @@ export interface components {
              * @description Those of `reusable` whose own answers are mostly noise
              */
             reusable_noise?: string[];
-            /** @description Of a job on blocks of a source that is admitted, where fewer than 1000 such jobs fit */
+            /** @description For an admitted job on blocks of a source, if fewer than 1000 such jobs fit */
             until_spent?: components["schemas"]["UntilSpent"] | null;
-            /** @description Where it would not be granted at once: that it would wait, or, where `admitted` is false, that it would be refused since it would not pass in its time */
+            /** @description If it would not be granted at once: that it would wait or, with `admitted` false, that it would be refused because its shares would not suffice in time */
             waits?: components["schemas"]["JobWaits"] | null;
         };
         /**
@@ -4179,7 +4177,7 @@ export interface components {
             events: {
                 [key: string]: unknown;
             }[];
-            /** @description What agents can find out of each other by opened sums */
+            /** @description What agents can learn about each other from opened sums */
             exposure?: components["schemas"]["Exposure"] | null;
             /** Iterations */
             iterations: {
@@ -4191,11 +4189,11 @@ export interface components {
             noise: components["schemas"]["NoiseSummary"][];
             /**
              * Released By
-             * @description Jobs that are asked again: the noise is theirs, nothing more is released
+             * @description Jobs that are asked again: their noise is used, and nothing more is released
              */
             released_by?: string[];
             resources: components["schemas"]["Resources"];
-            /** @description The blocks that are read, where it is no dataset */
+            /** @description The blocks that are read, for a source instead of a dataset */
             source?: components["schemas"]["PlannedSource"] | null;
             /** Unit */
             unit: string;
@@ -4212,7 +4210,7 @@ export interface components {
             block: string;
             /**
              * Version
-             * @description The dataset that it is: a later version with late records is another
+             * @description The dataset of this version; a later version with late records is another dataset
              */
             version: string;
         };
@@ -4300,7 +4298,7 @@ export interface components {
          */
         Privacy: {
             /**
-             * @description Instead of epsilon, in plans: the smallest epsilon with which the answer is expected to be as near; delta is `auto` unless another is given
+             * @description Instead of epsilon, in plans: the smallest epsilon with which the answer is expected to be this accurate; delta is `auto` unless another is given
              * @default null
              */
             accuracy?: components["schemas"]["Accuracy"] | null;
@@ -4312,7 +4310,7 @@ export interface components {
             delta?: number | "auto";
             /**
              * Epsilon
-             * @description Privacy loss; at most 9 decimals
+             * @description Privacy loss bound; at most 9 decimals
              * @default null
              */
             epsilon?: number | null;
@@ -4324,13 +4322,13 @@ export interface components {
             preset?: ("strict" | "usual" | "loose") | null;
             /**
              * Rho
-             * @description Instead of epsilon: what zero-concentrated DP counts, with a delta; the mechanism is then the one of least noise at this rho, of which most jobs fit under a cap
+             * @description Instead of epsilon: the parameter of zero-concentrated DP, with a delta; the mechanism is then the one with least noise at this rho, and the most such jobs fit under a cap
              * @default null
              */
             rho?: number | null;
             /**
              * Unit
-             * @description Must name the dataset's own unit when given
+             * @description If given, must name the dataset's own unit
              * @default null
              */
             unit?: string | null;
@@ -4362,28 +4360,28 @@ export interface components {
             title: string;
             /**
              * Type
-             * @description urn:discreet:problem: and the code
+             * @description urn:discreet:problem: followed by the code
              */
             type: string;
         };
         /**
          * ProcessState
-         * @description A process of the service, as it says of itself.
+         * @description A process of the service, as it reports itself.
          */
         ProcessState: {
             /**
              * Alive
-             * @description It was heard of within 60 s
+             * @description True if it reported within the last 60 s
              */
             alive: boolean;
             /**
              * Busy
-             * @description Of a worker, how many it runs now
+             * @description How many jobs a worker is running
              */
             busy: number | null;
             /** Host */
             host: string;
-            /** @description null: it has started no child yet */
+            /** @description null if it has started no child yet */
             isolation: components["schemas"]["IsolationState"] | null;
             /**
              * Part
@@ -4392,12 +4390,12 @@ export interface components {
             part: "api" | "rpc" | "worker";
             /**
              * Places
-             * @description Of a worker, how many jobs it runs at once
+             * @description How many jobs a worker can run at once
              */
             places: number | null;
             /**
              * Schema Version
-             * @description The schema that its code knows
+             * @description The schema that its code expects
              */
             schema_version: string;
             /**
@@ -4469,12 +4467,12 @@ export interface components {
             awaiting_agents: number;
             /**
              * Leases Over
-             * @description Of those that run: whose worker was silent for too long
+             * @description Running jobs whose worker has been silent for too long
              */
             leases_over: number;
             /**
              * Oldest Wait Seconds
-             * @description null: none waits
+             * @description null if none waits
              */
             oldest_wait_seconds: number | null;
             /** Queued */
@@ -4483,7 +4481,7 @@ export interface components {
             running: number;
             /**
              * Waiting For Budget
-             * @description Jobs on sources that wait for shares to be lent; on no queue
+             * @description Jobs on sources that wait for shares to be lent; they are in no queue
              */
             waiting_for_budget: number;
         };
@@ -4519,7 +4517,7 @@ export interface components {
         RehearsalRequest: {
             /**
              * Around
-             * @description A job of this kind that has released: the synthetic data are made of what it released instead of public figures alone
+             * @description A job of this kind that has a release: the synthetic data are then made from that release instead of public figures only
              * @default null
              */
             around?: string | null;
@@ -4536,12 +4534,12 @@ export interface components {
             epsilons?: number[];
             /**
              * Name
-             * @description What you call it; absent: by the kind that is rehearsed
+             * @description Your name for it; absent: named after the rehearsed kind
              * @default null
              */
             name?: string | null;
             /**
-             * @description Of which only a `delta` counts, for all epsilons
+             * @description Only its `delta` is used, for all epsilons
              * @default null
              */
             privacy?: components["schemas"]["Privacy"] | null;
@@ -4557,13 +4555,13 @@ export interface components {
             } | null;
             /**
              * Seed
-             * @description Of data and noise
+             * @description Seed of the data and the noise
              * @default 0
              */
             seed?: number;
             /**
              * Units
-             * @description Of how many units the synthetic data are; absent: as many as are public, or as the kind says
+             * @description Number of privacy units in the synthetic data; absent: the public number, or the kind's default
              * @default null
              */
             units?: number | null;
@@ -4577,18 +4575,18 @@ export interface components {
             memory_bytes: number;
             /**
              * Opening Seconds
-             * @description Of that, opening the content takes this
+             * @description The part of that for opening the content
              * @default 0.0625
              */
             opening_seconds?: number;
             /**
              * Release Quantum Seconds
-             * @description Touching the data takes this, whatever they are; on a machine too busy for it, twice that, …
+             * @description The step on the data takes this long, whatever the data; on a machine too busy for it twice as long, and so on
              */
             release_quantum_seconds: number;
             /**
              * Result Seconds
-             * @description What follows the release takes about this, where it is known before; counts in turns
+             * @description About how long the work after the release takes, if known; it counts in the order of jobs
              * @default 0
              */
             result_seconds?: number;
@@ -4600,7 +4598,7 @@ export interface components {
         };
         /**
          * ResultAnswer
-         * @description A job's result and the certificate of what it gave away.
+         * @description A job's result and the certificate of its privacy loss.
          */
         ResultAnswer: {
             /** Certificate */
@@ -4705,7 +4703,7 @@ export interface components {
             roster: string;
             /**
              * Save As
-             * @description Keep these agents as a standing group of this name
+             * @description Keep these agents as a standing group with this name
              * @default null
              */
             save_as?: string | null;
@@ -4736,7 +4734,7 @@ export interface components {
             closed_links?: number[];
             /**
              * Dataset
-             * @description Id of a dataset of this kind; or else `release`
+             * @description Id of a dataset of this kind; otherwise `release` is needed
              * @default null
              */
             dataset?: string | null;
@@ -4797,7 +4795,7 @@ export interface components {
             relative_gap?: number;
             /**
              * Release
-             * @description Instead of `dataset`: a job, or several, of which what was released is asked again, at price 0. Fields that were fixed at the release must be those of that job
+             * @description Instead of `dataset`: one or several jobs whose release is asked again, at price 0. Fields that were fixed at the release must equal those of that job
              * @default null
              */
             release?: string | string[] | null;
@@ -4887,7 +4885,7 @@ export interface components {
         RoutingDataset: {
             /**
              * Account
-             * @description Account of another dataset of the same people, on which then both are charged
+             * @description Account of another dataset about the same people; both are then charged there
              * @default null
              */
             account?: string | null;
@@ -4920,7 +4918,7 @@ export interface components {
             public: components["schemas"]["RoutingPublic"];
             /**
              * Retention Days
-             * @description The content is erased after so many days; absent: as the installation is set
+             * @description The content is erased after so many days; absent: the installation's setting applies
              * @default null
              */
             retention_days?: number | null;
@@ -5020,7 +5018,7 @@ export interface components {
              * @description The links of `closed_links`, as people call them: nobody can take these
              */
             closed?: string[];
-            /** @description Of several releases: what it brought to ask them together */
+            /** @description For several releases: what combining them gained */
             combined?: components["schemas"]["Combined"];
             /**
              * Demand
@@ -5039,7 +5037,7 @@ export interface components {
             iterations?: number;
             /**
              * Travel times
-             * @description By which law travel times grow with flows, in a sentence
+             * @description The law by which travel times grow with flows, as a sentence
              */
             latency_law?: string;
             /**
@@ -5069,7 +5067,7 @@ export interface components {
             policy_by_class?: components["schemas"]["RoutingClassPair"][];
             /**
              * Relative gap of the assignment
-             * @description How far the assignment is above its minimum at most
+             * @description Upper bound on how far the assignment is above its minimum
              */
             relative_gap?: number;
             /**
@@ -5100,7 +5098,7 @@ export interface components {
             status?: "converged" | "iteration_limit";
             /**
              * Tables
-             * @description Fields of more than a million numbers: left out here, given as Parquet
+             * @description Fields with more than a million numbers: left out here and given as Parquet
              */
             tables: string[];
             /**
@@ -5115,12 +5113,12 @@ export interface components {
             total_travel_time_change?: number;
             /**
              * The best there is on the true demand (simulation)
-             * @description What the best policy costs on the true mean demand; of simulations
+             * @description Cost of the best policy for the true mean demand; only for simulations
              */
             true_best_total_travel_time?: number;
             /**
              * Total travel time on the true demand (simulation)
-             * @description What the policy costs on the true mean demand; of simulations
+             * @description Cost of the policy for the true mean demand; only for simulations
              */
             true_total_travel_time?: number;
             /** @description How far the noise may have moved the numbers of this result */
@@ -5175,19 +5173,19 @@ export interface components {
             created_by: string;
             /**
              * Lent Days
-             * @description What of a share is unused is lent to all, linearly over so many days
+             * @description Days over which the unused part of a share is lent to all, linearly
              */
             lent_days: number;
             /**
              * Shares
-             * @description Of each block, by principal, in parts of one
+             * @description Share of each block by principal, as a fraction
              */
             shares: {
                 [key: string]: number;
             };
             /**
              * Version
-             * @description From 1; the newest counts
+             * @description From 1; the newest version applies
              */
             version: number;
         };
@@ -5198,7 +5196,7 @@ export interface components {
         SessionAgentAnswer: {
             /**
              * Accepted
-             * @description It has the roster, and has booked its charge in its own ledger
+             * @description True if it has the roster and has recorded its charge in its own ledger
              */
             accepted: boolean;
             /** Account */
@@ -5222,7 +5220,7 @@ export interface components {
             on_roster: boolean;
             /**
              * Receipt
-             * @description What it signed of that
+             * @description Its signed receipt for that
              */
             receipt: {
                 [key: string]: unknown;
@@ -5239,7 +5237,7 @@ export interface components {
             agents: components["schemas"]["SessionAgentAnswer"][];
             /**
              * Approve By
-             * @description Until when the session waits for the signed roster; null when not
+             * @description When the session stops waiting for the signed roster; null if it does not wait
              */
             approve_by: string | null;
             /** Approved At */
@@ -5254,7 +5252,7 @@ export interface components {
             owner: string | null;
             /**
              * Parameters
-             * @description What the owner signs with the roster, beside the agents
+             * @description What the owner signs with the roster besides the agents
              */
             parameters: {
                 [key: string]: unknown;
@@ -5263,7 +5261,7 @@ export interface components {
             roster: string | null;
             /**
              * Round
-             * @description Rounds that were completed
+             * @description Completed rounds
              */
             round: number;
             /**
@@ -5282,7 +5280,7 @@ export interface components {
         };
         /**
          * SessionTokensAnswer
-         * @description Links for agents, shown this once.
+         * @description Links for agents, shown only once.
          */
         SessionTokensAnswer: {
             /** Expires At */
@@ -5318,13 +5316,13 @@ export interface components {
             group?: string | null;
             /**
              * Names
-             * @description One link for each, and for an agent of that name alone; instead of `count`
+             * @description One link for each name, which only an agent of that name can use; instead of `count`
              * @default null
              */
             names?: string[] | null;
             /**
              * Owner
-             * @description SHA-256 of the Ed25519 key that will sign the roster; every link pins it
+             * @description SHA-256 of the Ed25519 public key that will sign the roster; every link pins it
              */
             owner: string;
         };
@@ -5354,12 +5352,12 @@ export interface components {
         };
         /**
          * SourceAnswer
-         * @description A source: data that keep coming, in blocks. What it says of them is for good.
+         * @description A source: data that keep arriving, in blocks. Its fields never change.
          */
         SourceAnswer: {
             /**
              * Account
-             * @description Of all blocks, with `cap_of: source`
+             * @description The account of all blocks, with `cap_of: source`
              */
             account: string | null;
             /**
@@ -5377,7 +5375,7 @@ export interface components {
              * @enum {string}
              */
             by: "day" | "month" | "label";
-            /** @description That a new account begins with */
+            /** @description The cap that a new account begins with */
             cap: components["schemas"]["Figures"];
             /**
              * Cap Of
@@ -5404,14 +5402,14 @@ export interface components {
             name: string;
             /**
              * Public
-             * @description Of each block
+             * @description The public part of each block
              */
             public: {
                 [key: string]: unknown;
             };
             /** Retention Days */
             retention_days: number | null;
-            /** @description Who may spend which share; null: whoever comes first. Not in lists */
+            /** @description Who may spend which share; null if whoever comes first may spend. Not in lists */
             rule?: components["schemas"]["RuleAnswer"] | null;
         };
         /**
@@ -5436,7 +5434,7 @@ export interface components {
             dataset: string;
             /**
              * Erased
-             * @description Its content is gone: it is not read any more
+             * @description True if its content is gone; it is no longer read
              */
             erased: boolean;
             /** Expires At */
@@ -5446,7 +5444,7 @@ export interface components {
             spent: components["schemas"]["Figures"];
             /**
              * Version
-             * @description From 1: a later one has late records, and is charged to the same account
+             * @description From 1; a later version adds late records and is charged to the same account
              */
             version: number;
         };
@@ -5457,7 +5455,7 @@ export interface components {
         SourceBlocks: {
             /**
              * Blocks
-             * @description One block, a list of them, or `first/last` of days or months: every one of these must be there
+             * @description One block, a list of them, or `first/last` for days or months, each of which must exist
              * @default null
              */
             blocks?: string | string[] | null;
@@ -5465,13 +5463,13 @@ export interface components {
             id: string;
             /**
              * Last
-             * @description Instead of `blocks`: the newest so many
+             * @description Instead of `blocks`: how many of the newest blocks
              * @default null
              */
             last?: number | null;
             /**
              * Versions
-             * @description The version of each of `blocks`, in their order; absent: the newest. An accepted job has them all
+             * @description The version of each of `blocks`, in their order; absent: the newest. An accepted job names all of them
              * @default null
              */
             versions?: string[] | null;
@@ -5493,17 +5491,17 @@ export interface components {
         SourceRequest: {
             /**
              * Block Bytes
-             * @description The most that the content of a block takes in memory, chosen without looking at the data. A job reads as many blocks as fit where one content does. Absent: a 32nd of that
+             * @description The most memory that the content of a block takes, chosen without looking at the data. A job reads as many blocks as together fit into the limit of one content. Absent: 1/32 of that limit
              * @default null
              */
             block_bytes?: number | null;
             /**
              * By
-             * @description Which records a block has: those of a day (`2026-10-01`) or month (`2026-10`), by the column `date` of every record, which is checked; or those that the owner gives a label
+             * @description Which records a block has: those of a day (`2026-10-01`) or month (`2026-10`), by the column `date` of every record, which is checked; or those to which the owner gives a label
              * @enum {string}
              */
             by: "day" | "month" | "label";
-            /** @description What may be spent on each block in all, or on the source with `cap_of: source` */
+            /** @description The most that may be spent on each block, or on the whole source with `cap_of: source` */
             cap: components["schemas"]["Cap"];
             /**
              * Cap Of
@@ -5514,36 +5512,36 @@ export interface components {
             cap_of?: "block" | "source";
             /**
              * Kind
-             * @description Of problem, as of a dataset
+             * @description Kind of problem, the same as for a dataset
              */
             kind: string;
             /**
              * Mode
-             * @description Of all blocks
+             * @description Mode of all blocks
              * @default private
              * @enum {string}
              */
             mode?: "private" | "simulation";
             /**
              * Name
-             * @description No other source of the tenant is called so
+             * @description Unique among the tenant's sources
              */
             name: string;
             /**
              * Public
-             * @description The public part of each block, as of a dataset of this kind
+             * @description The public part of each block, the same as for a dataset of this kind
              */
             public: {
                 [key: string]: unknown;
             };
             /**
              * Retention Days
-             * @description The content of each version is erased after so many days; absent: as is usual here
+             * @description The content of each version is erased after so many days; absent: the installation's setting applies
              * @default null
              */
             retention_days?: number | null;
             /**
-             * @description Who may spend which share of each block; `PUT /v1/sources/{id}/rule` changes it. Absent: whoever comes first
+             * @description Who may spend which share of each block; `PUT /v1/sources/{id}/rule` changes it. Absent: whoever comes first may spend
              * @default null
              */
             rule?: components["schemas"]["SourceRule"] | null;
@@ -5555,13 +5553,13 @@ export interface components {
         SourceRule: {
             /**
              * Lent Days
-             * @description What of a share is unused is lent to all, linearly over so many days from when the block was first registered (with `cap_of: source`, when the source was made)
+             * @description Days over which the unused part of a share is lent to all, linearly from when the block was first registered (with `cap_of: source`, when the source was made)
              * @default 28
              */
             lent_days?: number;
             /**
              * Shares
-             * @description Of each block, by principal, in parts of one with up to six decimals; at most 1 together. What is nobody's share is everybody's at once
+             * @description Share of each block by principal, as a fraction with up to six decimals; at most 1 together. What is in nobody's share is open to everybody at once
              */
             shares: {
                 [key: string]: number;
@@ -5574,17 +5572,17 @@ export interface components {
         States: {
             /**
              * Blocks
-             * @description At which step of the day each block begins
+             * @description The step of the day at which each block begins
              */
             blocks?: number[];
             /**
              * Day Begins
-             * @description When step 0 of a day is, by the clock of `meters.start`
+             * @description Time of step 0 of a day, by the clock of `meters.start`
              */
             day_begins?: string;
             /**
              * Day Begins On
-             * @description On which day of the week, where the blocks begin again after weeks: `Monday`
+             * @description Its day of the week, such as `Monday`, if the blocks repeat weekly
              */
             day_begins_on?: string;
             /**
@@ -5599,17 +5597,17 @@ export interface components {
             edges?: number[];
             /**
              * Participants
-             * @description How many loads there are, where that is public: all take so many times one
+             * @description Number of loads, if public: all together take so many times the power of one
              */
             participants?: number;
             /**
              * Power
-             * @description Of each state: as asked, or the middle of its bin
+             * @description Power of each state: as asked, or the middle of its bin
              */
             power: number[];
             /**
              * Step Seconds
-             * @description How long a step is, where states are of meters
+             * @description Length of a step, if states come from meters
              */
             step_seconds?: number;
         };
@@ -5771,7 +5769,7 @@ export interface components {
             };
             /**
              * Values
-             * @description By field of the result; a field without one has no honest interval
+             * @description By field of the result; a field without an entry has no honest interval
              */
             values: {
                 [key: string]: components["schemas"]["Interval"];
@@ -5779,28 +5777,28 @@ export interface components {
         };
         /**
          * UntilSpent
-         * @description When jobs such as this one have spent blocks of its source. What other jobs spend meanwhile
+         * @description How many jobs such as this one its blocks still allow. What other jobs may spend meanwhile
          *     is not foreseen.
          */
         UntilSpent: {
             /**
              * Blocks
-             * @description Up to 20 of these blocks; empty where all blocks have one account
+             * @description Up to 20 of these blocks; empty if all blocks share one account
              */
             blocks: string[];
             /**
              * Jobs
-             * @description So many such jobs on the same blocks fit in all, this one among them
+             * @description How many such jobs fit on the same blocks, including this one
              */
             jobs: number;
             /**
              * Number
-             * @description Of accounts, of blocks or of the source, that let no other pass then
+             * @description How many accounts, of blocks or of the source, then allow no further job
              */
             number: number;
             /**
              * Sentence
-             * @description The same for people
+             * @description The same as a sentence
              */
             sentence: string;
         };
@@ -5824,14 +5822,14 @@ export interface components {
             name: string;
             /**
              * Pce
-             * @description How many passenger cars one of its trips counts on a link
+             * @description Passenger cars that one of its trips counts as on a link
              * @default 1
              */
             pce?: number;
         };
         /**
          * Versions
-         * @description Versions of what answers, and of the database.
+         * @description Versions of the process that answers, and of the database.
          */
         Versions: {
             /** Database Schema Version */
@@ -5840,7 +5838,7 @@ export interface components {
             postgres: string;
             /**
              * Schema Version
-             * @description The schema that this process's code knows
+             * @description The schema that this process's code expects
              */
             schema_version: string;
             /** Service */
@@ -5859,7 +5857,7 @@ export interface components {
             running: number;
             /**
              * Share
-             * @description Of the time that all waiting jobs have waited until now, in 0..1
+             * @description Its share of the time that all waiting jobs have waited so far, in [0, 1]
              */
             share: number;
             /**
@@ -5880,14 +5878,14 @@ export interface components {
             created_at: string;
             /**
              * Disabled At
-             * @description Nothing is sent since then: it failed for too long, or said 410
+             * @description Nothing is sent since then: it failed for too long, or answered 410
              */
             disabled_at: string | null;
             /** Events */
             events: ("job.finished" | "job.failed" | "job.cancelled" | "budget.exhausted")[];
             /**
              * Failing Since
-             * @description The first delivery that failed since the last that did not
+             * @description The first failed delivery since the last successful one
              */
             failing_since: string | null;
             /** Id */
@@ -5912,14 +5910,14 @@ export interface components {
             created_at: string;
             /**
              * Disabled At
-             * @description Nothing is sent since then: it failed for too long, or said 410
+             * @description Nothing is sent since then: it failed for too long, or answered 410
              */
             disabled_at: string | null;
             /** Events */
             events: ("job.finished" | "job.failed" | "job.cancelled" | "budget.exhausted")[];
             /**
              * Failing Since
-             * @description The first delivery that failed since the last that did not
+             * @description The first failed delivery since the last successful one
              */
             failing_since: string | null;
             /** Id */
@@ -5975,14 +5973,14 @@ export interface components {
             name: string;
             /**
              * Signed At
-             * @description When that signature came
+             * @description When that signature arrived
              */
             signed_at: string | null;
             /** Signed Newest */
             signed_newest: boolean;
             /**
              * Size
-             * @description Of the largest checkpoint that it has signed; null: of none
+             * @description Size of the largest checkpoint that it has signed; null if none
              */
             size: number | null;
         };
@@ -6116,7 +6114,7 @@ export interface operations {
                     "application/json": components["schemas"]["AuditLogPage"];
                 };
             };
-            /** @description `key_expired`: The API key has expired; `key_malformed`: This is no API key; `key_revoked`: The API key was revoked; `key_unknown`: The API key is unknown; `person_removed`: The person was removed here; `token_ended`: The person was logged out at the identity provider; `token_expired`: The access token has expired; `token_invalid`: This is no access token for this service; `unauthenticated`: An API key is needed */
+            /** @description `key_expired`: The API key has expired; `key_malformed`: This is not an API key; `key_revoked`: The API key was revoked; `key_unknown`: The API key is unknown; `person_removed`: The person was removed here; `token_ended`: The person was logged out at the identity provider; `token_expired`: The access token has expired; `token_invalid`: This is not an access token for this service; `unauthenticated`: An API key is needed */
             401: {
                 headers: {
                     [name: string]: unknown;
@@ -6170,7 +6168,7 @@ export interface operations {
     list_budgets: {
         parameters: {
             query?: {
-                /** @description The delta for which `largest_request` is asked */
+                /** @description The delta for which `largest_request` is computed */
                 delta?: number | string;
             };
             header?: never;
@@ -6192,7 +6190,7 @@ export interface operations {
                     "application/json": components["schemas"]["BudgetList"];
                 };
             };
-            /** @description `key_expired`: The API key has expired; `key_malformed`: This is no API key; `key_revoked`: The API key was revoked; `key_unknown`: The API key is unknown; `person_removed`: The person was removed here; `token_ended`: The person was logged out at the identity provider; `token_expired`: The access token has expired; `token_invalid`: This is no access token for this service; `unauthenticated`: An API key is needed */
+            /** @description `key_expired`: The API key has expired; `key_malformed`: This is not an API key; `key_revoked`: The API key was revoked; `key_unknown`: The API key is unknown; `person_removed`: The person was removed here; `token_ended`: The person was logged out at the identity provider; `token_expired`: The access token has expired; `token_invalid`: This is not an access token for this service; `unauthenticated`: An API key is needed */
             401: {
                 headers: {
                     [name: string]: unknown;
@@ -6246,7 +6244,7 @@ export interface operations {
     get_budget: {
         parameters: {
             query?: {
-                /** @description The delta for which `largest_request` is asked */
+                /** @description The delta for which `largest_request` is computed */
                 delta?: number | string;
             };
             header?: never;
@@ -6272,14 +6270,14 @@ export interface operations {
                     "application/json": components["schemas"]["BudgetAnswer"];
                 };
             };
-            /** @description Not modified since the state that If-None-Match names */
+            /** @description Unchanged since the state that If-None-Match names */
             304: {
                 headers: {
                     [name: string]: unknown;
                 };
                 content?: never;
             };
-            /** @description `key_expired`: The API key has expired; `key_malformed`: This is no API key; `key_revoked`: The API key was revoked; `key_unknown`: The API key is unknown; `person_removed`: The person was removed here; `token_ended`: The person was logged out at the identity provider; `token_expired`: The access token has expired; `token_invalid`: This is no access token for this service; `unauthenticated`: An API key is needed */
+            /** @description `key_expired`: The API key has expired; `key_malformed`: This is not an API key; `key_revoked`: The API key was revoked; `key_unknown`: The API key is unknown; `person_removed`: The person was removed here; `token_ended`: The person was logged out at the identity provider; `token_expired`: The access token has expired; `token_invalid`: This is not an access token for this service; `unauthenticated`: An API key is needed */
             401: {
                 headers: {
                     [name: string]: unknown;
@@ -6366,7 +6364,7 @@ export interface operations {
                     "application/json": components["schemas"]["EntryPage"];
                 };
             };
-            /** @description `key_expired`: The API key has expired; `key_malformed`: This is no API key; `key_revoked`: The API key was revoked; `key_unknown`: The API key is unknown; `person_removed`: The person was removed here; `token_ended`: The person was logged out at the identity provider; `token_expired`: The access token has expired; `token_invalid`: This is no access token for this service; `unauthenticated`: An API key is needed */
+            /** @description `key_expired`: The API key has expired; `key_malformed`: This is not an API key; `key_revoked`: The API key was revoked; `key_unknown`: The API key is unknown; `person_removed`: The person was removed here; `token_ended`: The person was logged out at the identity provider; `token_expired`: The access token has expired; `token_invalid`: This is not an access token for this service; `unauthenticated`: An API key is needed */
             401: {
                 headers: {
                     [name: string]: unknown;
@@ -6454,7 +6452,7 @@ export interface operations {
                     "application/json": components["schemas"]["BudgetAnswer"];
                 };
             };
-            /** @description `invalid_json`: The body is no strict JSON */
+            /** @description `invalid_json`: The body is not strict JSON */
             400: {
                 headers: {
                     [name: string]: unknown;
@@ -6463,7 +6461,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["ProblemDocument"];
                 };
             };
-            /** @description `key_expired`: The API key has expired; `key_malformed`: This is no API key; `key_revoked`: The API key was revoked; `key_unknown`: The API key is unknown; `person_removed`: The person was removed here; `token_ended`: The person was logged out at the identity provider; `token_expired`: The access token has expired; `token_invalid`: This is no access token for this service; `unauthenticated`: An API key is needed */
+            /** @description `key_expired`: The API key has expired; `key_malformed`: This is not an API key; `key_revoked`: The API key was revoked; `key_unknown`: The API key is unknown; `person_removed`: The person was removed here; `token_ended`: The person was logged out at the identity provider; `token_expired`: The access token has expired; `token_invalid`: This is not an access token for this service; `unauthenticated`: An API key is needed */
             401: {
                 headers: {
                     [name: string]: unknown;
@@ -6517,7 +6515,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["ProblemDocument"];
                 };
             };
-            /** @description `rate_limited`: The key has used up its requests for now; `too_many_bodies`: So many large bodies of this tenant are held already */
+            /** @description `rate_limited`: The key has used up its requests for now; `too_many_bodies`: Too many large requests of this tenant are being worked on */
             429: {
                 headers: {
                     /** @description Seconds to wait before asking again */
@@ -6565,7 +6563,7 @@ export interface operations {
                     "application/json": components["schemas"]["BudgetRequestList"];
                 };
             };
-            /** @description `key_expired`: The API key has expired; `key_malformed`: This is no API key; `key_revoked`: The API key was revoked; `key_unknown`: The API key is unknown; `person_removed`: The person was removed here; `token_ended`: The person was logged out at the identity provider; `token_expired`: The access token has expired; `token_invalid`: This is no access token for this service; `unauthenticated`: An API key is needed */
+            /** @description `key_expired`: The API key has expired; `key_malformed`: This is not an API key; `key_revoked`: The API key was revoked; `key_unknown`: The API key is unknown; `person_removed`: The person was removed here; `token_ended`: The person was logged out at the identity provider; `token_expired`: The access token has expired; `token_invalid`: This is not an access token for this service; `unauthenticated`: An API key is needed */
             401: {
                 headers: {
                     [name: string]: unknown;
@@ -6644,7 +6642,7 @@ export interface operations {
                     "application/json": components["schemas"]["BudgetRequestAnswer"];
                 };
             };
-            /** @description `invalid_json`: The body is no strict JSON */
+            /** @description `invalid_json`: The body is not strict JSON */
             400: {
                 headers: {
                     [name: string]: unknown;
@@ -6653,7 +6651,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["ProblemDocument"];
                 };
             };
-            /** @description `key_expired`: The API key has expired; `key_malformed`: This is no API key; `key_revoked`: The API key was revoked; `key_unknown`: The API key is unknown; `person_removed`: The person was removed here; `token_ended`: The person was logged out at the identity provider; `token_expired`: The access token has expired; `token_invalid`: This is no access token for this service; `unauthenticated`: An API key is needed */
+            /** @description `key_expired`: The API key has expired; `key_malformed`: This is not an API key; `key_revoked`: The API key was revoked; `key_unknown`: The API key is unknown; `person_removed`: The person was removed here; `token_ended`: The person was logged out at the identity provider; `token_expired`: The access token has expired; `token_invalid`: This is not an access token for this service; `unauthenticated`: An API key is needed */
             401: {
                 headers: {
                     [name: string]: unknown;
@@ -6707,7 +6705,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["ProblemDocument"];
                 };
             };
-            /** @description `rate_limited`: The key has used up its requests for now; `too_many_bodies`: So many large bodies of this tenant are held already */
+            /** @description `rate_limited`: The key has used up its requests for now; `too_many_bodies`: Too many large requests of this tenant are being worked on */
             429: {
                 headers: {
                     /** @description Seconds to wait before asking again */
@@ -6760,7 +6758,7 @@ export interface operations {
                     "application/json": components["schemas"]["BudgetRequestAnswer"];
                 };
             };
-            /** @description `invalid_json`: The body is no strict JSON */
+            /** @description `invalid_json`: The body is not strict JSON */
             400: {
                 headers: {
                     [name: string]: unknown;
@@ -6769,7 +6767,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["ProblemDocument"];
                 };
             };
-            /** @description `key_expired`: The API key has expired; `key_malformed`: This is no API key; `key_revoked`: The API key was revoked; `key_unknown`: The API key is unknown; `person_removed`: The person was removed here; `token_ended`: The person was logged out at the identity provider; `token_expired`: The access token has expired; `token_invalid`: This is no access token for this service; `unauthenticated`: An API key is needed */
+            /** @description `key_expired`: The API key has expired; `key_malformed`: This is not an API key; `key_revoked`: The API key was revoked; `key_unknown`: The API key is unknown; `person_removed`: The person was removed here; `token_ended`: The person was logged out at the identity provider; `token_expired`: The access token has expired; `token_invalid`: This is not an access token for this service; `unauthenticated`: An API key is needed */
             401: {
                 headers: {
                     [name: string]: unknown;
@@ -6823,7 +6821,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["ProblemDocument"];
                 };
             };
-            /** @description `rate_limited`: The key has used up its requests for now; `too_many_bodies`: So many large bodies of this tenant are held already */
+            /** @description `rate_limited`: The key has used up its requests for now; `too_many_bodies`: Too many large requests of this tenant are being worked on */
             429: {
                 headers: {
                     /** @description Seconds to wait before asking again */
@@ -6869,7 +6867,7 @@ export interface operations {
                     "application/json": components["schemas"]["CapList"];
                 };
             };
-            /** @description `key_expired`: The API key has expired; `key_malformed`: This is no API key; `key_revoked`: The API key was revoked; `key_unknown`: The API key is unknown; `person_removed`: The person was removed here; `token_ended`: The person was logged out at the identity provider; `token_expired`: The access token has expired; `token_invalid`: This is no access token for this service; `unauthenticated`: An API key is needed */
+            /** @description `key_expired`: The API key has expired; `key_malformed`: This is not an API key; `key_revoked`: The API key was revoked; `key_unknown`: The API key is unknown; `person_removed`: The person was removed here; `token_ended`: The person was logged out at the identity provider; `token_expired`: The access token has expired; `token_invalid`: This is not an access token for this service; `unauthenticated`: An API key is needed */
             401: {
                 headers: {
                     [name: string]: unknown;
@@ -6950,7 +6948,7 @@ export interface operations {
                     "application/json": components["schemas"]["BudgetAnswer"];
                 };
             };
-            /** @description `invalid_json`: The body is no strict JSON */
+            /** @description `invalid_json`: The body is not strict JSON */
             400: {
                 headers: {
                     [name: string]: unknown;
@@ -6959,7 +6957,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["ProblemDocument"];
                 };
             };
-            /** @description `key_expired`: The API key has expired; `key_malformed`: This is no API key; `key_revoked`: The API key was revoked; `key_unknown`: The API key is unknown; `person_removed`: The person was removed here; `token_ended`: The person was logged out at the identity provider; `token_expired`: The access token has expired; `token_invalid`: This is no access token for this service; `unauthenticated`: An API key is needed */
+            /** @description `key_expired`: The API key has expired; `key_malformed`: This is not an API key; `key_revoked`: The API key was revoked; `key_unknown`: The API key is unknown; `person_removed`: The person was removed here; `token_ended`: The person was logged out at the identity provider; `token_expired`: The access token has expired; `token_invalid`: This is not an access token for this service; `unauthenticated`: An API key is needed */
             401: {
                 headers: {
                     [name: string]: unknown;
@@ -7004,7 +7002,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["ProblemDocument"];
                 };
             };
-            /** @description `rate_limited`: The key has used up its requests for now; `too_many_bodies`: So many large bodies of this tenant are held already */
+            /** @description `rate_limited`: The key has used up its requests for now; `too_many_bodies`: Too many large requests of this tenant are being worked on */
             429: {
                 headers: {
                     /** @description Seconds to wait before asking again */
@@ -7054,7 +7052,7 @@ export interface operations {
                     "application/json": components["schemas"]["CertificateVerdict"];
                 };
             };
-            /** @description `invalid_json`: The body is no strict JSON */
+            /** @description `invalid_json`: The body is not strict JSON */
             400: {
                 headers: {
                     [name: string]: unknown;
@@ -7063,7 +7061,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["ProblemDocument"];
                 };
             };
-            /** @description `key_expired`: The API key has expired; `key_malformed`: This is no API key; `key_revoked`: The API key was revoked; `key_unknown`: The API key is unknown; `person_removed`: The person was removed here; `token_ended`: The person was logged out at the identity provider; `token_expired`: The access token has expired; `token_invalid`: This is no access token for this service; `unauthenticated`: An API key is needed */
+            /** @description `key_expired`: The API key has expired; `key_malformed`: This is not an API key; `key_revoked`: The API key was revoked; `key_unknown`: The API key is unknown; `person_removed`: The person was removed here; `token_ended`: The person was logged out at the identity provider; `token_expired`: The access token has expired; `token_invalid`: This is not an access token for this service; `unauthenticated`: An API key is needed */
             401: {
                 headers: {
                     [name: string]: unknown;
@@ -7099,7 +7097,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["ProblemDocument"];
                 };
             };
-            /** @description `rate_limited`: The key has used up its requests for now; `too_many_bodies`: So many large bodies of this tenant are held already */
+            /** @description `rate_limited`: The key has used up its requests for now; `too_many_bodies`: Too many large requests of this tenant are being worked on */
             429: {
                 headers: {
                     /** @description Seconds to wait before asking again */
@@ -7148,7 +7146,7 @@ export interface operations {
                     "application/json": components["schemas"]["DatasetPage"];
                 };
             };
-            /** @description `key_expired`: The API key has expired; `key_malformed`: This is no API key; `key_revoked`: The API key was revoked; `key_unknown`: The API key is unknown; `person_removed`: The person was removed here; `token_ended`: The person was logged out at the identity provider; `token_expired`: The access token has expired; `token_invalid`: This is no access token for this service; `unauthenticated`: An API key is needed */
+            /** @description `key_expired`: The API key has expired; `key_malformed`: This is not an API key; `key_revoked`: The API key was revoked; `key_unknown`: The API key is unknown; `person_removed`: The person was removed here; `token_ended`: The person was logged out at the identity provider; `token_expired`: The access token has expired; `token_invalid`: This is not an access token for this service; `unauthenticated`: An API key is needed */
             401: {
                 headers: {
                     [name: string]: unknown;
@@ -7251,7 +7249,7 @@ export interface operations {
                     "application/json": components["schemas"]["DatasetAnswer"];
                 };
             };
-            /** @description `invalid_json`: The body is no strict JSON; `invalid_multipart`: The body is no multipart form */
+            /** @description `invalid_json`: The body is not strict JSON; `invalid_multipart`: The body is not a multipart form */
             400: {
                 headers: {
                     [name: string]: unknown;
@@ -7260,7 +7258,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["ProblemDocument"];
                 };
             };
-            /** @description `key_expired`: The API key has expired; `key_malformed`: This is no API key; `key_revoked`: The API key was revoked; `key_unknown`: The API key is unknown; `person_removed`: The person was removed here; `token_ended`: The person was logged out at the identity provider; `token_expired`: The access token has expired; `token_invalid`: This is no access token for this service; `unauthenticated`: An API key is needed */
+            /** @description `key_expired`: The API key has expired; `key_malformed`: This is not an API key; `key_revoked`: The API key was revoked; `key_unknown`: The API key is unknown; `person_removed`: The person was removed here; `token_ended`: The person was logged out at the identity provider; `token_expired`: The access token has expired; `token_invalid`: This is not an access token for this service; `unauthenticated`: An API key is needed */
             401: {
                 headers: {
                     [name: string]: unknown;
@@ -7314,7 +7312,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["ProblemDocument"];
                 };
             };
-            /** @description `rate_limited`: The key has used up its requests for now; `too_many_bodies`: So many large bodies of this tenant are held already; `too_many_uploads`: So many contents of this tenant are being registered already */
+            /** @description `rate_limited`: The key has used up its requests for now; `too_many_bodies`: Too many large requests of this tenant are being worked on; `too_many_uploads`: Too many contents of this tenant are being registered */
             429: {
                 headers: {
                     /** @description Seconds to wait before asking again */
@@ -7364,14 +7362,14 @@ export interface operations {
                     "application/json": components["schemas"]["DatasetAnswer"];
                 };
             };
-            /** @description Not modified since the state that If-None-Match names */
+            /** @description Unchanged since the state that If-None-Match names */
             304: {
                 headers: {
                     [name: string]: unknown;
                 };
                 content?: never;
             };
-            /** @description `key_expired`: The API key has expired; `key_malformed`: This is no API key; `key_revoked`: The API key was revoked; `key_unknown`: The API key is unknown; `person_removed`: The person was removed here; `token_ended`: The person was logged out at the identity provider; `token_expired`: The access token has expired; `token_invalid`: This is no access token for this service; `unauthenticated`: An API key is needed */
+            /** @description `key_expired`: The API key has expired; `key_malformed`: This is not an API key; `key_revoked`: The API key was revoked; `key_unknown`: The API key is unknown; `person_removed`: The person was removed here; `token_ended`: The person was logged out at the identity provider; `token_expired`: The access token has expired; `token_invalid`: This is not an access token for this service; `unauthenticated`: An API key is needed */
             401: {
                 headers: {
                     [name: string]: unknown;
@@ -7426,7 +7424,7 @@ export interface operations {
         parameters: {
             query?: never;
             header?: {
-                /** @description `return=representation` asks for what remains (RFC 7240) */
+                /** @description `return=representation` asks which copies remain (RFC 7240) */
                 prefer?: string;
             };
             path: {
@@ -7460,7 +7458,7 @@ export interface operations {
                 };
                 content?: never;
             };
-            /** @description `key_expired`: The API key has expired; `key_malformed`: This is no API key; `key_revoked`: The API key was revoked; `key_unknown`: The API key is unknown; `person_removed`: The person was removed here; `token_ended`: The person was logged out at the identity provider; `token_expired`: The access token has expired; `token_invalid`: This is no access token for this service; `unauthenticated`: An API key is needed */
+            /** @description `key_expired`: The API key has expired; `key_malformed`: This is not an API key; `key_revoked`: The API key was revoked; `key_unknown`: The API key is unknown; `person_removed`: The person was removed here; `token_ended`: The person was logged out at the identity provider; `token_expired`: The access token has expired; `token_invalid`: This is not an access token for this service; `unauthenticated`: An API key is needed */
             401: {
                 headers: {
                     [name: string]: unknown;
@@ -7546,7 +7544,7 @@ export interface operations {
                     "application/json": components["schemas"]["JobPage"];
                 };
             };
-            /** @description `key_expired`: The API key has expired; `key_malformed`: This is no API key; `key_revoked`: The API key was revoked; `key_unknown`: The API key is unknown; `person_removed`: The person was removed here; `token_ended`: The person was logged out at the identity provider; `token_expired`: The access token has expired; `token_invalid`: This is no access token for this service; `unauthenticated`: An API key is needed */
+            /** @description `key_expired`: The API key has expired; `key_malformed`: This is not an API key; `key_revoked`: The API key was revoked; `key_unknown`: The API key is unknown; `person_removed`: The person was removed here; `token_ended`: The person was logged out at the identity provider; `token_expired`: The access token has expired; `token_invalid`: This is not an access token for this service; `unauthenticated`: An API key is needed */
             401: {
                 headers: {
                     [name: string]: unknown;
@@ -7601,7 +7599,7 @@ export interface operations {
         parameters: {
             query?: never;
             header?: {
-                /** @description Any string; the same key is the same job */
+                /** @description Any string; the same key always means the same job */
                 "idempotency-key"?: string | null;
             };
             path?: never;
@@ -7630,7 +7628,7 @@ export interface operations {
                     "application/json": components["schemas"]["JobAnswer"];
                 };
             };
-            /** @description `idempotency_key_missing`: An idempotency key is needed; `invalid_json`: The body is no strict JSON */
+            /** @description `idempotency_key_missing`: An idempotency key is needed; `invalid_json`: The body is not strict JSON */
             400: {
                 headers: {
                     [name: string]: unknown;
@@ -7639,7 +7637,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["ProblemDocument"];
                 };
             };
-            /** @description `key_expired`: The API key has expired; `key_malformed`: This is no API key; `key_revoked`: The API key was revoked; `key_unknown`: The API key is unknown; `person_removed`: The person was removed here; `token_ended`: The person was logged out at the identity provider; `token_expired`: The access token has expired; `token_invalid`: This is no access token for this service; `unauthenticated`: An API key is needed */
+            /** @description `key_expired`: The API key has expired; `key_malformed`: This is not an API key; `key_revoked`: The API key was revoked; `key_unknown`: The API key is unknown; `person_removed`: The person was removed here; `token_ended`: The person was logged out at the identity provider; `token_expired`: The access token has expired; `token_invalid`: This is not an access token for this service; `unauthenticated`: An API key is needed */
             401: {
                 headers: {
                     [name: string]: unknown;
@@ -7693,7 +7691,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["ProblemDocument"];
                 };
             };
-            /** @description `rate_limited`: The key has used up its requests for now; `too_many_bodies`: So many large bodies of this tenant are held already */
+            /** @description `rate_limited`: The key has used up its requests for now; `too_many_bodies`: Too many large requests of this tenant are being worked on */
             429: {
                 headers: {
                     /** @description Seconds to wait before asking again */
@@ -7752,14 +7750,14 @@ export interface operations {
                     "application/json": components["schemas"]["JobAnswer"];
                 };
             };
-            /** @description Not modified since the state that If-None-Match names */
+            /** @description Unchanged since the state that If-None-Match names */
             304: {
                 headers: {
                     [name: string]: unknown;
                 };
                 content?: never;
             };
-            /** @description `key_expired`: The API key has expired; `key_malformed`: This is no API key; `key_revoked`: The API key was revoked; `key_unknown`: The API key is unknown; `person_removed`: The person was removed here; `token_ended`: The person was logged out at the identity provider; `token_expired`: The access token has expired; `token_invalid`: This is no access token for this service; `unauthenticated`: An API key is needed */
+            /** @description `key_expired`: The API key has expired; `key_malformed`: This is not an API key; `key_revoked`: The API key was revoked; `key_unknown`: The API key is unknown; `person_removed`: The person was removed here; `token_ended`: The person was logged out at the identity provider; `token_expired`: The access token has expired; `token_invalid`: This is not an access token for this service; `unauthenticated`: An API key is needed */
             401: {
                 headers: {
                     [name: string]: unknown;
@@ -7836,7 +7834,7 @@ export interface operations {
                     "application/json": components["schemas"]["CancelAnswer"];
                 };
             };
-            /** @description `key_expired`: The API key has expired; `key_malformed`: This is no API key; `key_revoked`: The API key was revoked; `key_unknown`: The API key is unknown; `person_removed`: The person was removed here; `token_ended`: The person was logged out at the identity provider; `token_expired`: The access token has expired; `token_invalid`: This is no access token for this service; `unauthenticated`: An API key is needed */
+            /** @description `key_expired`: The API key has expired; `key_malformed`: This is not an API key; `key_revoked`: The API key was revoked; `key_unknown`: The API key is unknown; `person_removed`: The person was removed here; `token_ended`: The person was logged out at the identity provider; `token_expired`: The access token has expired; `token_invalid`: This is not an access token for this service; `unauthenticated`: An API key is needed */
             401: {
                 headers: {
                     [name: string]: unknown;
@@ -7922,14 +7920,14 @@ export interface operations {
                     "application/json": components["schemas"]["EnvelopeAnswer"];
                 };
             };
-            /** @description Not modified since the state that If-None-Match names */
+            /** @description Unchanged since the state that If-None-Match names */
             304: {
                 headers: {
                     [name: string]: unknown;
                 };
                 content?: never;
             };
-            /** @description `key_expired`: The API key has expired; `key_malformed`: This is no API key; `key_revoked`: The API key was revoked; `key_unknown`: The API key is unknown; `person_removed`: The person was removed here; `token_ended`: The person was logged out at the identity provider; `token_expired`: The access token has expired; `token_invalid`: This is no access token for this service; `unauthenticated`: An API key is needed */
+            /** @description `key_expired`: The API key has expired; `key_malformed`: This is not an API key; `key_revoked`: The API key was revoked; `key_unknown`: The API key is unknown; `person_removed`: The person was removed here; `token_ended`: The person was logged out at the identity provider; `token_expired`: The access token has expired; `token_invalid`: This is not an access token for this service; `unauthenticated`: An API key is needed */
             401: {
                 headers: {
                     [name: string]: unknown;
@@ -8024,14 +8022,14 @@ export interface operations {
                     "application/json": components["schemas"]["ChartList"];
                 };
             };
-            /** @description Not modified since the state that If-None-Match names */
+            /** @description Unchanged since the state that If-None-Match names */
             304: {
                 headers: {
                     [name: string]: unknown;
                 };
                 content?: never;
             };
-            /** @description `key_expired`: The API key has expired; `key_malformed`: This is no API key; `key_revoked`: The API key was revoked; `key_unknown`: The API key is unknown; `person_removed`: The person was removed here; `token_ended`: The person was logged out at the identity provider; `token_expired`: The access token has expired; `token_invalid`: This is no access token for this service; `unauthenticated`: An API key is needed */
+            /** @description `key_expired`: The API key has expired; `key_malformed`: This is not an API key; `key_revoked`: The API key was revoked; `key_unknown`: The API key is unknown; `person_removed`: The person was removed here; `token_ended`: The person was logged out at the identity provider; `token_expired`: The access token has expired; `token_invalid`: This is not an access token for this service; `unauthenticated`: An API key is needed */
             401: {
                 headers: {
                     [name: string]: unknown;
@@ -8136,7 +8134,7 @@ export interface operations {
                     "text/event-stream": string;
                 };
             };
-            /** @description `key_expired`: The API key has expired; `key_malformed`: This is no API key; `key_revoked`: The API key was revoked; `key_unknown`: The API key is unknown; `person_removed`: The person was removed here; `token_ended`: The person was logged out at the identity provider; `token_expired`: The access token has expired; `token_invalid`: This is no access token for this service; `unauthenticated`: An API key is needed */
+            /** @description `key_expired`: The API key has expired; `key_malformed`: This is not an API key; `key_revoked`: The API key was revoked; `key_unknown`: The API key is unknown; `person_removed`: The person was removed here; `token_ended`: The person was logged out at the identity provider; `token_expired`: The access token has expired; `token_invalid`: This is not an access token for this service; `unauthenticated`: An API key is needed */
             401: {
                 headers: {
                     [name: string]: unknown;
@@ -8222,14 +8220,14 @@ export interface operations {
                     "application/json": components["schemas"]["ResultAnswer"];
                 };
             };
-            /** @description Not modified since the state that If-None-Match names */
+            /** @description Unchanged since the state that If-None-Match names */
             304: {
                 headers: {
                     [name: string]: unknown;
                 };
                 content?: never;
             };
-            /** @description `key_expired`: The API key has expired; `key_malformed`: This is no API key; `key_revoked`: The API key was revoked; `key_unknown`: The API key is unknown; `person_removed`: The person was removed here; `token_ended`: The person was logged out at the identity provider; `token_expired`: The access token has expired; `token_invalid`: This is no access token for this service; `unauthenticated`: An API key is needed */
+            /** @description `key_expired`: The API key has expired; `key_malformed`: This is not an API key; `key_revoked`: The API key was revoked; `key_unknown`: The API key is unknown; `person_removed`: The person was removed here; `token_ended`: The person was logged out at the identity provider; `token_expired`: The access token has expired; `token_invalid`: This is not an access token for this service; `unauthenticated`: An API key is needed */
             401: {
                 headers: {
                     [name: string]: unknown;
@@ -8335,14 +8333,14 @@ export interface operations {
                     "application/vnd.apache.parquet": string;
                 };
             };
-            /** @description Not modified since the state that If-None-Match names */
+            /** @description Unchanged since the state that If-None-Match names */
             304: {
                 headers: {
                     [name: string]: unknown;
                 };
                 content?: never;
             };
-            /** @description `key_expired`: The API key has expired; `key_malformed`: This is no API key; `key_revoked`: The API key was revoked; `key_unknown`: The API key is unknown; `person_removed`: The person was removed here; `token_ended`: The person was logged out at the identity provider; `token_expired`: The access token has expired; `token_invalid`: This is no access token for this service; `unauthenticated`: An API key is needed */
+            /** @description `key_expired`: The API key has expired; `key_malformed`: This is not an API key; `key_revoked`: The API key was revoked; `key_unknown`: The API key is unknown; `person_removed`: The person was removed here; `token_ended`: The person was logged out at the identity provider; `token_expired`: The access token has expired; `token_invalid`: This is not an access token for this service; `unauthenticated`: An API key is needed */
             401: {
                 headers: {
                     [name: string]: unknown;
@@ -8442,7 +8440,7 @@ export interface operations {
                     "application/json": components["schemas"]["KeyList"];
                 };
             };
-            /** @description `key_expired`: The API key has expired; `key_malformed`: This is no API key; `key_revoked`: The API key was revoked; `key_unknown`: The API key is unknown; `person_removed`: The person was removed here; `token_ended`: The person was logged out at the identity provider; `token_expired`: The access token has expired; `token_invalid`: This is no access token for this service; `unauthenticated`: An API key is needed */
+            /** @description `key_expired`: The API key has expired; `key_malformed`: This is not an API key; `key_revoked`: The API key was revoked; `key_unknown`: The API key is unknown; `person_removed`: The person was removed here; `token_ended`: The person was logged out at the identity provider; `token_expired`: The access token has expired; `token_invalid`: This is not an access token for this service; `unauthenticated`: An API key is needed */
             401: {
                 headers: {
                     [name: string]: unknown;
@@ -8510,7 +8508,7 @@ export interface operations {
                     "application/json": components["schemas"]["KeyAnswer"];
                 };
             };
-            /** @description `invalid_json`: The body is no strict JSON */
+            /** @description `invalid_json`: The body is not strict JSON */
             400: {
                 headers: {
                     [name: string]: unknown;
@@ -8519,7 +8517,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["ProblemDocument"];
                 };
             };
-            /** @description `key_expired`: The API key has expired; `key_malformed`: This is no API key; `key_revoked`: The API key was revoked; `key_unknown`: The API key is unknown; `person_removed`: The person was removed here; `token_ended`: The person was logged out at the identity provider; `token_expired`: The access token has expired; `token_invalid`: This is no access token for this service; `unauthenticated`: An API key is needed */
+            /** @description `key_expired`: The API key has expired; `key_malformed`: This is not an API key; `key_revoked`: The API key was revoked; `key_unknown`: The API key is unknown; `person_removed`: The person was removed here; `token_ended`: The person was logged out at the identity provider; `token_expired`: The access token has expired; `token_invalid`: This is not an access token for this service; `unauthenticated`: An API key is needed */
             401: {
                 headers: {
                     [name: string]: unknown;
@@ -8564,7 +8562,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["ProblemDocument"];
                 };
             };
-            /** @description `rate_limited`: The key has used up its requests for now; `too_many_bodies`: So many large bodies of this tenant are held already */
+            /** @description `rate_limited`: The key has used up its requests for now; `too_many_bodies`: Too many large requests of this tenant are being worked on */
             429: {
                 headers: {
                     /** @description Seconds to wait before asking again */
@@ -8610,7 +8608,7 @@ export interface operations {
                 };
                 content?: never;
             };
-            /** @description `key_expired`: The API key has expired; `key_malformed`: This is no API key; `key_revoked`: The API key was revoked; `key_unknown`: The API key is unknown; `person_removed`: The person was removed here; `token_ended`: The person was logged out at the identity provider; `token_expired`: The access token has expired; `token_invalid`: This is no access token for this service; `unauthenticated`: An API key is needed */
+            /** @description `key_expired`: The API key has expired; `key_malformed`: This is not an API key; `key_revoked`: The API key was revoked; `key_unknown`: The API key is unknown; `person_removed`: The person was removed here; `token_ended`: The person was logged out at the identity provider; `token_expired`: The access token has expired; `token_invalid`: This is not an access token for this service; `unauthenticated`: An API key is needed */
             401: {
                 headers: {
                     [name: string]: unknown;
@@ -8683,7 +8681,7 @@ export interface operations {
                     "application/jsonl": string;
                 };
             };
-            /** @description `key_expired`: The API key has expired; `key_malformed`: This is no API key; `key_revoked`: The API key was revoked; `key_unknown`: The API key is unknown; `person_removed`: The person was removed here; `token_ended`: The person was logged out at the identity provider; `token_expired`: The access token has expired; `token_invalid`: This is no access token for this service; `unauthenticated`: An API key is needed */
+            /** @description `key_expired`: The API key has expired; `key_malformed`: This is not an API key; `key_revoked`: The API key was revoked; `key_unknown`: The API key is unknown; `person_removed`: The person was removed here; `token_ended`: The person was logged out at the identity provider; `token_expired`: The access token has expired; `token_invalid`: This is not an access token for this service; `unauthenticated`: An API key is needed */
             401: {
                 headers: {
                     [name: string]: unknown;
@@ -8747,7 +8745,7 @@ export interface operations {
                     "application/json": components["schemas"]["HeadAnswer"];
                 };
             };
-            /** @description `key_expired`: The API key has expired; `key_malformed`: This is no API key; `key_revoked`: The API key was revoked; `key_unknown`: The API key is unknown; `person_removed`: The person was removed here; `token_ended`: The person was logged out at the identity provider; `token_expired`: The access token has expired; `token_invalid`: This is no access token for this service; `unauthenticated`: An API key is needed */
+            /** @description `key_expired`: The API key has expired; `key_malformed`: This is not an API key; `key_revoked`: The API key was revoked; `key_unknown`: The API key is unknown; `person_removed`: The person was removed here; `token_ended`: The person was logged out at the identity provider; `token_expired`: The access token has expired; `token_invalid`: This is not an access token for this service; `unauthenticated`: An API key is needed */
             401: {
                 headers: {
                     [name: string]: unknown;
@@ -8811,7 +8809,7 @@ export interface operations {
                     "application/json": components["schemas"]["EnvelopeAnswer"];
                 };
             };
-            /** @description `key_expired`: The API key has expired; `key_malformed`: This is no API key; `key_revoked`: The API key was revoked; `key_unknown`: The API key is unknown; `person_removed`: The person was removed here; `token_ended`: The person was logged out at the identity provider; `token_expired`: The access token has expired; `token_invalid`: This is no access token for this service; `unauthenticated`: An API key is needed */
+            /** @description `key_expired`: The API key has expired; `key_malformed`: This is not an API key; `key_revoked`: The API key was revoked; `key_unknown`: The API key is unknown; `person_removed`: The person was removed here; `token_ended`: The person was logged out at the identity provider; `token_expired`: The access token has expired; `token_invalid`: This is not an access token for this service; `unauthenticated`: An API key is needed */
             401: {
                 headers: {
                     [name: string]: unknown;
@@ -8960,7 +8958,7 @@ export interface operations {
                     "application/json": components["schemas"]["NetworkPage"];
                 };
             };
-            /** @description `key_expired`: The API key has expired; `key_malformed`: This is no API key; `key_revoked`: The API key was revoked; `key_unknown`: The API key is unknown; `person_removed`: The person was removed here; `token_ended`: The person was logged out at the identity provider; `token_expired`: The access token has expired; `token_invalid`: This is no access token for this service; `unauthenticated`: An API key is needed */
+            /** @description `key_expired`: The API key has expired; `key_malformed`: This is not an API key; `key_revoked`: The API key was revoked; `key_unknown`: The API key is unknown; `person_removed`: The person was removed here; `token_ended`: The person was logged out at the identity provider; `token_expired`: The access token has expired; `token_invalid`: This is not an access token for this service; `unauthenticated`: An API key is needed */
             401: {
                 headers: {
                     [name: string]: unknown;
@@ -9054,7 +9052,7 @@ export interface operations {
                     "application/json": components["schemas"]["NetworkAnswer"];
                 };
             };
-            /** @description `invalid_json`: The body is no strict JSON */
+            /** @description `invalid_json`: The body is not strict JSON */
             400: {
                 headers: {
                     [name: string]: unknown;
@@ -9063,7 +9061,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["ProblemDocument"];
                 };
             };
-            /** @description `key_expired`: The API key has expired; `key_malformed`: This is no API key; `key_revoked`: The API key was revoked; `key_unknown`: The API key is unknown; `person_removed`: The person was removed here; `token_ended`: The person was logged out at the identity provider; `token_expired`: The access token has expired; `token_invalid`: This is no access token for this service; `unauthenticated`: An API key is needed */
+            /** @description `key_expired`: The API key has expired; `key_malformed`: This is not an API key; `key_revoked`: The API key was revoked; `key_unknown`: The API key is unknown; `person_removed`: The person was removed here; `token_ended`: The person was logged out at the identity provider; `token_expired`: The access token has expired; `token_invalid`: This is not an access token for this service; `unauthenticated`: An API key is needed */
             401: {
                 headers: {
                     [name: string]: unknown;
@@ -9108,7 +9106,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["ProblemDocument"];
                 };
             };
-            /** @description `rate_limited`: The key has used up its requests for now; `too_many_bodies`: So many large bodies of this tenant are held already */
+            /** @description `rate_limited`: The key has used up its requests for now; `too_many_bodies`: Too many large requests of this tenant are being worked on */
             429: {
                 headers: {
                     /** @description Seconds to wait before asking again */
@@ -9158,14 +9156,14 @@ export interface operations {
                     "application/json": components["schemas"]["NetworkAnswer"];
                 };
             };
-            /** @description Not modified since the state that If-None-Match names */
+            /** @description Unchanged since the state that If-None-Match names */
             304: {
                 headers: {
                     [name: string]: unknown;
                 };
                 content?: never;
             };
-            /** @description `key_expired`: The API key has expired; `key_malformed`: This is no API key; `key_revoked`: The API key was revoked; `key_unknown`: The API key is unknown; `person_removed`: The person was removed here; `token_ended`: The person was logged out at the identity provider; `token_expired`: The access token has expired; `token_invalid`: This is no access token for this service; `unauthenticated`: An API key is needed */
+            /** @description `key_expired`: The API key has expired; `key_malformed`: This is not an API key; `key_revoked`: The API key was revoked; `key_unknown`: The API key is unknown; `person_removed`: The person was removed here; `token_ended`: The person was logged out at the identity provider; `token_expired`: The access token has expired; `token_invalid`: This is not an access token for this service; `unauthenticated`: An API key is needed */
             401: {
                 headers: {
                     [name: string]: unknown;
@@ -9247,7 +9245,7 @@ export interface operations {
                 };
                 content?: never;
             };
-            /** @description `key_expired`: The API key has expired; `key_malformed`: This is no API key; `key_revoked`: The API key was revoked; `key_unknown`: The API key is unknown; `person_removed`: The person was removed here; `token_ended`: The person was logged out at the identity provider; `token_expired`: The access token has expired; `token_invalid`: This is no access token for this service; `unauthenticated`: An API key is needed */
+            /** @description `key_expired`: The API key has expired; `key_malformed`: This is not an API key; `key_revoked`: The API key was revoked; `key_unknown`: The API key is unknown; `person_removed`: The person was removed here; `token_ended`: The person was logged out at the identity provider; `token_expired`: The access token has expired; `token_invalid`: This is not an access token for this service; `unauthenticated`: An API key is needed */
             401: {
                 headers: {
                     [name: string]: unknown;
@@ -9329,7 +9327,7 @@ export interface operations {
                     "application/json": components["schemas"]["OperationsAnswer"];
                 };
             };
-            /** @description `key_expired`: The API key has expired; `key_malformed`: This is no API key; `key_revoked`: The API key was revoked; `key_unknown`: The API key is unknown; `person_removed`: The person was removed here; `token_ended`: The person was logged out at the identity provider; `token_expired`: The access token has expired; `token_invalid`: This is no access token for this service; `unauthenticated`: An API key is needed */
+            /** @description `key_expired`: The API key has expired; `key_malformed`: This is not an API key; `key_revoked`: The API key was revoked; `key_unknown`: The API key is unknown; `person_removed`: The person was removed here; `token_ended`: The person was logged out at the identity provider; `token_expired`: The access token has expired; `token_invalid`: This is not an access token for this service; `unauthenticated`: An API key is needed */
             401: {
                 headers: {
                     [name: string]: unknown;
@@ -9395,7 +9393,7 @@ export interface operations {
                     "application/json": components["schemas"]["PersonList"];
                 };
             };
-            /** @description `key_expired`: The API key has expired; `key_malformed`: This is no API key; `key_revoked`: The API key was revoked; `key_unknown`: The API key is unknown; `person_removed`: The person was removed here; `token_ended`: The person was logged out at the identity provider; `token_expired`: The access token has expired; `token_invalid`: This is no access token for this service; `unauthenticated`: An API key is needed */
+            /** @description `key_expired`: The API key has expired; `key_malformed`: This is not an API key; `key_revoked`: The API key was revoked; `key_unknown`: The API key is unknown; `person_removed`: The person was removed here; `token_ended`: The person was logged out at the identity provider; `token_expired`: The access token has expired; `token_invalid`: This is not an access token for this service; `unauthenticated`: An API key is needed */
             401: {
                 headers: {
                     [name: string]: unknown;
@@ -9472,7 +9470,7 @@ export interface operations {
                     "application/json": components["schemas"]["PersonState"];
                 };
             };
-            /** @description `invalid_json`: The body is no strict JSON */
+            /** @description `invalid_json`: The body is not strict JSON */
             400: {
                 headers: {
                     [name: string]: unknown;
@@ -9481,7 +9479,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["ProblemDocument"];
                 };
             };
-            /** @description `key_expired`: The API key has expired; `key_malformed`: This is no API key; `key_revoked`: The API key was revoked; `key_unknown`: The API key is unknown; `person_removed`: The person was removed here; `token_ended`: The person was logged out at the identity provider; `token_expired`: The access token has expired; `token_invalid`: This is no access token for this service; `unauthenticated`: An API key is needed */
+            /** @description `key_expired`: The API key has expired; `key_malformed`: This is not an API key; `key_revoked`: The API key was revoked; `key_unknown`: The API key is unknown; `person_removed`: The person was removed here; `token_ended`: The person was logged out at the identity provider; `token_expired`: The access token has expired; `token_invalid`: This is not an access token for this service; `unauthenticated`: An API key is needed */
             401: {
                 headers: {
                     [name: string]: unknown;
@@ -9535,7 +9533,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["ProblemDocument"];
                 };
             };
-            /** @description `rate_limited`: The key has used up its requests for now; `too_many_bodies`: So many large bodies of this tenant are held already */
+            /** @description `rate_limited`: The key has used up its requests for now; `too_many_bodies`: Too many large requests of this tenant are being worked on */
             429: {
                 headers: {
                     /** @description Seconds to wait before asking again */
@@ -9583,7 +9581,7 @@ export interface operations {
                 };
                 content?: never;
             };
-            /** @description `key_expired`: The API key has expired; `key_malformed`: This is no API key; `key_revoked`: The API key was revoked; `key_unknown`: The API key is unknown; `person_removed`: The person was removed here; `token_ended`: The person was logged out at the identity provider; `token_expired`: The access token has expired; `token_invalid`: This is no access token for this service; `unauthenticated`: An API key is needed */
+            /** @description `key_expired`: The API key has expired; `key_malformed`: This is not an API key; `key_revoked`: The API key was revoked; `key_unknown`: The API key is unknown; `person_removed`: The person was removed here; `token_ended`: The person was logged out at the identity provider; `token_expired`: The access token has expired; `token_invalid`: This is not an access token for this service; `unauthenticated`: An API key is needed */
             401: {
                 headers: {
                     [name: string]: unknown;
@@ -9678,7 +9676,7 @@ export interface operations {
                     "application/json": components["schemas"]["PlanAnswer"];
                 };
             };
-            /** @description `invalid_json`: The body is no strict JSON */
+            /** @description `invalid_json`: The body is not strict JSON */
             400: {
                 headers: {
                     [name: string]: unknown;
@@ -9687,7 +9685,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["ProblemDocument"];
                 };
             };
-            /** @description `key_expired`: The API key has expired; `key_malformed`: This is no API key; `key_revoked`: The API key was revoked; `key_unknown`: The API key is unknown; `person_removed`: The person was removed here; `token_ended`: The person was logged out at the identity provider; `token_expired`: The access token has expired; `token_invalid`: This is no access token for this service; `unauthenticated`: An API key is needed */
+            /** @description `key_expired`: The API key has expired; `key_malformed`: This is not an API key; `key_revoked`: The API key was revoked; `key_unknown`: The API key is unknown; `person_removed`: The person was removed here; `token_ended`: The person was logged out at the identity provider; `token_expired`: The access token has expired; `token_invalid`: This is not an access token for this service; `unauthenticated`: An API key is needed */
             401: {
                 headers: {
                     [name: string]: unknown;
@@ -9741,7 +9739,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["ProblemDocument"];
                 };
             };
-            /** @description `rate_limited`: The key has used up its requests for now; `too_many_bodies`: So many large bodies of this tenant are held already */
+            /** @description `rate_limited`: The key has used up its requests for now; `too_many_bodies`: Too many large requests of this tenant are being worked on */
             429: {
                 headers: {
                     /** @description Seconds to wait before asking again */
@@ -9778,7 +9776,7 @@ export interface operations {
         parameters: {
             query?: never;
             header?: {
-                /** @description Any string; the same key is the same job */
+                /** @description Any string; the same key always means the same job */
                 "idempotency-key"?: string | null;
             };
             path?: never;
@@ -9807,7 +9805,7 @@ export interface operations {
                     "application/json": components["schemas"]["JobAnswer"];
                 };
             };
-            /** @description `idempotency_key_missing`: An idempotency key is needed; `invalid_json`: The body is no strict JSON */
+            /** @description `idempotency_key_missing`: An idempotency key is needed; `invalid_json`: The body is not strict JSON */
             400: {
                 headers: {
                     [name: string]: unknown;
@@ -9816,7 +9814,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["ProblemDocument"];
                 };
             };
-            /** @description `key_expired`: The API key has expired; `key_malformed`: This is no API key; `key_revoked`: The API key was revoked; `key_unknown`: The API key is unknown; `person_removed`: The person was removed here; `token_ended`: The person was logged out at the identity provider; `token_expired`: The access token has expired; `token_invalid`: This is no access token for this service; `unauthenticated`: An API key is needed */
+            /** @description `key_expired`: The API key has expired; `key_malformed`: This is not an API key; `key_revoked`: The API key was revoked; `key_unknown`: The API key is unknown; `person_removed`: The person was removed here; `token_ended`: The person was logged out at the identity provider; `token_expired`: The access token has expired; `token_invalid`: This is not an access token for this service; `unauthenticated`: An API key is needed */
             401: {
                 headers: {
                     [name: string]: unknown;
@@ -9870,7 +9868,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["ProblemDocument"];
                 };
             };
-            /** @description `rate_limited`: The key has used up its requests for now; `too_many_bodies`: So many large bodies of this tenant are held already */
+            /** @description `rate_limited`: The key has used up its requests for now; `too_many_bodies`: Too many large requests of this tenant are being worked on */
             429: {
                 headers: {
                     /** @description Seconds to wait before asking again */
@@ -9927,7 +9925,7 @@ export interface operations {
                     "application/json": components["schemas"]["SessionAnswer"];
                 };
             };
-            /** @description `key_expired`: The API key has expired; `key_malformed`: This is no API key; `key_revoked`: The API key was revoked; `key_unknown`: The API key is unknown; `person_removed`: The person was removed here; `token_ended`: The person was logged out at the identity provider; `token_expired`: The access token has expired; `token_invalid`: This is no access token for this service; `unauthenticated`: An API key is needed */
+            /** @description `key_expired`: The API key has expired; `key_malformed`: This is not an API key; `key_revoked`: The API key was revoked; `key_unknown`: The API key is unknown; `person_removed`: The person was removed here; `token_ended`: The person was logged out at the identity provider; `token_expired`: The access token has expired; `token_invalid`: This is not an access token for this service; `unauthenticated`: An API key is needed */
             401: {
                 headers: {
                     [name: string]: unknown;
@@ -10001,7 +9999,7 @@ export interface operations {
                 };
                 content?: never;
             };
-            /** @description `key_expired`: The API key has expired; `key_malformed`: This is no API key; `key_revoked`: The API key was revoked; `key_unknown`: The API key is unknown; `person_removed`: The person was removed here; `token_ended`: The person was logged out at the identity provider; `token_expired`: The access token has expired; `token_invalid`: This is no access token for this service; `unauthenticated`: An API key is needed */
+            /** @description `key_expired`: The API key has expired; `key_malformed`: This is not an API key; `key_revoked`: The API key was revoked; `key_unknown`: The API key is unknown; `person_removed`: The person was removed here; `token_ended`: The person was logged out at the identity provider; `token_expired`: The access token has expired; `token_invalid`: This is not an access token for this service; `unauthenticated`: An API key is needed */
             401: {
                 headers: {
                     [name: string]: unknown;
@@ -10089,7 +10087,7 @@ export interface operations {
                     "application/json": components["schemas"]["SessionAnswer"];
                 };
             };
-            /** @description `invalid_json`: The body is no strict JSON */
+            /** @description `invalid_json`: The body is not strict JSON */
             400: {
                 headers: {
                     [name: string]: unknown;
@@ -10098,7 +10096,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["ProblemDocument"];
                 };
             };
-            /** @description `key_expired`: The API key has expired; `key_malformed`: This is no API key; `key_revoked`: The API key was revoked; `key_unknown`: The API key is unknown; `person_removed`: The person was removed here; `token_ended`: The person was logged out at the identity provider; `token_expired`: The access token has expired; `token_invalid`: This is no access token for this service; `unauthenticated`: An API key is needed */
+            /** @description `key_expired`: The API key has expired; `key_malformed`: This is not an API key; `key_revoked`: The API key was revoked; `key_unknown`: The API key is unknown; `person_removed`: The person was removed here; `token_ended`: The person was logged out at the identity provider; `token_expired`: The access token has expired; `token_invalid`: This is not an access token for this service; `unauthenticated`: An API key is needed */
             401: {
                 headers: {
                     [name: string]: unknown;
@@ -10152,7 +10150,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["ProblemDocument"];
                 };
             };
-            /** @description `rate_limited`: The key has used up its requests for now; `too_many_bodies`: So many large bodies of this tenant are held already */
+            /** @description `rate_limited`: The key has used up its requests for now; `too_many_bodies`: Too many large requests of this tenant are being worked on */
             429: {
                 headers: {
                     /** @description Seconds to wait before asking again */
@@ -10200,7 +10198,7 @@ export interface operations {
                     "application/json": components["schemas"]["EnvelopeAnswer"];
                 };
             };
-            /** @description `key_expired`: The API key has expired; `key_malformed`: This is no API key; `key_revoked`: The API key was revoked; `key_unknown`: The API key is unknown; `person_removed`: The person was removed here; `token_ended`: The person was logged out at the identity provider; `token_expired`: The access token has expired; `token_invalid`: This is no access token for this service; `unauthenticated`: An API key is needed */
+            /** @description `key_expired`: The API key has expired; `key_malformed`: This is not an API key; `key_revoked`: The API key was revoked; `key_unknown`: The API key is unknown; `person_removed`: The person was removed here; `token_ended`: The person was logged out at the identity provider; `token_expired`: The access token has expired; `token_invalid`: This is not an access token for this service; `unauthenticated`: An API key is needed */
             401: {
                 headers: {
                     [name: string]: unknown;
@@ -10288,7 +10286,7 @@ export interface operations {
                     "application/json": components["schemas"]["SessionTokensAnswer"];
                 };
             };
-            /** @description `invalid_json`: The body is no strict JSON */
+            /** @description `invalid_json`: The body is not strict JSON */
             400: {
                 headers: {
                     [name: string]: unknown;
@@ -10297,7 +10295,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["ProblemDocument"];
                 };
             };
-            /** @description `key_expired`: The API key has expired; `key_malformed`: This is no API key; `key_revoked`: The API key was revoked; `key_unknown`: The API key is unknown; `person_removed`: The person was removed here; `token_ended`: The person was logged out at the identity provider; `token_expired`: The access token has expired; `token_invalid`: This is no access token for this service; `unauthenticated`: An API key is needed */
+            /** @description `key_expired`: The API key has expired; `key_malformed`: This is not an API key; `key_revoked`: The API key was revoked; `key_unknown`: The API key is unknown; `person_removed`: The person was removed here; `token_ended`: The person was logged out at the identity provider; `token_expired`: The access token has expired; `token_invalid`: This is not an access token for this service; `unauthenticated`: An API key is needed */
             401: {
                 headers: {
                     [name: string]: unknown;
@@ -10351,7 +10349,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["ProblemDocument"];
                 };
             };
-            /** @description `rate_limited`: The key has used up its requests for now; `too_many_bodies`: So many large bodies of this tenant are held already */
+            /** @description `rate_limited`: The key has used up its requests for now; `too_many_bodies`: Too many large requests of this tenant are being worked on */
             429: {
                 headers: {
                     /** @description Seconds to wait before asking again */
@@ -10400,7 +10398,7 @@ export interface operations {
                     "application/json": components["schemas"]["SourcePage"];
                 };
             };
-            /** @description `key_expired`: The API key has expired; `key_malformed`: This is no API key; `key_revoked`: The API key was revoked; `key_unknown`: The API key is unknown; `person_removed`: The person was removed here; `token_ended`: The person was logged out at the identity provider; `token_expired`: The access token has expired; `token_invalid`: This is no access token for this service; `unauthenticated`: An API key is needed */
+            /** @description `key_expired`: The API key has expired; `key_malformed`: This is not an API key; `key_revoked`: The API key was revoked; `key_unknown`: The API key is unknown; `person_removed`: The person was removed here; `token_ended`: The person was logged out at the identity provider; `token_expired`: The access token has expired; `token_invalid`: This is not an access token for this service; `unauthenticated`: An API key is needed */
             401: {
                 headers: {
                     [name: string]: unknown;
@@ -10494,7 +10492,7 @@ export interface operations {
                     "application/json": components["schemas"]["SourceAnswer"];
                 };
             };
-            /** @description `invalid_json`: The body is no strict JSON */
+            /** @description `invalid_json`: The body is not strict JSON */
             400: {
                 headers: {
                     [name: string]: unknown;
@@ -10503,7 +10501,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["ProblemDocument"];
                 };
             };
-            /** @description `key_expired`: The API key has expired; `key_malformed`: This is no API key; `key_revoked`: The API key was revoked; `key_unknown`: The API key is unknown; `person_removed`: The person was removed here; `token_ended`: The person was logged out at the identity provider; `token_expired`: The access token has expired; `token_invalid`: This is no access token for this service; `unauthenticated`: An API key is needed */
+            /** @description `key_expired`: The API key has expired; `key_malformed`: This is not an API key; `key_revoked`: The API key was revoked; `key_unknown`: The API key is unknown; `person_removed`: The person was removed here; `token_ended`: The person was logged out at the identity provider; `token_expired`: The access token has expired; `token_invalid`: This is not an access token for this service; `unauthenticated`: An API key is needed */
             401: {
                 headers: {
                     [name: string]: unknown;
@@ -10521,7 +10519,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["ProblemDocument"];
                 };
             };
-            /** @description `name_taken`: The name is taken */
+            /** @description `name_taken`: The name is in use */
             409: {
                 headers: {
                     [name: string]: unknown;
@@ -10548,7 +10546,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["ProblemDocument"];
                 };
             };
-            /** @description `rate_limited`: The key has used up its requests for now; `too_many_bodies`: So many large bodies of this tenant are held already */
+            /** @description `rate_limited`: The key has used up its requests for now; `too_many_bodies`: Too many large requests of this tenant are being worked on */
             429: {
                 headers: {
                     /** @description Seconds to wait before asking again */
@@ -10598,14 +10596,14 @@ export interface operations {
                     "application/json": components["schemas"]["SourceAnswer"];
                 };
             };
-            /** @description Not modified since the state that If-None-Match names */
+            /** @description Unchanged since the state that If-None-Match names */
             304: {
                 headers: {
                     [name: string]: unknown;
                 };
                 content?: never;
             };
-            /** @description `key_expired`: The API key has expired; `key_malformed`: This is no API key; `key_revoked`: The API key was revoked; `key_unknown`: The API key is unknown; `person_removed`: The person was removed here; `token_ended`: The person was logged out at the identity provider; `token_expired`: The access token has expired; `token_invalid`: This is no access token for this service; `unauthenticated`: An API key is needed */
+            /** @description `key_expired`: The API key has expired; `key_malformed`: This is not an API key; `key_revoked`: The API key was revoked; `key_unknown`: The API key is unknown; `person_removed`: The person was removed here; `token_ended`: The person was logged out at the identity provider; `token_expired`: The access token has expired; `token_invalid`: This is not an access token for this service; `unauthenticated`: An API key is needed */
             401: {
                 headers: {
                     [name: string]: unknown;
@@ -10710,7 +10708,7 @@ export interface operations {
                     "application/json": components["schemas"]["BlockAnswer"];
                 };
             };
-            /** @description `invalid_json`: The body is no strict JSON; `invalid_multipart`: The body is no multipart form */
+            /** @description `invalid_json`: The body is not strict JSON; `invalid_multipart`: The body is not a multipart form */
             400: {
                 headers: {
                     [name: string]: unknown;
@@ -10719,7 +10717,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["ProblemDocument"];
                 };
             };
-            /** @description `key_expired`: The API key has expired; `key_malformed`: This is no API key; `key_revoked`: The API key was revoked; `key_unknown`: The API key is unknown; `person_removed`: The person was removed here; `token_ended`: The person was logged out at the identity provider; `token_expired`: The access token has expired; `token_invalid`: This is no access token for this service; `unauthenticated`: An API key is needed */
+            /** @description `key_expired`: The API key has expired; `key_malformed`: This is not an API key; `key_revoked`: The API key was revoked; `key_unknown`: The API key is unknown; `person_removed`: The person was removed here; `token_ended`: The person was logged out at the identity provider; `token_expired`: The access token has expired; `token_invalid`: This is not an access token for this service; `unauthenticated`: An API key is needed */
             401: {
                 headers: {
                     [name: string]: unknown;
@@ -10773,7 +10771,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["ProblemDocument"];
                 };
             };
-            /** @description `rate_limited`: The key has used up its requests for now; `too_many_bodies`: So many large bodies of this tenant are held already; `too_many_uploads`: So many contents of this tenant are being registered already */
+            /** @description `rate_limited`: The key has used up its requests for now; `too_many_bodies`: Too many large requests of this tenant are being worked on; `too_many_uploads`: Too many contents of this tenant are being registered */
             429: {
                 headers: {
                     /** @description Seconds to wait before asking again */
@@ -10825,7 +10823,7 @@ export interface operations {
                     "application/json": components["schemas"]["RuleAnswer"];
                 };
             };
-            /** @description `invalid_json`: The body is no strict JSON */
+            /** @description `invalid_json`: The body is not strict JSON */
             400: {
                 headers: {
                     [name: string]: unknown;
@@ -10834,7 +10832,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["ProblemDocument"];
                 };
             };
-            /** @description `key_expired`: The API key has expired; `key_malformed`: This is no API key; `key_revoked`: The API key was revoked; `key_unknown`: The API key is unknown; `person_removed`: The person was removed here; `token_ended`: The person was logged out at the identity provider; `token_expired`: The access token has expired; `token_invalid`: This is no access token for this service; `unauthenticated`: An API key is needed */
+            /** @description `key_expired`: The API key has expired; `key_malformed`: This is not an API key; `key_revoked`: The API key was revoked; `key_unknown`: The API key is unknown; `person_removed`: The person was removed here; `token_ended`: The person was logged out at the identity provider; `token_expired`: The access token has expired; `token_invalid`: This is not an access token for this service; `unauthenticated`: An API key is needed */
             401: {
                 headers: {
                     [name: string]: unknown;
@@ -10879,7 +10877,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["ProblemDocument"];
                 };
             };
-            /** @description `rate_limited`: The key has used up its requests for now; `too_many_bodies`: So many large bodies of this tenant are held already */
+            /** @description `rate_limited`: The key has used up its requests for now; `too_many_bodies`: Too many large requests of this tenant are being worked on */
             429: {
                 headers: {
                     /** @description Seconds to wait before asking again */
@@ -10929,7 +10927,7 @@ export interface operations {
                     "application/json": components["schemas"]["TenantAnswer"];
                 };
             };
-            /** @description `invalid_json`: The body is no strict JSON */
+            /** @description `invalid_json`: The body is not strict JSON */
             400: {
                 headers: {
                     [name: string]: unknown;
@@ -10938,7 +10936,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["ProblemDocument"];
                 };
             };
-            /** @description `key_expired`: The API key has expired; `key_malformed`: This is no API key; `key_revoked`: The API key was revoked; `key_unknown`: The API key is unknown; `person_removed`: The person was removed here; `token_ended`: The person was logged out at the identity provider; `token_expired`: The access token has expired; `token_invalid`: This is no access token for this service; `unauthenticated`: An API key is needed */
+            /** @description `key_expired`: The API key has expired; `key_malformed`: This is not an API key; `key_revoked`: The API key was revoked; `key_unknown`: The API key is unknown; `person_removed`: The person was removed here; `token_ended`: The person was logged out at the identity provider; `token_expired`: The access token has expired; `token_invalid`: This is not an access token for this service; `unauthenticated`: An API key is needed */
             401: {
                 headers: {
                     [name: string]: unknown;
@@ -10956,7 +10954,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["ProblemDocument"];
                 };
             };
-            /** @description `name_taken`: The name is taken */
+            /** @description `name_taken`: The name is in use */
             409: {
                 headers: {
                     [name: string]: unknown;
@@ -10983,7 +10981,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["ProblemDocument"];
                 };
             };
-            /** @description `rate_limited`: The key has used up its requests for now; `too_many_bodies`: So many large bodies of this tenant are held already */
+            /** @description `rate_limited`: The key has used up its requests for now; `too_many_bodies`: Too many large requests of this tenant are being worked on */
             429: {
                 headers: {
                     /** @description Seconds to wait before asking again */
@@ -11029,7 +11027,7 @@ export interface operations {
                     "application/json": components["schemas"]["WebhookList"];
                 };
             };
-            /** @description `key_expired`: The API key has expired; `key_malformed`: This is no API key; `key_revoked`: The API key was revoked; `key_unknown`: The API key is unknown; `person_removed`: The person was removed here; `token_ended`: The person was logged out at the identity provider; `token_expired`: The access token has expired; `token_invalid`: This is no access token for this service; `unauthenticated`: An API key is needed */
+            /** @description `key_expired`: The API key has expired; `key_malformed`: This is not an API key; `key_revoked`: The API key was revoked; `key_unknown`: The API key is unknown; `person_removed`: The person was removed here; `token_ended`: The person was logged out at the identity provider; `token_expired`: The access token has expired; `token_invalid`: This is not an access token for this service; `unauthenticated`: An API key is needed */
             401: {
                 headers: {
                     [name: string]: unknown;
@@ -11097,7 +11095,7 @@ export interface operations {
                     "application/json": components["schemas"]["WebhookCreated"];
                 };
             };
-            /** @description `invalid_json`: The body is no strict JSON */
+            /** @description `invalid_json`: The body is not strict JSON */
             400: {
                 headers: {
                     [name: string]: unknown;
@@ -11106,7 +11104,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["ProblemDocument"];
                 };
             };
-            /** @description `key_expired`: The API key has expired; `key_malformed`: This is no API key; `key_revoked`: The API key was revoked; `key_unknown`: The API key is unknown; `person_removed`: The person was removed here; `token_ended`: The person was logged out at the identity provider; `token_expired`: The access token has expired; `token_invalid`: This is no access token for this service; `unauthenticated`: An API key is needed */
+            /** @description `key_expired`: The API key has expired; `key_malformed`: This is not an API key; `key_revoked`: The API key was revoked; `key_unknown`: The API key is unknown; `person_removed`: The person was removed here; `token_ended`: The person was logged out at the identity provider; `token_expired`: The access token has expired; `token_invalid`: This is not an access token for this service; `unauthenticated`: An API key is needed */
             401: {
                 headers: {
                     [name: string]: unknown;
@@ -11151,7 +11149,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["ProblemDocument"];
                 };
             };
-            /** @description `rate_limited`: The key has used up its requests for now; `too_many_bodies`: So many large bodies of this tenant are held already */
+            /** @description `rate_limited`: The key has used up its requests for now; `too_many_bodies`: Too many large requests of this tenant are being worked on */
             429: {
                 headers: {
                     /** @description Seconds to wait before asking again */
@@ -11197,7 +11195,7 @@ export interface operations {
                 };
                 content?: never;
             };
-            /** @description `key_expired`: The API key has expired; `key_malformed`: This is no API key; `key_revoked`: The API key was revoked; `key_unknown`: The API key is unknown; `person_removed`: The person was removed here; `token_ended`: The person was logged out at the identity provider; `token_expired`: The access token has expired; `token_invalid`: This is no access token for this service; `unauthenticated`: An API key is needed */
+            /** @description `key_expired`: The API key has expired; `key_malformed`: This is not an API key; `key_revoked`: The API key was revoked; `key_unknown`: The API key is unknown; `person_removed`: The person was removed here; `token_ended`: The person was logged out at the identity provider; `token_expired`: The access token has expired; `token_invalid`: This is not an access token for this service; `unauthenticated`: An API key is needed */
             401: {
                 headers: {
                     [name: string]: unknown;

@@ -1,4 +1,4 @@
-"""What the API answers of tenants, their keys and people, and of the audit log."""
+"""Answers about tenants, their keys and people, and about the audit log."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ class TenantAnswer(BaseModel):
 
 
 class KeyAnswer(BaseModel):
-    """A new API key; `key` is shown this once."""
+    """A new API key; `key` is shown only once."""
 
     id: str
     key: str
@@ -39,7 +39,7 @@ class KeyEntry(BaseModel):
     expires_at: datetime | None
     revoked_at: datetime | None
     last_used_at: datetime | None = Field(
-        description="Late by at most the window of the rate limit"
+        description="Last use, late by at most the window of the rate limit"
     )
 
 
@@ -55,37 +55,37 @@ class PersonEntry(BaseModel):
     id: str
     tenant: str = Field(description="Its name")
     issuer: str
-    subject: str = Field(description="What the provider calls them")
+    subject: str = Field(description="The provider's identifier for the person")
     principal: str = Field(
-        description="What budgets, caps and the ledger call them: `issuer#subject`"
+        description="Their name in budgets, caps and the ledger: `issuer#subject`"
     )
-    name: str | None = Field(description="What people call them, if the provider said so")
-    role: Role = Field(description="What their newest token gave them; each token decides anew")
+    name: str | None = Field(description="Their name for people, if the provider gave one")
+    role: Role = Field(description="The role their newest token gave; each token decides anew")
     created_at: datetime
     last_used_at: datetime | None = Field(
-        description="Late by at most the window of the rate limit"
+        description="Last use, late by at most the window of the rate limit"
     )
     removed_at: datetime | None
-    everywhere: bool = Field(description="Removed by an operator, from all tenants")
+    everywhere: bool = Field(description="True if an operator removed them from all tenants")
 
 
 class PersonList(BaseModel):
-    """People, those who came last first."""
+    """People, the most recent visitors first."""
 
     people: list[PersonEntry]
 
 
 class PersonState(BaseModel):
-    """Whether a person may come in."""
+    """Whether a person may log in."""
 
     issuer: str
     subject: str
     active: bool
     revoked_keys: list[str] = Field(
-        description="Ids of keys that they had made, or keys of theirs, and that ended"
+        description="Ids of keys of theirs, or that they had made, that were revoked"
     )
     kept_keys: list[str] = Field(
-        description="Those that go on, because it was said so or they are an operator's"
+        description="Those that stay valid: on request, or because they are an operator's"
     )
 
 
@@ -93,15 +93,15 @@ class AuditEntry(BaseModel):
     """A change, and who made it."""
 
     id: int
-    tenant_id: str = Field(description="Whose object was changed")
+    tenant_id: str = Field(description="The tenant whose object was changed")
     at: datetime
     action: Action
-    object: str | None = Field(description="What was changed, where the action does not say it")
-    principal: str = Field(description="By whom: what budgets and the ledger call them")
+    object: str | None = Field(description="What was changed, if the action does not say so")
+    principal: str = Field(description="Who made the change, as budgets and the ledger name them")
     role: Role
-    credential: str = Field(description="By which key, or as which person (`GET /v1/people`)")
-    issuer: str | None = Field(description="Of a person: the identity provider")
-    subject: str | None = Field(description="Of a person: what it calls them")
+    credential: str = Field(description="The key that was used, or the person (`GET /v1/people`)")
+    issuer: str | None = Field(description="The identity provider, for a person")
+    subject: str | None = Field(description="The provider's identifier, for a person")
     details: dict[str, Any]
 
 

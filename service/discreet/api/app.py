@@ -79,15 +79,15 @@ SHUTDOWN_SECONDS = 5
 
 
 Pages = Callable[[FastAPI], None]
-"""Adds pages for people to the application, `/` among them."""
+"""Adds the pages for people to the application, including `/`."""
 
 
 def create_app(settings: Settings, pages: Pages | None = None) -> FastAPI:
-    """The application; it opens its database when it starts."""
+    """Create the application; it opens its database when it starts."""
 
     @contextlib.asynccontextmanager
     async def lifespan(app: FastAPI) -> AsyncIterator[None]:
-        cosigning.addresses(settings)  # what is wrong there is an error now, not in a task
+        cosigning.addresses(settings)  # a mistake there is an error now, not in a task
         trusted = configured(settings)
         provider = None if trusted is None else Provider(trusted)
         async with open_services(settings) as services:
@@ -167,15 +167,15 @@ def create_app(settings: Settings, pages: Pages | None = None) -> FastAPI:
 
 
 async def _start(services: Services) -> None:
-    """Have the reader of uploads ready before the first upload, and its isolation known."""
+    """Start the reader of uploads and test its isolation before the first upload."""
     try:
         await services.children.start()
-    except ChildFailed as failure:  # uploads are refused, and say why
+    except ChildFailed as failure:  # uploads are then refused with this reason
         log.error("the reader of uploads does not start", detail=failure.detail)
 
 
 def _openapi(app: FastAPI) -> dict[str, Any]:
-    """The OpenAPI document, with the request bodies that routes read by themselves."""
+    """The OpenAPI document, including the request bodies that routes parse themselves."""
     if app.openapi_schema is None:
         document = get_openapi(
             title=app.title, version=app.version, description=app.description, routes=app.routes
@@ -192,13 +192,13 @@ def _openapi(app: FastAPI) -> dict[str, Any]:
         for unused in (
             "HTTPValidationError",
             "ValidationError",
-        ):  # FastAPI's; every error here is a ProblemDocument
+        ):  # FastAPI's own; every error here is a ProblemDocument
             described.pop(unused, None)
         document["components"]["schemas"] = dict(sorted(described.items()))
         for call in (call for path in document["paths"].values() for call in path.values()):
             content = call["responses"].get("422", {}).get("content", {})
             if "HTTPValidationError" in str(content.get("application/json")):
-                # FastAPI's, for path parameters; ours are any text, and one that names nothing is
+                # FastAPI adds 422 for path parameters; ours are any text, and an unknown one is
                 # 404.
                 del call["responses"]["422"]
         app.openapi_schema = document
@@ -208,7 +208,7 @@ def _openapi(app: FastAPI) -> dict[str, Any]:
 def serve(
     settings: Settings, *, host: str, port: int, descriptor: int | None, pages: Pages | None = None
 ) -> None:
-    """Answer until told to stop. `descriptor` is a listening socket that a supervisor holds open
+    """Serve until told to stop. `descriptor` is a listening socket that a supervisor holds open
     across restarts."""
     app = create_app(settings, pages)
 

@@ -1,4 +1,4 @@
-"""What the API answers of requests for more of a budget."""
+"""Answers about requests for a larger budget."""
 
 from __future__ import annotations
 
@@ -11,17 +11,17 @@ from discreet.api.schemas import Figures
 
 
 class BudgetRequestAnswer(BaseModel):
-    """A request for more of a budget. It changes nothing before an owner's grant answers it."""
+    """A request for a larger budget. It changes nothing until an owner grants it."""
 
     id: str
     account: str
     principal: str = Field(description="Who asks")
-    more: Figures = Field(description="By how much the cap shall be raised")
+    more: Figures = Field(description="How much the cap should be raised by")
     reason: str
     state: Literal["open", "granted", "declined"]
     created_at: datetime
     answered_by: str | None
-    answer: str | None = Field(description="What the owner said")
+    answer: str | None = Field(description="The owner's reason")
     answered_at: datetime | None
 
 

@@ -1,4 +1,4 @@
-"""What the API says of certificates: what they are worth, and what they come in."""
+"""Answers about certificates: the verdict on one, and the envelope it comes in."""
 
 from __future__ import annotations
 
@@ -19,15 +19,14 @@ class EnvelopeAnswer(BaseModel):
     """An in-toto statement in an envelope (DSSE)."""
 
     payload: str = Field(
-        description="The statement, in base64: its predicate is the certificate or the head that "
-        "was asked for"
+        description="The statement in base64; its predicate is the requested certificate or head"
     )
     payloadType: str = Field(description="application/vnd.in-toto+json")  # noqa: N815 - DSSE calls it so
     signatures: list[EnvelopeSignature]
 
 
 class CertificateCheck(BaseModel):
-    """One thing that was looked at; `holds` is null when it could not be."""
+    """One check; `holds` is null when it could not be made."""
 
     name: Literal[
         "signature",
@@ -46,7 +45,7 @@ class CertificateCheck(BaseModel):
 
 
 class CertificateVerdict(BaseModel):
-    """What a certificate is worth: valid when no check failed."""
+    """The verdict on a certificate: valid when no check failed."""
 
     valid: bool
     checks: list[CertificateCheck]

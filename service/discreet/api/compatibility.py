@@ -1,10 +1,10 @@
-"""What in a new contract breaks programs that were written for an old one.
+"""What in a new contract breaks programs written for the old one.
 
-What programs send must still be taken, what they read must still come. So a call, a field, an
-enumerated value, an answer or a media type that is gone breaks; so does a name that changed, a
-field that must now be sent, one that may now be missing, and a type or a bound that became narrower
-for what is sent or wider for what is read. Anything may be added beside: programs ignore fields,
-and values of enumerations in answers, that they do not know. A call that was announced as
+What programs send must still be accepted, and what they read must still arrive. So removing a
+call, a field, an enumerated value, an answer or a media type breaks them; so does renaming one,
+a field that is now required or may now be missing, and a type or a bound that became narrower
+for requests or wider for answers. Anything may be added: programs ignore fields of answers, and
+enumerated values in them, that they do not know. A call that was announced as
 deprecated may go once its sunset has passed (`docs/api.md`).
 """
 
@@ -26,8 +26,8 @@ _EXACT = ("pattern", "format", "multipleOf")
 
 
 def breaks(old: Schema, new: Schema, now: datetime | None = None) -> list[str]:
-    """One sentence for everything that breaks; empty when the new contract serves the old one's
-    programs."""
+    """One sentence for each breaking change; empty when the new contract serves programs written
+    for the old one."""
     return list(dict.fromkeys(_Comparison(old, new, now or datetime.now(UTC)).all()))
 
 
@@ -45,7 +45,8 @@ class _Comparison:
                     yield from self._call(call, found, where)
                 elif not self._has_set(call):
                     yield f"{where} is gone"
-        # No call names these: a result is an open object there, of its job's kind.
+        # No call names these: a result is an open object in the calls, whose fields depend on
+        # its kind.
         results, now = (
             document["components"]["schemas"].get("Results", {})
             for document in (self._old, self._new)
@@ -57,11 +58,11 @@ class _Comparison:
 
     def _call(self, old: Schema, new: Schema, where: str) -> Iterator[str]:
         if old["operationId"] != new["operationId"]:
-            yield f"{where}: its name {old['operationId']} became {new['operationId']}"
+            yield f"{where}: the name {old['operationId']} became {new['operationId']}"
         for role in set(old.get("x-roles", ())) - set(new.get("x-roles", ())):
-            yield f"{where}: the role {role} may no more"
+            yield f"{where}: the role {role} is no longer allowed"
         if old.get("x-roles") == [] and new.get("x-roles") != []:
-            yield f"{where}: it needs a key now"
+            yield f"{where}: a key is needed now"
         yield from self._parameters(old, new, where)
         yield from self._body(old.get("requestBody"), new.get("requestBody"), where)
         for status, answer in old["responses"].items():
@@ -152,7 +153,7 @@ class _Comparison:
             if isinstance(old.get(name), Mapping) and isinstance(new.get(name), Mapping):
                 yield from self._schema(old[name], new[name], direction, f"{where}/*")
         if len(old.get("prefixItems", ())) != len(new.get("prefixItems", ())):
-            yield f"{where}: another number of items"
+            yield f"{where}: the number of items changed"
         for number, pair in enumerate(
             zip(old.get("prefixItems", ()), new.get("prefixItems", ()), strict=False)
         ):
@@ -167,7 +168,7 @@ class _Comparison:
         elif after is not None and direction == "sent":
             yield f"{where}: only {after} is allowed now"
         elif before is not None and direction == "read":
-            yield f"{where}: other values than {before} may come now"
+            yield f"{where}: values other than {before} may come now"
 
     def _fields(self, old: Schema, new: Schema, direction: Direction, where: str) -> Iterator[str]:
         before, after = old.get("properties", {}), new.get("properties", {})
@@ -184,7 +185,7 @@ class _Comparison:
             if bool(one.get("x-private")) and not after[name].get("x-private"):
                 yield f"{at} was private"
             if "x-asked-again" in one and "x-asked-again" not in after[name]:
-                yield f"{at} could be asked again of a release"
+                yield f"{at} could be asked again for a release"
             for column in set(one.get("x-table", ())) - set(after[name].get("x-table", ())):
                 yield f"{at}: the column {column} of its table is gone"
             yield from self._schema(one, after[name], direction, at)
@@ -199,7 +200,7 @@ class _Comparison:
 
 
 def _alternatives(schema: Schema, document: Schema) -> dict[str, Schema]:
-    """What a value may be, by a name that stays: the `kind` or `type` that tells objects apart, or
+    """What a value may be, by a stable name: the `kind` or `type` that tells objects apart, or
     the JSON type."""
     schema = _resolved(schema, document)
     found: dict[str, Schema] = {}
@@ -239,7 +240,8 @@ def _enumerated(schema: Schema) -> list[Any] | None:
 
 
 def _narrower(old: Schema, new: Schema, where: str) -> Iterator[str]:
-    """Where less may be sent than before. An end that was shut out and now is let in is wider."""
+    """Where less may be sent than before. A bound that was exclusive and is now inclusive is
+    wider."""
     old = {**{inner: old[outer] for outer, inner in _LET_IN.items() if outer in old}, **old}
     for name in _LEAST:
         if name in new and (name not in old or new[name] > old[name]):

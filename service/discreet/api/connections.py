@@ -1,11 +1,12 @@
-"""Connections that wait for their client, and for how long.
+"""How long connections wait for their client.
 
-uvicorn ends a connection that stays idle between two requests, but waits for ever for the rest of a
-request that has begun: a few hundred unfinished heads would hold every descriptor of the process.
-Here a head must be whole within `header_seconds` of its beginning (or of the connection's), however
-its bytes drip; a body may pause for `body_stall_seconds`, and has that beside a second for each
-`body_bytes_per_second` that have come of it; and of connections whose head has not come, at most
-`waiting_connections` are kept, the youngest.
+uvicorn ends a connection that stays idle between two requests, but waits forever for the rest of
+a request that has begun: a few hundred unfinished heads would hold every descriptor of the
+process.
+Here a head must be complete within `header_seconds` of its start (or of the connection's),
+however slowly its bytes drip. A body may pause for `body_stall_seconds`; in all it has that time
+and one second more for each `body_bytes_per_second` received. Of the connections whose head is
+incomplete, only the `waiting_connections` youngest are kept.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ TIMEOUT = b"HTTP/1.1 408 Request Timeout\r\nConnection: close\r\nContent-Length:
 
 
 def bounded_protocol(settings: Settings) -> type[H11Protocol]:
-    """uvicorn's protocol with these limits; the connections of the returned class are counted
+    """uvicorn's protocol with these limits; connections of the returned class are counted
     together."""
 
     class Bounded(_BoundedProtocol):
@@ -44,13 +45,13 @@ class _BoundedProtocol(H11Protocol):
     body_bytes_per_second: int
     most_waiting: int
     waiting: ClassVar[OrderedDict[_BoundedProtocol, None]]
-    """Connections whose head has not come, the oldest first."""
+    """Connections whose head is incomplete, oldest first."""
 
     def __init__(self, *arguments: Any, **named: Any) -> None:
         super().__init__(*arguments, **named)
         self._timer: asyncio.TimerHandle | None = None
         self._begun = False
-        """Some of a head has come."""
+        """Part of a head has been received."""
         self._body_since: float | None = None
         self._body_bytes = 0
 
@@ -72,9 +73,9 @@ class _BoundedProtocol(H11Protocol):
             self._watch(0)  # the next request may have begun in the packet of this one
 
     def send_400_response(self, msg: str) -> None:
-        """A problem document with the headers of any answer, to who does not speak HTTP too."""
+        """A problem document with the usual headers, even for a client that does not speak HTTP."""
         answer = problem_details.document(
-            400, "invalid_http", "this is no request of HTTP/1.1", headers={"Connection": "close"}
+            400, "invalid_http", "this is not an HTTP/1.1 request", headers={"Connection": "close"}
         )
         guard(answer.headers)
         head = h11.Response(status_code=400, headers=answer.raw_headers, reason=STATUS_PHRASES[400])
@@ -83,11 +84,11 @@ class _BoundedProtocol(H11Protocol):
         self.transport.close()
 
     def _watch(self, came: int) -> None:
-        """Wait for what the client has to send now, of which so many bytes have come."""
+        """Wait for what the client must send now, of which so many bytes have arrived."""
         state = self.conn.their_state
         if state is h11.IDLE:
             self._body_since = None
-            # A whole request may have been answered already: then nothing of the next one has come.
+            # A whole request may have been answered already; then none of the next one has arrived.
             self._begun = bool(self.conn.trailing_data[0])
             if self._begun and self not in self.waiting:
                 self._wait_for_head()
@@ -115,7 +116,7 @@ class _BoundedProtocol(H11Protocol):
             self._timer = None
 
     def _is_dripping(self, came: int) -> bool:
-        """Whether the body takes longer than what has come of it allows, with these bytes."""
+        """Whether the body, including these bytes, is slower than the pace that is allowed."""
         if self._body_since is None:
             self._body_since, self._body_bytes = self.loop.time(), 0
         self._body_bytes += came
@@ -132,7 +133,7 @@ class _BoundedProtocol(H11Protocol):
             self._end()
 
     def _end(self) -> None:
-        """Close, and say why to a client that has begun to ask."""
+        """Close, and tell the reason to a client that has begun a request."""
         self._stop_waiting()
         if self._begun and not self.transport.is_closing():
             self.transport.write(TIMEOUT)

@@ -1,7 +1,7 @@
 """`python -m discreet.api.contract`: the OpenAPI document, as it is committed in
 `openapi/openapi.json`.
 
---check FOLDER     exit 1 when FOLDER/openapi.json is not what is served, or breaks
+--check FOLDER     exit 1 if FOLDER/openapi.json differs from what is served, or breaks
                    FOLDER/released.json
 --release FOLDER   what is served becomes the released contract; a release does this, nothing else
 """
@@ -23,7 +23,7 @@ COMMITTED, RELEASED = "openapi.json", "released.json"
 
 @cache
 def contract() -> str:
-    """The document as text, the same for the same code."""
+    """The document as text, identical for identical code."""
     return json.dumps(create_app(Settings()).openapi(), indent=1, sort_keys=True) + "\n"
 
 
@@ -33,8 +33,8 @@ def faults(folder: Path) -> list[str]:
     found = []
     if (folder / COMMITTED).read_text(encoding="utf-8") != served:
         found.append(
-            f"{folder / COMMITTED} is not what is served: run `make openapi` and look at what "
-            "changed"
+            f"{folder / COMMITTED} differs from what is served: run `make openapi` and review the "
+            "changes"
         )
     released = json.loads((folder / RELEASED).read_text(encoding="utf-8"))
     found += [
@@ -44,7 +44,7 @@ def faults(folder: Path) -> list[str]:
 
 
 def _without_examples(value: Any) -> Any:
-    """What a contract promises; examples may change at any time."""
+    """The document without its examples, which may change at any time."""
     if isinstance(value, dict):
         return {
             name: _without_examples(child) for name, child in value.items() if name != "examples"

@@ -18,7 +18,7 @@ from discreet.web.middleware import NOTHING
 _environment = Environment(loader=PackageLoader("discreet.api"), autoescape=select_autoescape())
 
 MOST_LETTERS = 4000
-"""Of an example; what is longer is in the contract itself."""
+"""Characters of an example that are shown; longer ones are complete in the contract."""
 _REFERENCE = re.compile(r'"#/components/schemas/(\w+)"')
 
 
@@ -32,7 +32,7 @@ class Field(NamedTuple):
 
 
 def documentation_page(document: dict[str, Any]) -> HTMLResponse:
-    """Every operation with who may call it, parameters, fields, examples and answers; and every
+    """Every operation with its roles, parameters, fields, examples and answers, and every
     schema."""
     schemas: Mapping[str, Any] = document["components"]["schemas"]
     page = _environment.get_template("documentation.html").render(
@@ -49,14 +49,14 @@ def documentation_page(document: dict[str, Any]) -> HTMLResponse:
 
 
 def _style_digest(page: str) -> str:
-    """Of the page's one sheet: a browser applies that, and no other style that a text could smuggle
-    in."""
+    """Digest of the page's only style sheet: a browser applies that one and no other that a text
+    might smuggle in."""
     (sheet,) = re.findall("<style>(.*?)</style>", page, re.DOTALL)
     return base64.b64encode(hashlib.sha256(sheet.encode()).digest()).decode()
 
 
 def pretty(value: Any) -> Markup:
-    """JSON in which the names of schemas lead to them."""
+    """JSON in which the names of schemas are links to them."""
     parts = _REFERENCE.split(json.dumps(value, indent=2, ensure_ascii=False))
     return Markup("").join(
         _link(part) if place % 2 else escape(part) for place, part in enumerate(parts)
@@ -64,7 +64,7 @@ def pretty(value: Any) -> Markup:
 
 
 def example(value: Any) -> str:
-    """JSON for reading, long lists of numbers on one line; its beginning where it is very long."""
+    """JSON for reading, with long lists of numbers on one line; cut where it is very long."""
     text = json.dumps(value, indent=2, ensure_ascii=False)
     text = re.sub(r"\[[^\[\]{}\"]*\]", lambda found: f"[{' '.join(found[0][1:-1].split())}]", text)
     return text if len(text) <= MOST_LETTERS else f"{text[:MOST_LETTERS]}\n…"
@@ -88,11 +88,11 @@ def fields(schema: Mapping[str, Any]) -> list[Field]:
 
 
 def said(schema: Mapping[str, Any]) -> str:
-    """What a field means, with its unit, and when it may be asked again of a release."""
+    """What a field means, with its unit, and when it may be asked again for a release."""
     parts = [schema.get("description", "")]
     parts += [f"unit: {schema['x-unit']}"] if "x-unit" in schema else []
     parts += (
-        [f"may be asked again of a release: {schema['x-asked-again']}"]
+        [f"may be asked again for a release: {schema['x-asked-again']}"]
         if "x-asked-again" in schema
         else []
     )

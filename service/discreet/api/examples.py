@@ -1,5 +1,5 @@
-"""Request bodies that the contract shows. Those of datasets and jobs are the kinds' own examples,
-which really run."""
+"""Request bodies that the contract shows. Those of datasets and jobs are the kinds' own
+examples, which tests run."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from discreet.problems.road_network import RoadNetwork
 from discreet.problems.sources import DatasetInBlocks
 
 DATASET_ID = "dst_replace_me"
-"""Stands in job examples for the id that registering the dataset example of the same name gives."""
+"""Placeholder in job examples for the id of the registered dataset example of the same name."""
 
 GRANTS: dict[str, Any] = {
     "raise": {
@@ -80,7 +80,8 @@ def networks() -> dict[str, Any]:
 
 
 def sources() -> dict[str, Any]:
-    """A source of the first kind whose example may come in blocks; none where no kind's may."""
+    """A source of the first kind whose example may come in blocks; empty if there is no such
+    kind."""
     if (dataset := _in_blocks()) is None:
         return {}
     said = {name: dataset[name] for name in ("kind", "public", "cap")}
@@ -88,7 +89,7 @@ def sources() -> dict[str, Any]:
 
 
 def blocks() -> dict[str, Any]:
-    """A block of it, with one record."""
+    """A block of that source, with one record."""
     if (dataset := _in_blocks()) is None:
         return {}
     day = "2026-10-01"
@@ -97,12 +98,12 @@ def blocks() -> dict[str, Any]:
 
 
 def rules() -> dict[str, Any]:
-    """Two analysts, and what is nobody's share."""
+    """A rule for two analysts that leaves part of each block to nobody."""
     return {"two": {"shares": {"ada": 0.5, "bo": 0.3}, "lent_days": 28}}
 
 
 def _in_blocks() -> dict[str, Any] | None:
-    """The first kind's example that may come in blocks; None where no kind's may."""
+    """The example of the first kind that may come in blocks; None if there is no such kind."""
     for kind, model in DATASETS.items():
         dataset: dict[str, Any] = _example(kind)["problem"]["dataset"]
         if issubclass(model, DatasetInBlocks) and not model.not_in_blocks(
@@ -118,7 +119,7 @@ def datasets() -> dict[str, Any]:
 
 
 def jobs() -> dict[str, Any]:
-    """A job of each kind; `DATASET_ID` where it needs a dataset."""
+    """A job of each kind; `DATASET_ID` stands for its dataset."""
     bodies = {kind: _example(kind) for kind in KINDS}
     for kind in DATASETS:
         bodies[kind]["problem"]["dataset"] = DATASET_ID

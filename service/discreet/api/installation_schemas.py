@@ -1,4 +1,4 @@
-"""What the API tells operators of the installation as a whole."""
+"""Answers for operators about the whole installation."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ class QueueState(BaseModel):
     queued: int
     awaiting_agents: int
     waiting_for_budget: int = Field(
-        description="Jobs on sources that wait for shares to be lent; on no queue"
+        description="Jobs on sources that wait for shares to be lent; they are in no queue"
     )
     running: int
-    leases_over: int = Field(description="Of those that run: whose worker was silent for too long")
-    oldest_wait_seconds: float | None = Field(description="null: none waits")
+    leases_over: int = Field(description="Running jobs whose worker has been silent for too long")
+    oldest_wait_seconds: float | None = Field(description="null if none waits")
 
 
 class WaitingTenant(BaseModel):
@@ -31,32 +31,32 @@ class WaitingTenant(BaseModel):
     running: int
     oldest_wait_seconds: float
     share: float = Field(
-        description="Of the time that all waiting jobs have waited until now, in 0..1"
+        description="Its share of the time that all waiting jobs have waited so far, in [0, 1]"
     )
 
 
 class IsolationState(BaseModel):
-    """How well the children of a process are shut in, as one of them tried."""
+    """How well the children of a process are isolated, as tested by one of them."""
 
     level: Level
-    reached: list[str] = Field(description="What it reached and should not")
-    walls: list[str] = Field(description="The walls that stood around it")
+    reached: list[str] = Field(description="What that child reached but should not have")
+    walls: list[str] = Field(description="The walls that held")
 
 
 class ProcessState(BaseModel):
-    """A process of the service, as it says of itself."""
+    """A process of the service, as it reports itself."""
 
     part: Literal["api", "rpc", "worker"]
     host: str
     version: str
-    schema_version: str = Field(description="The schema that its code knows")
-    places: int | None = Field(description="Of a worker, how many jobs it runs at once")
-    busy: int | None = Field(description="Of a worker, how many it runs now")
-    isolation: IsolationState | None = Field(description="null: it has started no child yet")
+    schema_version: str = Field(description="The schema that its code expects")
+    places: int | None = Field(description="How many jobs a worker can run at once")
+    busy: int | None = Field(description="How many jobs a worker is running")
+    isolation: IsolationState | None = Field(description="null if it has started no child yet")
     started_at: datetime
     seen_at: datetime
     silent_seconds: float
-    alive: bool = Field(description="It was heard of within 60 s")
+    alive: bool = Field(description="True if it reported within the last 60 s")
 
 
 class CheckpointState(BaseModel):
@@ -71,9 +71,9 @@ class WitnessState(BaseModel):
 
     name: str
     size: int | None = Field(
-        description="Of the largest checkpoint that it has signed; null: of none"
+        description="Size of the largest checkpoint that it has signed; null if none"
     )
-    signed_at: datetime | None = Field(description="When that signature came")
+    signed_at: datetime | None = Field(description="When that signature arrived")
     behind_seconds: float = Field(
         description="For how long there has been a checkpoint that it has not signed"
     )
@@ -84,21 +84,19 @@ class LogState(BaseModel):
     """The transparency log and its witnesses."""
 
     checkpoint: CheckpointState | None
-    pending: int = Field(
-        description="Ledger entries that it does not hold yet; 10000 where there are more"
-    )
+    pending: int = Field(description="Ledger entries not yet in the log; 10000 stands for more too")
     witnesses_needed: int
     witnesses: list[WitnessState]
 
 
 class BackupNote(BaseModel):
-    """A backup that is known."""
+    """A known backup."""
 
-    made_at: datetime = Field(description="The time whose state it holds")
+    made_at: datetime = Field(description="The time of the state that it holds")
     made_with: Literal["discreet", "other"] = Field(
-        description="`discreet backup` wrote it, or `discreet note-backup` told of it"
+        description="Written by `discreet backup`, or reported by `discreet note-backup`"
     )
-    schema_version: str = Field(description="The schema of the database then")
+    schema_version: str = Field(description="The schema of the database at that time")
 
 
 class ArchiveState(BaseModel):
@@ -111,33 +109,35 @@ class ArchiveState(BaseModel):
 class BackupState(BaseModel):
     """What is known of backups."""
 
-    last: BackupNote | None = Field(description="null: none is known")
-    archive: ArchiveState | None = Field(description="null: the server archives nothing")
+    last: BackupNote | None = Field(description="null if none is known")
+    archive: ArchiveState | None = Field(description="null if the server archives nothing")
 
 
 class Versions(BaseModel):
-    """Versions of what answers, and of the database."""
+    """Versions of the process that answers, and of the database."""
 
     service: str
-    schema_version: str = Field(description="The schema that this process's code knows")
+    schema_version: str = Field(description="The schema that this process's code expects")
     database_schema_version: str
     postgres: str
 
 
 class OperationsAnswer(BaseModel):
-    """The state of the installation. Of tenants it tells names and how long their jobs wait, and
-    nothing else."""
+    """The state of the installation. It names tenants and how long their jobs wait, and says
+    nothing else about them."""
 
     at: datetime
-    checks: dict[str, str] = Field(description="`ok`, or why not, by check of `/readyz`")
+    checks: dict[str, str] = Field(
+        description="By name of each check of `/readyz`: `ok`, or the reason why not"
+    )
     queue: QueueState
     tenants: list[WaitingTenant] = Field(
-        description="Those whose jobs wait, who have waited most first; 20 at most"
+        description="Tenants whose jobs wait, longest wait first; 20 at most"
     )
     processes: list[ProcessState]
     log: LogState
     backup: BackupState
     versions: Versions
     keys: str = Field(
-        description="Where keys lie: `file`, `pkcs11`, `awskms`; of several that of new keys first"
+        description="Where keys are kept: `file`, `pkcs11`, `awskms`; the place of new keys first"
     )

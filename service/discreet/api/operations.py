@@ -1,8 +1,6 @@
-"""What a route declares of itself: its name, who may call it, what it answers, with which codes it
-refuses.
-
-The declaration is the one place: the contract is made of it, `security.principal` enforces its
-roles, and tests hold the answers against it. `roles=None` is for calls without a key.
+"""What a route declares: its name, who may call it, what it answers, and its error codes. The
+declaration is the only source: the contract is made from it, `security.principal` enforces its
+roles, and tests compare the answers with it. `roles=None` is for calls without a key.
 """
 
 from __future__ import annotations
@@ -18,7 +16,7 @@ from discreet.web import problem_details
 from discreet.web.codes import CODES
 
 Answers = Mapping[int, type[BaseModel] | str | None]
-"""By status: a model of JSON, a media type, or nothing."""
+"""By status: the model of a JSON answer, a media type, or None for no body."""
 
 EVERYBODY = ("owner", "analyst", "auditor")
 KEY_CODES = (
@@ -85,7 +83,7 @@ def operation(
     location: bool = False,
     deprecated: tuple[datetime, datetime] | None = None,
 ) -> dict[str, Any]:
-    """Arguments of a route's decorator. `deprecated`: since when, and the day it ends
+    """Arguments of a route's decorator. `deprecated`: its date of deprecation and its sunset
     (`docs/api.md`)."""
     refusals = [*codes, *DATABASE_CODES]
     if roles is not None:
@@ -108,7 +106,7 @@ def operation(
         for status, what in answers.items()
     }
     if etag:
-        responses[304] = {"description": "Not modified since the state that If-None-Match names"}
+        responses[304] = {"description": "Unchanged since the state that If-None-Match names"}
     return {
         **arguments,
         "status_code": next(iter(answers)),
@@ -117,7 +115,7 @@ def operation(
 
 
 def problems(*codes: str) -> dict[int | str, dict[str, Any]]:
-    """OpenAPI of the problem documents with these codes, an example of each."""
+    """OpenAPI for the problem documents with these codes, with an example of each."""
     by_status: dict[int, list[str]] = {}
     for code in dict.fromkeys(codes):
         by_status.setdefault(CODES[code].status, []).append(code)

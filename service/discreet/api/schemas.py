@@ -15,7 +15,7 @@ from discreet.storage.tables import JobState
 from discreet.web.problem_details import Binding
 
 REUSABLE = (
-    "Jobs, at most ten, that have released what is asked, least noise first: name one in "
+    "At most ten jobs that have already released what is asked, least noise first: name one in "
     "`problem.release` instead of the dataset, and the answer costs nothing"
 )
 
@@ -37,22 +37,24 @@ class DatasetAnswer(BaseModel):
     mode: Mode
     account: str
     created_at: datetime
-    expires_at: datetime | None = Field(description="When the content is erased; null: it is kept")
+    expires_at: datetime | None = Field(
+        description="When the content is erased; null if it is kept"
+    )
     delete_after_job: bool = Field(
         description="The content is erased after the first job that succeeds on it"
     )
     source: str | None = Field(
-        default=None, description="The source of which it is a version of a block"
+        default=None, description="The source, if it is a version of a block"
     )
-    block: str | None = Field(default=None, description="Which block")
+    block: str | None = Field(default=None, description="That block")
 
 
 class ErasedAnswer(BaseModel):
-    """What stays of an erased content."""
+    """What remains of erased content."""
 
     id: str
     remains: list[str] = Field(
-        description="Where its sealed bytes are still found, and until when, in sentences"
+        description="Where its sealed bytes still exist, and until when, in sentences"
     )
 
 
@@ -64,7 +66,7 @@ class DatasetPage(BaseModel):
 
 
 class NetworkAnswer(BaseModel):
-    """A stored network: its id is made of its content, and neither ever changes."""
+    """A stored network. Its id is derived from its content; neither ever changes."""
 
     id: str = Field(
         description="`net_` and 130 bits of the SHA-256 of `network`'s canonical JSON (RFC 8785)"
@@ -73,15 +75,15 @@ class NetworkAnswer(BaseModel):
     nodes: int
     links: int
     coordinates: bool = Field(
-        description="Its nodes have coordinates, so pictures are drawn with them"
+        description="True if its nodes have coordinates, which charts then use"
     )
     created_by: str = Field(description="The principal who stored it first")
     created_at: datetime
     sha256: str | None = Field(
-        default=None, description="Of `network`, as certificates name it; not in lists"
+        default=None, description="SHA-256 of `network`, as certificates name it; not in lists"
     )
     network: dict[str, Any] | None = Field(
-        default=None, description="As in a problem of kind routing; not in lists"
+        default=None, description="The network as a problem of kind routing holds it; not in lists"
     )
 
 
@@ -112,44 +114,42 @@ class PlanBody(BaseModel):
     assumptions: list[str]
     advice: list[str]
     exposure: Exposure | None = Field(
-        default=None, description="What agents can find out of each other by opened sums"
+        default=None, description="What agents can learn about each other from opened sums"
     )
     source: PlannedSource | None = Field(
-        default=None, description="The blocks that are read, where it is no dataset"
+        default=None, description="The blocks that are read, for a source instead of a dataset"
     )
     released_by: list[str] = Field(
         default_factory=list,
-        description="Jobs that are asked again: the noise is theirs, nothing more is released",
+        description="Jobs that are asked again: their noise is used, and nothing more is released",
     )
 
 
 class UntilSpent(BaseModel):
-    """When jobs such as this one have spent blocks of its source. What other jobs spend meanwhile
+    """How many jobs such as this one its blocks still allow. What other jobs may spend meanwhile
     is not foreseen."""
 
-    jobs: int = Field(
-        description="So many such jobs on the same blocks fit in all, this one among them"
-    )
+    jobs: int = Field(description="How many such jobs fit on the same blocks, including this one")
     number: int = Field(
-        description="Of accounts, of blocks or of the source, that let no other pass then"
+        description="How many accounts, of blocks or of the source, then allow no further job"
     )
     blocks: list[str] = Field(
-        description="Up to 20 of these blocks; empty where all blocks have one account"
+        description="Up to 20 of these blocks; empty if all blocks share one account"
     )
-    sentence: str = Field(description="The same for people")
+    sentence: str = Field(description="The same as a sentence")
 
 
 class JobWaits(BaseModel):
     """Why a job waits for budget, and until when."""
 
     not_before: datetime | None = Field(
-        description="When shares let it pass, if no budget comes free before"
+        description="When its shares suffice, if no budget is freed before"
     )
-    until: datetime | None = Field(description="It is decided by then")
+    until: datetime | None = Field(description="The job is granted or refused by then")
     block: str | None = Field(
-        default=None, description="The block that lets it pass last; null: the source as a whole"
+        default=None, description="The last block to allow it; null for the source as a whole"
     )
-    detail: str = Field(description="The same for people")
+    detail: str = Field(description="The same as a sentence")
 
 
 class PlanAnswer(BaseModel):
@@ -160,24 +160,23 @@ class PlanAnswer(BaseModel):
     admitted: bool
     privacy: Figures | None = Field(
         default=None,
-        description="The budget in figures, where the request said it in other words (preset, "
-        "`auto`, accuracy): sent with a job they are the same plan",
+        description="The budget in figures, if the request gave it otherwise (preset, `auto`, "
+        "accuracy): a job with these figures has the same plan",
     )
     binding: Binding | None = None
     waits: JobWaits | None = Field(
         default=None,
-        description="Where it would not be granted at once: that it would wait, or, where "
-        "`admitted` is false, that it would be refused since it would not pass in its time",
+        description="If it would not be granted at once: that it would wait or, with `admitted` "
+        "false, that it would be refused because its shares would not suffice in time",
     )
     until_spent: UntilSpent | None = Field(
         default=None,
-        description="Of a job on blocks of a source that is admitted, where fewer than 1000 such "
-        "jobs fit",
+        description="For an admitted job on blocks of a source, if fewer than 1000 such jobs fit",
     )
     asked_again: list[str] | None = Field(
         default=None,
-        description="Fields of the problem by which something else can be asked of what is "
-        "released, at price 0; empty: nothing else; null: nothing is released of a dataset here",
+        description="Fields of the problem that may differ when the release is asked again, at "
+        "price 0; empty if none may; null if the job releases nothing about a dataset",
     )
     reusable: list[str] = Field(default_factory=list, description=REUSABLE)
     reusable_noise: list[str] = Field(
@@ -203,23 +202,23 @@ class JobAnswer(BaseModel):
     """A job."""
 
     id: str
-    name: str | None = Field(default=None, description="What who asked calls it")
+    name: str | None = Field(default=None, description="The name its sender gave it")
     kind: str
     dataset: str | None
     dataset_name: str | None = None
     simulation: bool = Field(
         default=False,
-        description="Its data are public or made up: nothing is charged, whatever its price would "
-        "be",
+        description="True if its data are public or synthetic: nothing is charged, whatever its "
+        "price",
     )
     mostly_noise: bool = Field(
         default=False,
-        description="Its answer says of itself that it is; for those who may read answers",
+        description="True if its answer is mostly noise; only for those who may read answers",
     )
     headline: str | None = Field(
         default=None,
-        description="Its answer in a sentence, with its interval; for those who may read answers, "
-        "of jobs that ended since there are such sentences",
+        description="Its answer in a sentence, with its interval; only for those who may read "
+        "answers, and null for jobs of versions without such sentences",
     )
     result_gone_at: datetime | None = Field(
         default=None,
@@ -228,7 +227,7 @@ class JobAnswer(BaseModel):
     )
     state: JobState
     waiting: JobWaits | None = Field(
-        default=None, description="Of a job that waits for budget: nothing is reserved for it"
+        default=None, description="Only for a job that waits for budget: nothing is reserved for it"
     )
     progress: JobProgress
     price: Price
@@ -237,37 +236,37 @@ class JobAnswer(BaseModel):
     started_at: datetime | None
     finished_at: datetime | None
     cancel_requested: bool = Field(
-        default=False, description="Somebody has asked for its end, and it is being stopped"
+        default=False, description="Its cancellation was requested, and it is being stopped"
     )
     release: list[str] | None = Field(
-        default=None, description="Jobs that it asks again, at price 0"
+        default=None, description="Jobs whose release it asks again, at price 0"
     )
     reusable: list[str] = Field(
-        default_factory=list, description=f"{REUSABLE}; of a job that was just accepted"
+        default_factory=list, description=f"{REUSABLE}; only when a job was just accepted"
     )
     problem: dict[str, Any] | None = Field(
         default=None,
-        description="What was asked, with every default; where the job is looked up by its id",
+        description="The problem with every default; only when the job is looked up by its id",
     )
     plan: PlanBody | None = Field(
-        default=None, description="What is done; where the job is looked up by its id"
+        default=None, description="The plan; only when the job is looked up by its id"
     )
     error: JobError | None = None
 
 
 class CancelAnswer(JobAnswer):
-    """A job that shall be cancelled, and what comes of that."""
+    """A job after a request to cancel it, and the outcome."""
 
     cancel: Literal["done", "requested", "too_late"] = Field(
-        description="`done`: the job is cancelled. `requested`: whoever runs it stops it, within "
-        "about a second where its process lives, and it ends as cancelled. `too_late`: its "
+        description="`done`: the job is cancelled. `requested`: the process that runs it stops "
+        "it, within about a second if it is alive, and the job ends as cancelled. `too_late`: its "
         "release is stored and paid for, so it goes on"
     )
     charge: Literal["none", "full", "undecided"] = Field(
-        description="What the job costs then. `undecided`, of a session only: in full if an "
-        "agent's message comes first"
+        description="What the job then costs. `undecided`, for sessions only: the full price if "
+        "an agent's message arrives first"
     )
-    detail: str = Field(description="Both in a sentence")
+    detail: str = Field(description="Both fields as a sentence")
 
 
 class JobPage(BaseModel):
@@ -285,7 +284,7 @@ Results: type[BaseModel] = create_model(
 
 
 class ResultAnswer(BaseModel):
-    """A job's result and the certificate of what it gave away."""
+    """A job's result and the certificate of its privacy loss."""
 
     job: JobAnswer
     result: dict[str, Any] = Field(
@@ -295,18 +294,18 @@ class ResultAnswer(BaseModel):
 
 
 class ChartAnswer(BaseModel):
-    """A picture of a result, as the job's page draws it."""
+    """A chart of a result, as the job's page draws it."""
 
     name: str
     title: str
-    caption: str = Field(description="What one sees, and what noise does to it")
+    caption: str = Field(description="What the chart shows, and what noise does to it")
     figure: dict[str, Any] = Field(
-        description="`data`, `layout` and, behind a slider, `frames`: a figure of plotly"
+        description="`data`, `layout` and, behind a slider, `frames`: a Plotly figure"
     )
 
 
 class ChartList(BaseModel):
-    """The pictures of a result, the first of them first on its page."""
+    """The charts of a result, in the order of its page."""
 
     charts: list[ChartAnswer]
 
@@ -322,7 +321,7 @@ class FilterFigures(BaseModel):
 
 
 class DatasetName(BaseModel):
-    """A dataset of a budget."""
+    """A dataset that is charged to a budget."""
 
     id: str
     name: str
@@ -363,10 +362,10 @@ class HeadAnswer(BaseModel):
 
     format: str
     tenant: str
-    seq: int = Field(description="Number of all entries")
+    seq: int = Field(description="Number of entries in all accounts")
     hash: str = Field(description="SHA-256 of the canonical JSON of `accounts`")
     accounts: list[tuple[str, int, str]] = Field(
-        description="Account, number and hash of its last entry; sorted"
+        description="Each account with the number and hash of its last entry; sorted by account"
     )
     public_key: str
     signature: str
@@ -380,9 +379,9 @@ class EntryPage(BaseModel):
 
 
 class HealthAnswer(BaseModel):
-    """How a process is."""
+    """The health of a process."""
 
     status: str
     checks: dict[str, str] | None = Field(
-        default=None, description="`ok`, or why not, by the name of each check"
+        default=None, description="By name of each check: `ok`, or the reason why not"
     )

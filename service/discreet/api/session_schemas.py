@@ -11,7 +11,7 @@ from discreet.storage.tables import JobState
 
 
 class SessionTokensAnswer(BaseModel):
-    """Links for agents, shown this once."""
+    """Links for agents, shown only once."""
 
     session: str
     links: list[str] = Field(
@@ -33,9 +33,9 @@ class SessionAgentAnswer(BaseModel):
     enrolled_at: datetime
     on_roster: bool
     accepted: bool = Field(
-        description="It has the roster, and has booked its charge in its own ledger"
+        description="True if it has the roster and has recorded its charge in its own ledger"
     )
-    receipt: dict[str, Any] | None = Field(description="What it signed of that")
+    receipt: dict[str, Any] | None = Field(description="Its signed receipt for that")
 
 
 class SessionAnswer(BaseModel):
@@ -47,14 +47,14 @@ class SessionAnswer(BaseModel):
     state: JobState
     terms: dict[str, Any]
     parameters: dict[str, Any] | None = Field(
-        description="What the owner signs with the roster, beside the agents"
+        description="What the owner signs with the roster besides the agents"
     )
     owner: str | None
     tokens: dict[str, int]
     agents: list[SessionAgentAnswer]
     roster: str | None
     approve_by: datetime | None = Field(
-        description="Until when the session waits for the signed roster; null when not"
+        description="When the session stops waiting for the signed roster; null if it does not wait"
     )
     approved_at: datetime | None
-    round: int = Field(description="Rounds that were completed")
+    round: int = Field(description="Completed rounds")

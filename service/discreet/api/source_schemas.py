@@ -1,4 +1,4 @@
-"""What the API says of sources and their blocks."""
+"""Answers about sources and their blocks."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from discreet.problems.sources import BlockBy, CapOf
 
 
 class BlockAnswer(BaseModel):
-    """A version of a block. How much is in it is not told."""
+    """A version of a block. Its size is not disclosed."""
 
     block: str
     version: int = Field(
-        description="From 1: a later one has late records, and is charged to the same account"
+        description="From 1; a later version adds late records and is charged to the same account"
     )
     dataset: str = Field(description="Its id: DELETE /v1/datasets/{id} erases its content")
     account: str
@@ -28,7 +28,7 @@ class BlockAnswer(BaseModel):
 class SourceBlock(BlockAnswer):
     """The newest version of a block, and its budget."""
 
-    erased: bool = Field(description="Its content is gone: it is not read any more")
+    erased: bool = Field(description="True if its content is gone; it is no longer read")
     cap: Figures
     spent: Figures
     reserved: Figures
@@ -38,34 +38,35 @@ class SourceBlock(BlockAnswer):
 class RuleAnswer(BaseModel):
     """Who may spend which share of each block."""
 
-    shares: dict[str, float] = Field(description="Of each block, by principal, in parts of one")
+    shares: dict[str, float] = Field(description="Share of each block by principal, as a fraction")
     lent_days: int = Field(
-        description="What of a share is unused is lent to all, linearly over so many days"
+        description="Days over which the unused part of a share is lent to all, linearly"
     )
-    version: int = Field(description="From 1; the newest counts")
+    version: int = Field(description="From 1; the newest version applies")
     created_by: str
     created_at: datetime
 
 
 class SourceAnswer(BaseModel):
-    """A source: data that keep coming, in blocks. What it says of them is for good."""
+    """A source: data that keep arriving, in blocks. Its fields never change."""
 
     id: str
     name: str
     kind: str
-    public: dict[str, Any] = Field(description="Of each block")
+    public: dict[str, Any] = Field(description="The public part of each block")
     mode: Mode
     by: BlockBy
-    cap: Figures = Field(description="That a new account begins with")
+    cap: Figures = Field(description="The cap that a new account begins with")
     cap_of: CapOf
     block_bytes: int = Field(description="The most that the content of a block takes in memory")
     retention_days: int | None
-    account: str | None = Field(description="Of all blocks, with `cap_of: source`")
+    account: str | None = Field(description="The account of all blocks, with `cap_of: source`")
     created_by: str
     created_at: datetime
     rule: RuleAnswer | None = Field(
         default=None,
-        description="Who may spend which share; null: whoever comes first. Not in lists",
+        description="Who may spend which share; null if whoever comes first may spend. Not in "
+        "lists",
     )
     blocks: list[SourceBlock] | None = Field(
         default=None, description="In their order; not in lists"

@@ -17,14 +17,14 @@ class WebhookAnswer(BaseModel):
     events: list[WebhookEvent]
     created_at: datetime
     failing_since: datetime | None = Field(
-        description="The first delivery that failed since the last that did not"
+        description="The first failed delivery since the last successful one"
     )
     last_error: str | None = Field(
         description="`timeout`, `no_connection`, `address_refused`, `secret_unreadable` or "
         "`status_` and the number"
     )
     disabled_at: datetime | None = Field(
-        description="Nothing is sent since then: it failed for too long, or said 410"
+        description="Nothing is sent since then: it failed for too long, or answered 410"
     )
 
 

@@ -81,7 +81,7 @@ def what_is_published(kind: str) -> str:
     example has it."""
     from discreet.problems import DATASETS, KINDS  # noqa: PLC0415 - loads SciPy
 
-    says = "say what is published of it, here, in --metadata or field by field"
+    says = "give its public part, here, in --metadata or field by field"
     if kind not in DATASETS:
         return says
     public = DATASETS[kind].model_fields["public"].annotation

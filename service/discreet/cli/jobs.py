@@ -6,7 +6,7 @@ import json
 from collections.abc import Mapping
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import typer
 
@@ -32,9 +32,6 @@ from discreet.cli.showing import progress_bar, show_jobs, show_submitted, tell
 from discreet.cli.showing_answers import show_answer
 from discreet.errors import DiscreetError, InvalidInput
 from discreet_client.servers import kept_key, running
-
-if TYPE_CHECKING:
-    pass
 
 app = typer.Typer()
 

@@ -63,7 +63,7 @@ def add(
         float | None,
         typer.Option(
             min=0,
-            help="Time that a unit of length is worth, as the file has it (a km of --units km,kph)",
+            help="The time that one unit of the file's length is worth (a km with --units km,kph)",
         ),
     ] = None,
     through_zones: Annotated[

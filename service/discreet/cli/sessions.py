@@ -181,7 +181,7 @@ def session_approve(
     ] = None,
     yes: Annotated[bool, typer.Option("--yes", help="Do not ask before signing")] = False,
     save_as: Annotated[
-        str | None, typer.Option(help="Keep these agents as a standing group of this name")
+        str | None, typer.Option(help="Keep these agents as a standing group with this name")
     ] = None,
     owner_identity: OwnerIdentityOption = None,
     state: StateOption = None,

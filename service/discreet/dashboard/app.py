@@ -39,6 +39,8 @@ NEXT_STEPS = {
     404: "Check the address. What belongs to another tenant, or was never there, looks the same "
     "from here.",
     409: "Check the current state of the object, then decide again. This request charged nothing.",
+    410: "Send the job again if you still need its answer: it is charged like a new one. Its "
+    "certificate and its entries in the ledger are kept.",
     413: "Send less, or ask the operator of this server to raise the limit.",
     422: "Correct the named fields and send it again. Nothing was charged.",
     429: "Wait a moment, then load the page again.",

@@ -1,5 +1,5 @@
-"""A chart with its words: what a page shows of a result, drawn where scripts run and as a table
-where they do not."""
+"""A chart with its texts: what a page shows of a result, drawn if scripts run and otherwise as a
+table."""
 
 from __future__ import annotations
 
@@ -193,7 +193,7 @@ class Blocks:
 
     @property
     def says(self) -> str:
-        return f" Drawn in {len(self.labels)} blocks of neighbours." if self.merged else ""
+        return f" Drawn in {len(self.labels)} blocks of neighbouring states." if self.merged else ""
 
 
 def largest(matrix: ArrayLike, first: int = 0) -> list[tuple[int, int, float]]:

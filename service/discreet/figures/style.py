@@ -35,8 +35,8 @@ _STAMP: ContextVar[str] = ContextVar("stamp", default="")
 
 @contextmanager
 def stamped(text: str) -> Iterator[None]:
-    """Pictures that are saved meanwhile have this across them: what goes out alone must say itself
-    what it is worth."""
+    """Pictures saved inside the block carry this stamp: a picture that is passed on alone must
+    itself say how good it is."""
     token = _STAMP.set(text)
     try:
         yield

@@ -108,8 +108,8 @@ def spending_chart(
     """Epsilon of an account over time, by analyst; a marker for each job.
 
     `rows` are entries of one account, ascending: at, seq, job id, principal, kind, epsilon in 1e-9,
-    delta in 1e-18. What is reserved counts from the reservation on, and no more once it is
-    released. `earlier`: the sums of epsilon and delta, in the same units, of what was before them.
+    delta in 1e-18. What is reserved counts from its reservation until it is released. `earlier`:
+    the sums of epsilon and delta, in the same units, of what was before them.
     """
     held: dict[str, tuple[str, int, int]] = {}
     sums: dict[str, int] = {}

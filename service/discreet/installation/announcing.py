@@ -1,4 +1,5 @@
-"""What `discreet up` tells: Prometheus where metrics are, people that the service is ready."""
+"""What `discreet up` announces: to Prometheus where metrics are, to people that the service is
+ready."""
 
 from __future__ import annotations
 
@@ -22,7 +23,7 @@ def say(text: str) -> None:
 
 
 def show_ready(state: Path, url: str, rpc_address: str) -> None:
-    """A table of what is where."""
+    """Show a table of the service's addresses."""
     console = Console(soft_wrap=True, highlight=False)
     console.print("discreet is ready", style="bold green")
     for label, value in (

@@ -144,9 +144,9 @@ def restore_base(
     fitting = [one for one in bases(settings) if at is None or _moment(one["ended"]) <= at]
     if not fitting:
         raise BadArchive(
-            "no copy of the server in the archive ended before that moment"
+            "no copy of the server in the archive was complete before that moment"
             if at
-            else "no copy is there"
+            else "the archive holds no copy"
         )
     chosen, objects = fitting[-1], _base(settings)
     draft = folder.with_name(f".{folder.name}.{os.getpid()}")

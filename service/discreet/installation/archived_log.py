@@ -57,7 +57,7 @@ def put_wal(settings: Settings, path: Path) -> bool:
     servers write into one archive, and neither may go on.
     """
     if not WAL_NAME.fullmatch(path.name):
-        raise BadArchive(f"{path.name} is no file of a write-ahead log")
+        raise BadArchive(f"{path.name} is not a file of a write-ahead log")
     objects, name = _wal(settings), f"{path.name}.gz"
     with path.open("rb") as file:
         if _SEGMENT.fullmatch(path.name):
@@ -85,7 +85,7 @@ def fetch_wal(settings: Settings, name: str, target: Path, server: int | None = 
     or missing between others of its timeline: PostgreSQL would take each for the end of its log.
     """
     if not WAL_NAME.fullmatch(name):
-        raise NotArchived(f"{name} is no file of a write-ahead log")
+        raise NotArchived(f"{name} is not a file of a write-ahead log")
     draft = target.with_name(f"{target.name}.fetching")
     try:
         with draft.open("wb") as file:

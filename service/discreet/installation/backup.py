@@ -67,7 +67,8 @@ VOLATILE = frozenset(
         "temporary",
     )
 )
-"""What of a state folder belongs to its processes or its database; all else is in a backup."""
+"""Files of a state folder that belong to its processes or its database; a backup holds all
+others."""
 
 EXTERNAL = (
     "DISCREET_DATABASE_URL names a PostgreSQL of your own: back it up with its own tools "
@@ -104,8 +105,7 @@ def backup(settings: Settings, place: Path) -> dict[str, Any]:
             _copy(settings, draft / "state")
             if needed - secrets.content_key_ids(draft / "state" / SECRETS):
                 raise DiscreetError(
-                    "a master key was retired meanwhile, which the copied database needs: start "
-                    "again"
+                    "a master key that the copied database needs was retired meanwhile: start again"
                 )
             _close(draft)
             manifest = {

@@ -1,5 +1,5 @@
-"""One job without a server: the same use cases, the same ledger and the same isolated children, in
-this process."""
+"""Running one job without a server: the same use cases, the same ledger and the same isolated
+children, in this process."""
 
 from __future__ import annotations
 

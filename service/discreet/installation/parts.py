@@ -30,7 +30,7 @@ START_SECONDS = 300.0  # a part that runs for so long and never answered hangs
 
 
 class Signals:
-    """Requests to stop, and a sleep that they and ended children cut short."""
+    """Requests to stop, and a sleep that they and children's ends cut short."""
 
     def __init__(self) -> None:
         self.stops = 0  # the second one means: at once
@@ -221,7 +221,7 @@ class Pulse:
         self._heard, self._missed = False, 0
 
     def heard(self) -> None:
-        """The part has answered somebody: from now on silence counts."""
+        """The part has answered a request: from now on silence counts."""
         self._heard, self._missed = True, 0
 
     def lost(self, now: float) -> str | None:

@@ -1,4 +1,4 @@
-"""What an embedded server is told: its settings, who may connect, and its environment."""
+"""The configuration of an embedded server: its settings, who may connect, and its environment."""
 
 from __future__ import annotations
 

@@ -1,2 +1,2 @@
-"""What comes from outside, read strictly and in proportion: JSON, and the sentences for what is
-wrong in it."""
+"""Input from outside, read strictly and in linear time: JSON, and sentences for what is wrong
+with it."""

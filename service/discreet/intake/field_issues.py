@@ -16,23 +16,23 @@ from discreet.errors import FieldIssue
 Schema = Mapping[str, Any]
 
 LONGEST_KEY = 200
-"""Characters of a key in a pointer."""
+"""Characters of a key that a pointer shows."""
 LONGEST_TYPO = 60
-"""Characters of a field's name for which a similar one is looked for."""
+"""Longest name of a field for which a similar one is suggested, in characters."""
 LONGEST_DETAIL = 1000
-"""Characters of a sentence."""
+"""Longest sentence, in characters."""
 MOST_ISSUES = 20
 MOST_COUNTED = 10_000
-"""Bad items of one array that are looked at: then it is refused, whatever follows."""
+"""Bad items of one array that are reported; then the rest is not looked at."""
 ALIKE = "alike"
-"""In the context of an error that speaks for other items too: how many more, and the end of
-the location of the last."""
+"""Keys in the context of an error that stands for further items too: how many more, and the end
+of the location of the last."""
 SAME = ("gt", "ge", "lt", "le", "min_length", "max_length", "pattern", "expected")
 _NO_TEXT = re.compile("[\0\ud800-\udfff]")
 WHY = "x-why"
-"""In the schema of a field: why its limits are as they are, where people think otherwise."""
+"""Key in the schema of a field: why its limits are as they are, where that may surprise."""
 MOST_NAMES = 20
-"""A sentence lists no more names than this."""
+"""The most names that a sentence lists."""
 NEEDED = {
     "model": "a JSON object is needed",
     "model_type": "a JSON object is needed",
@@ -58,9 +58,9 @@ NEEDED = {
 }
 """Values of a wrong type, by pydantic's name of the error."""
 UNKNOWN = ("extra_forbidden", "unexpected_keyword_argument")
-"""A field that there is not, as models and dataclasses say it."""
+"""Errors of models and of dataclasses for an unknown field."""
 WEAK = {*NEEDED, "too_short"}
-"""Errors that say less than others at the same place, or than any below it."""
+"""Errors that say less than others at the same place or below it."""
 LIMITS = {
     "greater_than": ("gt", "must be greater than"),
     "greater_than_equal": ("ge", "must be at least"),
@@ -70,7 +70,7 @@ LIMITS = {
 
 
 class FieldError(ValueError):
-    """A field does not fit the others. Raised by a model's validator; `field` is its path below the
+    """A field contradicts others. Raised by a model's validator; `field` is its path below the
     model."""
 
     def __init__(self, field: str, detail: str) -> None:
@@ -84,8 +84,7 @@ def escape(key: object) -> str:
 
 
 def storable(text: str) -> str:
-    """The text without what no answer can carry: halves of surrogate pairs and NUL become
-    U+FFFD."""
+    """The text with U+FFFD in place of lone surrogates and NUL, which no answer can carry."""
     return _NO_TEXT.sub("\N{REPLACEMENT CHARACTER}", text)
 
 
@@ -112,21 +111,19 @@ def issues_of(
     """pydantic's errors with JSON pointers into `body`: its locations also name the branches of
     unions.
 
-    At most `MOST_ISSUES` of them; the same mistake of many items of an array is one, with their
-    count and the last place. With the JSON `schema` of the body a field that nobody knows is
-    answered with the names of those that there are. Takes time in proportion to the number of
-    errors.
+    At most `MOST_ISSUES` of them; the same mistake in many items of an array is one issue, with
+    their count and the last place. With the JSON `schema` of the body, the issue of an unknown
+    field names the known ones. Takes time linear in the number of errors.
     """
     by_path: dict[tuple[object, ...], list[Mapping[str, Any]]] = {}
     for error in map(_told_apart, errors):
         by_path.setdefault(_path(error["loc"], error, body), []).append(error)
-    # Of the branches of a union the one that comes further says what is wrong; bad items are not
-    # counted as items.
+    # In a union, the branch that got furthest says what is wrong; bad items do not count.
     deeper = {path[:depth] for path in by_path for depth in range(len(path))}
     found: dict[object, list[tuple[object, ...]]] = {}
     for path, several in by_path.items():
         strong = [error for error in several if error["type"] not in WEAK]
-        # Who sends an empty array means the branch that takes arrays.
+        # An empty array is meant for the branch that takes arrays.
         said = by_path[path] = (
             strong or [error for error in several if error["type"] not in NEEDED] or several
         )
@@ -156,8 +153,8 @@ def issues_of(
 
 
 def _told_apart(error: Mapping[str, Any]) -> Mapping[str, Any]:
-    """What is no object has no field that would tell branches of a union apart: that it is none is
-    what is wrong. NaN and Infinity are such values, which pydantic takes for objects, since they
+    """A value that is not an object has no field that selects a branch of a union: its type is
+    the error. NaN and Infinity are such values, which pydantic takes for objects because they
     have attributes."""
     if error["type"] == "union_tag_not_found" and not isinstance(error["input"], Mapping):
         return {**error, "type": "model_type"}
@@ -165,7 +162,7 @@ def _told_apart(error: Mapping[str, Any]) -> Mapping[str, Any]:
 
 
 def _alike(error: Mapping[str, Any]) -> Iterator[object]:
-    """What makes an error the same as that of another item."""
+    """The key that equal errors of different items share."""
     yield error["type"]
     if error["type"] in (
         "value_error",
@@ -178,17 +175,17 @@ def _alike(error: Mapping[str, Any]) -> Iterator[object]:
 
 
 def and_more(more: int, where: str) -> str:
-    """What an issue says of so many others like it, the last of them at `where`."""
+    """The end of an issue that stands for others like it, the last of them at `where`."""
     if more == 0:
         return ""
     if more == 1:
-        return f" (and 1 more like it, at {where})"
+        return f" (and 1 more like this, at {where})"
     least = "at least " if more >= MOST_COUNTED - 1 else ""
-    return f" (and {least}{more:,} more like it, up to {where})"
+    return f" (and {least}{more:,} more like this, up to {where})"
 
 
 def sentence(error: Mapping[str, Any]) -> str:
-    """One of pydantic's errors in words, whatever it was raised for."""
+    """One of pydantic's errors as a sentence."""
     kind, context = error["type"], error.get("ctx", {})
     if kind in NEEDED:
         return NEEDED[kind] + _instead(error.get("input"))
@@ -259,7 +256,7 @@ def _detail(error: Mapping[str, Any], schema: Schema | None) -> str:
         if near:
             return f"there is no such field here; did you mean `{near[0]}`?"
         if 0 < len(names) <= MOST_NAMES:
-            return f"there is no such field here; there are {', '.join(names)}"
+            return f"there is no such field here; the fields are {', '.join(names)}"
     if kind == "missing" and (means := _meaning(_at(schema, error["loc"][:-1]), error["loc"][-1])):
         return f"{sentence(error)}: {means}"
     if kind in LIMITS and (why := (_at(schema, error["loc"]) or {}).get(WHY)):
@@ -268,8 +265,8 @@ def _detail(error: Mapping[str, Any], schema: Schema | None) -> str:
 
 
 def _meaning(holder: Schema | None, name: object) -> str:
-    """What a field is, for who has left it out: the first sentence of its own description (not of
-    its type's), and an example where it has one; empty where it has none."""
+    """What a missing field means: the first sentence of its own description (not of its type's),
+    and an example if it has one; empty if it has neither."""
     field = (holder or {}).get("properties", {}).get(name, {})
     if not field.get("description"):
         return ""
@@ -280,8 +277,8 @@ def _meaning(holder: Schema | None, name: object) -> str:
 
 
 def _joined(details: Sequence[str]) -> Iterator[str]:
-    """What several branches of a union need in one sentence: `text is needed, not 3` and so on
-    differ in the middle."""
+    """The needs of several branches of a union in one sentence: `text is needed, not 3` and its
+    like differ in the middle."""
     different = list(dict.fromkeys(details))
     alternatives = [one.partition(" is needed") for one in different]
     if len(different) > 1 and all(middle for _, middle, _ in alternatives):
@@ -295,7 +292,7 @@ def _discriminator(error: Mapping[str, Any]) -> str:
 
 
 def _instead(value: object) -> str:
-    """What came in place of what is needed."""
+    """What was sent instead of what is needed."""
     match value:
         case None:
             return ", not null"
@@ -328,7 +325,7 @@ def _counted(count: int, what: str) -> str:
 
 
 def _fields(schema: Schema | None, location: Sequence[object]) -> Iterable[str]:
-    """Names of the fields that there are at this location of pydantic's."""
+    """Names of the fields known at this location of pydantic's."""
     node = _at(schema, location)
     return () if node is None else node.get("properties", {}).keys()
 
@@ -340,8 +337,7 @@ def _tags(schema: Schema | None, location: Sequence[object]) -> Iterable[str]:
 
 
 def _at(schema: Schema | None, location: Sequence[object]) -> Schema | None:
-    """The schema at a location, which also names branches of unions; None where the schema does not
-    tell."""
+    """The schema at a location, which also names branches of unions; None if there is none."""
     if schema is None:
         return None
     node: Schema | None = _resolved(schema, schema)

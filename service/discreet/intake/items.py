@@ -20,11 +20,11 @@ from pydantic_core import (
 from discreet.intake.field_issues import ALIKE, MOST_COUNTED, MOST_ISSUES
 
 PIECE_ITEMS = 500
-"""Items that one call of pydantic validates: none takes long, so other threads have their turn
-between them."""
+"""Items that one call of pydantic validates: each call is short, so other threads get their
+turn."""
 PIECE_MEMBERS = 5000
-"""Members of these items, of which each may be a mistake: an error takes a kilobyte. A larger item
-is a piece alone."""
+"""Members of these items, each of which may be a mistake, and an error takes a kilobyte. A
+larger item is a piece of its own."""
 
 
 @dataclass(frozen=True)
@@ -32,9 +32,9 @@ class InPieces:
     """Marks the type of an array that may be long: `Annotated[tuple[Link, ...],
     InPieces(max_length=1000)]`.
 
-    The value is that of the type alone. Its length is looked at first. Of what is wrong, items with
-    the same errors are one set of errors with their count, and after `MOST_ISSUES` different ones,
-    or `MOST_COUNTED` items, the rest is not looked at.
+    The value is the same as without the mark. The length is checked first. Items with the same
+    errors are reported once with their count; after `MOST_ISSUES` different errors, or
+    `MOST_COUNTED` bad items, the rest is not looked at.
     """
 
     min_length: int = 0
@@ -86,7 +86,7 @@ class InPieces:
 
 
 def _pieces(value: Sequence[Any]) -> Iterator[tuple[int, int]]:
-    """Where pieces begin and end; of an empty array there is one."""
+    """Where pieces begin and end; an empty array is one piece."""
     first = members = 0
     for place, item in enumerate(value):
         own = len(item) if isinstance(item, Mapping | list) else 1
@@ -99,7 +99,7 @@ def _pieces(value: Sequence[Any]) -> Iterator[tuple[int, int]]:
 
 @dataclass
 class _Alike:
-    """An error of an item and those like it: how often there was one, and where the last was."""
+    """An error of an item and those like it: their count, and the place of the last."""
 
     error: Mapping[str, Any]
     location: tuple[Any, ...]
@@ -124,7 +124,7 @@ class Mistakes:
 
     @property
     def full(self) -> bool:
-        """Whether what follows need not be looked at."""
+        """Whether the remaining items need not be looked at."""
         return self._counted >= MOST_COUNTED or len(self._found) > MOST_ISSUES
 
     def add(self, error: ValidationError, first: int) -> list[int]:
@@ -145,8 +145,8 @@ class Mistakes:
         return [first + item for item in items]
 
     def errors(self) -> Iterator[dict[str, Any]]:
-        """As pydantic gives them; an error that speaks for others too says so in its context: how
-        many more, and the end of the last one's location."""
+        """The errors as pydantic gives them; one that stands for others too says so in its
+        context: how many more, and the end of the last one's location."""
         for alike in (one for errors in self._found.values() for one in errors):
             context = dict(alike.error.get("ctx", {}))
             if alike.count > 1:
@@ -172,6 +172,6 @@ def _fields(location: Sequence[Any]) -> Iterator[Any]:
 
 
 def _message(error: Mapping[str, Any]) -> str | None:
-    """Sentences of our own validators tell mistakes apart; the library's say the same in other
-    words."""
+    """The message, which tells mistakes of our own validators apart; the library's add nothing
+    to the type."""
     return str(error["msg"]) if error["type"] in ("value_error", "assertion_error") else None

@@ -1,4 +1,4 @@
-"""What a reader of strict JSON makes of numbers and objects, and how it refuses keys."""
+"""How the reader of strict JSON builds numbers and objects, and refuses keys."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ from discreet.intake.field_issues import place
 from discreet.intake.unstorable import Path
 
 MOST_MEMBERS = 10_000
-"""Of one object. No body that means anything has as many."""
+"""The most members of one object. No sensible body has as many."""
 WIDEST = 4
-"""Bytes of a character in a text that has one beyond the basic plane."""
+"""Bytes of each character of a text that has one beyond the basic multilingual plane."""
 
 
 class Number(float):
@@ -29,7 +29,7 @@ class Number(float):
 
 
 class Repeated(dict[str, Any]):
-    """An object in which a key stands twice."""
+    """An object with a duplicate key."""
 
     key: str
 
@@ -52,7 +52,7 @@ def is_zero(text: str) -> bool:
 
 
 def stands_twice(found: Iterable[tuple[Path, str]]) -> InvalidInput:
-    says = "this key stands twice"
+    says = "this key appears twice"
     return InvalidInput(
         (FieldIssue(*place((*path, key), says)) for path, key in found), code="invalid_json"
     )

@@ -8,11 +8,10 @@ are read as the decimals that were written. NaN, Infinity and 1e999 become non-f
 every field refuses by name. Texts hold no NUL and no half of a surrogate pair: no database and no
 UTF-8 can hold them.
 
-The time that reading takes grows in proportion to the text, whatever stands in it, and so does that
-of refusing it. `Parser` takes the text in parts and reads it in fragments of about a part: no call
-into C lasts longer than one fragment takes, and rows of a large array can be taken out as they
-come. It also counts what the value may take in memory before that is built: a byte of
-`[{"a":1},{"a":1},…]` takes 24.
+Reading takes time linear in the length of the text, whatever it holds, and so does refusing it.
+`Parser` takes the text in parts and reads it in fragments of about a part: no call into C lasts
+longer than one fragment takes, and rows of a large array can be taken out as they come. It also
+bounds the memory of the value before it is built: a byte of `[{"a":1},{"a":1},…]` takes 24.
 """
 
 from __future__ import annotations
@@ -45,14 +44,15 @@ from discreet.intake.unstorable import Path, unstorable, walk
 
 MAX_DEPTH = 64
 EXACT_DIGITS = 15
-"""A decimal of so many digits is the shortest one of its float (IEEE 754, binary64)."""
+"""A decimal of at most so many digits survives the conversion to a float (IEEE 754, binary64)
+and back."""
 LEAST_NORMAL = 1e-300
 MOST_ISSUES = 20
 LONGEST_NUMBER = 4300
 """Characters: Python's own limit for integers."""
 PART_BYTES = 1 << 16
 MEMORY, LEAST_MEMORY = 6, 64 << 20
-"""Bytes of memory that a byte of a body may take, and that any body may."""
+"""Bytes of memory that each byte of a body may take, and that any body may take."""
 PLACES_BYTES = 25
 """Of a value's places in an array (9) and in the tuple that a model makes of it, twice while that
 grows."""
@@ -66,13 +66,13 @@ digits."""
 BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 
 Drain = Callable[[list[Any], int], None]
-"""Takes items of an array, and the position of the first of them."""
+"""Takes items of an array and the position of the first one."""
 
 _MAYBE_NO_TEXT = re.compile(rb"\\u(0000|[dD][89a-fA-F])")
 """Their escapes, and those of whole pairs."""
 _SPACE = b" \t\n\r"
 NO_VALUE, NO_KEY = "Expecting value", "Expecting property name enclosed in double quotes"
-"""In the words of Python's reader."""
+"""An error in the words of Python's reader."""
 _COMMA = ord(b",")
 _OPEN = "\udfff"
 """Key of what was left open in an object, where its next fragment is read. Texts have no such
@@ -172,8 +172,7 @@ class Parser:
         return codes
 
     def _count(self, part: bytes, brackets: bytes, commas: int) -> None:
-        """What this part will take in memory; of objects and what is in them `_members` knows
-        more."""
+        """Count the memory that this part will take; `_members` is more exact about objects."""
         arrays = brackets.count(b"[")
         self._take(
             len(part) * width_of(part)
@@ -182,7 +181,7 @@ class Parser:
         )
 
     def _take(self, size: int, transient: int = 0) -> None:
-        """So many bytes more are taken, and some for now."""
+        """Count so many more bytes as taken, and some only for now."""
         self._memory += size
         self.most_taken = max(self.most_taken, self._memory + transient)
         if self.most_taken > self._most_memory:
@@ -193,7 +192,7 @@ class Parser:
             )
 
     def _read(self, *, at_comma: bool) -> None:
-        """Read the fragment that waits into what is there."""
+        """Read the waiting fragment and join it to what is there."""
         self._take(0, sum(map(len, self._pending)) * (1 + 2 * max(map(width_of, self._pending))))
         fragment = self._pending[0] if len(self._pending) == 1 else b"".join(self._pending)
         self._pending = []
@@ -243,7 +242,7 @@ class Parser:
     def _text(self, fragment: bytes) -> str:
         if self._first and fragment.startswith(BYTE_ORDER_MARK):
             raise InvalidInput(
-                "the body begins with a byte order mark: send UTF-8 without it", code="invalid_json"
+                "the body begins with a byte order mark; send UTF-8 without it", code="invalid_json"
             )
         try:
             return fragment.decode("utf-8")
@@ -389,8 +388,8 @@ class Parser:
 
 
 def _words(error: json.JSONDecodeError) -> tuple[str, int]:
-    """What is wrong and where, alike in every Python: 3.13 and newer have words of their own for a
-    last comma."""
+    """What is wrong and where, the same in every Python: 3.13 and newer word a trailing comma
+    otherwise."""
     if not error.msg.startswith("Illegal trailing comma"):
         return error.msg, error.pos
     rest = error.doc[error.pos + 1 :].lstrip(" \t\n\r")

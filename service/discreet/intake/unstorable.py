@@ -1,4 +1,4 @@
-"""Texts that nothing can store: with NUL, or half of a surrogate pair."""
+"""Texts that cannot be stored: those with NUL or a lone surrogate."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any
 Path = tuple[str | int, ...]
 """Keys and positions from the whole value to one in it."""
 _NO_TEXT = re.compile("[\0\ud800-\udfff]")
-"""NUL and halves of surrogate pairs, which no text of the database holds."""
+"""NUL and lone surrogates, which no text of the database can hold."""
 
 
 def walk(values: Iterable[tuple[Path, Any]]) -> Iterator[tuple[Path, Any]]:
@@ -31,7 +31,7 @@ def _children(path: Path, value: Any) -> Iterator[tuple[Path, Any]]:
 
 
 def unstorable(values: Iterable[tuple[Path, Any]]) -> Iterator[Path]:
-    """Where texts stand that no database takes; of a key the object that has it."""
+    """Paths of texts that no database can hold; for a key, the path of its object."""
     keys: set[Path] = set()
     for path, value in walk(values):
         if path and isinstance(path[-1], str) and _NO_TEXT.search(path[-1]):

@@ -1,2 +1,2 @@
-"""The one sandbox: walls, the fork server, its children and what they say; the reader of uploads is
+"""The sandbox: walls, the fork server, its children and their messages; the reader of uploads is
 one more child."""

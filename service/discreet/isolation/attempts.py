@@ -46,7 +46,7 @@ def attempts(own_file: str | None = None) -> list[str]:
 
 
 def starts_a_shell(descriptor: int) -> None:
-    """Become a shell that says so on `descriptor`; comes back where that cannot be."""
+    """Become a shell that reports on `descriptor`; returns if that is impossible."""
     with contextlib.suppress(OSError):
         os.execv("/bin/sh", ["sh", "-c", f"echo started >&{descriptor}"])  # noqa: S606
 

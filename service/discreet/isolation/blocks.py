@@ -1,4 +1,4 @@
-"""Records of a block: each one's date says that it is of this block, and is then put aside."""
+"""Records of a block: each record's date is checked to belong to the block and then dropped."""
 
 from __future__ import annotations
 
@@ -113,9 +113,7 @@ class Block:
             return
         length = LENGTHS[self.by]
         if not isinstance(text, str):
-            self.issues.append(
-                FieldIssue(pointer, "needed in every record: a date such as 2026-10-01")
-            )
+            self.issues.append(FieldIssue(pointer, "every record needs a date such as 2026-10-01"))
         elif text[:length] == self.name and BEHIND[self.by].fullmatch(text, length) is None:
             says = (
                 "a day such as 2026-10-01, or a moment of it without a zone, is needed; found "

@@ -70,9 +70,7 @@ from discreet.isolation.tasks import SOLVING, refusal
 
 log = structlog.get_logger()
 
-_isolation = Gauge(
-    "discreet_child_isolation", "How well children are shut in, by level; always 1", ["level"]
-)
+_isolation = Gauge("discreet_child_isolation", "Isolation level of children; always 1", ["level"])
 
 ZYGOTE_MODULE = "discreet.isolation.zygote"
 
@@ -81,10 +79,11 @@ template: socket.socket | None = None
 elsewhere each zygote imports and rehearses for itself."""
 
 START_SECONDS = 600.0
-"""A zygote that is not warm by then hangs, also where everything is compiled anew on a busy
-machine: it is ended."""
+"""Seconds after which a zygote that is not warm counts as hung and is ended, enough to compile
+everything anew on a busy machine."""
 FORK_SECONDS = 60.0
-"""A zygote that has not forked by then hangs: it is ended, and started again when it is needed."""
+"""Seconds after which a zygote that has not forked counts as hung: it is ended, and started
+again when needed."""
 END_SECONDS = 10.0
 """Wait for the end of a zygote that was killed."""
 
@@ -92,14 +91,13 @@ END_SECONDS = 10.0
 class Zygote:
     """One zygote process, started when needed and started again when it died.
 
-    `programs` name the modules that say what its children do (see `zygote`). NotIsolated instead of
-    any child when these are shut in less than `least`.
+    `programs` name the modules that say what its children do (see `zygote`). NotIsolated instead
+    of any child if children are isolated less than `least`.
     """
 
     def __init__(self, least: Level = "none", programs: Sequence[str] = (SOLVING,)) -> None:
         self.isolation: Isolation | None = None
-        """How well children are shut in, as tried by the zygote of the moment; None before its
-        start."""
+        """Isolation of children as tested by the current zygote; None before its start."""
         self.failure: ChildFailed | None = None
         """Why the last start failed; None when it did not, and before the first."""
         self._least, self._programs = least, tuple(programs)
@@ -145,7 +143,9 @@ class Zygote:
             except (EOFError, OSError) as error:
                 raise await end_of(report, limits) from error
             except ValueError as error:
-                raise Raised("the child sent what is no frame, or more than it may") from error
+                raise Raised(
+                    "the child sent something that is not a frame, or more than it may"
+                ) from error
             except ChildFailed as told:  # with its trace; its wait status says of what kind it is
                 failure = await end_of(report, limits)
                 failure.trace = told.trace

@@ -1,5 +1,4 @@
-"""What is said to a child and what it answers: frames until the last one, or question by
-question."""
+"""Talking to a child: frames until the last one, or question by question."""
 
 from __future__ import annotations
 
@@ -74,7 +73,9 @@ class Conversation:
         except (EOFError, OSError) as error:
             raise await end_of(self._report, self._limits) from error
         except ValueError as error:
-            raise Raised("the child sent what is no frame, or more than it may") from error
+            raise Raised(
+                "the child sent something that is not a frame, or more than it may"
+            ) from error
 
 
 async def end_of(report: int, limits: Limits) -> ChildFailed:

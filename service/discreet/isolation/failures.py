@@ -21,7 +21,7 @@ class ChildFailed(DiscreetError):
     def __init__(self, detail: str | None = None, *, trace: str | None = None) -> None:
         super().__init__(detail)
         self.trace = trace
-        """Where post-processing failed; of work on private data there is none."""
+        """Where post-processing failed; there is none for work on private data."""
 
 
 class MemoryLimit(ChildFailed):
@@ -61,13 +61,13 @@ class NotStarted(ChildFailed):
 
 
 class NotIsolated(ChildFailed):
-    """Children are less shut in on this machine than the settings ask for."""
+    """Children are isolated less on this machine than the settings demand."""
 
     code = "not_isolated"
 
     def __init__(self, isolation: Isolation, least: Level) -> None:
         super().__init__(
-            f"a child is shut in to level {isolation.level} here, not {least}: it reaches "
+            f"a child is isolated at level {isolation.level} here, not {least}: it reaches "
             f"{', '.join(isolation.reached)} (DISCREET_LEAST_ISOLATION, docs/security.md)",
         )
 
@@ -103,8 +103,7 @@ class Limits:
 
 
 def cause(report: bytes, limits: Limits) -> ChildFailed:
-    """Why a child ended that brought no result, from what its fork server reports of it; empty:
-    nothing came."""
+    """Why a child ended without a result, from its fork server's report; empty if there is none."""
     if not report:
         return NotStarted("the process that starts children is gone, and its children with it")
     told = json.loads(report)
@@ -118,7 +117,7 @@ def cause(report: bytes, limits: Limits) -> ChildFailed:
         return CpuLimit(f"the child used up {limits.cpu_seconds} s of processor time")
     if status < 0:
         by_kernel = (
-            ", perhaps the kernel for want of memory on the machine"
+            ", perhaps by the kernel, for lack of memory on the machine"
             if status == -signal.SIGKILL
             else ""
         )

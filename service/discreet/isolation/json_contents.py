@@ -20,8 +20,8 @@ def json_bytes(size: int) -> int:
 
 
 def read_json(kind: Any, public: Any, file: BinaryIO, block: Block | None = None) -> Any:
-    """The content of a JSON text, whose long arrays become columns while they are read; of a
-    `block` after its dates were looked at."""
+    """The content of a JSON text, whose long arrays become columns while they are read; for a
+    `block`, after its dates were checked."""
     from pydantic import TypeAdapter, ValidationError  # noqa: PLC0415
 
     from discreet.intake.field_issues import issues_of  # noqa: PLC0415

@@ -146,8 +146,8 @@ def _content(
 
 
 def _is_empty(kind: Any, opened: Callable[[], BinaryIO], form: str) -> bool:
-    """Whether a file says that a block has no records: a table of a head alone, or JSON whose lists
-    are empty or not there."""
+    """Whether a file says that a block has no records: a table with only a header, or JSON whose
+    lists are empty or missing."""
     if form == "csv":
         file = opened()
         return bool(file.readline(FIRST_LINE_BYTES + 1)) and not file.read(1 << 16).strip()

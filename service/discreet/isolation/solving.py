@@ -50,7 +50,7 @@ def join_example(kind: str) -> None:
 
 
 def release(task: Task) -> None:
-    """Answer what the mechanism releases of the content. What goes wrong is told nobody: it would
+    """Answer what the mechanism releases about the content. Errors are not reported: that would
     be a release."""
     from discreet.privacy.noise import Noise  # noqa: PLC0415
     from discreet.problems.contents import pack, unpack  # noqa: PLC0415

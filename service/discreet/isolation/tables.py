@@ -59,7 +59,7 @@ def read_parquet(file: BinaryIO) -> tuple[Any, int, Iterator[Any]]:
     file.seek(max(0, size - 8))
     footer, mark = int.from_bytes(file.read(4), "little"), file.read()
     if mark != b"PAR1":
-        raise pa.ArrowInvalid("no Parquet file")
+        raise pa.ArrowInvalid("not a Parquet file")
     if footer > FOOTER_BYTES:
         raise refused(
             f"its footer has {footer} bytes, at most {FOOTER_BYTES} are read: fewer columns or row "
@@ -69,7 +69,7 @@ def read_parquet(file: BinaryIO) -> tuple[Any, int, Iterator[Any]]:
     _check_columns(parquet.metadata.num_columns)
     rows = int(parquet.metadata.num_rows)
     if rows > MOST_ROWS_A_BYTE * size:
-        raise refused(f"it says that it has {rows} rows in {size} bytes")
+        raise refused(f"it claims to have {rows} rows in {size} bytes")
     return parquet.schema_arrow, rows, parquet.iter_batches(batch_size=1 << 18, use_threads=False)
 
 

@@ -1,4 +1,4 @@
-"""What a child is asked to do, and how it answers."""
+"""The task of a child, and its answer."""
 
 from __future__ import annotations
 

@@ -169,7 +169,7 @@ def _start(
 
 
 def _tell_end(watch: int, pid: int, report: int) -> None:
-    """Say how a child that has ended did so; nobody may be listening any more."""
+    """Report how a child ended; there may be no listener any more."""
     _, status, used = os.wait4(pid, 0)
     with contextlib.suppress(OSError):
         os.write(
@@ -223,7 +223,7 @@ def measure(sandbox: Sandbox) -> Isolation:
                 os.waitpid(pid, 0)
     said, _, shell = answer.partition(b"\n")
     if not said:
-        raise RuntimeError("a child cannot be shut in")
+        raise RuntimeError("a child cannot be isolated")
     reached, walls = json.loads(said)
     return Isolation.of([*reached, *(["a shell"] if shell else [])], walls)
 

@@ -1,4 +1,4 @@
-"""The blocks of a source that share one chain: what each stands at, as its entries say.
+"""The blocks of a source that share one chain: the balance of each, from its entries.
 
 An entry of such a chain is about blocks, which it names by their numbers (`blocks`, first and last
 of each run), and binds what they stand at after it (`sums`). The cap is that of the one block that
@@ -26,7 +26,7 @@ MOST = 10_000
 
 @dataclass(frozen=True, slots=True)
 class Balance:
-    """What a block stands at. Those that the same jobs have charged share one, so an entry about a
+    """The balance of a block. Blocks charged by the same jobs share one, so an entry about a
     thousand blocks is added up and written once."""
 
     totals: Mapping[str, int]
@@ -85,7 +85,7 @@ class Moved:
     sums: str
     """SHA-256 of the canonical JSON of [[number, reserved, totals], ...]."""
     beyond: int | None
-    """The first block whose totals pass no filter, where they may only fall."""
+    """The first block whose totals exceed every filter, where they may only fall."""
 
 
 def moved(
@@ -152,7 +152,7 @@ def faults(
             return
         blocks[named[0]] = Block(body["cap"], limits, _ZERO)
     elif not named or named[-1] > len(blocks):
-        yield "it is about a block that is not there"
+        yield "it is about a block that does not exist"
         return
     elif kind == "grant":
         if len(named) != 1:
@@ -160,12 +160,12 @@ def faults(
             return
         blocks[named[0]].cap, blocks[named[0]].limits = body["cap"], limits
     elif kind != "reserve" and named != before:
-        yield "it is about other blocks than its job has reserved"
+        yield "it is about blocks other than those its job has reserved"
     after = moved(blocks, named, kind, price)
     if after.beyond is not None:
-        yield f"the totals of block {after.beyond} pass no filter"
+        yield f"the totals of block {after.beyond} exceed every filter"
     if body["sums"] != after.sums:
-        yield "it binds other sums of its blocks than their prices have"
+        yield "the sums of its blocks are not those of their prices"
     settle(blocks, named, after.balances)
 
 

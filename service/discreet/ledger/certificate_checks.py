@@ -1,5 +1,5 @@
-"""What whoever has a certificate can check of it, without us: its signature, its price, its entries
-in an exported ledger, and the result, the problem and the headline that it is bound to."""
+"""What any holder of a certificate can check without the service: its signature, its price, its
+entries in an exported ledger, and the result, the problem and the headline that it is bound to."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from discreet_client.secure_sum import Unacceptable
 
 @dataclass(frozen=True)
 class Check:
-    """One thing that was looked at. `holds` is None when it could not be."""
+    """One check; `holds` is None if it could not be made."""
 
     name: str
     holds: bool | None
@@ -39,7 +39,7 @@ def check(body: Any, signed_by: str | Collection[str] | None = None) -> list[Che
     if not signature.holds:
         return [
             signature,
-            Check("price", None, "not looked at, because the signature does not hold"),
+            Check("price", None, "not checked, because the signature does not hold"),
         ]
     return [signature, *_check_price(body), *_check_transcript(body)]
 
@@ -109,9 +109,9 @@ def followed_jobs(body: Mapping[str, Any]) -> list[str]:
 def check_followed(
     body: Mapping[str, Any], firsts: Sequence[Mapping[str, Any]] = ()
 ) -> list[Check]:
-    """Whether the certificate of what was asked again says of each first job what that job's own
-    certificate says, and whether that one holds; where it is not given, nothing can be told. Empty
-    for what follows from nothing."""
+    """Whether the certificate of a repeated question says about each first job what that job's
+    own certificate says, and whether that one holds; without it the check is left open. Empty if
+    the answer follows from no other job."""
     if "follows_from" not in body:
         return []
     section = body["follows_from"]
@@ -130,7 +130,9 @@ def check_followed(
     if len(own) < len(firsts):
         checks.append(
             Check(
-                "release", False, "one that was given is no certificate of a job, or stands twice"
+                "release",
+                False,
+                "one of those given is not a job's certificate, or was given twice",
             )
         )
     for job, said in named.items():
@@ -140,7 +142,7 @@ def check_followed(
                 Check(
                     "release",
                     None,
-                    f"not looked at: the certificate of {_short(job)} was not given",
+                    f"not checked: the certificate of {_short(job)} was not given",
                 )
             )
             continue
@@ -152,7 +154,7 @@ def check_followed(
         elif wrong := [
             name for name in FOLLOWED if name not in first or said.get(name) != first[name]
         ]:
-            detail = f"the certificate of {_short(job)} says otherwise of its {', '.join(wrong)}"
+            detail = f"the certificate of {_short(job)} differs in its {', '.join(wrong)}"
         else:
             cost = f"charged {_words(Price.from_json(first['price']))}"
             detail = f"follows from what {job} released, SHA-256 {said['release_digest']}, {cost}"
@@ -195,12 +197,12 @@ def check_result(
             Check("result", False, f"the certificate is of another job: {_short(body.get('job'))}")
         ]
     if bound is None and named is None:
-        why = "not looked at: this is no whole certificate" if _missing(body) else UNBOUND
+        why = "not checked: this certificate is incomplete" if _missing(body) else UNBOUND
         return [Check("result", None, why)]
     if not isinstance(bound, str) or not isinstance(named, Mapping):
         return [Check("result", False, "the digests of the certificate are not of this format")]
     if digest is None:
-        checks = [Check("result", None, "not looked at: no result was given")]
+        checks = [Check("result", None, "not checked: no result was given")]
     elif digest == bound:
         checks = [
             Check("result", True, f"the result is the one that was certified, SHA-256 {bound}")
@@ -217,7 +219,7 @@ def check_result(
         if name not in named:
             checks.append(Check("table", False, f"the certificate names no table {_short(name)}"))
         elif name not in tables:
-            checks.append(Check("table", None, f"{_short(name)}: not looked at: it was not given"))
+            checks.append(Check("table", None, f"{_short(name)}: not checked: it was not given"))
         elif tables[name] == named[name]:
             checks.append(
                 Check(
@@ -288,7 +290,7 @@ def _check_signature(body: Mapping[str, Any], signed_by: str | Collection[str] |
     name = "signature"
     if missing := _missing(body):
         return Check(
-            name, False, f"this is no whole certificate: it has no {', no '.join(missing)}"
+            name, False, f"this certificate is incomplete: it has no {', no '.join(missing)}"
         )
     if not is_signed(body):
         return Check(name, False, "the signature is not that of this content")

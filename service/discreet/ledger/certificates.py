@@ -24,8 +24,8 @@ from discreet_client import canonical
 from discreet_client.dsse import bytes_of
 
 FAILURE_ASSUMPTION = (
-    "an attempt that died before its release was stored showed nobody anything, and its death did "
-    "not depend on the data or the noise"
+    "an attempt that died before its release was stored revealed nothing, and its death did not "
+    "depend on the data or the noise"
 )
 POST_PROCESSING = "post_processing"
 """The guarantee of what follows from earlier releases alone: nothing beyond theirs is given
@@ -36,7 +36,8 @@ it."""
 FREE = ("none", "cryptographic")  # guarantees that have no epsilon and charge no account
 ACCOUNTS_ASSUMPTION = "what other accounts give away about the same people adds to this price"
 TIMING_ASSUMPTION = (
-    "touching the data took {quantum:g} s whatever they are, as follows from public figures; on a "
+    "the step on the data took {quantum:g} s whatever the data, a time that follows from public "
+    "figures; on a "
     "machine that was too busy for that, {quantum:g} s doubled as often as was needed"
 )
 
@@ -147,8 +148,8 @@ def sign(body: Mapping[str, Any], key: Signer) -> dict[str, Any]:
 
 
 def is_signed(body: Any) -> bool:
-    """True when the signature is that of the certificate's own public key; who owns that key is
-    another question."""
+    """Whether the signature is that of the certificate's own public key; this does not say who
+    owns that key."""
     if not isinstance(body, Mapping):
         return False
     unsigned = {name: value for name, value in body.items() if name not in {"signature", "proofs"}}

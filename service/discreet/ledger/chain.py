@@ -51,12 +51,12 @@ class Chain:
         try:
             require(
                 (body["tenant"], body["account"]) == (self._tenant, self._name),
-                "it is of another account",
+                "it belongs to another account",
             )
             account = self._account or Account({name: body[name] for name in IDENTITY})
             follow(account, body_bytes, body, digest, previous)
         except Fault as fault:
             raise Broken(str(fault), self._name, seq) from None
         except (KeyError, TypeError, ValueError, AttributeError):
-            raise Broken("it is not an entry of this format", self._name, seq) from None
+            raise Broken("it is not an entry in this format", self._name, seq) from None
         self._account = account

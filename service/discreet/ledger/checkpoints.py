@@ -28,7 +28,7 @@ _SIZE = re.compile(r"0|[1-9][0-9]{0,17}")
 
 
 class BadNote(ValueError):
-    """What is no note, no checkpoint, no verifier key of this form; or a signature that is
+    """The text is not a note, checkpoint or verifier key in this format, or a signature is
     forged."""
 
 
@@ -74,7 +74,7 @@ class Verifier:
 
 @dataclass(frozen=True)
 class Checkpoint:
-    """What a log says of itself at one moment, with the signatures below it."""
+    """The state of a log at one moment, with its signatures."""
 
     origin: str
     size: int
@@ -213,7 +213,7 @@ def decoded(text: str) -> bytes:
     try:
         return bytes_of(text)
     except (ValueError, TypeError):
-        raise BadNote("this is no base64") from None
+        raise BadNote("this is not base64") from None
 
 
 def _line(verifier: Verifier, signature: bytes) -> str:

@@ -133,7 +133,9 @@ def _amounts(value: Any, columns: Sequence[str]) -> dict[str, int]:
 def _check_entry(account: Account, body: dict[str, Any]) -> None:
     """The rules of an entry in its account, and the account after it."""
     kind, job = body["kind"], body["job"]
-    require({name: body[name] for name in IDENTITY} == account.identity, "it is of another account")
+    require(
+        {name: body[name] for name in IDENTITY} == account.identity, "it belongs to another account"
+    )
     totals, reserved = _amounts(body["totals"], COLUMNS), _amounts(body["reserved"], COLUMNS)
     spent, held = dict(account.totals), dict(account.reserved)
     if kind in ("open", "grant"):
@@ -143,7 +145,7 @@ def _check_entry(account: Account, body: dict[str, Any]) -> None:
         )
         require(
             job is None and body["price"] == {} and body["events"] == [],
-            "a cap has no job, price or events",
+            "an entry about a cap must have no job, price or events",
         )
         cap = _amounts(body["cap"], ("epsilon", "delta"))
         own = _limits(cap["epsilon"], cap["delta"])
@@ -205,7 +207,7 @@ def _check_entry(account: Account, body: dict[str, Any]) -> None:
         all(totals[name] <= int(most) for name, most in one.items())
         for one in account.limits.values()
     )
-    require(passed, "the totals pass no filter")
+    require(passed, "the totals exceed every filter")
     account.totals, account.reserved = totals, reserved
 
 

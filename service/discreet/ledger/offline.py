@@ -1,5 +1,5 @@
-"""A certificate, or an answer with its certificate, looked at whole: with no server, from what its
-reader holds."""
+"""All checks of a certificate, or of an answer with its certificate, without a server, from what
+its reader holds."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def check_all(body: Json, beside: Beside, export: Iterable[bytes] | None = None)
     needed = len(beside.witnesses) if beside.witnesses_needed is None else beside.witnesses_needed
     checks += check_proofs(body, beside.public_keys, beside.witnesses, needed)
     if export is None:
-        return [*checks, Check("inclusion", None, "not looked at: give an export with --ledger")]
+        return [*checks, Check("inclusion", None, "not checked: give an export with --ledger")]
     certified = [body, *beside.firsts]
     entries: dict[str, list[tuple[dict[str, Any], str]]] = {
         str(one.get("job")): [] for one in certified
@@ -92,4 +92,4 @@ def _check_answer(body: Json, beside: Beside) -> list[Check]:
         checks += certificate_checks.check_headline(
             body, job.get("headline"), canonical.dumps(answer["result"])
         )
-    return [*checks, Check("names", None, "what people call job and dataset is not certified")]
+    return [*checks, Check("names", None, "the names of job and dataset are not certified")]

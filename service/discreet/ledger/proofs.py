@@ -81,7 +81,7 @@ def check_proofs(
             Check(
                 "log",
                 None,
-                "not looked at: no proofs of the transparency log stand beside this certificate",
+                "not checked: this certificate comes without proofs of the transparency log",
             )
         ]
     try:
@@ -124,7 +124,7 @@ def _require_together(
     ):
         raise BadNote("the proofs are not of this format")
     if len(leaves) != len(named):
-        raise Unproven("the proof has not as many leaves as the certificate has entries")
+        raise Unproven("the proof and the certificate differ in their number of entries")
     if len(nodes) > _MOST_HASHES * len(leaves) * 44:  # letters of a hash, at the most
         raise Unproven("the proof is too long")
     hashes = {_number(leaf): _leaf(entry, leaf) for entry, leaf in zip(named, leaves, strict=True)}
@@ -169,7 +169,7 @@ def _check_witnesses(
 ) -> Check:
     others = f"signature lines: {len(checkpoint.lines)}"
     if not known:
-        return Check("witnesses", None, f"not looked at: no witness's key was given ({others})")
+        return Check("witnesses", None, f"not checked: no witness's key was given ({others})")
     names = ", ".join(one.name for one in seen) or "none of them"
     found = f"of {len(known)} witnesses that are known signed: {names}"
     least = max(needed, 1)

@@ -1,5 +1,5 @@
-"""An entry for the Differential Privacy Deployments Registry (opendp.org), as far as a certificate
-tells.
+"""An entry for the Differential Privacy Deployments Registry (opendp.org), as far as a
+certificate determines it.
 
 The registry takes a YAML file a deployment; its form is that of `schemas/deployments-schema.yaml`
 in `opendp/deployments-registry-data` at commit 3e9c812 (2026-07-15). What only the publisher knows
@@ -23,7 +23,7 @@ EMPTY = "# to be filled in: nothing in the certificate tells it"
 
 @dataclass(frozen=True)
 class Publisher:
-    """What only who publishes can say; empty where it was not said."""
+    """What only the publisher knows; empty if not given."""
 
     name: str = ""
     curators: Sequence[str] = ()

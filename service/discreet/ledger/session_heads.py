@@ -53,7 +53,7 @@ def _read(text: str) -> Any:
 
     def once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
         if len(dict(pairs)) < len(pairs):
-            raise ValueError("a name stands twice")
+            raise ValueError("a name appears twice")
         return dict(pairs)
 
     value = json.loads(text, object_pairs_hook=once)
@@ -81,8 +81,8 @@ def opened(envelope: Json) -> dict[str, Any]:
 
 
 def check(envelope: Json, beside: Beside) -> list[Check]:
-    """All that can be told of a session's head, or of an agent's receipt, with no server.
-    BadEnvelope for others."""
+    """All checks of a session's head, or of an agent's receipt, that need no server. BadEnvelope
+    for anything else."""
     if dsse.type_of(envelope) == receipts.PREDICATE:
         return check_receipt(envelope, beside)
     head = opened(envelope)
@@ -108,7 +108,7 @@ def check_receipt(envelope: Json, beside: Beside) -> list[Check]:
         key, charge = bytes_of(receipt["public_key"]), receipt["charge"]
         own = signing.fingerprint(key) == receipt["agent"]
         if not own or beside.agent not in (None, receipt["agent"]):
-            checks.append(Check("agent", False, "it is of another agent's key"))
+            checks.append(Check("agent", False, "it is signed by another agent's key"))
         else:
             checks.append(Check("agent", True, f"of the agent {receipt['agent']}"))
         checks.append(_check_charge(receipt, beside.public_keys))
@@ -159,10 +159,10 @@ def _check_roster(head: Json, owner: str | None) -> Check:
 
 
 def _keys(roster: Json) -> dict[str, bytes]:
-    """By fingerprint. ValueError where one stands twice."""
+    """By fingerprint. ValueError where one appears twice."""
     keys = {one["fingerprint"]: bytes_of(one["key"]) for one in roster["agents"]}
     if len(keys) < len(roster["agents"]):
-        raise ValueError("an agent stands twice")
+        raise ValueError("an agent appears twice")
     return keys
 
 
@@ -175,7 +175,9 @@ def _check_receipts(head: Json) -> Check:
         found = {one["agent"]: one for one in head["receipts"]}
         if len(found) < len(head["receipts"]) or not found.keys() <= keys.keys():
             return Check(
-                name, False, "a receipt stands twice, or is of an agent that is not on the roster"
+                name,
+                False,
+                "a receipt appears twice, or belongs to an agent that is not on the roster",
             )
         for agent, key in keys.items():
             receipt = found.get(agent)
@@ -256,7 +258,7 @@ def _check_certificate(head: Json, certificate: Json) -> Check:
         }
         wrong = [one for one, figure in expected.items() if said[one] != figure]
         if certificate["job"] != head["job"] or wrong:
-            return Check(name, False, f"it is of another session: {', '.join(wrong) or 'job'}")
+            return Check(name, False, f"it belongs to another session: {', '.join(wrong) or 'job'}")
         for receipt in head["receipts"]:
             charge = _read(receipt["charge"])
             charged = charge["entry"] is not None
@@ -271,7 +273,7 @@ def _check_certificate(head: Json, certificate: Json) -> Check:
             }:
                 return Check(name, False, f"it names no entry on the account of {receipt['agent']}")
     except _UNREADABLE:
-        return Check(name, False, "it is no certificate of a federated job")
+        return Check(name, False, "it is not the certificate of a federated job")
     return Check(name, True, "it names this session's roster, owner, transcript and price")
 
 

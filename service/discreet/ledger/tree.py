@@ -28,7 +28,7 @@ EMPTY = hashlib.sha256().digest()
 
 
 class Unproven(Exception):
-    """A proof that does not prove what it shall."""
+    """A proof does not prove what it should."""
 
 
 def commitment(salt: bytes, entry_hash: bytes) -> bytes:

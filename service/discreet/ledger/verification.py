@@ -121,7 +121,7 @@ def verify(
         except Fault as fault:
             raise Broken(str(fault), name, seq) from None
         except (KeyError, TypeError, ValueError, AttributeError):
-            raise Broken("it is not an entry of this format", name, seq) from None
+            raise Broken("it is not an entry in this format", name, seq) from None
         least = min(
             (at for at in (last[name][0], kept.get(name, (0, ""))[0]) if at > seq), default=0
         )

@@ -52,7 +52,7 @@ def total(events: tuple[Event, ...]) -> Price:
 
 MAX_EVENTS = 1000
 MAX_CURVES = 16
-"""Of one job. No plan has as many; who checks what a stranger wrote down prices no more."""
+"""The most events of one job. No plan has as many; a checker of untrusted events prices no more."""
 
 
 class TooManyEvents(ValueError):

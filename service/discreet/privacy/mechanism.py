@@ -1,4 +1,4 @@
-"""What every mechanism event is: frozen facts from which alone its price follows.
+"""What every mechanism event is: frozen facts from which its price follows.
 
 An event says which noise was calibrated to which sensitivity, how often it is released and how it
 is sampled. The ledger stores events, certificates carry them, and `price()` derives both prices of
@@ -95,7 +95,7 @@ class MechanismEvent(BaseModel, ABC):
     """
 
     published: ClassVar[str] = "numbers with noise"
-    """What is published, in words for people."""
+    """What is published, as words for people."""
     scale_sentence: ClassVar[str] = "The scale of the noise is {scale}, on each published number."
     drawn_in_floats: ClassVar[bool] = False
     """Whether the noise is drawn in floating point, inside an iteration or for a row."""
@@ -135,7 +135,7 @@ class MechanismEvent(BaseModel, ABC):
     def draw(self, noise: Noise, values: NDArray[Any]) -> NDArray[Any]:
         """`values` with the noise of one release: what `Noise.add` calls. TypeError: it is not
         added to a vector."""
-        raise TypeError(f"{self.mechanism} is not added to a vector")
+        raise TypeError(f"{self.mechanism} noise is not added to a vector")
 
     def deviation(self) -> float:
         """The standard deviation of the noise on one number, or an upper bound on it."""

@@ -6,10 +6,10 @@ block that it reads some filter holds in all of its columns:
 
     total + price + sum over others b of max(w_b limit (1 - f) - used_b, 0) <= limit,
 
-f the part of the time that is over. What is nobody's share is everybody's at once. A job that this
-refuses, but that the whole limit lets pass, may wait for what will be lent: one of each analyst, if
-it asks no block for more than its analyst's share, and if it would pass in its time. So those who
-wait are few, and what they wait for is small.
+f the part of the time that is over. What is in nobody's share is open to everybody at once. A
+job that this refuses, but that the whole limit lets pass, may wait for what will be lent: one
+of each analyst, if it asks no block for more than its analyst's share, and if it would pass in
+its time. So those who wait are few, and what they wait for is small.
 
 They stand in the order of a key that never changes, arrival/L + c ln(area) with c = 1/ln(largest
 ratio of areas): small jobs go first, and nobody is overtaken by a job that came more than L later.

@@ -1,4 +1,4 @@
-"""The problems that discreet solves: one folder a kind, which is registered here by its name in one
+"""The problems that discreet solves: one folder per kind, registered here by its name in one
 line."""
 
 from __future__ import annotations
@@ -45,8 +45,8 @@ DATASETS: dict[str, type[Dataset]] = {
 
 
 def read_as_one(kind: str, publics: Sequence[Any]) -> Any:
-    """The public part of a dataset, or of blocks of a source, which have the same, as one dataset;
-    None of nothing."""
+    """The public part of a dataset, or of blocks of a source read as one dataset; None if there
+    is neither."""
     if not publics:
         return None
     public = DATASETS[kind].read_public(publics[0])

@@ -1,8 +1,8 @@
 """How good an answer is: intervals of what was released, and what to expect of them before anything
 is.
 
-Both need no data: the distributions of all noise are public, so what privacy may have moved is told
-from the released outputs (`Uncertainty`), or, before there are any, from public figures
+Neither needs data: the distributions of all noise are public, so the effect of privacy follows
+from the released outputs (`Uncertainty`) or, before there are any, from public figures
 (`Expected`). Neither costs anything.
 """
 
@@ -41,7 +41,9 @@ class Uncertainty(TypedDict):
     ]
     values: Annotated[
         dict[str, Interval],
-        Field(description="By field of the result; a field without one has no honest interval"),
+        Field(
+            description="By field of the result; a field without an entry has no honest interval"
+        ),
     ]
     noise_dominates: Annotated[
         dict[str, bool | list[bool]],
@@ -54,23 +56,21 @@ class Uncertainty(TypedDict):
 
 @dataclass(frozen=True)
 class Expected:
-    """How far privacy is expected to move one quantity of a result, as far as public figures
-    tell."""
+    """How far privacy is expected to move one quantity of a result, by public figures."""
 
     quantity: str
     """A field of the result; for what a field says of a part of it, `field.part`."""
     within: float
-    """Half the width of the interval that is asked for; infinite where the answer would be mostly
-    noise."""
+    """Half the width of the requested interval; infinite where the answer would be mostly noise."""
     unit: str
-    """As it follows a number: `in trips a period`."""
+    """The unit as it follows a number: `in trips a period`."""
     sentence: str
     """For people, in the units of the field: ± what, of how much, and what that is good for."""
     size: float | None = None
     """About how large the quantity is, in public figures; per cent are of this. None: not known
     without the data."""
     lacks: str = ""
-    """What public figure is not there, in a clause, without which no accuracy is promised at any
+    """The missing public figure, as a clause, without which no accuracy is promised at any
     epsilon."""
     margin: float = 1.0
     """How many times `within` is counted where an accuracy is promised: noise moves the answers of
@@ -83,5 +83,5 @@ class Expected:
 
     @property
     def promised(self) -> float:
-        """Half the width that is kept as often as is asked, over the data that may be."""
+        """Half the width that holds as often as requested, over the possible data."""
         return self.margin * self.within

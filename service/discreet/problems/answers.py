@@ -1,5 +1,4 @@
-"""What a result answers, in sentences of its field with their intervals, and what each is good for,
-whatever its kind.
+"""The answer of a result of any kind as sentences with intervals, and what each is good for.
 
 `headline.py` of a kind's folder says the sentences: `headlines(problem, result)`, the answer itself
 first. Of a kind without one the first number of which an interval is told is the answer. Lists of
@@ -24,7 +23,7 @@ LONGEST_STORED = 200
 
 
 def headlines_of(problem: Mapping[str, Any], result: Mapping[str, Any]) -> list[Headline]:
-    """The sentences of a result, the answer itself first; none where nothing of it is one number.
+    """The sentences of a result, the answer itself first; none if no field is a single number.
 
     `problem` as stored with the job, `result` as the API gives it.
     """

@@ -1,5 +1,5 @@
-"""An earlier job of a kind whose release tells how data of a public shape lie: figures for a plan
-or a rehearsal.
+"""An earlier job whose release shows how data of a public shape are distributed: figures for a
+plan or a rehearsal.
 
 Post-processing of what was released, so it costs nothing, whatever data it is used for.
 """
@@ -17,7 +17,7 @@ from discreet.problems.plans import Plan
 
 @dataclass(frozen=True)
 class Around:
-    """A job that has released, and what that says."""
+    """A job with a release, and the profile that follows from it."""
 
     job_id: str
     problem: Problem
@@ -26,11 +26,12 @@ class Around:
     profile: Profile
 
     def shaped(self, public: Any, pointer: str) -> Profile:
-        """The profile, for a dataset of this public part. InvalidInput unless it is of the same
-        shape."""
+        """The profile, for a dataset with this public part. InvalidInput unless the shapes
+        agree."""
         issues = [
             FieldIssue(
-                pointer, f"{self.job_id} released of a dataset with other {name} than this one"
+                pointer,
+                f"{self.job_id} released about a dataset with different {name} than this one",
             )
             for name in self.problem.shape
             if getattr(self.public, name) != getattr(public, name)
@@ -43,12 +44,12 @@ class Around:
 def profiled(
     problem: Problem, public: Any, plan: Plan, released: Released, job_id: str, pointer: str
 ) -> Around:
-    """What a job released, as figures. InvalidInput where it tells none."""
+    """The figures that follow from a job's release. InvalidInput if there are none."""
     profile = problem.profile(public, plan, released)
     if profile is None:
         says = (
-            f"what {job_id} released does not tell how data lie: noised counts do, unless they "
-            "are mostly noise"
+            f"what {job_id} released does not show how the data are distributed: noised counts "
+            f"do, unless they are mostly noise"
         )
         raise InvalidInput(says, pointer=pointer)
     return Around(job_id, problem, public, plan, profile)

@@ -37,14 +37,14 @@ from discreet.problems.synthesis import Synthesis
 
 ALWAYS = "always"
 TOLD = frozenset({"relative_gap", "uncertainty"})
-"""Fields that say how exactly an answer is computed or told, not what is asked."""
+"""Fields that set how precisely an answer is computed or reported, not what is asked."""
 MOST_PLANS = 16
 """Made in search of a rho."""
 MOST_TRIED = 3
 """Stored objects that an example is made with, until one does."""
 RHO_TOLERANCE = 1e-3
-"""Part of a rho that may be left: the noise is then at most half of that larger than it would have
-to be."""
+"""Fraction of a rho that may be left unused: the noise is then larger than necessary by at most
+half that fraction."""
 
 
 def _marked(schema: dict[str, Any], problem: type[Problem]) -> None:
@@ -104,12 +104,12 @@ class Problem(Frozen):
 
     @classmethod
     def asks(cls, problem: Mapping[str, Any]) -> tuple[str, ...]:
-        """Those of `known_to_who_asks` that a problem, as JSON has it and with its public objects,
-        leaves open."""
+        """Those of `known_to_who_asks` that a problem (JSON, with its public objects) leaves
+        open."""
         return cls.known_to_who_asks
 
     def named(self) -> dict[str, tuple[str, type[PublicObject]]]:
-        """The ids of stored objects that it names, and what they must be, by field."""
+        """The ids of stored objects that it names, with their types, by field."""
         return {
             field: (value, model)
             for field, model in self.objects.items()
@@ -117,13 +117,13 @@ class Problem(Frozen):
         }
 
     def with_objects(self, found: Mapping[str, PublicObject]) -> Self:
-        """The same with stored objects, by id, in the place of their ids."""
+        """The same problem with ids replaced by stored objects."""
         return self.model_copy(
             update={field: found[name] for field, (name, _) in self.named().items()}
         )
 
     def held(self) -> dict[str, PublicObject]:
-        """The public objects that it holds as a whole, by field."""
+        """The public objects that it holds completely, by field."""
         return {
             field: value
             for field in self.objects
@@ -154,15 +154,13 @@ class Problem(Frozen):
         return {}
 
     def budget(self, privacy: Privacy | None) -> Budget:
-        """What a job may spend, from what the request says of it in figures. InvalidInput when it
-        says nothing."""
+        """What a job may spend, from the figures of the request. InvalidInput if it has none."""
         if privacy is None:
             raise InvalidInput("needed: the budget of this job", pointer="/privacy")
         return privacy.budget
 
     def units(self, public: Any) -> int | None:
-        """How many units there are whom the price protects, or at most are; None where no public
-        figure tells."""
+        """The number of protected units, or an upper bound; None if no public figure gives one."""
         return None if self.Dataset is None else self.Dataset.most_units(public)
 
     @classmethod
@@ -174,8 +172,8 @@ class Problem(Frozen):
     @classmethod
     def example_for(cls, public: Any) -> dict[str, Any]:
         """A small job body `{problem, privacy}`, without `dataset`, of which a plan is made on any
-        dataset of this public part. A kind that says nothing else has its example, which fits the
-        example's own dataset."""
+        dataset of this public part. The default is the kind's example, which fits the example's
+        own dataset."""
         body = cls.example()
         body["problem"].pop("dataset", None)
         return body
@@ -197,8 +195,8 @@ class Problem(Frozen):
 
     @classmethod
     def vary(cls, content: dict[str, Any], number: int) -> None:
-        """Change one record of the content of the example's dataset by a number of 1..10^9, which
-        then can be told from it. Not asked of a kind without datasets."""
+        """Change one record of the example dataset's content by a number in 1..10^9 so that
+        contents differ. Not called for a kind without datasets."""
 
     @classmethod
     @abstractmethod
@@ -212,14 +210,14 @@ class Problem(Frozen):
         /problem."""
 
     def draft(self, public: Any, budget: Budget) -> Plan:
-        """The plan without its advice, of which a search for a budget makes many."""
+        """The plan without its advice, for searches for a budget, which make many."""
         return self.plan(public, budget)
 
     def plan_within(self, public: Any, budget: Budget) -> Plan:
         """`plan`; of a budget in rho that of the largest epsilon, to RHO_TOLERANCE, whose price
         keeps the rho.
 
-        Whatever the search finds, only a plan whose own events cost at most the rho is given. It
+        Whatever the search finds, only a plan whose own events cost at most the rho is returned. It
         begins at the epsilon of a Gaussian of this rho; prices go with about the square of epsilon.
         """
         if budget.rho is None:
@@ -256,14 +254,14 @@ class Problem(Frozen):
                 epsilon = (below + above) // 2
         if best is None:
             raise InvalidInput(
-                "no plan of this problem was found that keeps so small a rho",
+                "no plan of this problem was found that stays within so small a rho",
                 pointer="/privacy/rho",
             )
         return best
 
     def profile(self, public: Any, plan: Plan, released: Released) -> Profile | None:
-        """What a release by this plan says of the data as a whole, as post-processing of it; None
-        where it does not."""
+        """What a release by this plan says about the data as a whole, as post-processing of it;
+        None if nothing."""
         return None
 
     def expected(
@@ -277,7 +275,7 @@ class Problem(Frozen):
 
     @classmethod
     def untold(cls, public: Any) -> str:
-        """Where nothing is expected of a release: what public figure is not there, in a clause, and
+        """Why nothing can be expected of a release: the missing public figure, as a clause, and
         what would help."""
         return ""
 
@@ -300,8 +298,7 @@ class Problem(Frozen):
 
     @abstractmethod
     def finish(self, public: Any, plan: Plan, released: Released, progress: Progress) -> Result:
-        """Everything that follows from what was released. Sees no private data; may be run
-        again."""
+        """Everything that follows from the release. Sees no private data; may be run again."""
 
     def evidence(self, plan: Plan, result: bytes) -> dict[str, Any] | None:
         """The section `cryptographic` of the certificate, from the published result (JSON text);
@@ -315,8 +312,8 @@ class Neighbours:
     be.
 
     An attack on the release alone comes near the price: half the noise is caught, see
-    `tests/problems/test_audits.py`. `slack`: so many times more noise than these neighbours need is
-    what the mechanism has.
+    `tests/problems/test_audits.py`. `slack`: the mechanism has so many times the noise that
+    these neighbours need.
     """
 
     name: str

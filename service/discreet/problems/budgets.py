@@ -1,4 +1,4 @@
-"""From what a request says of privacy, in figures or in other words, to a budget and the plan that
+"""From the privacy of a request, in figures or in other words, to a budget and the plan that
 keeps it."""
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ MOST_DECIMALS = 6
 
 @dataclass(frozen=True)
 class Budgeted:
-    """A plan, the budget that it was made for, and whether the request said that budget in other
+    """A plan, the budget that it was made for, and whether the request gave that budget in other
     words."""
 
     plan: Plan
@@ -35,16 +35,16 @@ class Budgeted:
 
     @property
     def figures(self) -> dict[str, float]:
-        """The budget for who sends it again: a delta that no mechanism needs is left out of it."""
+        """The budget as figures to send again; a delta that no mechanism needs is left out."""
         delta = self.budget.delta if self.plan.total.delta else 0
         return {"epsilon": self.budget.epsilon / EPSILON_UNIT, "delta": delta / DELTA_UNIT}
 
     def require_figures(self, privacy: Privacy | None) -> None:
-        """InvalidInput where a job asks for an accuracy: what it spends stands in its request."""
+        """InvalidInput if a job asks for an accuracy: what it spends must be in its request."""
         if privacy is not None and privacy.accuracy is not None:
             figures = ", ".join(f'"{name}": {value:g}' for name, value in self.figures.items())
             says = (
-                "a job is paid in figures, and POST /v1/plans tells them for an accuracy: send "
+                "a job needs figures, and POST /v1/plans finds them for an accuracy: send "
                 f"{{{figures}}}"
             )
             raise InvalidInput(says, pointer="/privacy/accuracy")
@@ -72,7 +72,7 @@ def budgeted(
         and around is None
     ):
         raise InvalidInput(
-            "only a server knows what that job released", pointer="/privacy/accuracy/around"
+            "only a server can look up what that job released", pointer="/privacy/accuracy/around"
         )
     budget = problem.budget(privacy)
     if privacy is None or privacy.in_figures:
@@ -130,8 +130,8 @@ def _spread(expected: Expected, budget: Budget, *, public_alone: bool) -> str:
         return ""
     low, high = (plain(budget.epsilon / EPSILON_UNIT * part, 2) for part in expected.took)
     more = (
-        ": how yours lie, public figures do not say; a rehearsal, or a plan around an earlier "
-        "release, tells more"
+        ": public figures do not say how your data are distributed; a rehearsal, or a plan around "
+        "an earlier release, tells more"
     )
     return (
         f". Eight of ten simulated data needed between {low} and "
@@ -140,7 +140,7 @@ def _spread(expected: Expected, budget: Budget, *, public_alone: bool) -> str:
 
 
 def _renamed(make: Any, budget: Budget, privacy: Privacy) -> Plan:
-    """The plan; a refusal that speaks of a figure names the word that stands for it."""
+    """The plan; an error about a figure names the word that was given instead."""
     words = {"epsilon": "preset"} if privacy.preset is not None else {}
     if privacy.preset is not None and "delta" not in privacy.model_fields_set:
         words["delta"] = "preset"
@@ -176,14 +176,14 @@ def _meaning(what: str, plan: Plan) -> str:
 
 
 def _delta(problem: Problem, public: Any, plan: Plan, budget: Budget) -> str:
-    """What delta was chosen, and why."""
+    """Which delta was chosen, and why."""
     if not plan.total.delta:
-        return "delta: none is needed, so none is spent"
+        return "no delta is needed, so none is spent"
     units, delta = problem.units(public), f"{budget.delta / DELTA_UNIT:g}"
     if units is None:
         return (
-            f"delta {delta} was chosen, small enough for a million: no public figure tells how "
-            "many there are"
+            f"delta {delta} was chosen, small enough for a million: no public figure says how "
+            f"many there are"
         )
     return (
         f"delta {delta} was chosen: a power of ten of at most 1e-6, and of at most 1 / (1,000 x "

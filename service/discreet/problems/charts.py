@@ -57,7 +57,7 @@ def draw_result(
     kind = problem["kind"]
     for field, model in JOBS[kind].objects.items() if kind in JOBS else ():
         if isinstance(named := problem.get(field), str):
-            says = f"{named} is known to a server alone: put the {model.type} itself into this file"
+            says = f"{named} is known only to a server: put the {model.type} itself into this file"
             raise InvalidInput(
                 f"{says} (`discreet {model.type} show {named} --json`)", pointer=f"/problem/{field}"
             )

@@ -40,8 +40,8 @@ class Issues:
         detail: str,
         values: Sequence[Any] | NDArray[Any] | None = None,
     ) -> None:
-        """One issue for all rows where `bad` holds: the first, with the value of `values` that
-        stands there, and how many there are up to which place."""
+        """One issue for all rows where `bad` holds: the first row with its entry of `values`,
+        and how many there are up to which row."""
         rows = np.flatnonzero(bad)
         if rows.size == 0 or len(self._found) == MAX_ISSUES:
             return
@@ -91,7 +91,7 @@ def integer_columns(
 def check_names(
     table: pa.Table, needed: Sequence[str], optional: Sequence[str], prefix: str
 ) -> None:
-    """InvalidInput for every column that is missing, not known, or there twice."""
+    """InvalidInput for every column that is missing, unknown or duplicated."""
     names = Counter(table.column_names)
     known = f"needed: {', '.join(needed)}" + (
         f"; possible: {', '.join(optional)}" if optional else ""
@@ -101,7 +101,7 @@ def check_names(
     there = f"; columns are: {listed}" if others else ""
     found = [
         *(
-            FieldIssue(prefix, f"column {name!r:.80} stands twice")
+            FieldIssue(prefix, f"column {name!r} appears twice")
             for name in sorted(names)
             if names[name] > 1
         ),
@@ -139,7 +139,7 @@ def real_column(
 def _no_numbers(
     column: pa.ChunkedArray, name: str, prefix: str, what: str, first: int
 ) -> InvalidInput:
-    """The first text of a column that is no number, and how many there are."""
+    """The first text of a column that is not a number, and how many there are."""
     wrong = last = -1
     count, row = 0, first
     text = ""
@@ -171,7 +171,8 @@ def owner_column(table: pa.Table, name: str, prefix: str) -> NDArray[np.integer[
     missing.
 
     Of texts each person has one writing (`discreet_client.names`). Floats that stand for several
-    whole numbers are refused: two people would be one, and what hides one would hide neither.
+    whole numbers are refused: they would merge two people into one, and noise that hides one
+    person would hide neither.
     """
     column = table.column(name)
     if pa.types.is_dictionary(column.type):  # which may hold a name twice
@@ -186,7 +187,7 @@ def owner_column(table: pa.Table, name: str, prefix: str) -> NDArray[np.integer[
         issues.where(
             blurred(values),
             name,
-            "this float stands for several numbers: have names as text or integers",
+            "this float stands for several integers: give names as text or integers",
         )
         issues.check()
         column = pa.chunked_array([values + 0.0])  # one zero
@@ -232,8 +233,8 @@ def check_bounds(
 
 
 def record_order(start: NDArray[np.int64], columns: Iterable[NDArray[Any]]) -> NDArray[np.int64]:
-    """An order of the records start[i]..start[i+1]-1 that depends on nothing but what stands in
-    them: int64[records].
+    """An order of the records start[i]..start[i+1]-1 that depends only on their content:
+    int64[records].
 
     By two 64-bit hashes of a record's columns (8 bytes an entry). Records whose hashes agree but
     not their content, one pair in 2^128, stay in the order in which they came.

@@ -22,12 +22,12 @@ Released = dict[str, NDArray[Any]]
 """What the mechanisms released, arrays by name, and nothing else."""
 
 Profile = dict[str, NDArray[Any]]
-"""What a release says of the data as a whole, arrays by name: what others may be made of, and
-errors foretold at."""
+"""What a release says about the data as a whole, arrays by name: synthetic data are made from
+it, and errors predicted around it."""
 
 Progress = Callable[[int, int], None]
-"""Called with (step, total); post-processing only, so that steps and their timing tell nothing
-about the data."""
+"""Called with (step, total), during post-processing only, so that steps and their timing reveal
+nothing about the data."""
 
 Mode = Literal["private", "simulation"]
 
@@ -44,7 +44,7 @@ def arrays(*forms: dict[str, JsonValue]) -> ConfigDict:
 
 
 DIGEST_ITEMS = 1 << 17
-"""Numbers of a content that are put into its digest at once."""
+"""Numbers of a content that are hashed at once."""
 
 PRIVATE: dict[str, JsonValue] = {"x-private": True}
 """Marks a field of a schema as private; whatever is not marked is treated as published."""
@@ -64,7 +64,7 @@ def unpack(data: bytes | memoryview) -> dict[str, NDArray[Any]]:
 
 
 def framed(parts: Iterable[bytes | bytearray]) -> bytearray:
-    """Packed contents one behind the other, each behind its length."""
+    """Packed contents one after the other, each preceded by its length."""
     found = bytearray()
     for part in parts:
         found += len(part).to_bytes(8, "big")
@@ -82,8 +82,8 @@ def unframed(data: bytes | bytearray) -> Iterator[memoryview]:
 
 
 def canonical_bytes(content: Content) -> Iterable[bytes]:
-    """What the digest of a dataset is taken of: names, types, shapes and values, not how they were
-    sent."""
+    """The bytes that a dataset's digest covers: names, types, shapes and values, independent of
+    how they were sent."""
     for name in sorted(content):
         array = np.ascontiguousarray(content[name])
         yield f"{name}\0{array.dtype.str}\0{array.shape}\0".encode()

@@ -20,8 +20,8 @@ from discreet.problems.numbers import Delta, Epsilon, Flag, Frozen
 def _registered(value: Any) -> Any:
     if isinstance(value, dict):
         raise ValueError(
-            "the id of a registered dataset is needed; POST /v1/datasets takes a whole one and "
-            "gives it"
+            "the id of a registered dataset is needed; POST /v1/datasets registers one and "
+            "returns its id"
         )
     return value
 
@@ -30,7 +30,7 @@ DatasetId = Annotated[str, BeforeValidator(_registered)]
 
 
 class Cap(Frozen):
-    """What may be spent on an account in all."""
+    """The most that may be spent on an account."""
 
     epsilon: Epsilon
     delta: Delta = Field(default=Decimal(0))
@@ -40,18 +40,19 @@ Name = Annotated[str, StringConstraints(min_length=1, max_length=200, strip_whit
 
 
 class DatasetSettings(Frozen):
-    """What stands beside the content of a dataset that is registered."""
+    """What accompanies the content of a dataset that is registered."""
 
     name: Name
     cap: Cap | None = Field(default=None, description="Needed unless `account` is given")
     mode: Mode = Field(default="private", description="`simulation` declares the content public")
     account: str | None = Field(
         default=None,
-        description="Account of another dataset of the same people, on which then both are charged",
+        description="Account of another dataset about the same people; both are then charged there",
     )
     retention_days: Annotated[int, Field(strict=True, ge=1, le=36500)] | None = Field(
         default=None,
-        description="The content is erased after so many days; absent: as the installation is set",
+        description="The content is erased after so many days; absent: the installation's "
+        "setting applies",
     )
     delete_after_job: Flag = Field(
         default=False, description="The content is erased after the first job that succeeds on it"
@@ -60,11 +61,9 @@ class DatasetSettings(Frozen):
 
 @dataclass(frozen=True)
 class Column:
-    """A column that an uploaded table needs, for whoever finds it in a file of his own before
-    anything is sent.
-
-    It follows from the public part alone. What reads the upload decides; this only says the same
-    beforehand.
+    """A column that an uploaded table needs, for clients that look for it in a user's file
+    before anything is sent. It follows from the public part alone. The reader of the upload
+    decides; this only predicts it.
     """
 
     name: str
@@ -121,7 +120,7 @@ class Layout:
 
 @dataclass(frozen=True)
 class FileQuestion:
-    """What `discreet init` asks of a file of one's own, for the command that registers it."""
+    """What `discreet init` asks about a user's own file, for the command that registers it."""
 
     field: str
     """A field of the public part, such as `horizon` or `reader.target`; of a column what the kind
@@ -287,8 +286,8 @@ class Dataset(DatasetSettings):
 
     @classmethod
     def most_units(cls, public: Any) -> int | None:
-        """How many units the content has, or at most has, from public figures; None where none
-        tells."""
+        """The number of units in the content, or an upper bound, from public figures; None if
+        none gives it."""
         return None
 
     @classmethod

@@ -19,8 +19,9 @@ from discreet.problems.numbers import Budget, Frozen, Positive, Real
 from discreet.problems.plans import Plan
 
 ROUNDS_ARE_SEEN = (
-    "rounds are not padded: how long one took is seen by all of the session, and tells how long "
-    "the slowest agent's own computing on its own data, its connection and the server's step took"
+    "rounds are not padded: everybody in the session sees how long one took, which reveals how "
+    "long the slowest agent's computation on its own data, its connection and the server's step "
+    "took"
 )
 """An assumption of every session, in its plan and in its certificate."""
 
@@ -38,21 +39,24 @@ class FederationTerms(Frozen):
         "with a quorum",
     )
     round_seconds: Real = Field(
-        default=30.0, gt=0, le=86400, description="From a broadcast to the round's deadline"
+        default=30.0, gt=0, le=86400, description="Seconds from a broadcast to the round's deadline"
     )
     approve_seconds: Real = Field(
         default=604800.0,
         gt=0,
         le=7776000,
-        description="From submission to the signed roster; then the job fails",
+        description="Seconds from submission to the signed roster; later the job fails",
     )
     join_seconds: Real = Field(
-        default=600.0, gt=0, le=604800, description="From the signed roster to the first round"
+        default=600.0,
+        gt=0,
+        le=604800,
+        description="Seconds from the signed roster to the first round",
     )
 
     @property
     def least(self) -> int:
-        """Agents that a round needs at least."""
+        """The fewest agents that a round needs."""
         return self.agents if self.quorum is None else min(self.quorum, self.agents)
 
 
@@ -123,11 +127,11 @@ class Session(ABC):
 
     @abstractmethod
     def state(self) -> bytes:
-        """All that `restore` needs."""
+        """Everything that `restore` needs."""
 
     @abstractmethod
     def restore(self, state: bytes) -> None:
-        """Go on from what `state` said."""
+        """Continue from what `state` returned."""
 
     @abstractmethod
     def released(self) -> Released:
@@ -164,7 +168,7 @@ class FederatedProblem(Problem):
         """InvalidInput with pointers into what an agent announced about itself when it enrolled. By
         default it is nothing: `{}`."""
         if announcement != {}:
-            raise InvalidInput("this kind asks its agents for no public figures")
+            raise InvalidInput("agents of this kind announce no public figures")
 
     def draft(self, public: Any, budget: Budget) -> Plan:
         return self.plan(public, budget) if self.terms is None else self.plan_federation((), budget)

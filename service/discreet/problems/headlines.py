@@ -70,10 +70,10 @@ def good_for(result: Mapping[str, Any], name: str) -> str:
     """What a number's interval lets one say of it."""
     said = _stated(result, name)
     if said is None:
-        return "How far noise has moved it cannot be told." if result.get("uncertainty") else ""
+        return "How far noise has moved it is unknown." if result.get("uncertainty") else ""
     lower, upper = said.lower, said.upper
     if lower is None or upper is None:
-        return "How far noise has moved it cannot be told."
+        return "How far noise has moved it is unknown."
     return good_for_ends(result[name], lower, upper)
 
 
@@ -89,7 +89,7 @@ def good_for_ends(value: float, lower: float, upper: float) -> str:
     part = (upper - lower) / 2 / max(abs(value), (near + far) / 2)
     percent = f"{intervals.plain(100 * part)} %"
     if part <= NEAR:
-        return f"Near enough to tell apart what differs by more than {percent}."
+        return f"Precise enough to distinguish values that differ by more than {percent}."
     if far <= ORDER * near:
         return f"Good for the sign and the order of magnitude: ± {percent}."
     return "Good for the sign, and no more: it may be many times as much, or a small part of it."

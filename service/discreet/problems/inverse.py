@@ -1,5 +1,5 @@
-"""The inverse of a plan: from how near an answer shall be to the smallest epsilon with which it is
-expected to be.
+"""The inverse of a plan: from a requested accuracy to the smallest epsilon that is expected to
+reach it.
 
 Only public figures are used, and what an earlier release said where that is asked:
 `Problem.expected` of plans without advice. Few are made: about four where the expected width falls
@@ -52,8 +52,8 @@ def smallest(
     """The plan, without its advice, of the smallest epsilon that keeps the accuracy at this delta
     (in units); `around`: for data as an earlier release said that they are.
 
-    InvalidInput where the kind tells of no such quantity, where its size is not public though a
-    part of it is asked for, or where no epsilon reaches the accuracy.
+    InvalidInput if the kind predicts no such quantity, if a percentage is asked for though its
+    size is not public, or if no epsilon reaches the accuracy.
     """
     low, high = 0, MAX_EPSILON * EPSILON_UNIT + 1
     kept: Attempt | None = None
@@ -92,13 +92,17 @@ def _attempt(
     known = problem.expected(public, plan, accuracy.confidence, around)
     if not known:
         why = problem.untold(public) or "ask for an epsilon"
-        says = f"{problem.kind} cannot tell from public figures how near its answers will be: {why}"
+        says = (
+            f"{problem.kind} cannot predict from public figures how accurate its answers will "
+            f"be: {why}"
+        )
         raise InvalidInput(says, pointer=POINTER)
     expected = next((one for one in known if accuracy.quantity in (None, one.quantity)), None)
     if expected is None:
         names = ", ".join(one.quantity for one in known)
         raise InvalidInput(
-            f"what is told before a release: there are {names}", pointer=f"{POINTER}/quantity"
+            f"must be a quantity that is predicted before a release: {names}",
+            pointer=f"{POINTER}/quantity",
         )
     if expected.lacks:
         others = ", ".join(one.quantity for one in known if not one.lacks)
@@ -108,19 +112,19 @@ def _attempt(
         )
         says += f", or of {others}, as a number (--quantity, --within)" if others else ""
         raise InvalidInput(
-            f"nothing is promised of {expected.quantity}: {says}", pointer=f"{POINTER}/quantity"
+            f"nothing is promised about {expected.quantity}: {says}", pointer=f"{POINTER}/quantity"
         )
     return Attempt(budget, plan, expected, expected.promised / _asked(accuracy, expected))
 
 
 def _asked(accuracy: Accuracy, expected: Expected) -> float:
-    """The half width that is asked for, in the quantity's unit."""
+    """The requested half width, in the quantity's unit."""
     part = accuracy.part
     if part is None:
         return float(accuracy.within)
     if not expected.size:
         says = (
-            f"how large {expected.quantity} is, is not known without the data: give a number, "
+            f"the size of {expected.quantity} is not known without the data: give a number, "
             f"{expected.unit}, instead"
         )
         says += " of per cent, or ask around an earlier release (--around JOB)"

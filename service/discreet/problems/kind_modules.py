@@ -1,4 +1,4 @@
-"""What a kind's folder may have beside its problem, loaded when it is first asked for."""
+"""Optional modules of a kind's folder, loaded when first needed."""
 
 from __future__ import annotations
 

@@ -102,7 +102,7 @@ Real = Annotated[float, Field(strict=True)]
 
 
 def at_least(least: float, why: str) -> AfterValidator:
-    """A bound that the contract of before does not have."""
+    """A bound that older contracts do not have."""
 
     def check(value: float) -> float:
         if value < least:
@@ -151,11 +151,12 @@ def _within(value: Any) -> Any:
 
 
 class Accuracy(Frozen):
-    """How near an answer shall be, instead of what may be spent on it."""
+    """A requested accuracy, instead of what may be spent."""
 
     quantity: Annotated[str, Field(min_length=1, max_length=200)] | None = Field(
         default=None,
-        description="One of those that the kind tells of before a release; absent: its first",
+        description="One of the quantities that the kind predicts before a release; absent: the "
+        "first of them",
     )
     within: Annotated[
         float | str,
@@ -174,19 +175,19 @@ class Accuracy(Frozen):
     )
     around: Annotated[str, Field(min_length=1, max_length=64)] | None = Field(
         default=None,
-        description="A job that has released, of data of the same public shape: the accuracy is "
-        "foretold for data as it released them; absent: from public figures alone",
+        description="A job with a release about data of the same public shape: the accuracy is "
+        "then predicted for data as it released them; absent: predicted from public figures alone",
     )
     confidence: Real = Field(
         default=0.9,
         ge=0.5,
         le=0.999,
-        description="Probability with which the noise shall keep within it",
+        description="Probability with which the noise should stay within it",
     )
 
     @property
     def part(self) -> float | None:
-        """Of the quantity's size, where `within` is in per cent."""
+        """The fraction of the quantity's size, if `within` is in per cent."""
         return float(self.within.rstrip(" %")) / 100 if isinstance(self.within, str) else None
 
 
@@ -194,11 +195,14 @@ class Privacy(Frozen):
     """The privacy budget of one job: in figures, which are read as exact decimals, or in other
     words."""
 
-    epsilon: Epsilon | None = Field(default=None, description="Privacy loss; at most 9 decimals")
+    epsilon: Epsilon | None = Field(
+        default=None, description="Privacy loss bound; at most 9 decimals"
+    )
     rho: Rho | None = Field(
         default=None,
-        description="Instead of epsilon: what zero-concentrated DP counts, with a delta; the "
-        "mechanism is then the one of least noise at this rho, of which most jobs fit under a cap",
+        description="Instead of epsilon: the parameter of zero-concentrated DP, with a delta; the "
+        "mechanism is then the one with least noise at this rho, and the most such jobs fit under "
+        "a cap",
     )
     preset: Literal["strict", "usual", "loose"] | None = Field(
         default=None,
@@ -207,7 +211,7 @@ class Privacy(Frozen):
     accuracy: Accuracy | None = Field(
         default=None,
         description="Instead of epsilon, in plans: the smallest epsilon with which the answer is "
-        "expected to be as near; delta is `auto` unless another is given",
+        "expected to be this accurate; delta is `auto` unless another is given",
     )
     delta: Annotated[
         Delta | None,
@@ -221,9 +225,7 @@ class Privacy(Frozen):
         "of ten that is at most 1e-6 and 1 / (1000 units), where their number or a bound on it is "
         "public, else 1e-9; a mechanism that needs none is charged 0",
     )
-    unit: str | None = Field(
-        default=None, description="Must name the dataset's own unit when given"
-    )
+    unit: str | None = Field(default=None, description="If given, must name the dataset's own unit")
 
     @model_validator(mode="after")
     def _one_of_all(self) -> Self:
@@ -231,7 +233,7 @@ class Privacy(Frozen):
             sum(one is not None for one in (self.epsilon, self.rho, self.preset, self.accuracy))
             != 1
         ):
-            raise ValueError("one of epsilon, rho, preset and accuracy is needed, and not several")
+            raise ValueError("exactly one of epsilon, rho, preset and accuracy is needed")
         if self.rho is not None and self.delta == 0:
             raise FieldError("delta", "rho needs a delta above 0")
         if self.epsilon is None and self.rho is None and "delta" not in self.model_fields_set:

@@ -27,11 +27,11 @@ class PublicObject(Frozen):
     """Ids begin with it and an underscore."""
 
     def own_issues(self) -> list[FieldIssue]:
-        """What is wrong with it, whatever job will name it."""
+        """What is wrong with it, independent of any job."""
         return []
 
     def sizes(self) -> dict[str, Any]:
-        """What lists say of it."""
+        """Figures of it that lists show."""
         return {}
 
     def content(self) -> bytes:

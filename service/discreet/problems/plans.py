@@ -1,5 +1,5 @@
-"""What a job will do, made of public figures: its events, its price, its noise and what it
-takes."""
+"""What a job will do, made from public figures: its events, its price, its noise and its
+resources."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ slower than that."""
 
 
 def sized(most: str) -> str:
-    """The assumption that a content is within the bounds whose time a release takes."""
+    """The assumption that a content is within the bounds for which a release's time is planned."""
     return (
         f"durations tell nothing of contents of at most {most}; registration takes none with more"
     )
@@ -43,16 +43,16 @@ class Resources(Frozen):
     """What one job may take, from public figures alone."""
 
     release_quantum_seconds: float = Field(
-        description="Touching the data takes this, whatever they are; on a machine too busy for "
-        "it, twice that, …"
+        description="The step on the data takes this long, whatever the data; on a machine too "
+        "busy for it twice as long, and so on"
     )
     opening_seconds: float = Field(
-        default=OPENING_SECONDS, description="Of that, opening the content takes this"
+        default=OPENING_SECONDS, description="The part of that for opening the content"
     )
     result_seconds: float = Field(
         default=0.0,
-        description="What follows the release takes about this, where it is known before; counts "
-        "in turns",
+        description="About how long the work after the release takes, if known; it counts in the "
+        "order of jobs",
     )
     memory_bytes: int
     steps: int = Field(description="Steps that progress counts to")
@@ -93,7 +93,7 @@ class Resources(Frozen):
 
 
 class NoiseSummary(Frozen):
-    """What a reader of the plan wants to know of the noise."""
+    """The noise in a plan, for its readers."""
 
     quantity: str
     distribution: str
@@ -114,7 +114,7 @@ class NoiseSummary(Frozen):
         )
 
     def times(self, factor: float) -> Self:
-        """The same with so many times the noise."""
+        """The same with `factor` times the noise."""
         return self.model_copy(
             update={
                 "scale": self.scale * factor,
@@ -124,12 +124,12 @@ class NoiseSummary(Frozen):
 
 
 class Exposure(Frozen):
-    """What agents can find out of each other by what all of them are told."""
+    """What agents can learn about each other from what all of them are told."""
 
-    agents: int = Field(description="Of the session")
-    rounds: int = Field(description="Sums that are opened to every agent, at most")
-    sums: int = Field(description="Numbers in all of them together")
-    sentence: str = Field(description="What one agent that lies can find out")
+    agents: int = Field(description="Rounds of the session")
+    rounds: int = Field(description="The most sums that are opened to every agent")
+    sums: int = Field(description="The numbers in all of them together")
+    sentence: str = Field(description="What one dishonest agent can find out")
 
 
 class PlannedBlock(Frozen):
@@ -137,7 +137,8 @@ class PlannedBlock(Frozen):
 
     block: str = Field(description="Its name in the source")
     version: str = Field(
-        description="The dataset that it is: a later version with late records is another"
+        description="The dataset of this version; a later version with late records is another "
+        "dataset"
     )
 
 
@@ -169,21 +170,21 @@ class Plan(Frozen):
     neighbours: str
     assumptions: tuple[str, ...] = ()
     advice: tuple[str, ...] = Field(
-        default=(), description="What to expect of the answer, from public figures"
+        default=(), description="What to expect from the answer, by public figures"
     )
     parameters: dict[str, Any] = Field(
         default_factory=dict, description="Public constants of the kind"
     )
     exposure: Exposure | None = Field(
-        default=None, description="What agents can find out of each other"
+        default=None, description="What agents can learn about each other"
     )
     source: PlannedSource | None = Field(
-        default=None, description="The blocks that are read, where it is no dataset"
+        default=None, description="The blocks that are read, for a source instead of a dataset"
     )
     released_by: tuple[str, ...] = Field(
         default=(),
-        description="Jobs whose releases are asked again: events and noise are theirs, the price "
-        "is 0",
+        description="Jobs whose releases are asked again: events and noise are those of these "
+        "jobs, and the price is 0",
     )
 
     @classmethod
@@ -193,8 +194,8 @@ class Plan(Frozen):
         events = tuple(events)
         if (seconds := fields["resources"].release_quantum_seconds) > LONGEST_SECONDS:
             says = (
-                f"on the largest content of these public bounds this takes {seconds:.3g} s, at "
-                f"most {LONGEST_SECONDS}"
+                f"with the largest content that the public bounds allow this takes {seconds:.3g} "
+                f"s, at most {LONGEST_SECONDS}"
             )
             raise InvalidInput(
                 f"{says} are given: a dataset with smaller bounds is needed",
@@ -207,8 +208,8 @@ class Plan(Frozen):
                 and event.scale / getattr(event, "grid", 1.0) > LARGEST_SCALE
             ):
                 says = (
-                    f"so small an epsilon asks for noise of scale {event.scale:.3g}, more than "
-                    "can be drawn exactly"
+                    f"so small an epsilon needs noise of scale {event.scale:.3g}, which is more "
+                    f"than can be drawn exactly"
                 )
                 raise InvalidInput(f"{says}; ask for a larger one", pointer="/privacy/epsilon")
         price = sum((event.price() for event in events), Price.zero())

@@ -1,4 +1,5 @@
-"""A kind's example, read, and run from bytes to result: what a child loads before its rights go."""
+"""A kind's example, read and run from bytes to result, so that a child loads everything before
+it drops its rights."""
 
 from __future__ import annotations
 

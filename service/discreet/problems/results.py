@@ -25,22 +25,27 @@ class ResultFields(TypedDict):
 
     tables: Annotated[
         list[str],
-        Field(description="Fields of more than a million numbers: left out here, given as Parquet"),
+        Field(
+            description="Fields with more than a million numbers: left out here and given as "
+            "Parquet"
+        ),
     ]
 
 
 class Combined(TypedDict):
-    """What it brought to ask several releases of the same sums."""
+    """What combining several releases of the same sums gained."""
 
     releases: Annotated[
-        int, Field(description="How many were combined, by the inverse variance of their noise")
+        int,
+        Field(
+            description="How many were combined, weighted by the inverse variance of their noise"
+        ),
     ]
     standard_deviation: Annotated[
-        float, Field(description="Of the noise on each of their sums, as combined")
+        float,
+        Field(description="Standard deviation of the noise on each of their sums, as combined"),
     ]
-    least_alone: Annotated[
-        float, Field(description="Of the noise of the most accurate of them alone")
-    ]
+    least_alone: Annotated[float, Field(description="The same for the most accurate of them alone")]
 
 
 class NoisedFields(ResultFields):
@@ -58,9 +63,7 @@ class SummedFields(NoisedFields):
     """The fields of a result of sums that were noised: those of several releases are combined."""
 
     combined: NotRequired[
-        Annotated[
-            Combined, Field(description="Of several releases: what it brought to ask them together")
-        ]
+        Annotated[Combined, Field(description="For several releases: what combining them gained")]
     ]
 
 
@@ -92,8 +95,7 @@ def properties_of(fields: Any) -> dict[str, dict[str, Any]]:
 
 
 def in_words(name: str, fields: Any) -> str:
-    """What people call a field of a result, inside a sentence: by the title that the kind's
-    `Fields` give it."""
+    """The name of a field of a result inside a sentence: the title in the kind's `Fields`."""
     known = {} if fields is None else properties_of(fields)
     plain = name.replace("_", " ")
     title = str(known.get(name, {}).get("title", plain))

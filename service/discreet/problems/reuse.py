@@ -1,4 +1,4 @@
-"""Asking again: what a release fixes of a request, and what may still be asked of it for nothing.
+"""Asking again: which fields of a request a release fixes, and which may still differ for free.
 
 Post-processing of what was released costs nothing, however often it is done (Dwork & Roth 2014,
 Proposition 2.1). So a request may name jobs in `release` where it would name a dataset: what these
@@ -48,7 +48,7 @@ class ProblemOnData(Problem):
     them."""
 
     dataset: DatasetId | None = Field(
-        default=None, description="Id of a dataset of this kind; or else `release`"
+        default=None, description="Id of a dataset of this kind; otherwise `release` is needed"
     )
     asked_of: (
         JobId
@@ -57,8 +57,8 @@ class ProblemOnData(Problem):
     ) = Field(
         default=None,
         alias="release",
-        description="Instead of `dataset`: a job, or several, of which what was released is asked "
-        "again, at price 0. Fields that were fixed at the release must be those of that job",
+        description="Instead of `dataset`: one or several jobs whose release is asked again, at "
+        "price 0. Fields that were fixed at the release must equal those of that job",
     )
 
     @property
@@ -68,12 +68,12 @@ class ProblemOnData(Problem):
 
     @property
     def needs_data(self) -> bool:
-        """Whether the service must have data for this, or what was released of them."""
+        """Whether the service needs data for this, or a release about them."""
         return True
 
     def means_otherwise(self, first: Any, public: Any) -> list[FieldIssue]:
-        """Why what `first` released, a problem of this kind, means something else here; both with
-        the public objects that they name."""
+        """Why the release of `first`, a problem of this kind, means something else here; both
+        with the public objects that they name."""
         return []
 
     @model_validator(mode="after")
@@ -81,7 +81,8 @@ class ProblemOnData(Problem):
         given = [name for name, attribute in self.places if getattr(self, attribute) is not None]
         if len(given) > 1:
             says = (
-                f"not beside `{given[0]}`: what was released is asked again, or new data are read"
+                f"not together with `{given[0]}`: either a release is asked again, or new data "
+                f"are read"
             )
             raise FieldError(given[1], says)
         if self.needs_data and not given:
@@ -92,7 +93,7 @@ class ProblemOnData(Problem):
         if given and not self.needs_data:
             raise FieldError(given[0], "not with protocol `federated`: the agents have the data")
         if len(set(self.first_jobs)) < len(self.first_jobs):
-            raise FieldError("release", "a job stands twice")
+            raise FieldError("release", "a job is named twice")
         return self
 
 
@@ -110,8 +111,7 @@ def release_key(problem: Problem, dataset_id: str, public: Any) -> bytes:
 
 
 def differences(first: Problem, asked: Problem, public: Any, job_id: str) -> list[FieldIssue]:
-    """The fields that were fixed when the first job released, and that are others in what is
-    asked."""
+    """The fields that the first job's release fixed and that differ in the new question."""
     free = first.free(public) | WHERE_THE_DATA_ARE
     was, now = first.model_dump(mode="json"), asked.model_dump(mode="json")
     return [
@@ -185,7 +185,7 @@ def combine(problem: Problem, plan: Plan, parts: Sequence[tuple[float, Released]
 
 
 def gain(plan: Plan, weights: Sequence[float]) -> Combined:
-    """What several releases brought, of a plan that `plan_of` made of them."""
+    """What several releases gained, for a plan that `plan_of` made from them."""
     deviation = plan.noise[0].standard_deviation
     best = deviation / math.sqrt(max(weights))
     return {"releases": len(weights), "standard_deviation": deviation, "least_alone": best}

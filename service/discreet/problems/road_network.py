@@ -233,7 +233,9 @@ class RoadNetwork(PublicObject):
                 )
             elif names is not None and field.endswith("names") and len(set(names)) < size:
                 found.append(
-                    FieldIssue(f"/{field}", f"a name stands twice; {what} are told apart by them")
+                    FieldIssue(
+                        f"/{field}", f"a name appears twice; {what} are told apart by their names"
+                    )
                 )
         if self.link_shapes is not None and self.nodes_xy is None:
             found.append(

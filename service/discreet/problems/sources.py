@@ -1,4 +1,4 @@
-"""Sources: data that keep coming, in blocks of which each is a dataset with a budget of its own.
+"""Sources: data that keep arriving, in blocks, each of which is a dataset with its own budget.
 
 Which block a record is in follows from the record: its day, its month, or the label that its owner
 gives. A job reads several blocks as one dataset, draws noise once, and is charged to every block it
@@ -48,17 +48,20 @@ BlockName = Annotated[str, StringConstraints(min_length=1, max_length=100, strip
 
 
 class SourceSettings(Frozen):
-    """What a source says of its blocks, for good."""
+    """The fields of a source, which never change."""
 
-    name: Name = Field(description="No other source of the tenant is called so")
-    mode: Literal["private", "simulation"] = Field(default="private", description="Of all blocks")
+    name: Name = Field(description="Unique among the tenant's sources")
+    mode: Literal["private", "simulation"] = Field(
+        default="private", description="Mode of all blocks"
+    )
     by: BlockBy = Field(
         description="Which records a block has: those of a day (`2026-10-01`) or month "
-        "(`2026-10`), by the column `date` of every record, which is checked; or those that the "
-        "owner gives a label"
+        "(`2026-10`), by the column `date` of every record, which is checked; or those to which "
+        "the owner gives a label"
     )
     cap: Cap = Field(
-        description="What may be spent on each block in all, or on the source with `cap_of: source`"
+        description="The most that may be spent on each block, or on the whole source with "
+        "`cap_of: source`"
     )
     cap_of: CapOf = Field(
         default="block",
@@ -67,14 +70,14 @@ class SourceSettings(Frozen):
     )
     block_bytes: Annotated[int, Field(strict=True, ge=1024)] | None = Field(
         default=None,
-        description="The most that the content of a block takes in memory, chosen without looking "
-        "at the data. A job reads as many blocks as fit where one content does. Absent: a 32nd of "
-        "that",
+        description="The most memory that the content of a block takes, chosen without looking at "
+        "the data. A job reads as many blocks as together fit into the limit of one content. "
+        "Absent: 1/32 of that limit",
     )
     retention_days: Annotated[int, Field(strict=True, ge=1, le=36500)] | None = Field(
         default=None,
-        description="The content of each version is erased after so many days; absent: as is usual "
-        "here",
+        description="The content of each version is erased after so many days; absent: the "
+        "installation's setting applies",
     )
 
 
@@ -82,19 +85,20 @@ class SourceRule(Frozen):
     """Who may spend which share of each block of a source."""
 
     shares: Annotated[dict[Name, Share], Field(min_length=1, max_length=MOST_SHARES)] = Field(
-        description="Of each block, by principal, in parts of one with up to six decimals; at most "
-        "1 together. What is nobody's share is everybody's at once"
+        description="Share of each block by principal, as a fraction with up to six decimals; at "
+        "most "
+        "1 together. What is in nobody's share is open to everybody at once"
     )
     lent_days: Annotated[int, Field(strict=True, ge=1, le=3650)] = Field(
         default=USUAL_LENT_DAYS,
-        description="What of a share is unused is lent to all, linearly over so many days from "
+        description="Days over which the unused part of a share is lent to all, linearly from "
         "when the block was first registered (with `cap_of: source`, when the source was made)",
     )
 
     @model_validator(mode="after")
     def _at_most_all(self) -> Self:
         if sum(self.millionths.values()) > WHOLE:
-            raise FieldError("shares", "shares are at most 1 together")
+            raise FieldError("shares", "shares must sum to at most 1")
         return self
 
     @property
@@ -113,17 +117,17 @@ class SourceBlocks(Frozen):
         | None
     ) = Field(
         default=None,
-        description="One block, a list of them, or `first/last` of days or months: every one of "
-        "these must be there",
+        description="One block, a list of them, or `first/last` for days or months, each of which "
+        "must exist",
     )
     last: Annotated[int, Field(strict=True, ge=1, le=MOST_BLOCKS)] | None = Field(
-        default=None, description="Instead of `blocks`: the newest so many"
+        default=None, description="Instead of `blocks`: how many of the newest blocks"
     )
     versions: Annotated[tuple[str, ...], InPieces(min_length=1, max_length=MOST_BLOCKS)] | None = (
         Field(
             default=None,
             description="The version of each of `blocks`, in their order; absent: the newest. An "
-            "accepted job has them all",
+            "accepted job names all of them",
         )
     )
 
@@ -134,7 +138,7 @@ class SourceBlocks(Frozen):
         if self.versions is not None and (
             not isinstance(self.blocks, tuple) or len(self.versions) != len(self.blocks)
         ):
-            raise FieldError("versions", "go with `blocks` as a list: one for each")
+            raise FieldError("versions", "need `blocks` as a list, with one version for each")
         return self
 
 
@@ -150,14 +154,15 @@ class ProblemOnBlocks(ProblemOnData):
 
 
 class DatasetInBlocks(DatasetOfRows):
-    """A dataset of which sources can be made: several of the same public part are one dataset."""
+    """A dataset that may come as blocks of a source: several with the same public part form one
+    dataset."""
 
     @classmethod
     @abstractmethod
     def not_in_blocks(cls, public: Any) -> str:
-        """Why no source can be made of datasets of this public part, in a sentence; empty where one
-        can. A unit must lie in one block, whatever else is in the data, and nothing public may
-        depend on what a block holds."""
+        """Why datasets with this public part cannot be blocks of a source, as a sentence; empty
+        if they can. A unit must lie in one block, whatever else is in the data, and nothing
+        public may depend on what a block holds."""
 
     @classmethod
     @abstractmethod
@@ -239,7 +244,7 @@ def chosen(asked: SourceBlocks, by: str, known: Sequence[str]) -> list[str]:
         pointer = f"{POINTER}/blocks"
         names = _named(asked, by, pointer)
         if len(set(names)) < len(names):
-            raise InvalidInput("a block stands twice", pointer=pointer)
+            raise InvalidInput("a block is named twice", pointer=pointer)
     if missing := [name for name in names if name not in there]:
         shown = ", ".join(missing[:MOST_NAMED]) + (", …" if len(missing) > MOST_NAMED else "")
         says = f"not registered: {shown}"
@@ -258,7 +263,7 @@ def _named(asked: SourceBlocks, by: str, pointer: str) -> list[str]:
     if not ranged:
         return [first]
     if by == "label":
-        raise InvalidInput("labels have no order: a list of them is needed", pointer=pointer)
+        raise InvalidInput("labels have no order, so a list of them is needed", pointer=pointer)
     try:
         first, last = (block_name(by, one) for one in (first, last))
     except InvalidInput as error:
@@ -274,8 +279,7 @@ def _named(asked: SourceBlocks, by: str, pointer: str) -> list[str]:
 
 
 def assumptions(source: PlannedSource, unit: str) -> tuple[str, ...]:
-    """What a price on blocks of a source says and does not say: the guarantee, and what it rests
-    on."""
+    """What a price on blocks of a source guarantees and does not guarantee, and its assumptions."""
     where = {
         "day": "the day of its date",
         "month": "the month of its date",
@@ -295,7 +299,8 @@ def assumptions(source: PlannedSource, unit: str) -> tuple[str, ...]:
         "grants on the account reached. Nothing is claimed about a person with several"
     )
     checked = (
-        "that a record is of its block is the word of who gave the label: it was not checked"
+        "that a record belongs to its block is the claim of whoever gave the label; it was not "
+        "checked"
         if source.by == "label"
         else "every record's date was checked against its block, late ones too, and no "
         f"{source.by} was left out of a range for having no records; the date itself is taken to "

@@ -1,4 +1,5 @@
-"""How a kind makes up data of a public shape, for rehearsals: from public figures alone."""
+"""How a kind generates synthetic data of a public shape, for rehearsals, from public figures
+alone."""
 
 from __future__ import annotations
 
@@ -30,7 +31,7 @@ class Synthesis:
     """The data, as the columns of an upload (`Dataset.read_table`)."""
 
     def issues(self, dataset: type[Dataset], public: Any, units: int | None) -> list[FieldIssue]:
-        """Why no data of this shape are made up; empty where they are."""
+        """Why no data of this shape can be generated; empty if they can."""
         known = dataset.most_units(public)
         exact = dataset.relation(public).get("neighbours") == "replaced"
         if units is not None and known is not None and (units > known or (exact and units < known)):

@@ -1,12 +1,12 @@
-"""Who may come in, and how much it may say: the waiting room, the length of messages, and seats.
+"""Who may connect, and how much they may send: the waiting room, the length of messages, and seats.
 
     a stranger     a place in the waiting room, one message of FIRST_BYTES, FIRST_SECONDS for it
     an agent       a guest's seat, messages of FIRST_BYTES, while the owner has not signed
     on a roster    a seat that was kept for it; a round's answer as heavy as the plan says
 
 Nothing here looks at an IP address: a hundred honest agents may share one (NAT), and a hundred
-strangers need not. What is compared are connections: one that holds many silent streams makes room
-before one that holds a single stream.
+strangers need not. Instead connections are compared: one with many silent streams makes room
+before one with a single stream.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ class Visitor:
         self._deadline = deadline
 
     def arrived(self) -> None:
-        """Its first message is here: it is not hurried any more."""
+        """The first message has arrived, so its deadline no longer applies."""
         self.silent = False
         self._deadline.reschedule(None)
 
@@ -58,12 +58,12 @@ class Visitor:
 
 
 class WaitingRoom:
-    """Places for calls of which nothing is known yet.
+    """Places for calls about which nothing is known yet.
 
     What they can hold at most is `places` messages of the size that gRPC lets in; longer ones it
     refuses by their first bytes. When all places are taken, the connection with the most silent
     calls loses its oldest to a newcomer of a connection with fewer; among equals the oldest goes
-    once it was silent for YIELD_SECONDS. Else the newcomer is told to come again.
+    once it has been silent for YIELD_SECONDS. Otherwise the newcomer is told to try again later.
     """
 
     def __init__(self, places: int) -> None:
@@ -98,7 +98,7 @@ class WaitingRoom:
                 self.leave(visitor)
 
     def leave(self, visitor: Visitor) -> None:
-        """It has a seat, or goes; again is harmless."""
+        """The visitor got a seat or left. Calling this again is harmless."""
         self._there.pop(visitor, None)
         _waiting.set(len(self._there))
 
@@ -159,14 +159,14 @@ class Messages:
         return message
 
     def seated(self) -> None:
-        """The agent is known: the waiting room has its place back."""
+        """The agent is known, so its place in the waiting room is free again."""
         self._room.leave(self._visitor)
 
 
 class Seats:
-    """The streams of known agents, `most` in all. Members of a signed roster have theirs kept from
-    the moment that this process runs their session, whether they are connected or not; who waits
-    for a signature sits on what is left."""
+    """The streams of known agents, `most` in all. Seats of a signed roster's members are
+    reserved as long as this process runs their session, connected or not; agents that wait for a
+    signature use the rest."""
 
     def __init__(self, most: int) -> None:
         self._most = most
@@ -201,7 +201,8 @@ class Seats:
         self._guests[seat] = send_away
 
     def stands_up(self, seat: Any) -> None:
-        """The guest leaves, or has a seat of its roster now; for others nothing happens."""
+        """Free a guest's seat, since it left or has a seat of its roster now; nothing happens
+        for others."""
         self._guests.pop(seat, None)
 
 

@@ -55,24 +55,25 @@ class Attendance:
         return bool(self._seats)
 
     def ready(self) -> set[str]:
-        """Who has accepted the roster, and is connected."""
+        """Agents that have accepted the roster and are connected."""
         return {name for name, seat in self._seats.items() if seat.ready}
 
     async def wait(self, seconds: float) -> None:
-        """Until something changes, at most so long."""
+        """Wait until something changes, at most so many seconds."""
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(max(0.0, seconds)):
                 await self.changed.wait()
         self.changed.clear()
 
     def welcome_again(self) -> None:
-        """There is a roster now: who is connected hears of it, or that it is not on it."""
+        """There is a roster now: tell connected agents that they are on it, or that they are
+        not."""
         for seat in list(self._seats.values()):
             self._seating.stands_up(seat)
             self._welcome(seat)
 
     def open_round(self, number: int, broadcast: bytes, transcript: bytes, seconds: float) -> None:
-        """Ask everybody, and whoever comes before the round is closed."""
+        """Ask all agents, including those that connect before the round is closed."""
         self.messages = {}
         self._broadcast_digest = signing.digest(broadcast)
         self._announcement = self._signed(
@@ -89,17 +90,17 @@ class Attendance:
                 self._ask(seat)
 
     def close_round(self) -> None:
-        """What comes now comes too late."""
+        """Close the round: later answers are refused."""
         self._number = None
 
     def take_leave(self, end: pb.End) -> None:
-        """Tell everybody, and whoever still comes, how the session ended."""
+        """Tell all agents, including those that connect later, how the session ended."""
         self._farewell = self._signed(end=end)
         for seat in self._seats.values():
             seat.send("end", self._farewell)
 
     def dismiss(self) -> None:
-        """Agents shall come back, to whoever runs the session then."""
+        """Ask agents to reconnect, to whichever process runs the session then."""
         self._dismissed = Unavailable(
             "the session goes to another process; come again", code="session_elsewhere"
         )

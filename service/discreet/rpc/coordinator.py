@@ -58,7 +58,7 @@ ASSUMPTIONS = (
     ROUNDS_ARE_SEEN,
 )
 
-_rounds = Counter("discreet_rpc_rounds_total", "Rounds that were completed")
+_rounds = Counter("discreet_rpc_rounds_total", "Completed rounds")
 _missing = Counter("discreet_rpc_missing_total", "Answers that a round went on without")
 
 
@@ -71,11 +71,11 @@ class Ending(Exception):
 
 
 class Handover(Exception):
-    """Another process asks for the session, and nobody is connected here."""
+    """Another process asks for the session, and no agent is connected here."""
 
 
 class Crowded(Exception):
-    """Other rosters leave too few seats here for the one that was signed just now."""
+    """Other rosters leave too few seats here for the one just signed."""
 
 
 class Coordinator:
@@ -104,13 +104,14 @@ class Coordinator:
         await self._agents.attend(stream, hello, context)
 
     def dismiss(self) -> None:
-        """Agents shall come back, to whoever runs the session then."""
+        """Ask agents to reconnect, to whichever process runs the session then."""
         self._agents.dismiss()
 
     # -- the session's way -------------------------------------------------------------------------
 
     async def run(self) -> None:
-        """Until the session ends, is another process's, or this one is told to stop (cancelled)."""
+        """Run until the session ends, another process takes it, or this one is told to stop
+        (cancelled)."""
         try:
             async with self._lease():
                 await self._go()
@@ -237,7 +238,8 @@ class Coordinator:
         return self._agents.messages
 
     async def _step(self, child: SessionChild, number: int, messages: dict[str, bytes]) -> Stepped:
-        """The session's step on what has come; Ending when the terms do not let it go on."""
+        """Run the session's step on the messages received. Ending where the terms do not allow
+        it to continue."""
         names = set(self.held.accounts)
         least = len(names) if self._aborts else self.held.terms.least
         short = Ending("failed", "agent_missing" if self._aborts else "quorum_lost")
@@ -346,7 +348,7 @@ class Coordinator:
         faults.point("coordinator.kept")
 
     def _report(self, number: int, rounds: int) -> None:
-        """Say how far the session is, now and then; the agents do not wait for that."""
+        """Report the session's progress now and then; agents do not wait for that."""
         now = time.monotonic()
         if now - self._reported >= PROGRESS_SECONDS and (
             self._reporting is None or self._reporting.done()
@@ -362,7 +364,7 @@ class Coordinator:
             log.warning("progress not written", job=self.held.job_id, error=type(error).__name__)
 
     async def _read_again(self) -> None:
-        """The same session as the database has it now, with a new fencing token."""
+        """Read the session from the database again, with a new fencing token."""
         async with self._leasing:
             held = await self._stubbornly(
                 lambda: rounds.take(self._services, self.held.job_id, self.held.holder)

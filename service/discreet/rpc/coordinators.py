@@ -61,7 +61,7 @@ class Coordinators:
         while True:
             try:
                 if count := await rounds.end_unsigned(self._services):
-                    log.info("sessions ended that nobody signed", count=count)
+                    log.info("sessions ended whose roster nobody signed", count=count)
                 for job_id in await rounds.abandoned(self._services):
                     if job_id not in self._running:
                         with contextlib.suppress(Unavailable):

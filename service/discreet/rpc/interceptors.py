@@ -7,8 +7,8 @@ signatures.
     Signatures    the agent's key signs every message: method, session, stream's nonce, sequence,
                   round, time, content
 
-Behind them the service sees `Received`: a message, and the key that signed it. Whether that key may
-do anything is the service's question.
+Behind them the service sees `Received`: a message, and the key that signed it. Whether that key
+may do anything is for the service to decide.
 """
 
 from __future__ import annotations
@@ -162,7 +162,7 @@ class Tracing(Interceptor):
 
 
 class Refusal(NamedTuple):
-    """How a call ends that is not served."""
+    """How a refused call ends."""
 
     status: grpc.StatusCode
     code: str
@@ -204,12 +204,10 @@ def status_of(error: DiscreetError) -> grpc.StatusCode:
 
 
 class Doors(Interceptor):
-    """Nothing is read of a call before it has a place in the waiting room, and nothing is parsed
-    that is too long.
-
-    To gRPC every method takes a stream of bytes: on the wire a call of one message is such a
-    stream, and so it is ours to say when it is read. Health and reflection go through the same
-    room; their streams have few places of their own, and end after OTHER_SECONDS.
+    """No byte of a call is read before it has a place in the waiting room, and no message that
+    is too long is parsed. For gRPC every method takes a stream of bytes: a call with one message
+    is such a stream on the wire, so this code decides when it is read. Health and reflection go
+    through the same room; their streams have few places of their own, and end after OTHER_SECONDS.
     """
 
     def __init__(self, room: WaitingRoom, messages_per_second: float) -> None:
@@ -259,7 +257,7 @@ class Doors(Interceptor):
 
 
 async def _first(messages: Messages, read: Callable[[bytes], Any]) -> Any:
-    """The message of a call that has one."""
+    """The message of a call with a single message."""
     try:
         data = await anext(messages)
     except StopAsyncIteration:
@@ -283,8 +281,8 @@ def _shaped(handler: Any, behaviour: Behaviour) -> Any:
 
 
 class Signatures(Interceptor):
-    """Nothing passes that the agent's key did not sign for this very place: this stream, this turn,
-    now."""
+    """Only messages pass that the agent's key signed for this stream, this position in it, and
+    this time."""
 
     def __init__(self, signer: Signer, skew_seconds: float) -> None:
         self._signer = signer

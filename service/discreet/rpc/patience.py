@@ -1,4 +1,4 @@
-"""Through a database that is away for a moment, and keys that are away for longer."""
+"""Retries while the database does not answer for a moment, or keys for longer."""
 
 from __future__ import annotations
 
@@ -20,9 +20,10 @@ Answer = TypeVar("Answer")
 
 
 async def stubbornly(job_id: str, what: Callable[[], Awaitable[Answer]]) -> Answer:
-    """What `what` answers, asked again while the database is away; a fencing token decides whether
-    it still counts. After half a minute the database's error. Keys are waited for without end: the
-    lease goes on meanwhile, and a session that ended for want of them would be charged in vain."""
+    """Call `what` again while the database does not answer, for at most half a minute, then
+    raise its error; the fencing token decides whether the call still counts. Keys are waited for
+    without limit: the lease is renewed meanwhile, and a session that ended for lack of keys
+    would be charged for nothing."""
     left = TRIES
     while True:
         try:

@@ -18,8 +18,8 @@ in our memory."""
 
 @dataclass(eq=False)
 class Seat:
-    """One agent's stream. Of each kind of message only the newest waits: who reads slowly misses
-    rounds, not memory."""
+    """One agent's stream. Only the newest message of each kind waits: a slow reader misses
+    rounds instead of taking memory."""
 
     fingerprint: str
     messages: Messages
@@ -37,18 +37,19 @@ class Seat:
         self.changed.set()
 
     def close(self, reason: DiscreetError) -> None:
-        """Once it has read what waits for it."""
+        """Close after the agent has read its waiting messages."""
         self.closing = reason
         self.changed.set()
 
     def close_now(self, reason: DiscreetError) -> None:
-        """Whether it reads or not."""
+        """Close at once, whether the agent reads or not."""
         self.close(reason)
         if self.patience is not None:
             self.patience.reschedule(asyncio.get_running_loop().time())
 
     async def write(self, context: Any) -> None:
-        """Send what waits, until the session has ended for this agent or the seat is closed."""
+        """Send waiting messages until the session has ended for this agent or the seat is
+        closed."""
         while True:
             await self.changed.wait()
             self.changed.clear()

@@ -1,8 +1,8 @@
 """Whether gRPC answers on the port that agents use: one health check over a new connection, byte by
 byte.
 
-Not by gRPC's own client, which would share threads and failures with the server it asks, and could
-not ask one that wants a certificate from its callers.
+gRPC's own client would share threads and failures with the server it asks, and could not ask a
+server that requires client certificates.
 """
 
 from __future__ import annotations

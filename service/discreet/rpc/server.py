@@ -104,8 +104,8 @@ class Federation(rpc.FederationServicer):
             await coordinator.attend(stream, hello, context)
 
     async def _part(self, hello: Received, ended: rounds.Farewell, context: Any) -> None:
-        """Tell an agent that comes late how its session ended. One that does not read keeps nobody
-        out."""
+        """Tell an agent that comes late how its session ended. One that does not read blocks
+        nobody else."""
         agent = (hello.session, hello.fingerprint)
         if agent in self._parting or len(self._parting) >= MOST_PARTING:
             raise too_many()
@@ -126,7 +126,7 @@ class Federation(rpc.FederationServicer):
 async def serve(
     settings: Settings, host: str, port: int, monitor: socket.socket | None = None
 ) -> None:
-    """Answer until told to stop (SIGTERM, SIGINT): sessions are given back, and go on elsewhere or
+    """Serve until told to stop (SIGTERM, SIGINT): sessions are given back, and go on elsewhere or
     later.
 
     Health and metrics are answered on the listening socket `monitor`. WrongSchema when the database
@@ -229,8 +229,8 @@ def options(settings: Settings) -> list[tuple[str, int]]:
 
 
 async def _return_memory(room: WaitingRoom) -> None:
-    """After a crowd of large messages, give the system back what malloc keeps free between what
-    lives; glibc's alone, others do it by themselves."""
+    """After many large messages, return the free memory inside malloc's arenas to the system;
+    only for glibc, other allocators do it by themselves."""
     trim = getattr(ctypes.CDLL(None), "malloc_trim", None)
     while trim is not None:
         await asyncio.sleep(RETURN_SECONDS)
@@ -240,7 +240,7 @@ async def _return_memory(room: WaitingRoom) -> None:
 
 
 def _reached(host: str) -> str:
-    """Where this process finds itself when it listens on `host`."""
+    """The address at which this process reaches itself if it listens on `host`."""
     return {"": "127.0.0.1", "0.0.0.0": "127.0.0.1", "::": "::1"}.get(host, host)  # noqa: S104  compared, not bound
 
 

@@ -15,11 +15,11 @@ from discreet_client.federation import signing
 
 
 class TooFew(Exception):
-    """Fewer of the messages can be used than a step needs."""
+    """Fewer messages are usable than a step needs."""
 
 
 class StepFailed(Exception):
-    """The session cannot go on; `code` is what its kind says of it."""
+    """The session cannot continue; `code` is its kind's code for the reason."""
 
     def __init__(self, code: str) -> None:
         super().__init__(code)
@@ -28,7 +28,7 @@ class StepFailed(Exception):
 
 @dataclass(frozen=True)
 class Stepped:
-    """What a step came to: the state and the broadcast of the next round, and the messages that
+    """The result of a step: the state and the broadcast of the next round, and the messages that
     were used."""
 
     state: bytes

@@ -1,5 +1,5 @@
-"""What the operator says to agents under its signature: roster and charge at the start, and how it
-ended."""
+"""What the operator tells agents under its signature: roster and charge at the start, and how
+the session ended."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def start_message(lease: SessionLease, signer: Signer, fingerprint: str) -> pb.O
 
 
 def charge_of(lease: SessionLease, fingerprint: str) -> bytes:
-    """What this agent's account is charged, in words that do not change."""
+    """The charge on this agent's account, in a format that never changes."""
     account = lease.accounts[fingerprint]
     entry = lease.charges.get(account)
     free = dict.fromkeys(lease.plan.price, "0")

@@ -33,8 +33,7 @@ may be large."""
 
 @dataclass(frozen=True)
 class Submission:
-    """What became of an order: `outcome` as `accept_jobs` in `migrations/current/04_jobs.sql` names
-    it."""
+    """The outcome of an order, as `accept_jobs` in `migrations/current/04_jobs.sql` names it."""
 
     outcome: Literal[
         "accepted", "known", "reused", "in_flight", "dataset_gone", "object_gone", "refused"
@@ -49,7 +48,7 @@ class Submission:
 
 @dataclass(frozen=True)
 class JobOrder:
-    """A job to accept, with what is written of it."""
+    """A job to accept, with everything that is stored about it."""
 
     key: str
     """The Idempotency-Key of the request."""
@@ -74,22 +73,22 @@ class JobOrder:
     traceparent: str | None = None
     """The trace of the request, which goes on with whoever runs the job."""
     release_key: bytes | None = None
-    """Of what its release will fix, so that the same question finds it."""
+    """Key of what its release will fix, so that the same question finds it."""
     released_by: tuple[str, ...] | None = None
     """The jobs that it asks again."""
     seal: str | None = None
     """The MAC that `tamper_seals` makes of the job; a federated job has none."""
     name: str | None = None
-    """What who asks calls it."""
+    """The name that its sender gave it."""
     objects: tuple[str, ...] = ()
     """Ids of the public objects that the problem names."""
     blocks: tuple[str, ...] = ()
-    """Ids of the versions of blocks that it reads, in the place of a dataset."""
+    """Ids of the versions of blocks that it reads instead of a dataset."""
 
 
 @dataclass(frozen=True)
 class Payers:
-    """Who pays for an order: those of the same payers need the same locks."""
+    """The accounts that pay for an order: orders with the same payers need the same locks."""
 
     tenant_id: str
     principal: str
@@ -106,7 +105,7 @@ async def submit(
     """Idempotency record, reservation on all accounts and caps, job, queue entry and first event:
     all or nothing.
 
-    One statement, so one round trip and one transaction; orders of the same payers that come
+    One statement, so one round trip and one transaction; orders with the same payers that arrive
     meanwhile go together in the next. Sent again where the connection breaks, which the idempotency
     key makes safe. Workers and listeners are told after the commit; should this process die before,
     workers find the job when they look by themselves.
@@ -127,7 +126,7 @@ async def submit(
 
 
 def tell(database: Database, order: JobOrder) -> None:
-    """Let workers and listeners hear of an accepted order, after the commit."""
+    """Notify workers and listeners of an accepted order, after the commit."""
     database.tell({CHANNEL: order.job_id, **({} if order.session_id else WAKE_WORKERS)})
 
 

@@ -1,6 +1,6 @@
 """The audit log: who changed what.
 
-An entry is written in the transaction of its change, so neither is there without the other, and the
+An entry is written in the transaction of its change, so neither exists without the other, and the
 database refuses to alter or delete it. It names the principal and, of a person, issuer and subject,
 and never holds private content or a secret.
 """

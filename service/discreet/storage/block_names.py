@@ -6,14 +6,15 @@ from collections.abc import Sequence
 
 
 def chain_of(account_id: str) -> tuple[str, int | None]:
-    """The account that has an account's entries, and which of its blocks the account is of."""
+    """The account that holds an account's entries, and the number of the block that the account
+    stands for."""
     chain, _, number = account_id.partition(".")
     return (chain, int(number)) if number.isascii() and number.isdecimal() else (account_id, None)
 
 
 def named_together(accounts: Sequence[str]) -> list[str]:
-    """Accounts as the database is to reserve on them: blocks that follow each other are one name,
-    `chain.1-30`. Whether they are there, and once, the database says."""
+    """Accounts in the form in which the database reserves on them: consecutive blocks are one
+    name, `chain.1-30`. The database checks that each exists and is named once."""
     runs: list[list[str]] = []
     chain, number, following = "", None, None
     for account in accounts:

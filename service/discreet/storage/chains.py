@@ -1,4 +1,5 @@
-"""Sources whose blocks share one chain of entries: what each block stands at are sums beside it.
+"""Sources whose blocks share one chain of entries: the balance of each block is kept as sums
+beside it.
 
 The account of a block is named after the chain and the block's number there, with a dot between,
 and has no entries of its own. Rules and sums stand in `migrations/current/02_ledger.sql`.
@@ -45,7 +46,7 @@ async def open_block(
 
 
 async def charged_accounts(connection: AsyncConnection, job_id: str) -> list[str]:
-    """The accounts on which a job has reserved, those of blocks each by itself."""
+    """The accounts on which a job has reserved, each block by itself."""
     return list((await connection.execute(_CHARGED, {"job": job_id})).scalars())
 
 

@@ -31,7 +31,7 @@ _ENGINE_URL = "postgresql+psycopg://"
 
 
 def sync_engine(url: str) -> Engine:
-    """An engine for programs that do one thing and end: no pool, and no values in its errors."""
+    """An engine for short programs: no pool, and no values in its errors."""
     engine = create_engine(_ENGINE_URL, poolclass=NullPool, hide_parameters=True)
     _connects_to(engine, url)
     return engine
@@ -68,8 +68,8 @@ def libpq_url(url: str) -> str:
 
 
 def connection_string(url: str) -> str:
-    """What every connection of the service is made with: the URL, and CONNECT_SECONDS a host unless
-    the URL (`connect_timeout`) or PGCONNECT_TIMEOUT says how long."""
+    """The connection string of the service: the URL, and a timeout of CONNECT_SECONDS per host
+    unless the URL (`connect_timeout`) or PGCONNECT_TIMEOUT sets one."""
     found = libpq_url(url)
     if "connect_timeout" in conninfo.conninfo_to_dict(found) or "PGCONNECT_TIMEOUT" in os.environ:
         return found
@@ -83,10 +83,10 @@ names its tenant."""
 IDLE_IN_TRANSACTION_SECONDS = 60
 
 TELL_SECONDS = 0.02
-"""News that come within so long of the last go together."""
+"""Seconds within which notices are sent together."""
 
 CLOSE_SECONDS = 2.0
-"""How long closing waits for the last news to be told."""
+"""Seconds that closing waits for the last notices to be sent."""
 
 _TELL = text(
     "SELECT pg_notify(channel, payload) FROM unnest(CAST(:channels AS text[]), CAST(:payloads AS "
@@ -111,8 +111,8 @@ class DatabaseTrouble(Unavailable):
 
 
 _NOT_DONE = "what this would have changed is as it was"
-"""PostgreSQL said no, so it has rolled the transaction back. Silence says nothing: then nobody here
-knows."""
+"""An error of PostgreSQL means that it rolled the transaction back. Without an answer nobody
+here knows."""
 _UNKNOWN = (
     "whether a change was made is not known here: look at the object, or send the same "
     "Idempotency-Key again"
@@ -140,8 +140,8 @@ _STRANGE_SCHEMA = frozenset(
 
 
 def trouble(error: BaseException) -> DatabaseTrouble | None:
-    """What an error of the driver says of the database as a whole, with a stable code; None when it
-    says nothing of it (a mistake of a statement, an error of anything else)."""
+    """The trouble with the whole database that an error of the driver shows, with a stable code;
+    None if it shows none (a wrong statement, or any other error)."""
     if isinstance(error, PoolTimeout):
         busy = f"all connections of this process to the database are in use; {_UNKNOWN}"
         return DatabaseTrouble(busy, code="database_busy")
@@ -160,7 +160,7 @@ def trouble(error: BaseException) -> DatabaseTrouble | None:
 
 
 def may_be_other_schema(error: BaseException) -> bool:
-    """Whether a statement names what the database does not have, as on a schema of another
+    """Whether a statement names something that the database lacks, as with a schema of another
     version."""
     cause = error.orig if isinstance(error, DBAPIError) else error
     return isinstance(cause, psycopg.Error) and cause.sqlstate in _STRANGE_SCHEMA
@@ -273,8 +273,8 @@ class Database:
             await connection.execute(text(f"VACUUM {', '.join(tables)}"))
 
     async def _begun(self, begin: sql.Composed) -> AsyncConnection:
-        """A connection on which a transaction was begun; those that the server has left behind are
-        passed over."""
+        """A connection on which a transaction was begun; connections that the server has closed
+        are skipped."""
         for spare in range(self._pool_size, -1, -1):
             connection = await self.engine.connect()
             try:
@@ -293,12 +293,11 @@ class Database:
         raise AssertionError("the last attempt returns or raises")
 
     def tell(self, news: Mapping[str, str]) -> None:
-        """NOTIFY by channel, soon and in a transaction of its own; of several payloads on one
-        channel the last.
-
-        In the transaction that has the news it would hold a lock of the whole database until the
-        disk has the commit, so that no two could be written together. What is lost with this
-        process must be found without it.
+        """NOTIFY by channel, soon and in a transaction of its own; only the last of several
+        payloads on one channel is sent. Inside the transaction of the change it would hold a
+        lock of the whole database until the commit is on disk, so that no two could be written
+        together. A notice may be lost with this process, so listeners must find changes without
+        it.
         """
         self._news.update(news)
         if self._teller is None or self._teller.done():
@@ -310,7 +309,7 @@ class Database:
             try:
                 await self.ask(_TELL, {"channels": list(news), "payloads": list(news.values())})
             except Exception as error:
-                log.warning("nobody was told", error=type(error).__name__)
+                log.warning("notice not sent", error=type(error).__name__)
             await asyncio.sleep(TELL_SECONDS)
 
     async def listen(self, channel: str) -> psycopg.AsyncConnection:
@@ -338,7 +337,7 @@ class Database:
 
     @property
     def connections(self) -> dict[str, int]:
-        """Pooled connections of this process by what they do, and the most that there may be."""
+        """Pooled connections of this process by state, and their limit."""
         pool = self.engine.pool
         assert isinstance(pool, QueuePool)
         return {"in_use": pool.checkedout(), "idle": pool.checkedin(), "most": self._pool_size}

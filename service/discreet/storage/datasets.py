@@ -16,13 +16,14 @@ Row = dict[str, Any]
 
 
 async def lock_digest(connection: AsyncConnection, value: bytes) -> None:
-    """Hold other registrations of the same content until this transaction ends."""
+    """Lock out other registrations of the same content until this transaction ends."""
     key = int.from_bytes(value[:8], "big", signed=True)
     await connection.execute(text("SELECT pg_advisory_xact_lock(:key)"), {"key": key})
 
 
 async def find_digest(connection: AsyncConnection, tenant_id: str, value: bytes) -> Row | None:
-    """The newest dataset of this content, deleted ones included: its account outlives it."""
+    """The newest dataset of this content, including deleted ones, since accounts outlive
+    datasets."""
     statement = (
         select(Dataset)
         .where(Dataset.tenant_id == tenant_id, Dataset.digest == value)
@@ -45,7 +46,7 @@ async def add(connection: AsyncConnection, chunks: Iterable[bytes], **values: An
 async def find(
     connection: AsyncConnection, tenant_id: str, dataset_id: str, *, keep: bool = False
 ) -> Row | None:
-    """A dataset that is neither deleted nor past its time.
+    """A dataset that is neither deleted nor expired.
 
     With `keep` it cannot be deleted before this transaction ends.
     """
@@ -60,7 +61,7 @@ async def find(
 async def page(
     connection: AsyncConnection, tenant_id: str, after: tuple[Any, str] | None, size: int
 ) -> list[Row]:
-    """Datasets that are neither deleted nor past their time, newest first. Blocks stand with their
+    """Datasets that are neither deleted nor expired, newest first; blocks are listed with their
     source."""
     statement = select(Dataset).where(
         Dataset.tenant_id == tenant_id, Dataset.source_id.is_(None), _offered()
@@ -75,7 +76,7 @@ async def page(
 
 
 async def lock_account(connection: AsyncConnection, account_id: str) -> None:
-    """Hold other registrations on the same account until this transaction ends."""
+    """Lock out other registrations on the same account until this transaction ends."""
     await connection.execute(
         text("SELECT pg_advisory_xact_lock(hashtextextended(:id, 0))"), {"id": account_id}
     )
@@ -88,7 +89,7 @@ async def publics_of_account(connection: AsyncConnection, account_id: str) -> li
 
 
 async def has_others(connection: AsyncConnection, account_id: str, digest: bytes) -> bool:
-    """Whether the account has or had a dataset of another content than this."""
+    """Whether the account has or had a dataset with any other content."""
     statement = (
         select(Dataset.id)
         .where(Dataset.account_id == account_id, Dataset.digest != digest)
@@ -130,10 +131,9 @@ async def erase(connection: AsyncConnection, tenant_id: str, dataset_id: str) ->
     """Delete the content and its key; the row stays as the memory of its digest. False when there
     is no such dataset.
 
-    What jobs released of private data stays with their results. What simulations did goes: it holds
-    their data.
-
-    An object is left to whoever calls this, after the commit: without the key nobody can read it.
+    Releases about private data stay with their results; those of simulations are deleted, since
+    they hold the data. The caller removes an object after the commit; without the key nobody can
+    read it.
     """
     statement = (
         update(Dataset)
@@ -184,8 +184,8 @@ async def dead_contents(connection: AsyncConnection) -> bool:
 
 
 async def expired(connection: AsyncConnection, most: int = 100) -> list[Row]:
-    """Datasets whose content shall go and that no job needs: past their time, or used by a job that
-    succeeded."""
+    """Datasets whose content is to be erased and that no job needs: expired, or used by a job
+    that succeeded."""
     of_block = (
         select(JobBlock.job_id)
         .where(JobBlock.dataset_id == Dataset.id, JobBlock.job_id == Job.id)

@@ -1,5 +1,4 @@
-"""The keyed name of a content: a plain digest would tell whoever holds a guess of the data whether
-it is right."""
+"""The keyed digest of a content: a plain one would confirm a guess of the data."""
 
 from __future__ import annotations
 

@@ -1,9 +1,9 @@
-"""Calls that would only wait for each other go to the database together.
+"""Sends calls that would only wait for each other to the database together.
 
 Whoever holds a lock keeps it until the commit is on the disk, so callers that need the same lock
 would write to the disk one after the other. Here those that come while a call of their key is under
-way gather, and go together as the next: one statement, one commit, one write. A caller that finds
-nobody before it waits for nobody.
+way gather, and go together as the next: one statement, one commit, one write. A caller that
+finds no call under way does not wait.
 """
 
 from __future__ import annotations
@@ -21,8 +21,8 @@ Answer = TypeVar("Answer")
 class GroupCommit(Generic[Key, Value, Answer]):
     """`run` gets up to `most` values of one key and answers each, in order.
 
-    A caller that goes away stops nothing: what it asked for may be half done together with what
-    others asked for.
+    Cancelling a caller stops nothing, since its request may already be under way together with
+    others.
     """
 
     def __init__(

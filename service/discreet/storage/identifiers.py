@@ -1,5 +1,5 @@
-"""Ids with a prefix: 130 random bits in lower-case base 32, so that no id tells anything and none
-can be guessed."""
+"""Ids with a prefix: 130 random bits in lower-case base 32, so that ids reveal nothing and
+cannot be guessed."""
 
 from __future__ import annotations
 

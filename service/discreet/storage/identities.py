@@ -32,8 +32,8 @@ COLUMNS = (
 
 
 def principal_name(issuer: str, subject: str) -> str:
-    """What budgets, caps and the ledger call this person. An issuer has no `#`, so that no two are
-    called the same."""
+    """This person's name in budgets, caps and the ledger. An issuer contains no `#`, so no two
+    persons share a name."""
     return f"{issuer}#{subject}"
 
 
@@ -45,10 +45,10 @@ def is_a_persons_name(name: str) -> bool:
 
 @dataclass(frozen=True)
 class Known:
-    """What is known of a person in the tenant that was asked about."""
+    """What is known about a person in a tenant."""
 
     id: str | None
-    """None for who was removed before coming here."""
+    """None for a person who was removed before their first login."""
     tenant_id: str | None
     """None: there is no such tenant."""
     removed: bool
@@ -91,7 +91,7 @@ async def find(connection: AsyncConnection, identity_id: str, tenant_id: str | N
 
 
 async def is_welcome(connection: AsyncConnection, identity_id: str) -> bool:
-    """Whether the person of this row was not removed."""
+    """Whether the person of this row has access, that is, was not removed."""
     statement = select(Identity.id).where(Identity.id == identity_id, Identity.removed_at.is_(None))
     return (await connection.execute(statement)).first() is not None
 
@@ -99,7 +99,7 @@ async def is_welcome(connection: AsyncConnection, identity_id: str) -> bool:
 async def role_of(
     connection: AsyncConnection, tenant_id: str, issuer: str, subject: str
 ) -> str | None:
-    """The newest role of a person in the tenant; None for who was never there."""
+    """The newest role of a person in the tenant; None if they have never logged in there."""
     statement = select(Identity.role).where(
         Identity.issuer == issuer, Identity.subject == subject, Identity.tenant_id == tenant_id
     )
@@ -151,8 +151,8 @@ async def remove(
 async def restore(
     connection: AsyncConnection, tenant_id: str | None, issuer: str, subject: str
 ) -> int:
-    """Let the person in again; how many rows that changed. What they had before the removal stays
-    ended."""
+    """Let the person in again; returns how many rows changed. Sessions and keys from before the
+    removal stay ended."""
     statement = update(Identity).where(
         Identity.issuer == issuer, Identity.subject == subject, Identity.removed_at.is_not(None)
     )

@@ -8,8 +8,8 @@ from collections.abc import Callable
 from typing import Any, TypeVar
 
 MOST_ABANDONED = 16
-"""Calls that nobody waits for any more, and that still wait for a silent store: with so many no
-further one begins."""
+"""Calls that were given up but still wait for a store that does not answer: with so many, no
+further call begins."""
 
 Answer = TypeVar("Answer")
 
@@ -19,7 +19,7 @@ class Silent(Exception):
 
 
 class Crowded(Silent):
-    """So many calls wait already that nobody is waited for that this one did not begin."""
+    """So many calls already wait that this one did not begin."""
 
 
 class Impatience:
@@ -31,7 +31,7 @@ class Impatience:
 
     def within(self, seconds: float, call: Callable[[], Answer]) -> Answer:
         """What `call` returns or raises; Silent when it takes longer. A driver that waits longer
-        than we do ends by itself some time; its thread stays until then."""
+        than this keeps its thread until it ends by itself."""
         if not self._abandoned.acquire(blocking=False):
             raise Crowded
         answers: queue.SimpleQueue[tuple[bool, Any]] = queue.SimpleQueue()

@@ -2,7 +2,7 @@
 `stored_releases`.
 
 Every change of a running job is guarded by its fencing token: a worker whose job was given to
-another changes nothing.
+another one cannot change it.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ _REPAIR_LOCK = 7_365_208_515
 FINAL = ("succeeded", "failed", "cancelled")
 
 WebhookEvent = Literal["job.finished", "job.failed", "job.cancelled", "budget.exhausted"]
-"""What webhooks can be told."""
+"""Events that webhooks can receive."""
 
 _TOLD: dict[str, WebhookEvent] = {
     "succeeded": "job.finished",
@@ -48,9 +48,7 @@ _TOLD: dict[str, WebhookEvent] = {
 }
 
 
-_ended = Counter(
-    "discreet_jobs_ended_total", "Jobs that this process brought to their end", ["kind", "state"]
-)
+_ended = Counter("discreet_jobs_ended_total", "Jobs that this process ended", ["kind", "state"])
 
 
 # Reading ------------------------------------------------------------------------------------------
@@ -98,7 +96,7 @@ async def page(
 
 
 async def mostly_noise(connection: AsyncConnection, job_ids: Sequence[str]) -> frozenset[str]:
-    """Those of these jobs whose result says of itself that it is mostly noise."""
+    """Those of these jobs whose result says that it is mostly noise."""
     statement = select(Job.id).where(Job.id.in_(job_ids), Job.mostly_noise)
     return frozenset((await connection.execute(statement)).scalars())
 
@@ -204,8 +202,8 @@ async def end(
     mostly_noise: bool = False,
     headline: str | None = None,
 ) -> None:
-    """Bring a job, which this transaction holds, to its final state. mostly_noise, headline: what
-    its result says."""
+    """Bring a job, which this transaction holds, to its final state. `mostly_noise` and
+    `headline` are those of its result."""
     code, detail = error if error is not None else (None, None)
     ended = await connection.execute(
         update(Job)

@@ -28,7 +28,7 @@ Amounts = Mapping[str, str]
 
 @dataclass(frozen=True)
 class AccountBalance:
-    """One account: what its last entry says."""
+    """The balance of one account, from its last entry."""
 
     account_id: str
     scope: str
@@ -118,7 +118,8 @@ async def grant(
     actor: str,
     reason: str,
 ) -> bool:
-    """False, and nothing written, when what is spent or reserved would pass the new cap."""
+    """Set a cap. False, and nothing written, if what is spent or reserved would exceed the new
+    cap."""
     values = {
         "account": account_id,
         "cap": dict(cap),
@@ -157,8 +158,8 @@ async def touch(connection: AsyncConnection, job_id: str, actor: str) -> None:
 
 
 async def settle(connection: AsyncConnection, job_id: str, actor: str) -> list[Settlement]:
-    """Commit what touched data, release what did not; the entries it wrote, none when all is
-    settled already."""
+    """Commit the job's reservations if it touched data, release them otherwise; returns the
+    entries written, none if all was settled already."""
     rows = (await connection.execute(_SETTLE, {"job": job_id, "actor": actor})).all()
     return [Settlement(row[0], row[1], row[2], bytes(row[3]), row[4]) for row in rows]
 
@@ -213,7 +214,7 @@ async def caps(connection: AsyncConnection, tenant_id: str, principal: str) -> l
 
 
 async def lock_caps(connection: AsyncConnection, tenant_id: str) -> None:
-    """Hold other changes of the tenant's caps until this transaction ends."""
+    """Lock out other changes of the tenant's caps until this transaction ends."""
     await connection.execute(
         text("SELECT pg_advisory_xact_lock(hashtextextended(:key, 0))"),
         {"key": f"caps/{tenant_id}"},

@@ -1,8 +1,8 @@
 """The transparency log, as the application sees it: functions of the database alone write leaves
 and checkpoints.
 
-What is read here of other tenants, in the scope SYSTEM, are hashes that tell nothing without their
-salts.
+What is read of other tenants here, in the scope SYSTEM, are hashes that reveal nothing without
+their salts.
 """
 
 from __future__ import annotations
@@ -50,8 +50,8 @@ async def pending(connection: AsyncConnection, most: int) -> int:
 
 
 async def append(connection: AsyncConnection, salts: Sequence[bytes]) -> int:
-    """Take in as many pending entries as there are salts; the size of the log then. Until the
-    transaction ends no other appends."""
+    """Append as many pending entries as there are salts; returns the new size of the log. No
+    other transaction appends until this one ends."""
     return int((await connection.execute(_APPEND, {"salts": list(salts)})).scalar_one())
 
 

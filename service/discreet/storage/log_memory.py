@@ -1,8 +1,8 @@
-"""What this machine has seen the transparency log say: a file outside of the database, which only
-grows.
+"""The checkpoints of the transparency log that this machine has seen: a file outside of the
+database, which only grows.
 
-A database that was restored, or a standby that took over without the last commits, has forgotten
-what was spent; it cannot know that. Who admits a job or touches data asks the database in the same
+A database that was restored, or a standby that took over without the last commits, has lost part
+of what was spent and cannot know it. Who admits a job or touches data asks the database in the same
 transaction for the last checkpoint in this file (`log_require` in `migrations/current/08_log.sql`).
 """
 

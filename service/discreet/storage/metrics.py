@@ -1,5 +1,5 @@
-"""How the installation stands: what waits, what runs, how large the ledger is. Over all tenants,
-naming none."""
+"""The state of the installation: what waits, what runs, how large the ledger is. Over all
+tenants, naming none."""
 
 from __future__ import annotations
 

@@ -58,8 +58,8 @@ class StorageTrouble(Unavailable):
 
 
 class Objects:
-    """Named objects below one address: those whose names `names` matches. Its calls block: they
-    belong into threads."""
+    """Named objects below one address: those whose names `names` matches. Its calls block, so
+    they belong in threads."""
 
     def __init__(self, url: str, names: re.Pattern[str] = CONTENTS) -> None:
         self._names = names
@@ -94,23 +94,23 @@ class Objects:
             self._ask(lambda: _folder_to_disk(self._root))
 
     def read(self, name: str) -> Iterator[bytes]:
-        """A content in parts. SealBroken when it is not there, StorageTrouble when it does not
-        come."""
+        """A content in parts. SealBroken if it does not exist, StorageTrouble if it cannot be
+        read."""
         try:
             yield from self.parts(name)
         except FileNotFoundError as error:
-            raise SealBroken("the content is not there") from error
+            raise SealBroken("the content does not exist") from error
 
     def parts(self, name: str) -> Iterator[bytes]:
-        """An object in parts. FileNotFoundError when it is not there, StorageTrouble when it does
-        not come."""
+        """An object in parts. FileNotFoundError if it does not exist, StorageTrouble if it
+        cannot be read."""
         file = self._ask(lambda: self._files.open(self._path(name), "rb"))
         while part := self._ask(lambda: file.read(CHUNK_BYTES)):
             yield part
         self._ask(file.close)
 
     def erase(self, name: str) -> None:
-        """Remove an object; one that is gone already is no error."""
+        """Remove an object; a missing one is not an error."""
         with suppress(FileNotFoundError):
             self._ask(lambda: self._files.rm_file(self._path(name)))
 
@@ -158,8 +158,8 @@ class Objects:
         return at if at.tzinfo else at.replace(tzinfo=UTC)
 
     def _give_up(self, file: Any, path: str) -> None:
-        """Leave no part of an object that was not written to its end. As far as the storage lets
-        us: the sweep of objects without a row finds what it does not."""
+        """Remove the parts of an object that was not written completely, as far as the storage
+        allows; the sweep of objects without a row finds the rest."""
         steps: list[Callable[[], object]] = []
         if self._local:
             steps = [file.close, lambda: self._files.rm_file(path)]

@@ -12,7 +12,7 @@ from discreet.storage.tables import NOW, Base
 
 
 class Process(Base):
-    """A process of the service, as it says of itself."""
+    """A process of the service, as it reports itself."""
 
     __tablename__ = "processes"
     __table_args__ = (
@@ -34,7 +34,7 @@ class Process(Base):
 
 
 class Backup(Base):
-    """A backup that was made, as far as anybody has said so."""
+    """A backup that was reported."""
 
     __tablename__ = "backups"
     __table_args__ = (

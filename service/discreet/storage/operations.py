@@ -1,5 +1,5 @@
-"""What operators look at, over all tenants: queue, processes, witnesses, backups. Nothing of
-anybody's data, and of tenants no more than their names and how many of their jobs wait."""
+"""The state of the installation for operators, over all tenants: queue, processes, witnesses,
+backups. It shows nobody's data, and of tenants only names and how many of their jobs wait."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from discreet.storage.operation_tables import Backup, Process
 MadeWith = Literal["discreet", "other"]
 
 FORGOTTEN_AFTER = "1 day"
-"""A process that was silent for so long is not shown any more."""
+"""A process that has been silent for so long is no longer shown."""
 MOST_TENANTS = 20
 
 
@@ -23,8 +23,8 @@ MOST_TENANTS = 20
 
 
 async def say(connection: AsyncConnection, process_id: str, said: Mapping[str, Any]) -> None:
-    """Keep what a process says of itself now; its row is made where there is none. `said` has every
-    column but the id and the times."""
+    """Store the report of a process; its row is created if missing. `said` has every column but
+    the id and the times."""
     again = update(Process).where(Process.id == process_id).values(**said, seen_at=func.now())
     if (await connection.execute(again)).rowcount == 0:
         await connection.execute(insert(Process).values(id=process_id, **said))
@@ -32,7 +32,7 @@ async def say(connection: AsyncConnection, process_id: str, said: Mapping[str, A
 
 
 async def gone(connection: AsyncConnection, process_id: str) -> None:
-    """A process has ended as it was told to."""
+    """Remove a process that has ended as requested."""
     await connection.execute(delete(Process).where(Process.id == process_id))
 
 

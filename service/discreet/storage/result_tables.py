@@ -12,7 +12,7 @@ from discreet.storage.tables import NOW, Base
 
 
 class JobEvent(Base):
-    """What the event stream of a job tells, in order."""
+    """The events of a job's stream, in order."""
 
     __tablename__ = "job_events"
     job_id: Mapped[str] = mapped_column(ForeignKey("jobs.id"), primary_key=True)

@@ -1,4 +1,4 @@
-"""What stands under a master key, for its rotation: rows are locked, read and written again."""
+"""Rows sealed under a master key, for its rotation: they are locked, read and written again."""
 
 from __future__ import annotations
 

@@ -42,7 +42,7 @@ def revisions() -> tuple[str, ...]:
     )
     if not found:
         raise WrongSchema(
-            "this installation is not whole: its migrations are missing; install it again"
+            "this installation is incomplete: its migrations are missing; install it again"
         )
     return tuple(found)
 

@@ -39,7 +39,7 @@ STREAM_CHUNK_BYTES = CHUNK_BYTES + TAG_BYTES
 
 
 class SealBroken(DiscreetError):
-    """Stored content does not open: it was changed, or its key is gone."""
+    """Stored content cannot be decrypted: it was changed, or its key is gone."""
 
     code = "seal_broken"
 
@@ -52,8 +52,8 @@ def new_data_key() -> bytes:
 
 
 def wrap(secrets: Secrets, name: str, data_key: bytes, terms: bytes = b"") -> bytes:
-    """The data key of `name`, under the master key `secrets.content_key_id`; it opens with the same
-    terms only."""
+    """The data key of `name`, wrapped by the master key `secrets.content_key_id`; it opens only
+    with the same terms."""
     return _used(secrets).wrap(data_key, _wrapped(name, terms))
 
 
@@ -201,12 +201,12 @@ def open_stream(data_key: bytes, name: str, sealed_bytes: int, parts: Iterable[b
     place = 0
     for index, sealed in enumerate(_regular(parts)):
         if index >= count:
-            raise SealBroken("the content is longer than it was")
+            raise SealBroken("the content is longer than when it was sealed")
         part = cipher.open(index, sealed, last=index == count - 1)
         plain[place : place + len(part)] = part
         place += len(part)
     if place != len(plain) or (sealed_bytes < TAG_BYTES):
-        raise SealBroken("the content is shorter than it was")
+        raise SealBroken("the content is shorter than when it was sealed")
     return plain
 
 
@@ -258,7 +258,7 @@ def unseal(secrets: Secrets, key_id: str, name: str, chunks: Iterable[bytes]) ->
     """The plain bytes of all chunks of `name`; SealBroken when any is missing, moved or changed."""
     parts = list(chunks)
     if not parts:
-        raise SealBroken("the content is not there")
+        raise SealBroken("the content does not exist")
     try:
         key = secrets.content_keys[key_id]
         head, parts[0] = parts[0][: key.head_bytes], parts[0][key.head_bytes :]

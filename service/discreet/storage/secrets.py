@@ -46,7 +46,7 @@ from discreet.storage.secrets_document import changing, read_document, turn
 Kind = Literal["content", "jobs", "pepper", "signing"]
 
 DIGEST = "digest"
-"""What `retire` names the key of contents by, where it sealed jobs."""
+"""The kind under which `retire` names the content key as a key of job seals."""
 
 _LISTS = {"content": "content_keys", "jobs": "job_keys", "pepper": "other_peppers"}
 
@@ -162,7 +162,7 @@ def content_key_ids(path: Path) -> set[str]:
 
 
 def texts(path: Path) -> set[str]:
-    """What stands for keys in the file."""
+    """The texts that stand for keys in the file."""
     return {str(entry[member]) for _, entry, member in _places(read_document(path))}
 
 
@@ -170,7 +170,7 @@ def texts(path: Path) -> set[str]:
 
 
 def stage(path: Path, kind: Kind, keys: Keys = IN_FILE) -> str:
-    """Add a key that counts already and is not used yet; its id."""
+    """Add a key that is already accepted but not yet used; returns its id."""
     if kind == "signing":
         raise SecretsError("a signing key needs no staging: what it signs carries its public key")
     with changing(path) as body:
@@ -178,8 +178,8 @@ def stage(path: Path, kind: Kind, keys: Keys = IN_FILE) -> str:
 
 
 def rotate(path: Path, kind: Kind, keys: Keys = IN_FILE) -> str:
-    """Use the staged key of this kind, or a new one; its id. What the old one made stays good until
-    it is retired."""
+    """Use the staged key of this kind, or a new one; returns its id. What the old one made stays
+    valid until it is retired."""
     with changing(path) as body:
         return _rotate_signing(body, keys) if kind == "signing" else _rotate(body, kind, keys)
 
@@ -261,10 +261,10 @@ def _places(body: dict[str, Any]) -> Iterator[tuple[Purpose, dict[str, Any], str
 
 
 def retire(path: Path, kind: Kind, key_id: str) -> None:
-    """Forget a key that is not in use. Whoever calls this has made sure that nothing needs it."""
+    """Forget a key that is not in use. The caller has made sure that nothing needs it."""
     with changing(path) as body:
         if kind == "jobs" and _used(body, "job_keys") is None:
-            raise SecretsError("the key of contents seals jobs as yet; rotate first")
+            raise SecretsError("the content key still seals jobs; rotate first")
         if kind == "jobs" and key_id == DIGEST and body.get("digest_seals", True) is not False:
             body["digest_seals"] = False
             return
@@ -301,7 +301,7 @@ def trust(path: Path, public_key: str, keys: Keys = IN_FILE) -> None:
         if len(base64.b64decode(public_key, validate=True)) != KEY_BYTES:
             raise ValueError
     except ValueError as error:
-        raise SecretsError("this is no public key: 32 bytes in base64 are needed") from error
+        raise SecretsError("this is not a public key: 32 bytes in base64 are needed") from error
     with changing(path) as body:
         entries = body.setdefault("other_signing_keys", [])
         if public_key not in (
@@ -350,7 +350,7 @@ def _used(body: dict[str, Any], name: str) -> str | None:
 
 
 def pepper_id(pepper: bytes) -> str:
-    """What rows name a pepper by; tells nothing of it."""
+    """The id by which rows name a pepper; it reveals nothing about it."""
     return hmac.digest(pepper, b"discreet/pepper-id/v1", hashlib.sha256)[:4].hex()
 
 

@@ -36,9 +36,9 @@ def read_document(path: Path) -> dict[str, Any]:
 
 @contextlib.contextmanager
 def changing(path: Path) -> Iterator[dict[str, Any]]:
-    """What stands in the file, to be changed: when the block ends well the file holds it, in one
-    step. Two at once come one after the other: who wrote what it had read before another's change
-    would take that key away, with all that it seals."""
+    """The content of the file, to be changed: it is written in one step when the block ends
+    without an error. Two changes come one after the other: writing back content read before
+    another change would remove that change's key, with all that it seals."""
     read_document(path)
     with turn(path):
         body = read_document(path)

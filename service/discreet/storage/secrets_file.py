@@ -23,8 +23,8 @@ RETRY_SECONDS = 2.0
 """Wait before keys are asked for again in a place that did not answer."""
 
 LATE_SECONDS = 1.0
-"""A place that has not opened the keys of a changed file by then is asked beside the work: whoever
-waits may be an event loop."""
+"""Seconds after which a place that has not opened the keys of a changed file is asked in the
+background, since the caller may be an event loop."""
 
 Stamp = tuple[int, int, int] | None
 
@@ -46,7 +46,7 @@ class SecretsFile:
         self._loaded: Secrets | None = None
         self._trouble: DiscreetError | None = None
         self._unread: SecretsError | None = None
-        """Why this process cannot use the file as it stands, and goes on with the last one."""
+        """Why this process cannot use the current file and continues with the last one."""
         with self._lock:
             try:
                 self._take(*self._read())

@@ -1,4 +1,4 @@
-"""What jobs released, sealed, and which of it may be asked again: every query of it."""
+"""Sealed releases of jobs and which of them may be asked again: every query about them."""
 
 from __future__ import annotations
 
@@ -22,8 +22,8 @@ async def store_release(
     terms: bytes | None = None,
     digest: bytes | None = None,
 ) -> None:
-    """Once: who does not know whether a commit came through says it again, and the first one
-    stays."""
+    """Store a release once: a caller that does not know whether its commit succeeded may repeat
+    it, and the first row stays."""
     values = {"job": job_id, "attempt": attempt, "key": key_id, "sealed": sealed}
     await connection.execute(
         _STORE_RELEASE, values | {"wrapped": wrapped_key, "terms": terms, "digest": digest}

@@ -30,7 +30,7 @@ NOW = func.now()
 JobState = Literal[
     "queued", "awaiting_agents", "waiting", "running", "succeeded", "failed", "cancelled"
 ]
-"""How far a job is; the last three are final."""
+"""The state of a job; the last three are final."""
 UNFINISHED, FINAL = get_args(JobState)[:4], get_args(JobState)[4:]
 
 
@@ -294,7 +294,7 @@ class Job(Base):
 
 
 class BudgetRequest(Base):
-    """Somebody asks an owner to raise a cap."""
+    """A request to an owner to raise a cap."""
 
     __tablename__ = "budget_requests"
     __table_args__ = (

@@ -1,11 +1,11 @@
-"""What was accepted, bound to the secrets: whoever can write rows and has not the secrets cannot
-make others of them.
+"""MACs over what was accepted: whoever can write rows but lacks the secrets cannot turn them
+into others.
 
 A dataset's data key is wrapped together with what decides how its content may be used: tenant,
 account, kind, mode, public part. A job is sealed with a MAC over what it will do: dataset, problem,
 plan, price, seed. A worker opens no content for a dataset or a job that is not the one that was
-accepted: a plan with less noise than the ledger charges for, or a private dataset that calls itself
-a simulation, would be a release that nobody pays for.
+accepted: a plan with less noise than the ledger charges for, or a private dataset declared a
+simulation, would be a release that nobody pays for.
 
 Values are compared as they come back from JSONB: objects without order, numbers as the doubles that
 they are.

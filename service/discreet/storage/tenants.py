@@ -23,8 +23,8 @@ class Principal:
 
     tenant_id: str
     name: str
-    """What budgets, caps and the ledger call them. Of a person it is `issuer#subject`, which no key
-    may be called."""
+    """Their name in budgets, caps and the ledger. For a person it is `issuer#subject`, a form
+    that no key's name may have."""
     role: str
     key_id: str
     """The key, or the row of the person in this tenant: what quotas and logins belong to."""
@@ -33,7 +33,7 @@ class Principal:
 
 
 async def add_tenant(connection: AsyncConnection, tenant_id: str, name: str) -> bool:
-    """False when the name is taken."""
+    """Add a tenant; False if the name is taken."""
     statement = (
         upsert(Tenant).values(id=tenant_id, name=name).on_conflict_do_nothing().returning(Tenant.id)
     )
@@ -49,7 +49,7 @@ async def find_tenant(connection: AsyncConnection, tenant: str) -> str | None:
 
 
 async def name_of(connection: AsyncConnection, tenant_id: str) -> str | None:
-    """What the tenant with this id is called."""
+    """The name of the tenant with this id."""
     return (
         await connection.execute(select(Tenant.name).where(Tenant.id == tenant_id))
     ).scalar_one_or_none()
@@ -83,8 +83,8 @@ async def revoke_key(connection: AsyncConnection, key_id: str, tenant_id: str | 
 
 
 async def lock_access(connection: AsyncConnection) -> None:
-    """Nobody else makes or revokes keys, or removes people, until this transaction ends. These are
-    rare, and one order for all of them leaves no two that miss each other."""
+    """Lock out other changes of keys and people until this transaction ends. These are rare, and
+    one order for all of them ensures that no two miss each other."""
     await connection.execute(text("SELECT pg_advisory_xact_lock(hashtextextended('access', 0))"))
 
 

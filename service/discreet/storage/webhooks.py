@@ -20,7 +20,7 @@ from discreet.storage.tables import Webhook, WebhookDelivery
 Row = dict[str, Any]
 
 KEPT_DAYS = 7
-"""Messages are kept so long after they were written."""
+"""How long messages are kept after they were written."""
 
 
 async def add(connection: AsyncConnection, **values: Any) -> Row:

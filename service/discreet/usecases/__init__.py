@@ -1,1 +1,1 @@
-"""What the product does, whoever asks and however: no HTTP, no gRPC, no queue in here."""
+"""What the product does, whichever way it is asked: there is no HTTP, gRPC or queue here."""

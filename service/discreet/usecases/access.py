@@ -27,12 +27,12 @@ from discreet.usecases.services import Services
 PREFIX = "dsc_"
 ROLES = ("operator", "owner", "analyst", "auditor")
 KEEPERS = ("operator", "owner")
-"""Roles that make and revoke keys."""
+"""Roles that may make and revoke keys."""
 
 DEFAULT_TENANT = "default"
 
 LOCAL = "local"
-"""What stands for a key where a command holds the database itself."""
+"""Stands for the key of a command that works on the database itself."""
 
 REMOVED = "person_removed"
 
@@ -50,8 +50,7 @@ def new_key() -> str:
 
 
 def is_well_formed(key: str) -> bool:
-    """True when prefix, length and checksum are right; says nothing about whether the key
-    counts."""
+    """Whether prefix, length and checksum are right; this does not say whether the key is valid."""
     body, checksum = key[len(PREFIX) : -_CHECKSUM], key[-_CHECKSUM:]
     return (
         key.startswith(PREFIX)
@@ -71,7 +70,7 @@ async def authenticate(services: Services, key: str) -> Principal:
 
 
 async def find(services: Services, key: str) -> FoundKey:
-    """The same, with what else is known of the key."""
+    """The same, with what else is known about the key."""
     if not is_well_formed(key):
         raise Unauthenticated(
             "this is not a discreet API key: its form or its checksum is wrong, perhaps by a "
@@ -90,8 +89,8 @@ async def find(services: Services, key: str) -> FoundKey:
 
 
 async def opens(services: Services, key: str, holder: Principal, mac: bytes) -> bool:
-    """Whether this is the key that was stored as `mac`. One under the pepper before a rotation, or
-    the one after it, counts too, and is moved to the pepper in use."""
+    """Whether this is the key that was stored as `mac`. A MAC under the pepper before a
+    rotation, or after it, is valid too, and is moved to the pepper in use."""
     secrets = services.secrets
     if hmac.compare_digest(mac, mac_of(secrets, key)):
         return True
@@ -114,11 +113,9 @@ def require(principal: Principal, *roles: str) -> None:
 
 
 async def hold(connection: Any, principal: Principal) -> None:
-    """Nobody else changes who may come in until this transaction ends, and who asks may still come
-    in themselves.
-
-    Unauthenticated for whoever was removed, or whose key was revoked, while their request was on
-    its way."""
+    """Lock changes of access until this transaction ends, and check that the principal still has
+    access. Unauthenticated if they were removed, or their key was revoked, while the request was
+    being served."""
     await tenants.lock_access(connection)
     if principal.issuer is not None:
         if not await identities.is_welcome(connection, principal.key_id):
@@ -159,22 +156,22 @@ async def create_key(
     tenant: str | None = None,
     expires_at: datetime | None = None,
 ) -> dict[str, Any]:
-    """A new key, shown this once. An owner makes keys of the own tenant below operator, an operator
-    those of any."""
+    """A new key, shown only once. An owner makes keys of their own tenant below operator, an
+    operator keys of any tenant."""
     require(principal, *KEEPERS)
     if principal.role == "owner" and (role == "operator" or tenant is not None):
-        raise Forbidden("an owner makes keys of the own tenant, and no operator's")
+        raise Forbidden("an owner makes keys for their own tenant only, and none for operators")
     if role not in ROLES:
         raise InvalidInput([FieldIssue("/role", f"one of {', '.join(ROLES)}")])
     if is_a_persons_name(name):
         raise InvalidInput(
-            "the form of this name is that of people of an identity provider", pointer="/principal"
+            "names of this form are kept for people of an identity provider", pointer="/principal"
         )
     if expires_at is not None and (
         expires_at.tzinfo is None or not _now() < expires_at < _now() + MOST_LIFE
     ):
         raise InvalidInput(
-            "a time with its offset, in the future and less than ten years away",
+            "must be a time with its UTC offset, in the future and less than ten years away",
             pointer="/expires_at",
         )
     async with services.database.transaction(
@@ -208,8 +205,7 @@ async def list_keys(services: Services, principal: Principal) -> list[dict[str, 
 
 
 async def revoke_key(services: Services, principal: Principal, key_id: str) -> None:
-    """From the commit of this on, the key opens nothing. Forbidden for an owner where it is an
-    operator's."""
+    """Revoke a key as of this commit. Forbidden for an owner if it is an operator's."""
     require(principal, *KEEPERS)
     own_tenant = None if principal.role == "operator" else principal.tenant_id
     async with services.database.transaction(own_tenant or SYSTEM) as connection:
@@ -218,7 +214,7 @@ async def revoke_key(services: Services, principal: Principal, key_id: str) -> N
             principal.role != "operator"
             and await tenants.living_key(connection, key_id, own_tenant) == "operator"
         ):
-            raise Forbidden("an owner revokes no operator's key")
+            raise Forbidden("an owner cannot revoke an operator's key")
         whose = await tenants.revoke_key(connection, key_id, own_tenant)
         if whose is None:
             raise NotFound("there is no such key")
@@ -226,8 +222,8 @@ async def revoke_key(services: Services, principal: Principal, key_id: str) -> N
 
 
 async def bootstrap(services: Services, keys: Mapping[str, str]) -> bool:
-    """Make these the first keys of tenant `default`, by role. True when they count: now, or by an
-    earlier call with the same keys; False when it has others."""
+    """Make these the first keys of tenant `default`, by role. True if they are its keys, by this
+    or an earlier call; False if it has others."""
     async with services.database.transaction(SYSTEM) as connection:
         await tenants.add_tenant(connection, new_id("ten"), DEFAULT_TENANT)
         tenant_id = await tenants.find_tenant(connection, DEFAULT_TENANT)
@@ -281,7 +277,7 @@ def lookup_of(key: str) -> str:
 
 
 def mac_of(secrets: Secrets, key: str, pepper: bytes | None = None) -> bytes:
-    """What is stored of a whole key, under the pepper in use or another."""
+    """The MAC that is stored of a whole key, under the pepper in use or another."""
     return hmac.digest(pepper or secrets.pepper, key.encode(), hashlib.sha256)
 
 

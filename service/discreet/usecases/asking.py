@@ -1,5 +1,5 @@
-"""A request that asks jobs again: what they released, whether it answers this, and the plan, whose
-price is 0."""
+"""A request that asks jobs again: what they released, whether that answers the request, and the
+plan, whose price is 0."""
 
 from __future__ import annotations
 
@@ -58,15 +58,15 @@ async def find(
     privacy: Privacy | None,
     seed: int | None,
 ) -> Asked:
-    """NotFound for jobs that this tenant has not, Conflict for those that have no release,
-    ReleaseDiffers with pointers to what these fixed otherwise, InvalidInput for what a question
-    that costs nothing has not."""
+    """NotFound for jobs that this tenant does not have, Conflict for those without a release,
+    ReleaseDiffers with pointers to fields that these fixed otherwise, InvalidInput for fields
+    that a free question may not have."""
     given = []
     if privacy is not None:
         given.append(
             FieldIssue(
                 "/privacy",
-                "leave privacy out: what was released is paid for, and this costs nothing",
+                "leave privacy out: the release is paid for, and this costs nothing",
             )
         )
     if seed is not None:
@@ -90,7 +90,7 @@ async def find(
             )
         )
         if len(roots) > MOST_RELEASES:  # before their rows are read, which may be large
-            says = f"these are {len(roots)} releases, at most {MOST_RELEASES} are combined"
+            says = f"these are {len(roots)} releases; at most {MOST_RELEASES} can be combined"
             raise InvalidInput(says, pointer=POINTER)
         found = await stored_releases.to_ask_again(connection, principal.tenant_id, roots)
     for job_id in roots:
@@ -108,8 +108,8 @@ async def find(
     seeds = [row["seed"] for row in found.values() if row["seed"] is not None]
     if len(set(seeds)) < len(seeds):
         says = (
-            "two of these are simulations of one seed, so their noise is the same: combined it "
-            "would not be less"
+            "two of these are simulations with the same seed, so their noise is the same and "
+            "combining them would not reduce it"
         )
         raise InvalidInput(says, pointer=POINTER)
     if (size := sum(one["bytes"] for one in found.values())) > MOST_BYTES:
@@ -164,8 +164,8 @@ def _compared(problem: ProblemOnData, firsts: Mapping[str, Row]) -> Asked:
     plans = tuple(Plan.model_validate(row["plan"]) for row in firsts.values())
     if len(plans) > 1 and not problem.noised_sums(plans[0]):
         says = (
-            "these releases cannot be combined: only sums with noise added can, not what this "
-            "method releases"
+            "these releases cannot be combined: only sums with added noise can, and this method "
+            "releases something else"
         )
         raise InvalidInput(says, pointer=POINTER)
     if issues := unlike(plans, list(firsts)):
@@ -178,7 +178,7 @@ def _compared(problem: ProblemOnData, firsts: Mapping[str, Row]) -> Asked:
 def nothing_released(row: Row) -> str | None:
     """Why a job has nothing that can be asked again, after its id."""
     if is_session(row["problem"]):
-        return "was solved by agents: what their session released is not kept here"
+        return "was solved by agents, and their session's release is not kept here"
     if row["state"] not in FINAL:
         return f"is {row['state']}: it has no result yet"
     if row["state"] != "succeeded":
@@ -197,7 +197,7 @@ def nothing_released(row: Row) -> str | None:
             "data, with it"
         )
     if row["dataset_id"] is None:
-        return "has no dataset: nothing was released of any"
+        return "has no dataset, so it released nothing about one"
     return "ended under an older version, which did not keep what it released"
 
 

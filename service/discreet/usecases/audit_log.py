@@ -1,6 +1,6 @@
-"""Reading the audit log: every change of a tenant by whom. The ledger says what was spent; this log
-says who registered and erased data, set caps, made and revoked keys and tenants, signed rosters,
-logged in, and removed people."""
+"""Reading the audit log: every change to a tenant, and who made it. The ledger says what was
+spent; this log says who registered and erased data, set caps, made and revoked keys and
+tenants, signed rosters, logged in, and removed people."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ async def page(
     since: datetime | None = None,
     size: int,
 ) -> list[dict[str, Any]]:
-    """Entries, newest first: of the own tenant, for an operator of all."""
+    """Entries, newest first: those of the principal's tenant, or of all tenants for an operator."""
     require(principal, *READERS)
     tenant_id = None if principal.role == "operator" else principal.tenant_id
     async with services.database.transaction(tenant_id or SYSTEM) as connection:

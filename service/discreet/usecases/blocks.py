@@ -19,7 +19,7 @@ MOST_NAMED = 20
 
 
 def gone() -> NotFound:
-    """A block went between the look and the acceptance."""
+    """A block was erased between planning and acceptance."""
     return NotFound(
         "the content of a block that is asked for was erased just now", pointer=f"{POINTER}/blocks"
     )
@@ -36,8 +36,8 @@ async def pinned(
     dataset.
 
     What is stored of a job is this problem: a later version of a block changes nothing of it.
-    NotFound for sources and blocks that are not there, InvalidInput for more of them than are read
-    at once.
+    NotFound for sources and blocks that are not there, InvalidInput for more blocks than one job
+    may read.
     """
     async with database.transaction(principal.tenant_id) as connection:
         source = await sources.find(connection, principal.tenant_id, asked.id)

@@ -1,4 +1,4 @@
-"""Asking for more of a budget: who may not grant asks, an owner grants or declines.
+"""Requests for a larger budget: whoever may not grant asks, and an owner grants or declines.
 
 A request is a sentence with an amount. It reserves nothing and changes no ledger; what answers it
 with more is a grant as any other (`budgets.grant`), whose reason names who asked, and why.
@@ -44,8 +44,8 @@ async def ask(
             >= MOST_OPEN
         ):
             says = (
-                f"{MOST_OPEN} requests of yours wait for an owner’s answer; no further one "
-                "before that"
+                f"{MOST_OPEN} of your requests wait for an owner’s answer; send another one after "
+                "that"
             )
             raise Conflict(says, code="too_many_open_requests")
         row = await budget_requests.add(

@@ -1,5 +1,5 @@
-"""Budgets: what may be spent, what is spent, and what one more request could be; the entries behind
-them are in `history`."""
+"""Budgets: what may be spent, what is spent, and the largest request that passes; the entries
+behind them are in `history`."""
 
 from __future__ import annotations
 
@@ -42,11 +42,11 @@ CAPS = ("tenant", "principal")
 ANY_UNIT = "any"
 """The unit of a cap: it adds up prices over datasets whose units differ."""
 
-_refusals = Counter("discreet_budget_refusals_total", "Requests that a cap did not let pass")
+_refusals = Counter("discreet_budget_refusals_total", "Requests that a cap refused")
 
 
 def units_of(cap: Any) -> Cap:
-    """A cap as it is asked for, in integer units, rounded down."""
+    """A requested cap in integer units, rounded down."""
     return Cap(epsilon_units(cap.epsilon, "down"), delta_units(cap.delta, "down"))
 
 
@@ -60,7 +60,7 @@ def filter_limits(cap: Cap) -> dict[str, dict[str, str]]:
 
 
 def figures(epsilon: int, delta: int) -> dict[str, float]:
-    """Units as the numbers that people read."""
+    """Epsilon and delta as the numbers that people read."""
     return {
         "epsilon": float(to_decimal(epsilon, EPSILON_UNIT)),
         "delta": float(to_decimal(delta, DELTA_UNIT)),
@@ -73,7 +73,8 @@ def cap_of(account: AccountBalance) -> Cap:
 
 @dataclass(frozen=True)
 class FilterBalance:
-    """What one filter makes of an account, in units; spent + reserved + remaining is the cap."""
+    """The balance of an account under one filter, in integer units; spent + reserved +
+    remaining is the cap."""
 
     spent: tuple[int, int]
     reserved: tuple[int, int]
@@ -116,8 +117,8 @@ def best_balance(account: AccountBalance) -> FilterBalance:
 
 @lru_cache(maxsize=4096)
 def text(row: BudgetRow, delta: int) -> bytes:
-    """One budget as JSON text. It is a function of what the database said just now and of nothing
-    else, so that a text that is kept can never be out of date."""
+    """One budget as JSON text. It depends only on the row that the database just returned, so a
+    cached text is never out of date."""
     account = row.balance
     cap = cap_of(account)
     by_filter = [
@@ -322,7 +323,8 @@ async def set_cap(
         raise InvalidInput(f"one of {', '.join(CAPS)}", pointer="/scope")
     if (name is None) == (scope == "principal"):
         raise InvalidInput(
-            "a cap on a principal names it, a cap on the tenant does not", pointer="/principal"
+            "a cap on a principal needs `principal`, a cap on the tenant takes none",
+            pointer="/principal",
         )
     subject = principal.tenant_id if name is None else name
     async with services.database.transaction(principal.tenant_id) as connection:
@@ -353,8 +355,8 @@ async def set_cap(
 async def known_account(
     connection: Any, principal: Principal, account_id: str, *, chain: bool = False
 ) -> dict[str, Any]:
-    """NotFound for what is no account of this tenant; the chain of a source is none with a budget,
-    and is found only where it is asked for."""
+    """NotFound unless this is an account of the tenant. The chain of a source has no budget and
+    is found only on request."""
     found = await ledger.accounts(connection, principal.tenant_id, account_id=account_id)
     if not found or (found[0]["scope"] == "source" and not chain):
         raise NotFound("there is no such budget")

@@ -1,4 +1,4 @@
-"""What may come of a request to cancel a job, and the sentences that say it."""
+"""The outcomes of a request to cancel a job, and their sentences."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Literal
 
 @dataclass(frozen=True)
 class Cancellation:
-    """What comes of a request to cancel a job, what that costs, and both in a sentence."""
+    """The outcome of a request to cancel a job, its cost, and both as a sentence."""
 
     cancel: Literal["done", "requested", "too_late"]
     charge: Literal["none", "full", "undecided"]

@@ -1,4 +1,4 @@
-"""Cancelling a job, and what would come of it."""
+"""Cancelling a job, and the outcome."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from discreet.usecases.services import Services
 async def cancel(
     services: Services, principal: Principal, job_id: str
 ) -> tuple[dict[str, Any], Cancellation]:
-    """Cancel a job: the job as it is now, and what comes of the request.
+    """Cancel a job: the job as it is now, and the outcome of the request.
 
     What has not touched data is released in full; what has is charged in full. A job whose release
     is stored is paid for and goes on to its result, unless it is a simulation, which costs nothing.
@@ -47,7 +47,7 @@ async def cancel(
 async def cancellation(
     services: Services, principal: Principal, job_id: str
 ) -> Cancellation | None:
-    """What has come, or will come, of a cancellation; None where nobody asked for one, or the job
+    """The outcome of a cancellation, final or expected; None if nobody asked for one or the job
     ended otherwise."""
     require(principal, "owner", "analyst", "auditor")
     async with services.database.transaction(principal.tenant_id) as connection:
@@ -67,7 +67,7 @@ async def _is_paid(connection: AsyncConnection, job_id: str) -> bool:
 
 
 async def _cancellation(connection: AsyncConnection, row: dict[str, Any]) -> Cancellation:
-    """What has come, or will come, of a cancellation: the ledger says what it costs."""
+    """The outcome of a cancellation, final or expected; the ledger says what it costs."""
     kinds = {entry["kind"] for entry in await ledger.reservation(connection, row["id"])}
     if row["state"] in jobs.FINAL:
         return CANCELLATIONS["done", "full" if "commit" in kinds else "none"]

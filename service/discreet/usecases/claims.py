@@ -1,4 +1,4 @@
-"""A job in a worker's hands, and how it may leave them before its end."""
+"""A job claimed by a worker, and how the worker may lose it before its end."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ class KeyUnknown(DiscreetError):
 
 class KeysAway(DiscreetError):
     """The place where keys lie does not answer, so that what the job had released cannot be opened.
-    That is no failure of the job's."""
+    That is not a failure of the job."""
 
     code = "keys_unavailable"
 
@@ -77,11 +77,11 @@ class Claim:
 
     @property
     def keeps_release(self) -> bool:
-        """Whether what it releases outlives it. Without a dataset all stood in the problem: there
-        is nothing to ask."""
+        """Whether its release is kept after it ends. Without a dataset all data were in the
+        problem, so there is nothing to ask again."""
         return bool(self.data) and not self.firsts
 
     @property
     def weights(self) -> list[float]:
-        """Of what the first jobs released."""
+        """Weights of the first jobs' releases."""
         return weights([Plan.model_validate(first.plan) for first in self.firsts])

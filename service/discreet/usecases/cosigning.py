@@ -37,7 +37,8 @@ class Address:
 
 
 def addresses(settings: Settings) -> list[Address]:
-    """The witnesses that the installation names. DiscreetError for what is no list of them."""
+    """The witnesses that the installation names. DiscreetError if the setting is not a list of
+    witnesses."""
     found = []
     for one in filter(None, (part.strip() for part in settings.witnesses.split(","))):
         key, _, url = one.partition(" ")
@@ -62,7 +63,7 @@ def needed(settings: Settings) -> int:
 
 
 async def keep(services: Services) -> None:
-    """Have what is new witnessed, until cancelled; at once over where no witness is named."""
+    """Have new checkpoints witnessed until cancelled; return at once if no witness is named."""
     asked = addresses(services.settings)
     while asked:
         try:
@@ -74,8 +75,8 @@ async def keep(services: Services) -> None:
 
 
 async def collect(services: Services, asked: Sequence[Address]) -> bool:
-    """Ask each of these witnesses that has not signed the newest checkpoint; whether all have. What
-    one of them does is nothing to the others."""
+    """Ask each of these witnesses that has not signed the newest checkpoint; whether all have. A
+    failure of one does not affect the others."""
     async with httpx.AsyncClient(timeout=SECONDS, trust_env=False) as http:
         return all(await asyncio.gather(*(_ask(services, http, one) for one in asked)))
 

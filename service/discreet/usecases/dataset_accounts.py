@@ -1,4 +1,4 @@
-"""On which account a dataset may be: whose people it is of, and what was spent on it already."""
+"""Which account a dataset may use: whose data it holds, and what was already spent there."""
 
 from __future__ import annotations
 
@@ -24,7 +24,8 @@ async def require_movable(connection: Any, known: Mapping[str, Any]) -> None:
     await require_unspent(connection, known)
     if await datasets.has_others(connection, known["account_id"], known["digest"]):
         raise Conflict(
-            f"{_elsewhere(known)}, together with other data of these people", code="content_known"
+            f"{_elsewhere(known)}, together with other data about these people",
+            code="content_known",
         )
 
 

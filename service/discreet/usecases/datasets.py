@@ -92,7 +92,7 @@ async def register(
     require(principal, "owner")
     try:
         if (request.cap is None) == (request.account is None):
-            says = "either a cap is needed, or the account of other data of the same people"
+            says = "either a cap is needed or the account of other data about the same people"
             raise InvalidInput([FieldIssue("/cap", says)])
         if isinstance(request.source, Located):
             request = replace(request, source=await fetch(services, principal, request.source.text))
@@ -210,9 +210,7 @@ def _what_to_do(name: str, known: Mapping[str, Any], value: Any) -> str:
     before = known["public"]
     fields = sorted(field for field in {*before, *value} if before.get(field) != value.get(field))
     use = (
-        "register it with the public part that it had"
-        if known["deleted_at"]
-        else "ask of that dataset"
+        "register it with its former public part" if known["deleted_at"] else "ask of that dataset"
     )
     return f"; they differ in {', '.join(fields)}: {use}, or undo the difference here"
 
@@ -313,7 +311,7 @@ async def _store(
 
 
 def expiry(services: Services, request: Registration) -> datetime | None:
-    """When the content is erased; None: when somebody deletes it."""
+    """When the content is erased; None if only on request."""
     days = (
         services.settings.retention_days
         if request.retention_days is None
@@ -323,12 +321,12 @@ def expiry(services: Services, request: Registration) -> datetime | None:
 
 
 async def open_content(services: Services, dataset_id: str) -> bytes | bytearray:
-    """The packed content, for a job. SealBroken when it is not what was stored, StorageTrouble when
-    it does not come, MasterKeyUnknown."""
+    """The packed content, for a job. SealBroken if it is not what was stored, StorageTrouble if
+    it cannot be read, MasterKeyUnknown."""
     async with services.database.transaction(SYSTEM) as connection:
         row = await datasets.held(connection, dataset_id)
         if row is None:
-            raise sealing.SealBroken("the content is not there")
+            raise sealing.SealBroken("the content does not exist")
         chunks = (
             []
             if row["object_name"]
@@ -347,7 +345,7 @@ async def open_content(services: Services, dataset_id: str) -> bytes | bytearray
     if row["object_name"] is not None:
         if services.objects is None:
             raise sealing.SealBroken(
-                "the content lies in object storage, and DISCREET_OBJECT_URL is not set"
+                "the content is in object storage, and DISCREET_OBJECT_URL is not set"
             )
         parts = services.objects.read(row["object_name"])
 

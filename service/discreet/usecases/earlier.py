@@ -1,5 +1,5 @@
-"""Earlier jobs, around whose releases others are planned or rehearsed: who may read one may do so,
-for nothing."""
+"""Earlier jobs around whose releases others are planned or rehearsed, free for everybody who may
+read them."""
 
 from __future__ import annotations
 

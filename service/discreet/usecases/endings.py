@@ -17,55 +17,52 @@ from discreet.storage import jobs, ledger
 FAILURES: Mapping[str, str] = {
     # Before data are touched
     "child_not_started": "the worker's machine could not start a process for the solver",
-    "not_isolated": "the worker's machine cannot shut a solver in as far as its settings ask for",
-    "content_unavailable": "the dataset's content did not come: its storage was silent, full or "
-    "closed",
-    "content_unreadable": "the stored content of the dataset does not open: it was changed, or is "
-    "gone",
-    "master_key_unknown": "the content, or what was released, is sealed under a master key that is "
-    "not known here",
+    "not_isolated": "the worker's machine cannot isolate a solver as far as its settings demand",
+    "content_unavailable": "the dataset's content could not be read: its storage did not answer, "
+    "was full or refused access",
+    "content_unreadable": "the stored content of the dataset cannot be decrypted: it was changed "
+    "or is missing",
+    "master_key_unknown": "the content or the stored release is sealed under a master key that "
+    "this worker does not have",
     "data_erased": "the dataset was erased before the job could start",
-    "first_release_gone": "what was to be asked again is gone: it was erased meanwhile, with its "
-    "dataset or at the end of the operator's retention period",
-    "first_release_altered": "what was to be asked again, or its certificate, is not as it was "
+    "first_release_gone": "the release to be asked again is gone: it was erased meanwhile, with "
+    "its dataset or at the end of the operator's retention period",
+    "first_release_altered": "the release to be asked again, or its certificate, is not as it was "
     "published",
-    "first_signing_key_unknown": "the certificate of the job that was to be asked again is signed "
-    "by no known key",
-    "job_altered": "the stored job is not as it was accepted: its rows were changed behind the "
+    "first_signing_key_unknown": "the certificate of the job to be asked again is not signed by a "
+    "known key",
+    "job_altered": "the stored job is not as it was accepted: its rows were changed outside the "
     "service",
     "job_outdated": "the job was accepted by another version of the service, whose requests this "
-    "one does not take",
-    "object_altered": "a public object that it names, such as a network, is not what was stored, "
-    "or is gone",
-    "wait_over": "the budget that it waited for did not come free in its time: what is left is "
-    "held for whose share it is",
-    "wait_spent": "the budget that it waited for was spent meanwhile by others",
+    "version does not support",
+    "object_altered": "a public object that it names, such as a network, was changed or is missing",
+    "wait_over": "the budget that it waited for was not freed in time: what is left is held for "
+    "the owners of shares",
+    "wait_spent": "the budget that it waited for was meanwhile spent by others",
     "wait_overtaken": "the budget that it waited for is promised to smaller jobs ahead of it",
-    "wait_late": "nobody decided it in the time that it may wait: no worker ran",
-    "wait_left": "who asked for it may ask for nothing here any more",
+    "wait_late": "it was not decided in the time that it may wait: no worker was running",
+    "wait_left": "the principal who asked for it no longer has access",
     # The step on the data: one code, whatever happened
-    "solver_failed": "the step on the data ended without a result; only operators hear why, for it "
-    "may tell of them",
+    "solver_failed": "the step on the data ended without a result; only operators see why, since "
+    "the reason may reveal something about the data",
     # Post-processing, which sees only what was released
-    "result_memory_limit": "making the result from what was released took more memory than a step "
-    "may have",
-    "result_cpu_limit": "making the result from what was released took more processor time than a "
-    "step may have",
-    "result_wall_limit": "making the result from what was released was not done in the time that a "
-    "step may have",
-    "result_crashed": "the process that made the result from what was released was ended by a "
-    "signal",
-    "result_failed": "an error in the service ended the process that made the result from what was "
-    "released",
-    "release_unreadable": "what the job had released does not open any more: it was changed, or "
-    "its key is gone",
+    "result_memory_limit": "computing the result from the release took more memory than a step "
+    "may use",
+    "result_cpu_limit": "computing the result from the release took more processor time than a "
+    "step may use",
+    "result_wall_limit": "computing the result from the release took longer than a step may",
+    "result_crashed": "the process that computed the result from the release was ended by a signal",
+    "result_failed": "an error in the service ended the process that computed the result from the "
+    "release",
+    "release_unreadable": "the job's stored release can no longer be decrypted: it was changed, "
+    "or its key is gone",
     # Anywhere
-    "worker_lost": "the workers that had the job ended, or were silent for too long, as often as a "
+    "worker_lost": "the workers that ran the job ended or were silent for too long, as often as a "
     "job may fail",
     "restored": "the service was restored from a backup while this job had not ended; it may have "
     "run meanwhile",
     # Sessions of agents
-    "roster_unsigned": "nobody signed the roster in the time that the job's terms give",
+    "roster_unsigned": "nobody signed the roster in the time that the job's terms allow",
     "agents_absent": "too few agents had accepted the roster when the time to join was over",
     "agent_declined": "an agent declined to take part",
     "agent_missing": "an agent sent nothing usable before the round's deadline, and the job's "

@@ -1,4 +1,4 @@
-"""Content that goes: erased on request or when its time is over, and what remains of it where."""
+"""Erasure of content, on request or on expiry, and where copies of it remain."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ def remains(
     vacuumed = (
         f"a worker vacuums the table within {_lasting(expiry_seconds)}"
         if traces["vacuumed"]
-        else "autovacuum has passed"
+        else "autovacuum has run"
     )
     checkpoints = _lasting(2 * traces["checkpoint_seconds"])
     found = [
@@ -81,13 +81,11 @@ def remains(
         found.append(
             "in the archive or on the standbys of the write-ahead log: as long as these keep it"
         )
-    found.append("in backups from before: as long as these are kept")
+    found.append("in earlier backups: as long as these are kept")
     if in_objects:
-        found.append(
-            "in the object storage, where it keeps versions: as long as it keeps the old ones"
-        )
+        found.append("in the object storage, if it keeps versions: as long as it keeps old ones")
     found.append(
-        "all of these are sealed: they open with the master key alone, so rotating and retiring it "
+        "all of these are sealed: only the master key opens them, so rotating and retiring it "
         "(`discreet secrets rotate content`, `retire`) makes them unreadable at once"
     )
     return tuple(found)
@@ -107,7 +105,7 @@ async def vacuum(services: Services) -> bool:
 
 
 async def expire(services: Services) -> int:
-    """Erase contents whose time is over; the number of them."""
+    """Erase expired contents; returns their number."""
     gone = []
     async with services.database.transaction(SYSTEM) as connection:
         for row in await datasets.expired(connection):

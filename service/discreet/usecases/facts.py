@@ -1,4 +1,4 @@
-"""What is known of the data that a request names, before anything is done with them."""
+"""What is known about the data that a request names before anything is done with them."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ class DatasetFacts:
 
     @property
     def identity(self) -> str:
-        """The same for the same data: an id, or those of all versions."""
+        """An identifier of the data: an id, or the ids of all versions."""
         return self.dataset_id or "+".join(self.versions)
 
     @property

@@ -1,4 +1,4 @@
-"""Jobs: price, submit, look up; they are cancelled in `cancelling`."""
+"""Jobs: price, submit, look up; `cancelling` cancels them."""
 
 from __future__ import annotations
 
@@ -127,8 +127,8 @@ async def submit(
     """Accept a job: its row, its reservation and its place in the queue in one transaction.
 
     The same key with the same request answers the same job; with another request it is refused.
-    When the budget does not allow the price nothing is written at all, unless it comes free within
-    `wait` days, by shares of a source that are lent: then the job waits.
+    If the budget does not allow the price nothing is written at all, unless enough is freed
+    within `wait` days because shares of a source are lent: then the job waits.
     """
     require(principal, *SUBMITTERS)
     digest = hashlib.sha256(request).digest()
@@ -221,14 +221,14 @@ async def submit(
 
 
 def _budget(budget: Budget) -> dict[str, str]:
-    """What a session's plan is made of again, when its agents are known."""
+    """The inputs from which a session's plan is made again once its agents are known."""
     return {"epsilon": str(budget.epsilon), "delta": str(budget.delta)}
 
 
 async def _tell_exhausted(
     services: Services, principal: Principal, balances: tuple[ledger.AccountBalance, ...]
 ) -> None:
-    """Webhooks hear of every account that let a request not pass, at most once an hour. The refused
+    """Tell webhooks of every account that refused a request, at most once an hour. The refused
     request itself has written nothing, so this is a transaction of its own."""
     async with services.database.transaction(principal.tenant_id) as connection:
         for one in balances:
@@ -279,7 +279,8 @@ async def events(
 
 def view(row: dict[str, Any], principal: Principal) -> dict[str, Any]:
     """A job as it is published. Attempts, leases and workers are not: they could tell about the
-    data. Its headline, and that its answer is mostly noise, are for who may see answers."""
+    data. Its headline, and that its answer is mostly noise, are only for those who may see
+    answers."""
     body = {
         "id": row["id"],
         "kind": row["kind"],
@@ -313,8 +314,8 @@ def view(row: dict[str, Any], principal: Principal) -> dict[str, Any]:
 
 
 def problem_view(row: dict[str, Any], principal: Principal) -> dict[str, Any]:
-    """What was asked. What the operator of a session holds (`operator` of a federated problem) is
-    told to nobody but to owners and to who submitted it; in a simulation it is public."""
+    """What was asked. What the operator of a session holds (`operator` of a federated problem)
+    is shown only to owners and to whoever submitted it; in a simulation it is public."""
     problem: dict[str, Any] = row["problem"]
     own = principal.role == "owner" or principal.name == row["principal"]
     if own or not is_session(problem) or "operator" not in problem:

@@ -4,7 +4,7 @@ A key is looked up once and then kept, so that a request needs no query for it. 
 only while this process is sure to hear of a revocation: a trigger notifies of it, one connection
 listens, and a round trip on that same connection every BEAT_SECONDS shows that nothing is under
 way. Without such a proof in the last TRUST_SECONDS every request asks the database again. So a
-revoked key opens nothing after TRUST_SECONDS on any process, come what may. The same holds for an
+revoked key is refused by every process after TRUST_SECONDS, whatever fails. The same holds for an
 access token of a person who was removed; a kept token is also looked at anew after TOKEN_SECONDS,
 so that one whose key the provider has withdrawn does not count until it expires.
 
@@ -50,7 +50,7 @@ BLOCKS = 50
 
 @dataclass(frozen=True)
 class Kept:
-    """A key, or an access token, that counted when it was looked up."""
+    """A key, or an access token, that was valid when it was looked up."""
 
     principal: Principal
     mac: bytes
@@ -82,7 +82,7 @@ class Allowance:
 
 
 class Keyring:
-    """Who holds which key, in one process; `listen` must run beside it for anything to be kept."""
+    """Who holds which key, in one process; nothing is kept unless `listen` runs beside it."""
 
     def __init__(
         self,
@@ -158,7 +158,7 @@ class Keyring:
         return await self._count(principal.key_id)
 
     def forget(self, key_id: str) -> None:
-        """Something about this key, or person, has changed."""
+        """Forget a key or person that has changed."""
         self._generation += 1
         for lookup in [
             name for name, kept in self._kept.items() if kept.principal.key_id == key_id

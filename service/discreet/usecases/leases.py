@@ -1,8 +1,6 @@
-"""Keeping a lease while the work under it is done: the same frame for jobs in a worker and sessions
-in an rpc process.
-
-Whether a lease still holds is decided by the database, by its own clock and under the fencing
-token; here is only the task that asks. What it hears ends the work, or does not.
+"""Keeping a lease while the work under it is done, for jobs in a worker and sessions in an rpc
+process. The database decides whether a lease still holds, by its own clock and the fencing
+token; here is only the task that asks, and ends the work if it is lost.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The ledger as a whole: its signed head, its export, and whether it bears a certificate out."""
+"""The ledger as a whole: its signed head, its export, and whether it confirms a certificate."""
 
 from __future__ import annotations
 
@@ -26,8 +26,8 @@ PAGE = 1000
 
 
 async def head(services: Services, principal: Principal) -> Head:
-    """The tenant's signed head: what to keep elsewhere, so that nobody can take back what it
-    names."""
+    """The tenant's signed head. Keep copies elsewhere, so that nobody can undo the entries that
+    it covers."""
     require(principal, *READERS)
     async with services.database.transaction(principal.tenant_id, snapshot=True) as connection:
         last = await ledger.heads(connection, principal.tenant_id)
@@ -97,8 +97,8 @@ def _entries(rows: Iterable[Mapping[str, Any]]) -> list[tuple[Any, str]]:
 
 async def _lines(services: Services, principal: Principal) -> AsyncGenerator[bytes, None]:
     """One moment's ledger, without a transaction that lasts: what the head names never changes, so
-    that its entries may be read at any time. While the client reads, no connection is held; one
-    that reads slowly is in nobody's way."""
+    that its entries may be read at any time. No connection is held while the client reads, so a
+    slow reader blocks nobody."""
     async with services.database.transaction(principal.tenant_id, snapshot=True) as connection:
         last = await ledger.heads(connection, principal.tenant_id)
     yield head_line(sign_head(principal.tenant_id, last, services.secrets.signer))

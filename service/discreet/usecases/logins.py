@@ -40,7 +40,7 @@ class Opened:
 
 
 async def open_session(services: Services, key: str) -> Opened:
-    """A session of the key's principal. Unauthenticated when the key does not count."""
+    """A session of the key's principal. Unauthenticated if the key is not valid."""
     return await _open_session(services, await access.authenticate(services, key), "login.key")
 
 
@@ -72,7 +72,7 @@ async def create_link(services: Services, principal: Principal) -> Opened:
     """A link that logs this principal in, once, within ten minutes."""
     if principal.issuer is not None:
         raise Forbidden(
-            "a login link is made with an API key; log in by the identity provider instead"
+            "a login link needs an API key; log in through the identity provider instead"
         )
     made = Opened(
         random.token_urlsafe(TOKEN_BYTES), datetime.now(UTC) + timedelta(minutes=LINK_MINUTES)
@@ -91,7 +91,7 @@ async def create_link(services: Services, principal: Principal) -> Opened:
 
 
 async def link_holder(services: Services, token: str) -> Principal:
-    """Whom a link would log in; it stays unused. NotFound when it would nobody."""
+    """Whom a link would log in; the link stays unused. NotFound if it would log in nobody."""
     async with services.database.transaction(SYSTEM) as connection:
         found = await logins.find_link(connection, mac(services, "link", token))
     if found is None:
@@ -100,7 +100,7 @@ async def link_holder(services: Services, token: str) -> Principal:
 
 
 async def use_link(services: Services, token: str) -> Opened:
-    """A session from a link, which from now on opens nothing."""
+    """A session from a link, which cannot be used again."""
     holder = await link_holder(services, token)
     async with services.database.transaction(SYSTEM) as connection:
         if not await logins.use_link(connection, mac(services, "link", token)):
@@ -124,8 +124,8 @@ async def end_session(services: Services, token: str, principal: Principal) -> s
 
 
 def form_token(services: Services, cookie: str) -> str:
-    """What every form of this cookie's holder must carry: another site can send the cookie, but
-    cannot know this."""
+    """The CSRF token that every form of this session must carry: another site can send the
+    cookie, but cannot know this."""
     return mac(services, "form", cookie).hex()
 
 
@@ -151,7 +151,8 @@ def _opened() -> Opened:
 
 
 def _sealed(services: Services, token: str, text: str) -> bytes:
-    """Text that only who has the session's cookie, and the pepper, can open."""
+    """Encrypt text so that only the holder of the session's cookie and of the pepper can open
+    it."""
     nonce = os.urandom(_NONCE_BYTES)
     return nonce + AESGCM(mac(services, "hint", token)).encrypt(nonce, text.encode(), None)
 
@@ -165,8 +166,8 @@ def _unsealed(services: Services, token: str, sealed: bytes) -> str | None:
 
 
 def mac(services: Services, use: str, token: str) -> bytes:
-    """What this installation alone can make of a token, for one use: it tells nothing of it for
-    another."""
+    """A MAC of a token for one use, which only this installation can make and which is useless
+    for any other."""
     return hmac.digest(
         services.secrets.pepper, f"discreet/{use}/v1\0{token}".encode(), hashlib.sha256
     )

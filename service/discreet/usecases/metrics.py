@@ -1,5 +1,4 @@
-"""What operators look at: whether a process can serve, and metrics of the installation as a
-whole."""
+"""Whether a process can serve, and metrics of the whole installation, for operators."""
 
 from __future__ import annotations
 
@@ -88,8 +87,8 @@ class InstallationMetrics(Collector):
             REGISTRY.unregister(self)
 
     async def refresh(self) -> None:
-        """Read the figures if they are old. A database that does not answer leaves them out: no
-        figure is better than an old one."""
+        """Read the figures if they are old. If the database does not answer they are left out:
+        no figure is better than an old one."""
         if time.monotonic() - self._read_at < FRESH_SECONDS:
             return
         self._read_at = time.monotonic()
@@ -145,7 +144,11 @@ class InstallationMetrics(Collector):
                 "Entries of the ledger, by PostgreSQL's statistics",
                 self._figures.ledger_entries,
             ),
-            ("discreet_workers", "Workers that were heard of within 30 s", self._figures.workers),
+            (
+                "discreet_workers",
+                "Workers that reported within the last 30 s",
+                self._figures.workers,
+            ),
             (
                 "discreet_leases_over",
                 "Running jobs whose worker was silent for too long, and which no other has taken "
@@ -160,20 +163,20 @@ class InstallationMetrics(Collector):
             ),
             (
                 "discreet_witnesses_behind_seconds",
-                "For how long there has been a checkpoint that too few witnesses have signed; 0: "
-                "none is",
+                "Age of the oldest checkpoint that too few witnesses have signed; 0 if there is "
+                "none",
                 self._behind(self._figures.witnesses_behind_seconds),
             ),
             (
                 "discreet_archive_fails",
-                "Whether PostgreSQL failed when it last tried to archive its log; 0 where it "
-                "archives none",
+                "Whether PostgreSQL's last attempt to archive its log failed; 0 if it archives "
+                "none",
                 int(self._figures.archive_fails),
             ),
         ):
             yield GaugeMetricFamily(name, text_, value=value)
         backup = GaugeMetricFamily(
-            "discreet_backup_age_seconds", "Age of the last backup that is known; none: none is"
+            "discreet_backup_age_seconds", "Age of the last known backup; absent if none is known"
         )
         if self._figures.backup_age_seconds is not None:
             backup.add_metric([], self._figures.backup_age_seconds)
@@ -190,6 +193,6 @@ class InstallationMetrics(Collector):
         return passed
 
     def _behind(self, seconds: Sequence[float]) -> float:
-        """How far the last of those witnesses is behind that are needed, the quickest first."""
+        """How far the slowest of the fastest needed witnesses is behind."""
         needed = cosigning.needed(self._services.settings)
         return sorted(seconds)[needed - 1] if needed else 0.0

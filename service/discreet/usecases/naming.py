@@ -1,7 +1,7 @@
-"""Problems that name stored public objects: what they name, put in the place of the ids.
+"""Problems that name stored public objects: replacing the ids by the objects.
 
-An id is made of the content's SHA-256, so that is looked at again whenever a content is used: a row
-that was changed behind the service is no object of that id.
+An id is derived from the content's SHA-256, which is checked whenever a content is used: a row
+that was changed outside the service no longer matches its id.
 """
 
 from __future__ import annotations
@@ -36,8 +36,9 @@ class ObjectAltered(ResultAltered):
 
 
 async def filled(database: Database, tenant_id: str, problem: SomeProblem) -> SomeProblem:
-    """The problem with what it names in the place of the ids. NotFound with the field's pointer for
-    what this tenant has not, ObjectAltered for what was changed behind the service."""
+    """The problem with its ids replaced by the objects that they name. NotFound with the
+    field's pointer for what this tenant does not have, ObjectAltered for what was changed
+    outside the service."""
     named = problem.named()
     if not named:
         return problem
@@ -69,8 +70,7 @@ async def require_there(database: Database, tenant_id: str, problem: Problem) ->
 
 
 def require_whole(problem: Problem) -> None:
-    """InvalidInput where nothing is stored that could be named: for whoever works without a
-    database."""
+    """InvalidInput if the problem names a stored object: without a database there is none."""
     for field, (name, model) in problem.named().items():
         says = (
             f"{name} is known to a server alone: put the {model.type} itself here, or name a "

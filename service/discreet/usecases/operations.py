@@ -1,5 +1,5 @@
-"""The state of the whole installation, for operators: of tenants nothing but names and how long
-their jobs wait."""
+"""The state of the whole installation, for operators: about tenants it shows only names and how
+long their jobs wait."""
 
 from __future__ import annotations
 

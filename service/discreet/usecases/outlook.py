@@ -1,5 +1,5 @@
 """How many more jobs of a price the blocks of a source let pass, and which of them end it: an
-outlook for who plans."""
+outlook shown with a plan."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
-"""What a request would do and cost: its plan, made of public figures alone, and kept for who asks
-again.
+"""What a request would do and cost: its plan, made from public figures alone and cached for
+repeated requests.
 
 A price is usually asked for before it is spent, and jobs of one dataset are often the same problem
 again. A plan is a function of the problem, the public part of its dataset and the budget, and of a
@@ -219,8 +219,8 @@ class Planner:
             raise InvalidInput("a seed is for simulation only", pointer="/seed")
         if privacy is not None and privacy.accuracy is not None:
             says = (
-                "agents agree on an epsilon, and what their answers rest on is known when they "
-                "have joined"
+                "agents agree on an epsilon; how accurate that is is known only once they have "
+                "joined"
             )
             raise InvalidInput(says, pointer="/privacy/accuracy")
         if privacy is not None and privacy.rho is not None:

@@ -1,9 +1,9 @@
-"""What jobs released, as it is kept: sealed under a key of its own, which opens for what was
-accepted and nothing else.
+"""Stored releases of jobs, each sealed under a key of its own that opens it only for what was
+accepted.
 
 A release is opened for its own job, whose finish is not done yet, and for jobs that ask it again.
 These must be of the same tenant, and what they name must be what was certified: a row that was
-written behind the service, of whichever table, makes no answer.
+written outside the service, in whichever table, never leads to an answer.
 """
 
 from __future__ import annotations
@@ -33,7 +33,8 @@ class MasterKeyAbsent(DiscreetError):
 
 
 class NotAsked(DiscreetError):
-    """What a job shall be made of cannot be used any more. `code` is one of `endings.FAILURES`."""
+    """What a job needs to be made from can no longer be used. `code` is one of
+    `endings.FAILURES`."""
 
 
 @dataclass(frozen=True)

@@ -11,7 +11,7 @@ from discreet.usecases.services import Services
 
 
 async def repair(services: Services) -> int:
-    """Put jobs back on the queue that no worker would come for; the number of them.
+    """Put jobs back on the queue that no worker would take; returns their number.
 
     Reaper and reconciler in one: a running job whose lease ran out, and a queued one whose queue
     entry is gone.

@@ -38,10 +38,12 @@ class PlacedDatasetRequest(DatasetSettings):
     (`DISCREET_CONTENT_PLACES`)."""
 
     kind: Annotated[str, StringConstraints(min_length=1, max_length=100)]
-    public: dict[str, Any] = Field(description="As of a dataset of this kind whose content is sent")
+    public: dict[str, Any] = Field(
+        description="The same as for a dataset of this kind whose content is sent"
+    )
     content_from: Where = Field(
-        description="`file:///…`, `https://…` or `s3://bucket/…`: one file of Parquet, CSV or "
-        "JSON, or a pattern with `*` that several Parquet files of equal columns fit"
+        description="`file:///…`, `https://…` or `s3://bucket/…`: one Parquet, CSV or JSON file, "
+        "or a pattern with `*` that matches several Parquet files with equal columns"
     )
 
 
@@ -56,15 +58,15 @@ class SourceRequest(SourceSettings):
     """A source to make: data that will come in blocks."""
 
     kind: Annotated[str, StringConstraints(max_length=100)] = Field(
-        description="Of problem, as of a dataset"
+        description="Kind of problem, the same as for a dataset"
     )
     public: dict[str, Any] = Field(
-        description="The public part of each block, as of a dataset of this kind"
+        description="The public part of each block, the same as for a dataset of this kind"
     )
     rule: SourceRule | None = Field(
         default=None,
         description="Who may spend which share of each block; `PUT /v1/sources/{id}/rule` changes "
-        "it. Absent: whoever comes first",
+        "it. Absent: whoever comes first may spend",
     )
 
 
@@ -73,8 +75,8 @@ class BlockRequest(Frozen):
 
     block: BlockName = Field(description="Its day, month or label")
     content: dict[str, Any] = Field(
-        description="As of a dataset of the source's kind; records of a day or month have a "
-        "`date` beside their fields; `{}` of a block without records",
+        description="The same as for a dataset of the source's kind; records of a day or month "
+        "have a `date` besides their fields; `{}` for a block without records",
         json_schema_extra={"x-private": True},
     )
 
@@ -88,18 +90,18 @@ class JobRequest(Frozen):
     problem: AnyProblem
     privacy: Privacy | None = Field(
         default=None,
-        description="The budget; left out where the guarantee is cryptographic, needed elsewhere",
+        description="The budget; required unless the guarantee is cryptographic, and left out then",
     )
     seed: Annotated[int, Field(strict=True, ge=0, lt=2**63)] | None = Field(
         default=None, description="For datasets of mode simulation only"
     )
     name: Name | None = Field(
-        default=None, description="What you call it, in lists and on its page"
+        default=None, description="Your name for it, in lists and on its page"
     )
     wait: Wait | None = Field(
         default=None,
-        description="Days that it may wait for budget, on blocks of a source with a rule: 3 where "
-        "absent, at most 30; 0: accepted or refused at once, as jobs on other data are",
+        description="Days that it may wait for budget, on blocks of a source with a rule: 3 if "
+        "absent, at most 30; with 0 it is accepted or refused at once, as jobs on other data are",
     )
 
 
@@ -113,26 +115,26 @@ class RehearsalRequest(Frozen):
         "dataset",
     )
     privacy: Privacy | None = Field(
-        default=None, description="Of which only a `delta` counts, for all epsilons"
+        default=None, description="Only its `delta` is used, for all epsilons"
     )
     epsilons: Annotated[tuple[Epsilon, ...], Field(min_length=1, max_length=MOST_STEPS)] = Field(
         default=LADDER, description="The ladder"
     )
     units: Positive | None = Field(
         default=None,
-        description="Of how many units the synthetic data are; absent: as many as are public, or "
-        "as the kind says",
+        description="Number of privacy units in the synthetic data; absent: the public number, or "
+        "the kind's default",
     )
     around: JobId | None = Field(
         default=None,
-        description="A job of this kind that has released: the synthetic data are made of what it "
-        "released instead of public figures alone",
+        description="A job of this kind that has a release: the synthetic data are then made from "
+        "that release instead of public figures only",
     )
     seed: Annotated[int, Field(strict=True, ge=0, lt=2**63)] = Field(
-        default=0, description="Of data and noise"
+        default=0, description="Seed of the data and the noise"
     )
     name: Name | None = Field(
-        default=None, description="What you call it; absent: by the kind that is rehearsed"
+        default=None, description="Your name for it; absent: named after the rehearsed kind"
     )
 
 
@@ -146,15 +148,15 @@ class GrantRequest(Frozen):
     reason: Annotated[str, StringConstraints(min_length=1, max_length=1000, strip_whitespace=True)]
     request: RequestId | None = Field(
         default=None,
-        description="The request that this answers; the ledger's reason then names who asked, and "
-        "why",
+        description="The request that this grant answers; the ledger's reason then names who "
+        "asked and why",
     )
 
 
 class BudgetRequestRequest(Frozen):
     """More of a budget, for a reason: asked of an owner."""
 
-    more: Cap = Field(description="By how much the cap shall be raised")
+    more: Cap = Field(description="How much the cap should be raised by")
     reason: Annotated[str, StringConstraints(min_length=1, max_length=500, strip_whitespace=True)]
 
 
@@ -169,7 +171,8 @@ class CapRequest(Frozen):
 
     scope: Literal["tenant", "principal"]
     principal: Name | None = Field(
-        default=None, description="With scope `principal`: whose cap; outlives its keys"
+        default=None,
+        description="Whose cap it is, with scope `principal`; it outlives the principal's keys",
     )
     cap: Cap
     reason: Annotated[str, StringConstraints(min_length=1, max_length=1000, strip_whitespace=True)]
@@ -180,7 +183,7 @@ class CertificateRequest(Frozen):
 
     certificate: dict[str, Any]
     result: dict[str, Any] | None = Field(
-        default=None, description="As `GET /v1/jobs/{id}/result` gave it"
+        default=None, description="The result as `GET /v1/jobs/{id}/result` returned it"
     )
     tables: dict[str, Digest] = Field(
         default_factory=dict,
@@ -203,7 +206,7 @@ class KeyRequest(Frozen):
     tenant: Name | None = Field(default=None, description="Operators only: the tenant's name or id")
     expires_at: datetime | None = Field(
         default=None,
-        description="RFC 3339 with its offset; in the future, less than ten years away",
+        description="RFC 3339 with an offset; in the future, less than ten years away",
     )
 
 
@@ -211,16 +214,16 @@ class PersonRequest(Frozen):
     """Whether a person of an identity provider may come in."""
 
     subject: Annotated[str, StringConstraints(min_length=1, max_length=255)] = Field(
-        description="What the provider calls them: `sub` of their tokens"
+        description="The provider's identifier for the person: `sub` of their tokens"
     )
     active: bool = Field(strict=True, description="false: remove them; true: let them in again")
     keep_keys: bool = Field(
         default=False,
         strict=True,
-        description="On a removal: leave the API keys that they have made as they are",
+        description="On removal, keep the API keys that they have made",
     )
     issuer: Annotated[str, StringConstraints(min_length=1, max_length=200)] | None = Field(
-        default=None, description="The provider; absent: the one that is set (DISCREET_OIDC_ISSUER)"
+        default=None, description="The provider; absent: the configured one (DISCREET_OIDC_ISSUER)"
     )
 
 
@@ -245,12 +248,14 @@ class SessionTokensRequest(Frozen):
     """Agents to invite to a federated job."""
 
     owner: Fingerprint = Field(
-        description="SHA-256 of the Ed25519 key that will sign the roster; every link pins it"
+        description="SHA-256 of the Ed25519 public key that will sign the roster; every link "
+        "pins it"
     )
     count: Annotated[int, Field(strict=True, ge=1, le=1000)] = 1
     names: Annotated[list[Name], InPieces(min_length=1, max_length=1000)] | None = Field(
         default=None,
-        description="One link for each, and for an agent of that name alone; instead of `count`",
+        description="One link for each name, which only an agent of that name can use; instead "
+        "of `count`",
     )
     group: Name | None = Field(
         default=None, description="A standing group instead: its members need no token"
@@ -260,7 +265,7 @@ class SessionTokensRequest(Frozen):
     def _one_way(self) -> Self:
         if self.names is not None and (self.group is not None or "count" in self.model_fields_set):
             raise FieldError(
-                "names", "names are one link each: give no `count` and no `group` beside them"
+                "names", "each name gets one link: give neither `count` nor `group` with names"
             )
         for place, name in enumerate(self.names or ()):
             if not name.isprintable():
@@ -286,5 +291,5 @@ class RosterRequest(Frozen):
         description="32 bytes in base64"
     )
     save_as: Name | None = Field(
-        default=None, description="Keep these agents as a standing group of this name"
+        default=None, description="Keep these agents as a standing group with this name"
     )

@@ -68,9 +68,7 @@ async def check_ledger(services: Services, kept: Sequence[Mapping[str, Any]]) ->
     known = await _tenants(services)
     strange = sorted({str(head.get("tenant")) for head in kept} - set(known))
     if strange:
-        raise Forgotten(
-            f"the ledger knows nothing of {', '.join(strange)}, which a kept head names"
-        )
+        raise Forgotten(f"the ledger has no account {', '.join(strange)}, which a kept head names")
     found = []
     for tenant in known:
         with tempfile.TemporaryFile() as lines:

@@ -58,14 +58,14 @@ def sealing_step(
 async def rotate(
     services: Services, path: Path, kind: Kind, *, force: bool = False
 ) -> dict[str, Any]:
-    """Use the staged key of this kind, or a new one; for master keys, wrap everything under it."""
+    """Use the staged key of this kind, or a new one; for a master key, wrap everything under it."""
     if kind == "signing" and not force:
         async with services.database.transaction(SYSTEM) as connection:
             going_on = await rotation.open_sessions(connection, OPEN)
         if going_on:
             raise Conflict(
-                f"{going_on} federated sessions go on, whose agents expect the old key; wait for "
-                "their end, or --force"
+                f"{going_on} federated sessions are open, whose agents expect the old key; wait "
+                "for their end, or use --force"
             )
     await reach(services)
     used = secrets.rotate(path, kind, services.secrets_file.keys)
@@ -83,8 +83,7 @@ async def rotate(
 
 
 async def reach(services: Services) -> None:
-    """Unavailable unless the database answers and takes changes: a key that it cannot be told of is
-    not written."""
+    """Unavailable unless the database answers and takes changes: otherwise no key is written."""
     try:
         async with services.database.transaction(SYSTEM) as connection:
             read_only = await rotation.is_read_only(connection)
@@ -131,7 +130,7 @@ async def retire(
             waiting = await rotation.keys_without_pepper(connection, services.secrets.pepper_id)
             if waiting:
                 raise Conflict(
-                    f"{waiting} API keys were not used since the rotation and would stop to count; "
+                    f"{waiting} API keys were not used since the rotation and would stop working; "
                     "--force does it"
                 )
         if (
@@ -140,8 +139,8 @@ async def retire(
             and (number := await rotation.signed_results(connection, key_id))
         ):
             raise Conflict(
-                f"{number} results were certified with this key and would not be given out any "
-                "more; --force does it, `discreet secrets trust` takes it back"
+                f"{number} results were certified with this key and would no longer be returned; "
+                "--force does it, `discreet secrets trust` takes it back"
             )
         secrets.retire(path, kind, key_id)  # while nobody can write what would need the key
     return {"kind": kind, "retired": key_id}

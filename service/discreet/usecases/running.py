@@ -59,8 +59,8 @@ _MOSTLY_NOISE = b'"mostly_noise":true'
 
 
 async def claim(services: Services, job_id: str) -> Claim | None:
-    """Take the job, or None when there is nothing to take. KeyUnknown when this machine cannot go
-    on with it, KeysAway when it cannot now."""
+    """Claim the job; None if there is nothing to claim. KeyUnknown if this machine lacks its
+    master key, KeysAway if the place of keys does not answer now."""
     async with services.database.transaction(SYSTEM) as connection:
         row = await jobs.claim(connection, job_id, services.settings.lease_seconds)
         if row is None:
@@ -292,8 +292,8 @@ async def fail(services: Services, held: Claim, code: str) -> None:
 
 
 async def count_failure(services: Services, held: Claim | KeyUnknown, code: str) -> None:
-    """This attempt ended without a result: the job waits for the next one, or fails when it was the
-    last."""
+    """This attempt ended without a result: the job waits for the next one, or fails if it was
+    the last."""
     async with services.database.transaction(SYSTEM) as connection:
         await _hold(connection, held)
         row = await jobs.release(connection, held.job_id, failed=True)
@@ -305,8 +305,8 @@ async def count_failure(services: Services, held: Claim | KeyUnknown, code: str)
 
 
 async def hand_back(services: Services, held: Claim | KeysAway) -> None:
-    """This worker stops, or has no keys now: another one shall have the job, and the attempt does
-    not count."""
+    """Return the job for another worker, since this one stops or has no keys now; the attempt
+    does not count."""
     async with services.database.transaction(SYSTEM) as connection:
         await _hold(connection, held)
         row = await jobs.release(connection, held.job_id, failed=False)
@@ -317,7 +317,7 @@ async def hand_back(services: Services, held: Claim | KeysAway) -> None:
 
 
 async def cancel(services: Services, held: Claim) -> None:
-    """The job shall be cancelled and its child is gone."""
+    """End the job as cancelled, after its child has gone."""
     async with services.database.transaction(SYSTEM) as connection:
         await _hold(connection, held)
         await _end_cancelled(connection, held.job_id)

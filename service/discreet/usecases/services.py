@@ -41,8 +41,8 @@ class Services:
 
     @property
     def secrets(self) -> Secrets:
-        """The secrets as they are now. What needs a key and its id asks once: a rotation may come
-        between."""
+        """The secrets as they are now. Code that needs a key and its id reads this once, since a
+        rotation may come between two reads."""
         return self.secrets_file.current
 
 

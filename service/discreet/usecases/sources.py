@@ -1,5 +1,5 @@
-"""Sources: made once, and then given their blocks, each a dataset with an account of its own or of
-the source's."""
+"""Sources: created once and then filled with blocks, each a dataset charged to its own account
+or to the source's."""
 
 from __future__ import annotations
 
@@ -38,8 +38,9 @@ Row = dict[str, Any]
 async def create(
     services: Services, principal: Principal, asked: SourceRequest
 ) -> tuple[Row, bool]:
-    """The source and whether it is new: the same one again is the same, by its name. InvalidInput
-    for data of which no source can be made, Conflict for a name that another source has."""
+    """The source and whether it is new: the same name with the same fields is the same source.
+    InvalidInput for data of which no source can be made, Conflict for a name that another
+    source has."""
     require(principal, "owner")
     public = _public_part(asked)
     cap = cap_amounts(units_of(asked.cap))
@@ -68,9 +69,7 @@ async def create(
                     f"there is a source {asked.name} already ({known['id']}), with another "
                     f"{', '.join(different)}"
                 )
-                raise Conflict(
-                    f"{says}: what a source says of its blocks is for good", code="name_taken"
-                )
+                raise Conflict(f"{says}: the fields of a source never change", code="name_taken")
             if asked.rule is not None:
                 await source_rules.require_same(connection, known, asked.rule)
             return known, False
@@ -107,7 +106,7 @@ def _public_part(asked: SourceRequest) -> dict[str, Any]:
         possible = ", ".join(
             name for name, one in DATASETS.items() if issubclass(one, DatasetInBlocks)
         )
-        raise InvalidInput(f"sources are made of data of the kinds {possible}", pointer="/kind")
+        raise InvalidInput(f"sources hold data of the kinds {possible}", pointer="/kind")
     try:
         public = kind.read_public(asked.public, new=True)
     except ValidationError as error:
@@ -201,9 +200,7 @@ async def add_block(
         )
         async with datasets.sealed_content(services, principal, request) as sealed:
             if sealed.public != source["public"]:
-                raise InvalidInput(
-                    "the content says otherwise of itself than the public part of the source"
-                )
+                raise InvalidInput("the content's own public part differs from that of the source")
             return await datasets.keep(
                 services,
                 sealed,

@@ -1,5 +1,5 @@
-"""The transparency log: it takes in what ledgers write, and proves of certificates that it holds
-their entries."""
+"""The transparency log: it includes the entries of ledgers and proves that it holds those of a
+certificate."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ async def keep(services: Services) -> None:
         except Exception as error:
             found = trouble(error)
             log.warning(
-                "the log takes nothing in",
+                "the log cannot be extended",
                 error=type(error).__name__ if found is None else found.code,
             )
             pause = AFTER_TROUBLE_SECONDS
@@ -106,7 +106,8 @@ async def checkpoint(services: Services) -> str:
         found = await leaves.newest(connection)
         if found is None:
             raise NotFound(
-                "nothing was signed of the log yet; it is within a second or two of the first start"
+                "no checkpoint is signed yet; the first one follows within a second or two of "
+                "the first start"
             )
         return await _cosigned(connection, *found)
 
@@ -128,7 +129,7 @@ async def tile(services: Services, path: str) -> bytes:
         else:
             found = await leaves.tile(connection, (level, number), count)
     if len(found) < count:
-        raise NotFound("the log has no such tile, or not as wide a one yet")
+        raise NotFound("the log has no such tile, or none of this width yet")
     return b"".join(found)
 
 
@@ -153,7 +154,7 @@ async def proofs(
         except Exception as error:
             if trouble(error) is None and not isinstance(error, KeysUnavailable):
                 raise
-            log.warning("no proofs: the log takes nothing in", error=type(error).__name__)
+            log.warning("no proofs: the log cannot be extended", error=type(error).__name__)
             return None
         found = await _leaves(services, tenant_id, named)
     if len(found) < len(named):

@@ -57,7 +57,7 @@ class NoRoom(Unavailable):
         )
         why = os.strerror(error.errno or 0)
         super().__init__(
-            f"the upload cannot be kept while it is read (DISCREET_SPOOL): {why}; nothing was "
+            f"the upload cannot be stored while it is read (DISCREET_SPOOL): {why}; nothing was "
             "registered"
         )
 

@@ -1,7 +1,7 @@
 """The ledger's chains, verified as they grow, so that a page can say how far they hold.
 
-The same rules as `discreet ledger verify`, on the same lines as an export has. What was checked
-once is not read again; `again` forgets everything and begins anew. Each process keeps its own
+The same rules as `discreet ledger verify`, on the same lines as an export has. Entries that were
+checked are not read again, unless `again` restarts from the first entry. Each process keeps its own
 memory of it.
 """
 

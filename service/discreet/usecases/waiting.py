@@ -238,7 +238,9 @@ async def decide(services: Services) -> int:
                         break
             except Exception as error:
                 log.warning(
-                    "who waits was not decided", source=source_id, error=type(error).__name__
+                    "waiting jobs could not be decided",
+                    source=source_id,
+                    error=type(error).__name__,
                 )
         number += len(due)
         if len(due) < MOST_DUE:

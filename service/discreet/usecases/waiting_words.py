@@ -33,8 +33,9 @@ def held_sentence(decision: Refused, came: int, lent_days: int) -> str:
         "many": "but as many jobs wait on this source as may",
     }
     return (
-        f"what is left of {where} is held for whose share it is, and lent over {lent_days} days: "
-        f"this would pass at {_said(moment_of(decision.not_before))}, {why[decision.why]}; nothing "
+        f"what is left of {where} is held for the owners of shares, and lent over {lent_days} "
+        f"days: this would pass at {_said(moment_of(decision.not_before))}, {why[decision.why]}; "
+        "nothing "
         "was charged"
     )
 
@@ -53,8 +54,8 @@ def view(row: Mapping[str, Any]) -> dict[str, Any]:
         "not_before": not_before,
         "until": until,
         "block": None if where == "the source" else row["waits_block"],
-        "detail": f"what is left of {where} is held for whose share it is, and lent from day to "
-        f"day: the job passes at {_said(not_before)}, or earlier where budget comes free, and is "
+        "detail": f"what is left of {where} is held for the owners of shares, and lent from day "
+        f"to day: the job passes at {_said(not_before)}, or earlier if budget is freed, and is "
         f"refused when it has not passed by {_said(until)}. Nothing is reserved for it, and "
         "cancelling it costs nothing",
     }

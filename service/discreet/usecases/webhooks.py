@@ -50,7 +50,7 @@ GONE = 410
 
 
 class Refused(DiscreetError):
-    """This address may not be called."""
+    """Webhooks may not be sent to this address."""
 
     code = "address_refused"
 
@@ -98,7 +98,7 @@ async def list_all(services: Services, principal: Principal) -> list[dict[str, A
 
 
 async def remove(services: Services, principal: Principal, webhook_id: str) -> None:
-    """From the commit of this on nothing more is sent, but for what is on its way."""
+    """After this commit nothing more is sent, except deliveries that have begun."""
     require(principal, "owner")
     async with services.database.transaction(principal.tenant_id) as connection:
         if not await webhooks.remove(connection, principal.tenant_id, webhook_id):
@@ -119,7 +119,7 @@ def view(row: dict[str, Any]) -> dict[str, Any]:
 
 
 def signing_key(secret: str) -> bytes:
-    """The key of a secret `whsec_…` (24 to 64 bytes in base64). InvalidInput when it is none."""
+    """The key of a secret `whsec_…` (24 to 64 bytes in base64). InvalidInput if it is not one."""
     try:
         key = base64.b64decode(secret.removeprefix(SECRET_PREFIX), validate=True)
     except (binascii.Error, ValueError):
@@ -150,7 +150,7 @@ async def resolve(settings: Settings, url: str) -> tuple[SplitResult, list[str]]
         parts = urlsplit(url)
         port = parts.port
     except ValueError as error:
-        raise Refused("this is not an address") from error
+        raise Refused("this is not a valid address") from error
     if parts.scheme != "https" and not (parts.scheme == "http" and settings.webhook_allow_http):
         raise Refused("an address that begins with https:// is needed")
     if (
@@ -219,7 +219,7 @@ class Sender:
                 try:
                     taken = await self.take()
                 except Exception as error:
-                    log.warning("webhooks not looked at", error=type(error).__name__)
+                    log.warning("webhooks could not be checked", error=type(error).__name__)
                     taken = 0
                 if not taken or len(self._under_way) >= self._at_once:
                     await asyncio.sleep(pause_seconds)

@@ -22,20 +22,20 @@ from discreet.intake.strict_json import loads, memory_of
 from discreet.settings import Settings
 
 THREAD_BYTES = 1 << 16
-"""Bodies above this size are parsed in a thread: by pieces, so the event loop has its turn between
-them."""
+"""Bodies above this size are parsed in a thread, in pieces, so that the event loop gets its
+turn."""
 SMALL_BYTES = 1 << 18
 """The most that a body of a few fields may hold."""
 CERTIFICATE_BYTES = 4 << 20
 ROSTER_BYTES = 9 << 20
-"""A roster of 4 MiB of text, and the escapes of its quotes."""
+"""Bytes of a roster: 4 MiB of text and the escapes of its quotes."""
 LARGE_AT_ONCE = 2
 """Bodies above `THREAD_BYTES` that are parsed at once: each may take a multiple of itself in
 memory."""
 
 WAIT_SECONDS = 10.0
-"""How long a large body waits for its turn: less than it may pause, so that its sender reads the
-true cause."""
+"""Seconds that a large body waits for its turn: fewer than it may pause, so that its sender
+reads the true cause."""
 AGAIN_SECONDS = 5
 
 Model = TypeVar("Model")
@@ -56,12 +56,12 @@ def validate(adapter: TypeAdapter[Model], value: Any) -> Model:
 
 @lru_cache(maxsize=64)
 def _schema(adapter: TypeAdapter[Any]) -> Schema:
-    """What a value may hold, for the names of its fields."""
+    """The JSON schema of a type, for the names of its fields."""
     return adapter.json_schema()
 
 
 def of_job(settings: Settings) -> Limit:
-    """What the body of a job or plan may have."""
+    """The most bytes of the body of a job or plan."""
     return _least(settings, Limit("job_body_bytes", "bytes", settings.job_body_bytes))
 
 
@@ -120,10 +120,10 @@ async def parts(request: Request, most: Limit) -> AsyncIterator[bytes]:
     encoding = request.headers.get("content-encoding", "identity")
     if encoding != "identity":
         raise InvalidInput(
-            f"a compressed body ({encoding[:40]}): send it as it is", code="invalid_json"
+            f"the body is compressed ({encoding[:40]}): send it uncompressed", code="invalid_json"
         )
     if request.headers.get("content-type", "").lower().startswith("multipart/"):
-        raise InvalidInput("a form with parts: this call takes JSON", code="invalid_json")
+        raise InvalidInput("this is a multipart form; this call takes JSON", code="invalid_json")
     declared = request.headers.get("content-length", "")
     if declared.isascii() and declared.isdigit() and int(declared) > most.allowed:
         raise PayloadTooLarge(limit=replace(most, came=int(declared)))
@@ -136,7 +136,7 @@ async def parts(request: Request, most: Limit) -> AsyncIterator[bytes]:
             yield part
     except ClientDisconnect as error:
         raise InvalidInput(
-            "the client went away before its body had come", code="invalid_json"
+            "the client closed the connection before the whole body arrived", code="invalid_json"
         ) from error
 
 

@@ -1,5 +1,5 @@
-"""Every code of an error: its status, what always holds of it, and an example. docs/errors and the
-contract read it."""
+"""Every error code: its status, a title that always holds, and an example. docs/errors and the
+contract are made from it."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ CODES: dict[str, Code] = {
         409,
         "A job names this object",
         "job_1DkLuJ3mW4pS names this network: it stays, so that what its certificate names can be "
-        "looked at",
+        "looked up",
     ),
     "budget_exhausted": Code(
         409,
@@ -131,7 +131,7 @@ CODES: dict[str, Code] = {
     "too_many_open_requests": Code(
         409,
         "Too many requests wait for an answer",
-        "3 requests of yours wait for an owner’s answer; no further one before that",
+        "3 of your requests wait for an owner’s answer; send another one after that",
     ),
     "request_answered": Code(
         409, "The request was answered", "ada has declined this request already"
@@ -146,7 +146,7 @@ CODES: dict[str, Code] = {
         "Nobody removes themselves",
         "nobody removes themselves: another owner or an operator does",
     ),
-    "name_taken": Code(409, "The name is taken", "there is a tenant north already"),
+    "name_taken": Code(409, "The name is in use", "there is a tenant north already"),
     "conflict": Code(
         409,
         "The object's state does not allow this",
@@ -155,7 +155,7 @@ CODES: dict[str, Code] = {
     "budget_held": Code(
         409,
         "What is left is held for others",
-        "what is left of block 2026-10-03 is held for whose share it is, and lent over 28 days",
+        "what is left of block 2026-10-03 is held for the owners of shares, and lent over 28 days",
     ),
     # Sessions of agents
     "not_awaiting_agents": Code(409, "The job waits for no agents", "this job is running"),
@@ -189,7 +189,7 @@ CODES: dict[str, Code] = {
     "not_isolated": Code(
         503,
         "Uploads are not read on this machine",
-        "a child is shut in to level partial here, not full: it reaches local sockets "
+        "a child is isolated at level partial here, not full: it reaches local sockets "
         "(DISCREET_LEAST_ISOLATION, docs/security.md)",
     ),
     # The service

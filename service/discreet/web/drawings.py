@@ -23,13 +23,13 @@ from discreet.usecases.services import Services
 log = structlog.get_logger()
 
 DRAWN_AT_ONCE = 2
-"""Results of which one process makes charts at once: each takes many times its size in memory."""
+"""Results that one process draws at once: each takes many times its size in memory."""
 KEPT_RESULTS = 8
 """Results whose charts stay in memory: a published result never changes."""
 
 _kept: OrderedDict[str, Drawn] = OrderedDict()
 _asked: WeakValueDictionary[str, anyio.Lock] = WeakValueDictionary()
-"""By job, while somebody waits for its charts."""
+"""Locks by job, while somebody waits for its charts."""
 _LIMITER: RunVar[anyio.CapacityLimiter] = RunVar("drawings")
 
 

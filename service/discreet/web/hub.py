@@ -16,8 +16,7 @@ log = structlog.get_logger()
 
 RECONNECT_SECONDS = 1.0
 ANY_JOB = "*"
-"""Who waits for this is woken by the news of every job, of all tenants: it says only that it is
-time to look."""
+"""The job of streams that any news wakes, of all tenants: it says only that it is time to look."""
 
 
 class Hub:
@@ -42,7 +41,7 @@ class Hub:
                 del self._waiting[job_id]
 
     async def wait(self, event: asyncio.Event, seconds: float) -> bool:
-        """False when nothing came for so long."""
+        """Whether news came within `seconds`."""
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(seconds):
                 await event.wait()
@@ -50,11 +49,12 @@ class Hub:
         return False
 
     async def listens(self, seconds: float) -> bool:
-        """Whether news of jobs come, or do within so long; streams wait in vain otherwise."""
+        """Whether news of jobs arrives, now or within so many seconds; otherwise streams wait
+        in vain."""
         return await self.wait(self._listening, seconds)
 
     async def listen(self) -> None:
-        """Listen until cancelled; after a lost connection everybody looks again."""
+        """Listen until cancelled; after a lost connection every stream looks again."""
         while True:
             try:
                 async with await self._database.listen(CHANNEL) as connection:

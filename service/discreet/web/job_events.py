@@ -15,9 +15,9 @@ from discreet.usecases.services import Services
 
 KEEPALIVE_SECONDS = 15.0
 STILL_THERE = ": still there\n\n"
-"""A comment of the stream: it keeps proxies from closing a connection on which nothing comes."""
+"""A comment in the stream, which keeps proxies from closing an idle connection."""
 _LAST_EVENT = 2**31 - 1
-"""The largest number that an event can have; who names a larger one has seen them all."""
+"""The largest number of an event; a client that names a larger one has seen them all."""
 
 
 def event(name: str, data: dict[str, Any], seq: int | None = None) -> str:

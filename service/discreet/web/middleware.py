@@ -1,5 +1,5 @@
-"""Around every request: how long it took, and the headers of every answer. Plain ASGI: it costs
-microseconds."""
+"""Around every request: how long it took, and the headers of every answer. Plain ASGI, since
+that costs only microseconds."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ from discreet.web.codes import NOTHING_HERE
 UNTIMED = frozenset(
     ("POST", path) for path in ("/v1/datasets", "/datasets/upload", "/datasets/content")
 )
-"""How long content takes to register may depend on it, so no figure and no trace says it."""
+"""How long registering takes may depend on the content, so no metric and no trace shows it."""
 UNTRACED = frozenset({"/healthz", "/readyz", "/metrics"})
 
 NOTHING = "default-src 'none'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
-"""The policy of an answer that says nothing else: it loads nothing, sends nothing and stands in no
-frame."""
+"""The policy of an answer without one of its own: it loads nothing, sends nothing and is shown
+in no frame."""
 OF_PAGES = {
     "Cross-Origin-Opener-Policy": "same-origin",
     "Cross-Origin-Resource-Policy": "same-origin",
@@ -84,13 +84,13 @@ class Envelope:
 
 
 def _route(scope: Scope) -> str:
-    """Only names of our own become labels: what clients make up would grow the metrics without
-    end."""
+    """The label of a request. Only our own names become labels: those that clients invent would
+    grow the metrics without limit."""
     return str(getattr(scope.get("route"), "path", "unknown"))
 
 
 def _traced(method: str, scope: Scope) -> contextlib.AbstractContextManager[telemetry.Span]:
-    """The span of a request, in the trace that its `traceparent` names if it has one."""
+    """The span of a request, in the trace that its `traceparent` names, if any."""
     if scope["path"] in UNTRACED or (method, scope["path"]) in UNTIMED:
         return contextlib.nullcontext(telemetry.NO_SPAN)
     parent = Headers(scope=scope).get("traceparent", "")
@@ -98,8 +98,8 @@ def _traced(method: str, scope: Scope) -> contextlib.AbstractContextManager[tele
 
 
 def guard(headers: MutableHeaders) -> None:
-    """What every answer carries, errors included: a page may say more of itself, and none says
-    less."""
+    """Headers that every answer carries, errors included; a page may add to them and cannot
+    remove any."""
     headers["X-Content-Type-Options"] = "nosniff"
     headers.setdefault("Cache-Control", "no-store")
     headers.setdefault("Content-Security-Policy", NOTHING)

@@ -1,5 +1,4 @@
-"""Errors as RFC 9457 problem documents: the one table from what discreet refuses to what HTTP
-says."""
+"""Errors as RFC 9457 problem documents: the only table from discreet's exceptions to HTTP."""
 
 from __future__ import annotations
 
@@ -49,7 +48,7 @@ class Issue(BaseModel):
 
 
 class Binding(BaseModel):
-    """The cap that does not let a request pass. Figures are {epsilon, delta}."""
+    """The cap that a request would exceed. Figures are {epsilon, delta}."""
 
     account: str
     cap: dict[str, float]
@@ -58,28 +57,28 @@ class Binding(BaseModel):
     requested: dict[str, float]
     largest: dict[str, float] = Field(description="The largest request that would pass")
     scope: str | None = Field(
-        default=None, description="`tenant` or `principal` where such a cap binds"
+        default=None, description="`tenant` or `principal` if such a cap binds"
     )
     subject: str | None = Field(default=None, description="Whose cap it is")
     source: str | None = Field(
-        default=None, description="The name of the source, where the cap is that of a block"
+        default=None, description="The name of the source, if the cap is that of a block"
     )
     block: str | None = Field(default=None, description="The block")
 
 
 class LimitAnswer(BaseModel):
-    """A limit that the request went over."""
+    """A limit that the request exceeded."""
 
-    setting: str = Field(description="The setting that holds it (`DISCREET_…`), or its fixed name")
+    setting: str = Field(description="The setting of the limit (`DISCREET_…`), or its fixed name")
     unit: str
     allowed: int
-    came: int | None = Field(default=None, description="Null where reading stopped at the limit")
+    came: int | None = Field(default=None, description="null if reading stopped at the limit")
 
 
 class ProblemDocument(BaseModel):
     """An error (RFC 9457)."""
 
-    type: str = Field(description="urn:discreet:problem: and the code")
+    type: str = Field(description="urn:discreet:problem: followed by the code")
     title: str
     status: int
     detail: str
@@ -166,8 +165,8 @@ def of_error(error: DiscreetError) -> JSONResponse:
 
 
 def _methods(request: Request) -> str:
-    """What the address of this request can be asked for. The framework names only the first route
-    that it finds."""
+    """The methods that the path of this request allows. The framework names only those of the
+    first route that it finds."""
     routes = (
         route
         for route in request.app.router.routes
@@ -179,7 +178,7 @@ def _methods(request: Request) -> str:
 
 
 def rate_headers(rate: Rate) -> dict[str, str]:
-    """What is left of a key's quota, as draft-ietf-httpapi-ratelimit-headers-10 writes it."""
+    """Headers with what is left of a key's quota (draft-ietf-httpapi-ratelimit-headers-10)."""
     return {
         "RateLimit-Policy": f'"requests";q={rate.quota};w={rate.window_seconds}',
         "RateLimit": f'"requests";r={rate.remaining};t={rate.seconds_left}',
@@ -187,7 +186,7 @@ def rate_headers(rate: Rate) -> dict[str, str]:
 
 
 def install(app: FastAPI) -> None:
-    """Every error of the application leaves as a problem document."""
+    """Answer every error of the application with a problem document."""
 
     @app.exception_handler(DiscreetError)
     async def refused(request: Request, error: DiscreetError) -> JSONResponse:
@@ -195,8 +194,8 @@ def install(app: FastAPI) -> None:
 
     @app.exception_handler(RequestValidationError)
     async def invalid(request: Request, error: RequestValidationError) -> JSONResponse:
-        # Bodies are validated by `bodies`; what FastAPI itself refuses are parameters of path,
-        # query and header.
+        # `bodies` validates bodies, so FastAPI itself refuses only parameters of path, query and
+        # header.
         issues = [FieldIssue(pointer(issue["loc"]), sentence(issue)) for issue in error.errors()]
         return document(
             422, "invalid_parameter", f"{issues[0].pointer}: {issues[0].detail}", issues

@@ -1,5 +1,5 @@
-"""What stands beside an uploaded content: the settings of a dataset, or the name of a block, and
-where else it lies."""
+"""What accompanies a content: the settings of a dataset or the name of a block, and where the
+content is, if elsewhere."""
 
 from __future__ import annotations
 
@@ -55,9 +55,9 @@ def settings_and_place(metadata: bytes, content: bool | None) -> Beside:
 
 
 def placed(fields: dict[str, Any]) -> Beside:
-    """Of a body whose content lies somewhere."""
+    """The registration of a body whose content is read from an address."""
     if "content" in fields:
-        raise InvalidInput("either the content itself, or where it lies", pointer="/content_from")
+        raise InvalidInput("give either the content itself or its address", pointer="/content_from")
     try:
         where = bodies.validate(_WHERE, fields["content_from"])
     except InvalidInput as error:

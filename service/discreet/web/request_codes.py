@@ -23,11 +23,11 @@ _POINTED = {"errors": [{"pointer": "/privacy/epsilon", "detail": "must be greate
 
 REQUEST_CODES: dict[str, Code] = {
     # Requests that cannot be read at all
-    "invalid_http": Code(400, "The request is no HTTP", "this is no request of HTTP/1.1"),
+    "invalid_http": Code(400, "The request is not HTTP", "this is not an HTTP/1.1 request"),
     "invalid_json": Code(
-        400, "The body is no strict JSON", "not JSON at line 1, column 2: Expecting property name"
+        400, "The body is not strict JSON", "not JSON at line 1, column 2: Expecting property name"
     ),
-    "invalid_multipart": Code(400, "The body is no multipart form", "not a multipart form"),
+    "invalid_multipart": Code(400, "The body is not a multipart form", "not a multipart form"),
     "idempotency_key_missing": Code(
         400,
         "An idempotency key is needed",
@@ -39,7 +39,7 @@ REQUEST_CODES: dict[str, Code] = {
     ),
     "key_malformed": Code(
         401,
-        "This is no API key",
+        "This is not an API key",
         "this is not a discreet API key: its form or its checksum is wrong, perhaps by a typing "
         "error",
     ),
@@ -53,7 +53,7 @@ REQUEST_CODES: dict[str, Code] = {
     ),
     "token_invalid": Code(
         401,
-        "This is no access token for this service",
+        "This is not an access token for this service",
         "this token is signed by a key that the identity provider does not publish",
     ),
     "token_expired": Code(401, "The access token has expired", "this token has expired"),
@@ -97,14 +97,14 @@ REQUEST_CODES: dict[str, Code] = {
     ),
     "too_many_uploads": Code(
         429,
-        "So many contents of this tenant are being registered already",
+        "Too many contents of this tenant are being registered",
         "4 contents of this tenant are being registered (tenant_uploads); send this one again when "
         "one of them is done",
         {"limit": {"setting": "tenant_uploads", "unit": "uploads", "allowed": 4, "came": 5}},
     ),
     "too_many_bodies": Code(
         429,
-        "So many large bodies of this tenant are held already",
+        "Too many large requests of this tenant are being worked on",
         "4 large requests of this tenant are being worked on (tenant_bodies); send this one again "
         "when one of them is done",
         {"limit": {"setting": "tenant_bodies", "unit": "bodies", "allowed": 4, "came": 5}},

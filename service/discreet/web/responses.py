@@ -68,8 +68,8 @@ def _encoded(token: bytes) -> str:
 
 
 class Pages:
-    """Page tokens of one list, opaque to clients: sealed with the list's name and filters, so that
-    none can be made up and none of another list counts."""
+    """Page tokens of one list, opaque to clients: signed together with the list's name and
+    filters, so that none can be forged or used for another list."""
 
     def __init__(self, secrets: Secrets, tenant_id: str, *name: str | None) -> None:
         self._key = secrets.pepper
@@ -94,7 +94,7 @@ class Pages:
         mac, text = sealed[:_MAC_BYTES], sealed[_MAC_BYTES:]
         if not hmac.compare_digest(mac, self._mac(text)) or _encoded(sealed) != token:
             raise InvalidInput(
-                "not a page token that this service gave for this list",
+                "this is not a page token that this service gave for this list",
                 pointer="/query/page_token",
                 code="invalid_page_token",
             )

@@ -1,4 +1,4 @@
-"""Who is asking, and whether the route is for them."""
+"""Who is asking, and whether they may call the route."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ async def principal(request: Request, _: Annotated[None, Depends(_bearer)]) -> P
     request.state.tenant_id = found.tenant_id
     extra = request.scope["route"].openapi_extra or {}
     if "x-roles" not in extra:
-        raise Forbidden("this call says of no role that it may")
+        raise Forbidden("no role may make this call")
     access.require(found, *extra["x-roles"])
     return found
 

@@ -107,8 +107,8 @@ def _is_form(request: Request) -> bool:
 async def _large(
     settings: Settings, head: bytes, coming: AsyncIterator[bytes], settled: Settled[Given]
 ) -> tuple[Given, Upload]:
-    """What a large JSON body says, and its content, sealed to the disk as it comes and read like an
-    upload."""
+    """The fields of a large JSON body, and its content, which is sealed to the disk as it
+    arrives and read like an upload."""
     body = _Body(settings, settled)
     piece = bytearray(head)
     try:
@@ -157,7 +157,7 @@ class _Body(Generic[Given]):
         except InvalidInput as error:
             if error.code == "invalid_json" and error.issues[0].pointer == "" and self._contents:
                 raise InvalidInput(
-                    f"beside the content, {error.issues[0].detail}", code=error.code
+                    f"besides the content, {error.issues[0].detail}", code=error.code
                 ) from None
             raise
         self._upload.finish()
@@ -236,7 +236,8 @@ async def _multipart(
                     piece.clear()
         except ClientDisconnect as error:
             raise InvalidInput(
-                "the client went away before its body had come", code="invalid_multipart"
+                "the client closed the connection before the whole body arrived",
+                code="invalid_multipart",
             ) from error
         return await anyio.to_thread.run_sync(form.end, bytes(piece))
     except BaseException:

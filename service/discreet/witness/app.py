@@ -38,7 +38,7 @@ def create_app(witness: Witness) -> Starlette:
 
 
 def serve(witness: Witness, *, host: str, port: int) -> None:
-    """Answer until told to stop."""
+    """Serve until told to stop."""
     config = uvicorn.Config(
         create_app(witness),
         host=host,

@@ -36,7 +36,7 @@ from discreet.worker.runner import Runner
 log = structlog.get_logger()
 
 _repaired = Counter(
-    "discreet_jobs_repaired_total", "Jobs put back on the queue that no worker would have come for"
+    "discreet_jobs_repaired_total", "Jobs put back on the queue that no worker would have taken"
 )
 
 LOOK_SECONDS = 1.0
@@ -164,12 +164,12 @@ async def _repair_forever(services: Services, zygote: Zygote) -> None:
 
 
 async def _decide_forever(services: Services) -> None:
-    """Decide who waits for budget: an index says who is due."""
+    """Decide jobs that wait for budget; an index says which are due."""
     while True:
         try:
             await waiting.decide(services)
         except Exception as error:
-            log.warning("who waits was not decided", error=type(error).__name__)
+            log.warning("waiting jobs could not be decided", error=type(error).__name__)
         await asyncio.sleep(DECIDE_SECONDS)
 
 
@@ -177,10 +177,10 @@ async def _expire_forever(services: Services) -> None:
     while True:
         try:
             if count := await erasure.expire(services):
-                log.info("contents erased, their time was over", count=count)
+                log.info("expired contents erased", count=count)
             if count := await erasure.forget_results(services):
-                log.info("results forgotten, their time was over", count=count)
+                log.info("expired results deleted", count=count)
             await erasure.vacuum(services)
         except Exception as error:
-            log.warning("contents not looked at", error=type(error).__name__)
+            log.warning("contents could not be checked", error=type(error).__name__)
         await asyncio.sleep(services.settings.expiry_seconds)

@@ -64,7 +64,7 @@ SECONDS = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 300,
 _attempts = Counter("discreet_attempts_total", "Attempts at jobs that began", ["kind"])
 _child_failures = Counter(
     "discreet_child_failures_total",
-    "Children that ended without a result, by why",
+    "Children that ended without a result, by cause",
     ["kind", "step", "cause"],
 )
 _database_waits = Counter(
@@ -149,7 +149,7 @@ class Runner:
                 )
                 await self._count_failure(held, failed.code)
             except SealBroken:
-                log.error("content does not open", datasets=held.data)
+                log.error("content cannot be decrypted", datasets=held.data)
                 with contextlib.suppress(LostJob):
                     await self._stubbornly(
                         partial(running.fail, self._services, held, "content_unreadable")
@@ -157,7 +157,7 @@ class Runner:
                 return
             except Unavailable as error:
                 log.warning(
-                    "content does not come",
+                    "content cannot be read",
                     attempt=held.attempt,
                     code=error.code,
                     detail=error.detail,
@@ -351,11 +351,11 @@ class Runner:
 
 
 class Pad:
-    """The time that work on data is given by its plan, from public figures alone: it lasts that
-    long, or, where the machine was too busy for it, that doubled until it suffices. A simulation's
-    data are public, and it takes the time that it takes.
+    """Pads the time of work on data to the time that its plan gives it, from public figures
+    alone; if the machine was too busy for that, to the first doubling of it that suffices. A
+    simulation's data are public, so its time is not padded.
 
-    The wait is a sleep: it holds one of the worker's places for jobs, and no core.
+    The wait is a sleep: it occupies one of the worker's places for jobs but no core.
     """
 
     def __init__(self, held: Claim, part: str, seconds: float, *, behind: float = 0.0) -> None:

@@ -1,5 +1,5 @@
-"""`discreet-agent`: an agent from a shell. Exit 0 done, 1 refused or failed with one line why, 2
-bad usage, 3 done, but the sums had not settled: what is printed is no optimum."""
+"""`discreet-agent`: an agent from a shell. Exit status: 0 done, 1 refused or failed (one line
+says why), 2 bad usage, 3 done, but the sums had not settled: what is printed is no optimum."""
 
 from __future__ import annotations
 

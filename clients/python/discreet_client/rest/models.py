@@ -11,19 +11,20 @@ from typing import Any, Literal, NotRequired, TypeAlias, TypedDict
 
 
 class Accuracy(TypedDict):
-    """How near an answer shall be, instead of what may be spent on it."""
+    """A requested accuracy, instead of what may be spent."""
 
     around: NotRequired[str | None]
     """
-    A job that has released, of data of the same public shape: the accuracy is foretold for
-    data as it released them; absent: from public figures alone; length >= 1, length <= 64
+    A job with a release about data of the same public shape: the accuracy is then predicted
+    for data as it released them; absent: predicted from public figures alone; length >= 1,
+    length <= 64
     """
     confidence: NotRequired[float]
-    """Probability with which the noise shall keep within it; >= 0.5, <= 0.999; default `0.9`"""
+    """Probability with which the noise should stay within it; >= 0.5, <= 0.999; default `0.9`"""
     quantity: NotRequired[str | None]
     """
-    One of those that the kind tells of before a release; absent: its first; length >= 1,
-    length <= 200
+    One of the quantities that the kind predicts before a release; absent: the first of them;
+    length >= 1, length <= 200
     """
     within: float | str
     """
@@ -112,20 +113,20 @@ class AuditEntry(TypedDict):
     at: str
     """date-time"""
     credential: str
-    """By which key, or as which person (`GET /v1/people`)"""
+    """The key that was used, or the person (`GET /v1/people`)"""
     details: dict[str, Any]
     id: int
     issuer: str | None
-    """Of a person: the identity provider"""
+    """The identity provider, for a person"""
     object: str | None
-    """What was changed, where the action does not say it"""
+    """What was changed, if the action does not say so"""
     principal: str
-    """By whom: what budgets and the ledger call them"""
+    """Who made the change, as budgets and the ledger name them"""
     role: Literal["operator", "owner", "analyst", "auditor"]
     subject: str | None
-    """Of a person: what it calls them"""
+    """The provider's identifier, for a person"""
     tenant_id: str
-    """Whose object was changed"""
+    """The tenant whose object was changed"""
 
 
 class AuditLogPage(TypedDict):
@@ -136,23 +137,23 @@ class AuditLogPage(TypedDict):
 
 
 class BackupNote(TypedDict):
-    """A backup that is known."""
+    """A known backup."""
 
     made_at: str
-    """The time whose state it holds; date-time"""
+    """The time of the state that it holds; date-time"""
     made_with: Literal["discreet", "other"]
-    """`discreet backup` wrote it, or `discreet note-backup` told of it"""
+    """Written by `discreet backup`, or reported by `discreet note-backup`"""
     schema_version: str
-    """The schema of the database then"""
+    """The schema of the database at that time"""
 
 
 class BackupState(TypedDict):
     """What is known of backups."""
 
     archive: ArchiveState | None
-    """null: the server archives nothing"""
+    """null if the server archives nothing"""
     last: BackupNote | None
-    """null: none is known"""
+    """null if none is known"""
 
 
 class Ball(TypedDict):
@@ -165,7 +166,7 @@ class Ball(TypedDict):
 
 
 class Binding(TypedDict):
-    """The cap that does not let a request pass. Figures are {epsilon, delta}."""
+    """The cap that a request would exceed. Figures are {epsilon, delta}."""
 
     account: str
     block: NotRequired[str | None]
@@ -176,16 +177,16 @@ class Binding(TypedDict):
     requested: dict[str, float]
     reserved: dict[str, float]
     scope: NotRequired[str | None]
-    """`tenant` or `principal` where such a cap binds"""
+    """`tenant` or `principal` if such a cap binds"""
     source: NotRequired[str | None]
-    """The name of the source, where the cap is that of a block"""
+    """The name of the source, if the cap is that of a block"""
     spent: dict[str, float]
     subject: NotRequired[str | None]
     """Whose cap it is"""
 
 
 class BlockAnswer(TypedDict):
-    """A version of a block. How much is in it is not told."""
+    """A version of a block. Its size is not disclosed."""
 
     account: str
     block: str
@@ -196,7 +197,7 @@ class BlockAnswer(TypedDict):
     expires_at: str | None
     """date-time"""
     version: int
-    """From 1: a later one has late records, and is charged to the same account"""
+    """From 1; a later version adds late records and is charged to the same account"""
 
 
 class BlockRequest(TypedDict):
@@ -206,8 +207,8 @@ class BlockRequest(TypedDict):
     """Its day, month or label; length >= 1, length <= 100"""
     content: dict[str, Any]
     """
-    As of a dataset of the source's kind; records of a day or month have a `date` beside their
-    fields; `{}` of a block without records
+    The same as for a dataset of the source's kind; records of a day or month have a `date`
+    besides their fields; `{}` for a block without records
     """
 
 
@@ -222,7 +223,7 @@ class BprLatency(TypedDict):
 
 
 class Cap(TypedDict):
-    """What may be spent on an account in all."""
+    """The most that may be spent on an account."""
 
     delta: NotRequired[float]
     """>= 0, < 1; default `0`"""
@@ -235,14 +236,17 @@ class CapRequest(TypedDict):
 
     cap: Cap
     principal: NotRequired[str | None]
-    """With scope `principal`: whose cap; outlives its keys; length >= 1, length <= 200"""
+    """
+    Whose cap it is, with scope `principal`; it outlives the principal's keys; length >= 1,
+    length <= 200
+    """
     reason: str
     """length >= 1, length <= 1000"""
     scope: Literal["tenant", "principal"]
 
 
 class CertificateCheck(TypedDict):
-    """One thing that was looked at; `holds` is null when it could not be."""
+    """One check; `holds` is null when it could not be made."""
 
     detail: str
     holds: bool | None
@@ -265,31 +269,31 @@ class CertificateRequest(TypedDict):
 
     certificate: dict[str, Any]
     result: NotRequired[dict[str, Any] | None]
-    """As `GET /v1/jobs/{id}/result` gave it"""
+    """The result as `GET /v1/jobs/{id}/result` returned it"""
     tables: NotRequired[dict[str, str]]
     """SHA-256 of its Parquet files by name, hexadecimal"""
 
 
 class CertificateVerdict(TypedDict):
-    """What a certificate is worth: valid when no check failed."""
+    """The verdict on a certificate: valid when no check failed."""
 
     checks: list[CertificateCheck]
     valid: bool
 
 
 class ChartAnswer(TypedDict):
-    """A picture of a result, as the job's page draws it."""
+    """A chart of a result, as the job's page draws it."""
 
     caption: str
-    """What one sees, and what noise does to it"""
+    """What the chart shows, and what noise does to it"""
     figure: dict[str, Any]
-    """`data`, `layout` and, behind a slider, `frames`: a figure of plotly"""
+    """`data`, `layout` and, behind a slider, `frames`: a Plotly figure"""
     name: str
     title: str
 
 
 class ChartList(TypedDict):
-    """The pictures of a result, the first of them first on its page."""
+    """The charts of a result, in the order of its page."""
 
     charts: list[ChartAnswer]
 
@@ -303,14 +307,14 @@ class CheckpointState(TypedDict):
 
 
 class Combined(TypedDict):
-    """What it brought to ask several releases of the same sums."""
+    """What combining several releases of the same sums gained."""
 
     least_alone: float
-    """Of the noise of the most accurate of them alone"""
+    """The same for the most accurate of them alone"""
     releases: int
-    """How many were combined, by the inverse variance of their noise"""
+    """How many were combined, weighted by the inverse variance of their noise"""
     standard_deviation: float
-    """Of the noise on each of their sums, as combined"""
+    """Standard deviation of the noise on each of their sums, as combined"""
 
 
 class CoupledQpResult(TypedDict):
@@ -334,7 +338,7 @@ class CoupledQpResult(TypedDict):
     every hour
     """
     tables: list[str]
-    """Fields of more than a million numbers: left out here, given as Parquet"""
+    """Fields with more than a million numbers: left out here and given as Parquet"""
     transcript: str
     """Hash of all broadcasts, hexadecimal"""
     violation: NotRequired[float]
@@ -348,24 +352,24 @@ class DatasetAnswer(TypedDict):
 
     account: str
     block: NotRequired[str | None]
-    """Which block"""
+    """That block"""
     created_at: str
     """date-time"""
     delete_after_job: bool
     """The content is erased after the first job that succeeds on it"""
     expires_at: str | None
-    """When the content is erased; null: it is kept; date-time"""
+    """When the content is erased; null if it is kept; date-time"""
     id: str
     kind: str
     mode: Literal["private", "simulation"]
     name: str
     public: dict[str, Any]
     source: NotRequired[str | None]
-    """The source of which it is a version of a block"""
+    """The source, if it is a version of a block"""
 
 
 class DatasetName(TypedDict):
-    """A dataset of a budget."""
+    """A dataset that is charged to a budget."""
 
     deleted: bool
     id: str
@@ -387,15 +391,12 @@ class Day(TypedDict):
 
     blocks: list[int]
     """
-    At which step of the day each block begins, the first at 0: of 48 steps [0, 12, 34] are
-    night, day and evening. A transition belongs to the block of the step that it leaves;
+    The step of the day at which each block begins, the first at 0: of 48 steps [0, 12, 34]
+    are night, day and evening. A transition belongs to the block of the step that it leaves;
     length >= 2, length <= 96, each >= 0, <= 1000000000
     """
     steps: int
-    """
-    After how many steps the blocks begin again: those of a day, or of a week; >= 2, <=
-    1000000
-    """
+    """Steps after which the blocks begin again: those of a day, or of a week; >= 2, <= 1000000"""
 
 
 class DeclineRequest(TypedDict):
@@ -452,24 +453,24 @@ class EnvelopeSignature(TypedDict):
 
 
 class ErasedAnswer(TypedDict):
-    """What stays of an erased content."""
+    """What remains of erased content."""
 
     id: str
     remains: list[str]
-    """Where its sealed bytes are still found, and until when, in sentences"""
+    """Where its sealed bytes still exist, and until when, in sentences"""
 
 
 class Exposure(TypedDict):
-    """What agents can find out of each other by what all of them are told."""
+    """What agents can learn about each other from what all of them are told."""
 
     agents: int
-    """Of the session"""
+    """Rounds of the session"""
     rounds: int
-    """Sums that are opened to every agent, at most"""
+    """The most sums that are opened to every agent"""
     sentence: str
-    """What one agent that lies can find out"""
+    """What one dishonest agent can find out"""
     sums: int
-    """Numbers in all of them together"""
+    """The numbers in all of them together"""
 
 
 class FeatureRange(TypedDict):
@@ -507,11 +508,11 @@ class FederationTerms(TypedDict):
     """Most agents that may join; >= 1, <= 1000000000"""
     approve_seconds: NotRequired[float]
     """
-    From submission to the signed roster; then the job fails; > 0, <= 7776000; default
-    `604800.0`
+    Seconds from submission to the signed roster; later the job fails; > 0, <= 7776000;
+    default `604800.0`
     """
     join_seconds: NotRequired[float]
-    """From the signed roster to the first round; > 0, <= 604800; default `600.0`"""
+    """Seconds from the signed roster to the first round; > 0, <= 604800; default `600.0`"""
     on_missing: NotRequired[Literal["abort", "finish"]]
     """
     `abort`: an agent that misses a round ends the job; `finish`: rounds go on with a quorum;
@@ -520,7 +521,7 @@ class FederationTerms(TypedDict):
     quorum: NotRequired[int | None]
     """Fewest agents that a round needs; all by default; >= 1, <= 1000000000"""
     round_seconds: NotRequired[float]
-    """From a broadcast to the round's deadline; > 0, <= 86400; default `30.0`"""
+    """Seconds from a broadcast to the round's deadline; > 0, <= 86400; default `30.0`"""
 
 
 class Figures(TypedDict):
@@ -563,8 +564,8 @@ class GrantRequest(TypedDict):
     """length >= 1, length <= 1000"""
     request: NotRequired[str | None]
     """
-    The request that this answers; the ledger's reason then names who asked, and why; length
-    >= 1, length <= 100
+    The request that this grant answers; the ledger's reason then names who asked and why;
+    length >= 1, length <= 100
     """
 
 
@@ -575,22 +576,25 @@ class HeadAnswer(TypedDict):
     """
 
     accounts: list[list[str | int]]
-    """Account, number and hash of its last entry; sorted; each length >= 3, length <= 3"""
+    """
+    Each account with the number and hash of its last entry; sorted by account; each length >=
+    3, length <= 3
+    """
     format: str
     hash: str
     """SHA-256 of the canonical JSON of `accounts`"""
     public_key: str
     seq: int
-    """Number of all entries"""
+    """Number of entries in all accounts"""
     signature: str
     tenant: str
 
 
 class HealthAnswer(TypedDict):
-    """How a process is."""
+    """The health of a process."""
 
     checks: NotRequired[dict[str, str] | None]
-    """`ok`, or why not, by the name of each check"""
+    """By name of each check: `ok`, or the reason why not"""
     status: str
 
 
@@ -610,13 +614,13 @@ class Interval(TypedDict):
 
 
 class IsolationState(TypedDict):
-    """How well the children of a process are shut in, as one of them tried."""
+    """How well the children of a process are isolated, as tested by one of them."""
 
     level: Literal["full", "partial", "none"]
     reached: list[str]
-    """What it reached and should not"""
+    """What that child reached but should not have"""
     walls: list[str]
-    """The walls that stood around it"""
+    """The walls that held"""
 
 
 class Issue(TypedDict):
@@ -645,17 +649,17 @@ class JobWaits(TypedDict):
     """Why a job waits for budget, and until when."""
 
     block: NotRequired[str | None]
-    """The block that lets it pass last; null: the source as a whole"""
+    """The last block to allow it; null for the source as a whole"""
     detail: str
-    """The same for people"""
+    """The same as a sentence"""
     not_before: str | None
-    """When shares let it pass, if no budget comes free before; date-time"""
+    """When its shares suffice, if no budget is freed before; date-time"""
     until: str | None
-    """It is decided by then; date-time"""
+    """The job is granted or refused by then; date-time"""
 
 
 class KeyAnswer(TypedDict):
-    """A new API key; `key` is shown this once."""
+    """A new API key; `key` is shown only once."""
 
     expires_at: str | None
     """date-time"""
@@ -675,7 +679,7 @@ class KeyEntry(TypedDict):
     """date-time"""
     id: str
     last_used_at: str | None
-    """Late by at most the window of the rate limit; date-time"""
+    """Last use, late by at most the window of the rate limit; date-time"""
     principal: str
     revoked_at: str | None
     """date-time"""
@@ -692,7 +696,7 @@ class KeyRequest(TypedDict):
     """An API key to make."""
 
     expires_at: NotRequired[str | None]
-    """RFC 3339 with its offset; in the future, less than ten years away; date-time"""
+    """RFC 3339 with an offset; in the future, less than ten years away; date-time"""
     principal: str
     """length >= 1, length <= 200"""
     role: Literal["operator", "owner", "analyst", "auditor"]
@@ -701,13 +705,13 @@ class KeyRequest(TypedDict):
 
 
 class LimitAnswer(TypedDict):
-    """A limit that the request went over."""
+    """A limit that the request exceeded."""
 
     allowed: int
     came: NotRequired[int | None]
-    """Null where reading stopped at the limit"""
+    """null if reading stopped at the limit"""
     setting: str
-    """The setting that holds it (`DISCREET_…`), or its fixed name"""
+    """The setting of the limit (`DISCREET_…`), or its fixed name"""
     unit: str
 
 
@@ -717,18 +721,18 @@ class LimitsTold(TypedDict):
     cost: float
     """How much less a load saves than without limits, in the money of the price"""
     feeder: NotRequired[list[float | None]]
-    """The most that a load may take in each step"""
+    """The largest power of a load in each step"""
     kept: bool
-    """Whether the expected load is within all of them"""
+    """Whether the expected load is within all limits"""
     price: list[float]
     """
-    Of a unit of power in each step, what the limits are worth there, in the money of the
-    price
+    Price of the limits in each step: what one more unit of power would be worth there, in the
+    money of the price
     """
     ramp: NotRequired[float]
-    """The most that it may change by from step to step"""
+    """The largest change of it from step to step"""
     says: str
-    """What they ask and cost; where they cannot be kept which, where and why"""
+    """What the limits demand and cost; if they cannot be kept, which one, where and why"""
     strays: float
     """
     The largest standard deviation in any step of the load that is limited, of all or of each,
@@ -771,14 +775,14 @@ class LoadLimits(TypedDict):
     """Bounds on the expected load, in the unit of `power`."""
 
     feeder: NotRequired[float | list[float | None] | None]
-    """
-    The load is at most that: in each step, or a number for each step, null where there is
-    none
-    """
+    """The largest load: one number for all steps, or one for each step, null for no limit"""
     of: Literal["all", "each"]
-    """Whose load is meant: that of all public `participants` together, as a feeder's, or of each"""
+    """
+    Which load is limited: that of all public `participants` together, as on a feeder, or of
+    each one
+    """
     ramp: NotRequired[float | None]
-    """From each step to the next the load changes by at most that; >= 0"""
+    """The largest change of the load from one step to the next; >= 0"""
 
 
 class LogBarrierTerm(TypedDict):
@@ -801,13 +805,14 @@ class Meters(TypedDict):
 
     carry: NotRequired[int]
     """
-    At most so many periods in a row take the state of the one before, and are no gap; >= 0,
+    The most periods in a row that take the state before them and do not count as a gap; >= 0,
     <= 100000; default `0`
     """
     gaps: NotRequired[Literal["refuse", "leave_out", "end"]]
     """
-    Of a participant who lacks a period: the content is refused, or the participant is left
-    out, or the trajectory ends before the gap (not with `steps`); default `refuse`
+    What happens to a participant without readings in a period: the content is refused, the
+    participant is left out, or the trajectory ends before the gap (not with `steps`); default
+    `refuse`
     """
     interval_seconds: int
     """
@@ -815,7 +820,7 @@ class Meters(TypedDict):
     participant's readings in it; >= 1, <= 31622400
     """
     outside: NotRequired[Literal["clamp", "refuse"]]
-    """Power outside the edges counts to the outer states, or is refused; default `clamp`"""
+    """Power outside the edges counts as the outermost state, or is refused; default `clamp`"""
     start: str
     """
     When the first period begins, with its time zone, such as 2026-01-15T00:00:00+01:00. A
@@ -823,7 +828,7 @@ class Meters(TypedDict):
     """
     utc_offset: NotRequired[str | None]
     """
-    Of times that name no zone, as +01:00; absent: such times are refused; matches
+    Offset of times that name none, such as +01:00; absent: such times are refused; matches
     `^(Z|[+-]([01]\\d|2[0-3]):[0-5]\\d)$`
     """
 
@@ -844,10 +849,10 @@ class MultiplierPoint(TypedDict):
 
 
 class NetworkAnswer(TypedDict):
-    """A stored network: its id is made of its content, and neither ever changes."""
+    """A stored network. Its id is derived from its content; neither ever changes."""
 
     coordinates: bool
-    """Its nodes have coordinates, so pictures are drawn with them"""
+    """True if its nodes have coordinates, which charts then use"""
     created_at: str
     """date-time"""
     created_by: str
@@ -857,10 +862,10 @@ class NetworkAnswer(TypedDict):
     links: int
     name: str
     network: NotRequired[dict[str, Any] | None]
-    """As in a problem of kind routing; not in lists"""
+    """The network as a problem of kind routing holds it; not in lists"""
     nodes: int
     sha256: NotRequired[str | None]
-    """Of `network`, as certificates name it; not in lists"""
+    """SHA-256 of `network`, as certificates name it; not in lists"""
 
 
 class NetworkPage(TypedDict):
@@ -871,7 +876,7 @@ class NetworkPage(TypedDict):
 
 
 class NoiseSummary(TypedDict):
-    """What a reader of the plan wants to know of the noise."""
+    """The noise in a plan, for its readers."""
 
     distribution: str
     quantity: str
@@ -892,24 +897,24 @@ class OffPolicyPublic(TypedDict):
 
     continuing: NotRequired[bool | None]
     """
-    True: by what the data are of, no episode ever ends, and no transition is terminal. Then
-    what all states have in common is the mean reward / (1 - discount), which `minibatch`
-    begins at
+    True: by the nature of the data no episode ever ends, and no transition is terminal. The
+    common part of all values is then the mean reward / (1 - discount), where `minibatch`
+    begins
     """
     features: NotRequired[int | None]
     """Number of coordinates of a state `x`, instead of `states`; >= 1, <= 64"""
     horizon: int
-    """Most transitions of a trajectory; >= 1, <= 1000000"""
+    """The most transitions of a trajectory; >= 1, <= 1000000"""
     least_reward: NotRequired[float | None]
     """
-    No reward is below this, by what rewards are: 0 where they count good outcomes. Absent:
-    -reward_bound. Where returns cannot be negative their range is half as wide, and so is the
-    noise in it
+    Public lower bound on a reward, from its meaning: 0 if rewards count good outcomes.
+    Absent: -reward_bound. If returns cannot be negative, their range is half as wide, and so
+    is their noise
     """
     max_ratio: NotRequired[float | None]
     """
-    Public bound on target / behaviour of one step, by the rules that both policies are. A
-    trajectory then weighs at most this to the power of the horizon, and where that is not
+    Public bound on target / behaviour of one step, from the rules of both policies. A
+    trajectory then weighs at most this to the power of the horizon, and if that is not
     clipped nothing is cut off; > 0, <= 1e+12
     """
     max_rows: NotRequired[int | None]
@@ -929,23 +934,22 @@ class OffPolicyPublic(TypedDict):
     ranges: NotRequired[list[FeatureRange] | None]
     """
     What the coordinates of `x` are, one range each, in their order: a coordinate is (value -
-    low) / (high - low), cut off at 0 and 1. Readers of tables of visits go by it. As all that
-    is public it is not chosen by looking at the data; length <= 64
+    low) / (high - low), cut off at 0 and 1. Readers of tables of visits use it. Like
+    everything public, it must be chosen without looking at the data; length <= 64
     """
     reward_bound: float
-    """Public bound on the modulus of a reward; > 0, <= 1e+12"""
+    """Public bound on the absolute value of a reward; > 0, <= 1e+12"""
     rewards: NotRequired[list[float] | None]
-    """Reward of each transition of the topology, where that is public"""
+    """Reward of each transition of the topology, if rewards are public"""
     states: NotRequired[int | None]
     """
-    Number of states of a tabular problem; 1 where nothing is said of states, which is enough
-    for importance_sampling; >= 1, <= 2000
+    Number of states of a tabular problem; 1 if states are not given, which is enough for
+    importance_sampling; >= 1, <= 2000
     """
     target_policy: NotRequired[str | None]
     """
-    What the target policy does, in words, for answers to say it: `treat when lactate > 2`.
-    Readers of tables of visits say it where it is a rule of the actions; length >= 1, length
-    <= 200
+    What the target policy does, in words that answers repeat: `treat when lactate > 2`.
+    Readers of tables of visits fill it in if the policy is a rule; length >= 1, length <= 200
     """
     topology: NotRequired[list[list[int]] | None]
     """
@@ -974,27 +978,27 @@ class PersonEntry(TypedDict):
     created_at: str
     """date-time"""
     everywhere: bool
-    """Removed by an operator, from all tenants"""
+    """True if an operator removed them from all tenants"""
     id: str
     issuer: str
     last_used_at: str | None
-    """Late by at most the window of the rate limit; date-time"""
+    """Last use, late by at most the window of the rate limit; date-time"""
     name: str | None
-    """What people call them, if the provider said so"""
+    """Their name for people, if the provider gave one"""
     principal: str
-    """What budgets, caps and the ledger call them: `issuer#subject`"""
+    """Their name in budgets, caps and the ledger: `issuer#subject`"""
     removed_at: str | None
     """date-time"""
     role: Literal["operator", "owner", "analyst", "auditor"]
-    """What their newest token gave them; each token decides anew"""
+    """The role their newest token gave; each token decides anew"""
     subject: str
-    """What the provider calls them"""
+    """The provider's identifier for the person"""
     tenant: str
     """Its name"""
 
 
 class PersonList(TypedDict):
-    """People, those who came last first."""
+    """People, the most recent visitors first."""
 
     people: list[PersonEntry]
 
@@ -1006,24 +1010,27 @@ class PersonRequest(TypedDict):
     """false: remove them; true: let them in again"""
     issuer: NotRequired[str | None]
     """
-    The provider; absent: the one that is set (DISCREET_OIDC_ISSUER); length >= 1, length <=
+    The provider; absent: the configured one (DISCREET_OIDC_ISSUER); length >= 1, length <=
     200
     """
     keep_keys: NotRequired[bool]
-    """On a removal: leave the API keys that they have made as they are; default `false`"""
+    """On removal, keep the API keys that they have made; default `false`"""
     subject: str
-    """What the provider calls them: `sub` of their tokens; length >= 1, length <= 255"""
+    """
+    The provider's identifier for the person: `sub` of their tokens; length >= 1, length <=
+    255
+    """
 
 
 class PersonState(TypedDict):
-    """Whether a person may come in."""
+    """Whether a person may log in."""
 
     active: bool
     issuer: str
     kept_keys: list[str]
-    """Those that go on, because it was said so or they are an operator's"""
+    """Those that stay valid: on request, or because they are an operator's"""
     revoked_keys: list[str]
-    """Ids of keys that they had made, or keys of theirs, and that ended"""
+    """Ids of keys of theirs, or that they had made, that were revoked"""
     subject: str
 
 
@@ -1046,13 +1053,13 @@ class PlacedDatasetRequest(TypedDict):
     """
 
     account: NotRequired[str | None]
-    """Account of another dataset of the same people, on which then both are charged"""
+    """Account of another dataset about the same people; both are then charged there"""
     cap: NotRequired[Cap | None]
     """Needed unless `account` is given"""
     content_from: str
     """
-    `file:///…`, `https://…` or `s3://bucket/…`: one file of Parquet, CSV or JSON, or a
-    pattern with `*` that several Parquet files of equal columns fit; length >= 1, length <=
+    `file:///…`, `https://…` or `s3://bucket/…`: one Parquet, CSV or JSON file, or a pattern
+    with `*` that matches several Parquet files with equal columns; length >= 1, length <=
     2000
     """
     delete_after_job: NotRequired[bool]
@@ -1064,11 +1071,11 @@ class PlacedDatasetRequest(TypedDict):
     name: str
     """length >= 1, length <= 200"""
     public: dict[str, Any]
-    """As of a dataset of this kind whose content is sent"""
+    """The same as for a dataset of this kind whose content is sent"""
     retention_days: NotRequired[int | None]
     """
-    The content is erased after so many days; absent: as the installation is set; >= 1, <=
-    36500
+    The content is erased after so many days; absent: the installation's setting applies; >=
+    1, <= 36500
     """
 
 
@@ -1078,7 +1085,7 @@ class PlannedBlock(TypedDict):
     block: str
     """Its name in the source"""
     version: str
-    """The dataset that it is: a later version with late records is another"""
+    """The dataset of this version; a later version with late records is another dataset"""
 
 
 class PlannedSource(TypedDict):
@@ -1131,7 +1138,7 @@ class Privacy(TypedDict):
     accuracy: NotRequired[Accuracy | None]
     """
     Instead of epsilon, in plans: the smallest epsilon with which the answer is expected to be
-    as near; delta is `auto` unless another is given
+    this accurate; delta is `auto` unless another is given
     """
     delta: NotRequired[float | Literal["auto"]]
     """
@@ -1140,16 +1147,17 @@ class Privacy(TypedDict):
     1e-9; a mechanism that needs none is charged 0; default `0`
     """
     epsilon: NotRequired[float | None]
-    """Privacy loss; at most 9 decimals; > 0, <= 1000"""
+    """Privacy loss bound; at most 9 decimals; > 0, <= 1000"""
     preset: NotRequired[Literal["strict", "usual", "loose"] | None]
     """Instead of epsilon: 0.1, 1 or 4, with delta `auto` unless another is given"""
     rho: NotRequired[float | None]
     """
-    Instead of epsilon: what zero-concentrated DP counts, with a delta; the mechanism is then
-    the one of least noise at this rho, of which most jobs fit under a cap; > 0, <= 1000
+    Instead of epsilon: the parameter of zero-concentrated DP, with a delta; the mechanism is
+    then the one with least noise at this rho, and the most such jobs fit under a cap; > 0, <=
+    1000
     """
     unit: NotRequired[str | None]
-    """Must name the dataset's own unit when given"""
+    """If given, must name the dataset's own unit"""
 
 
 class ProblemDocument(TypedDict):
@@ -1164,24 +1172,24 @@ class ProblemDocument(TypedDict):
     status: int
     title: str
     type: str
-    """urn:discreet:problem: and the code"""
+    """urn:discreet:problem: followed by the code"""
 
 
 class ProcessState(TypedDict):
-    """A process of the service, as it says of itself."""
+    """A process of the service, as it reports itself."""
 
     alive: bool
-    """It was heard of within 60 s"""
+    """True if it reported within the last 60 s"""
     busy: int | None
-    """Of a worker, how many it runs now"""
+    """How many jobs a worker is running"""
     host: str
     isolation: IsolationState | None
-    """null: it has started no child yet"""
+    """null if it has started no child yet"""
     part: Literal["api", "rpc", "worker"]
     places: int | None
-    """Of a worker, how many jobs it runs at once"""
+    """How many jobs a worker can run at once"""
     schema_version: str
-    """The schema that its code knows"""
+    """The schema that its code expects"""
     seen_at: str
     """date-time"""
     silent_seconds: float
@@ -1217,13 +1225,13 @@ class QueueState(TypedDict):
 
     awaiting_agents: int
     leases_over: int
-    """Of those that run: whose worker was silent for too long"""
+    """Running jobs whose worker has been silent for too long"""
     oldest_wait_seconds: float | None
-    """null: none waits"""
+    """null if none waits"""
     queued: int
     running: int
     waiting_for_budget: int
-    """Jobs on sources that wait for shares to be lent; on no queue"""
+    """Jobs on sources that wait for shares to be lent; they are in no queue"""
 
 
 class Range(TypedDict):
@@ -1247,15 +1255,15 @@ class Resources(TypedDict):
 
     memory_bytes: int
     opening_seconds: NotRequired[float]
-    """Of that, opening the content takes this; default `0.0625`"""
+    """The part of that for opening the content; default `0.0625`"""
     release_quantum_seconds: float
     """
-    Touching the data takes this, whatever they are; on a machine too busy for it, twice that,
-    …
+    The step on the data takes this long, whatever the data; on a machine too busy for it
+    twice as long, and so on
     """
     result_seconds: NotRequired[float]
     """
-    What follows the release takes about this, where it is known before; counts in turns;
+    About how long the work after the release takes, if known; it counts in the order of jobs;
     default `0.0`
     """
     steps: int
@@ -1315,7 +1323,7 @@ class RosterRequest(TypedDict):
     roster: str
     """JSON text, exactly as signed; length <= 4194304"""
     save_as: NotRequired[str | None]
-    """Keep these agents as a standing group of this name; length >= 1, length <= 200"""
+    """Keep these agents as a standing group with this name; length >= 1, length <= 200"""
     signature: str
     """Ed25519, base64; length <= 100"""
 
@@ -1406,18 +1414,18 @@ class RuleAnswer(TypedDict):
     """date-time"""
     created_by: str
     lent_days: int
-    """What of a share is unused is lent to all, linearly over so many days"""
+    """Days over which the unused part of a share is lent to all, linearly"""
     shares: dict[str, float]
-    """Of each block, by principal, in parts of one"""
+    """Share of each block by principal, as a fraction"""
     version: int
-    """From 1; the newest counts"""
+    """From 1; the newest version applies"""
 
 
 class SessionAgentAnswer(TypedDict):
     """An agent that has enrolled."""
 
     accepted: bool
-    """It has the roster, and has booked its charge in its own ledger"""
+    """True if it has the roster and has recorded its charge in its own ledger"""
     account: str
     announcement: dict[str, Any]
     enrolled_at: str
@@ -1427,7 +1435,7 @@ class SessionAgentAnswer(TypedDict):
     name: str
     on_roster: bool
     receipt: dict[str, Any] | None
-    """What it signed of that"""
+    """Its signed receipt for that"""
     unit: str
 
 
@@ -1436,7 +1444,7 @@ class SessionAnswer(TypedDict):
 
     agents: list[SessionAgentAnswer]
     approve_by: str | None
-    """Until when the session waits for the signed roster; null when not; date-time"""
+    """When the session stops waiting for the signed roster; null if it does not wait; date-time"""
     approved_at: str | None
     """date-time"""
     id: str
@@ -1444,10 +1452,10 @@ class SessionAnswer(TypedDict):
     kind: str
     owner: str | None
     parameters: dict[str, Any] | None
-    """What the owner signs with the roster, beside the agents"""
+    """What the owner signs with the roster besides the agents"""
     roster: str | None
     round: int
-    """Rounds that were completed"""
+    """Completed rounds"""
     state: Literal[
         "queued", "awaiting_agents", "waiting", "running", "succeeded", "failed", "cancelled"
     ]
@@ -1456,7 +1464,7 @@ class SessionAnswer(TypedDict):
 
 
 class SessionTokensAnswer(TypedDict):
-    """Links for agents, shown this once."""
+    """Links for agents, shown only once."""
 
     expires_at: NotRequired[str | None]
     """date-time"""
@@ -1476,12 +1484,12 @@ class SessionTokensRequest(TypedDict):
     """A standing group instead: its members need no token; length >= 1, length <= 200"""
     names: NotRequired[list[str] | None]
     """
-    One link for each, and for an agent of that name alone; instead of `count`; length >= 1,
-    length <= 1000, each length >= 1, length <= 200
+    One link for each name, which only an agent of that name can use; instead of `count`;
+    length >= 1, length <= 1000, each length >= 1, length <= 200
     """
     owner: str
     """
-    SHA-256 of the Ed25519 key that will sign the roster; every link pins it; matches
+    SHA-256 of the Ed25519 public key that will sign the roster; every link pins it; matches
     `^[0-9a-f]{64}$`
     """
 
@@ -1513,32 +1521,29 @@ class SourceBlock(TypedDict):
     dataset: str
     """Its id: DELETE /v1/datasets/{id} erases its content"""
     erased: bool
-    """Its content is gone: it is not read any more"""
+    """True if its content is gone; it is no longer read"""
     expires_at: str | None
     """date-time"""
     remaining: Figures
     reserved: Figures
     spent: Figures
     version: int
-    """From 1: a later one has late records, and is charged to the same account"""
+    """From 1; a later version adds late records and is charged to the same account"""
 
 
 class SourceBlocks(TypedDict):
     """Blocks of a source, as one dataset."""
 
     blocks: NotRequired[str | list[str] | None]
-    """
-    One block, a list of them, or `first/last` of days or months: every one of these must be
-    there
-    """
+    """One block, a list of them, or `first/last` for days or months, each of which must exist"""
     id: str
     """length >= 1, length <= 64"""
     last: NotRequired[int | None]
-    """Instead of `blocks`: the newest so many; >= 1, <= 366"""
+    """Instead of `blocks`: how many of the newest blocks; >= 1, <= 366"""
     versions: NotRequired[list[str] | None]
     """
-    The version of each of `blocks`, in their order; absent: the newest. An accepted job has
-    them all; length >= 1, length <= 366
+    The version of each of `blocks`, in their order; absent: the newest. An accepted job names
+    all of them; length >= 1, length <= 366
     """
 
 
@@ -1547,14 +1552,14 @@ class SourceRule(TypedDict):
 
     lent_days: NotRequired[int]
     """
-    What of a share is unused is lent to all, linearly over so many days from when the block
+    Days over which the unused part of a share is lent to all, linearly from when the block
     was first registered (with `cap_of: source`, when the source was made); >= 1, <= 3650;
     default `28`
     """
     shares: dict[str, float]
     """
-    Of each block, by principal, in parts of one with up to six decimals; at most 1 together.
-    What is nobody's share is everybody's at once
+    Share of each block by principal, as a fraction with up to six decimals; at most 1
+    together. What is in nobody's share is open to everybody at once
     """
 
 
@@ -1562,21 +1567,24 @@ class States(TypedDict):
     """What the states and the steps of a result are, all of it public."""
 
     blocks: NotRequired[list[int]]
-    """At which step of the day each block begins"""
+    """The step of the day at which each block begins"""
     day_begins: NotRequired[str]
-    """When step 0 of a day is, by the clock of `meters.start`"""
+    """Time of step 0 of a day, by the clock of `meters.start`"""
     day_begins_on: NotRequired[str]
-    """On which day of the week, where the blocks begin again after weeks: `Monday`"""
+    """Its day of the week, such as `Monday`, if the blocks repeat weekly"""
     day_steps: NotRequired[int]
     """Steps of a day, after which blocks begin again"""
     edges: NotRequired[list[float]]
     """State s is edges[s] <= kW < edges[s + 1]"""
     participants: NotRequired[int]
-    """How many loads there are, where that is public: all take so many times one"""
+    """Number of loads, if public: all together take so many times the power of one"""
     power: list[float]
-    """Of each state: as asked, or the middle of its bin; unit: the unit of power of the states"""
+    """
+    Power of each state: as asked, or the middle of its bin; unit: the unit of power of the
+    states
+    """
     step_seconds: NotRequired[int]
-    """How long a step is, where states are of meters"""
+    """Length of a step, if states come from meters"""
 
 
 class StepSchedule(TypedDict):
@@ -1700,23 +1708,23 @@ class Uncertainty(TypedDict):
     noise_dominates: dict[str, bool | list[bool]]
     """By field: whether it, or each of its rows, is mostly noise"""
     values: dict[str, Interval]
-    """By field of the result; a field without one has no honest interval"""
+    """By field of the result; a field without an entry has no honest interval"""
 
 
 class UntilSpent(TypedDict):
     """
-    When jobs such as this one have spent blocks of its source. What other jobs spend
-    meanwhile is not foreseen.
+    How many jobs such as this one its blocks still allow. What other jobs may spend meanwhile
+    is not foreseen.
     """
 
     blocks: list[str]
-    """Up to 20 of these blocks; empty where all blocks have one account"""
+    """Up to 20 of these blocks; empty if all blocks share one account"""
     jobs: int
-    """So many such jobs on the same blocks fit in all, this one among them"""
+    """How many such jobs fit on the same blocks, including this one"""
     number: int
-    """Of accounts, of blocks or of the source, that let no other pass then"""
+    """How many accounts, of blocks or of the source, then allow no further job"""
     sentence: str
-    """The same for people"""
+    """The same as a sentence"""
 
 
 class UserClass(TypedDict):
@@ -1738,16 +1746,16 @@ class UserClass(TypedDict):
     `^[^\\s/]([^\\x00-\\x1f\\x7f/]{0,38}[^\\s/])?$`
     """
     pce: NotRequired[float]
-    """How many passenger cars one of its trips counts on a link; >= 0.01, <= 100; default `1.0`"""
+    """Passenger cars that one of its trips counts as on a link; >= 0.01, <= 100; default `1.0`"""
 
 
 class Versions(TypedDict):
-    """Versions of what answers, and of the database."""
+    """Versions of the process that answers, and of the database."""
 
     database_schema_version: str
     postgres: str
     schema_version: str
-    """The schema that this process's code knows"""
+    """The schema that this process's code expects"""
     service: str
 
 
@@ -1758,7 +1766,7 @@ class WaitingTenant(TypedDict):
     queued: int
     running: int
     share: float
-    """Of the time that all waiting jobs have waited until now, in 0..1"""
+    """Its share of the time that all waiting jobs have waited so far, in [0, 1]"""
     tenant: str
     """Its name"""
 
@@ -1769,10 +1777,10 @@ class WebhookAnswer(TypedDict):
     created_at: str
     """date-time"""
     disabled_at: str | None
-    """Nothing is sent since then: it failed for too long, or said 410; date-time"""
+    """Nothing is sent since then: it failed for too long, or answered 410; date-time"""
     events: list[Literal["job.finished", "job.failed", "job.cancelled", "budget.exhausted"]]
     failing_since: str | None
-    """The first delivery that failed since the last that did not; date-time"""
+    """The first failed delivery since the last successful one; date-time"""
     id: str
     last_error: str | None
     """
@@ -1788,10 +1796,10 @@ class WebhookCreated(TypedDict):
     created_at: str
     """date-time"""
     disabled_at: str | None
-    """Nothing is sent since then: it failed for too long, or said 410; date-time"""
+    """Nothing is sent since then: it failed for too long, or answered 410; date-time"""
     events: list[Literal["job.finished", "job.failed", "job.cancelled", "budget.exhausted"]]
     failing_since: str | None
-    """The first delivery that failed since the last that did not; date-time"""
+    """The first failed delivery since the last successful one; date-time"""
     id: str
     last_error: str | None
     """
@@ -1826,10 +1834,10 @@ class WitnessState(TypedDict):
     """For how long there has been a checkpoint that it has not signed"""
     name: str
     signed_at: str | None
-    """When that signature came; date-time"""
+    """When that signature arrived; date-time"""
     signed_newest: bool
     size: int | None
-    """Of the largest checkpoint that it has signed; null: of none"""
+    """Size of the largest checkpoint that it has signed; null if none"""
 
 
 Terms: TypeAlias = QuadraticTerm | PowerTerm | PiecewiseLinearTerm | LogBarrierTerm | EntropyTerm
@@ -1909,11 +1917,11 @@ class BudgetList(TypedDict):
 
 
 class BudgetRequestAnswer(TypedDict):
-    """A request for more of a budget. It changes nothing before an owner's grant answers it."""
+    """A request for a larger budget. It changes nothing until an owner grants it."""
 
     account: str
     answer: str | None
-    """What the owner said"""
+    """The owner's reason"""
     answered_at: str | None
     """date-time"""
     answered_by: str | None
@@ -1921,7 +1929,7 @@ class BudgetRequestAnswer(TypedDict):
     """date-time"""
     id: str
     more: Figures
-    """By how much the cap shall be raised"""
+    """How much the cap should be raised by"""
     principal: str
     """Who asks"""
     reason: str
@@ -1938,7 +1946,7 @@ class BudgetRequestRequest(TypedDict):
     """More of a budget, for a reason: asked of an owner."""
 
     more: Cap
-    """By how much the cap shall be raised"""
+    """How much the cap should be raised by"""
     reason: str
     """length >= 1, length <= 500"""
 
@@ -1983,7 +1991,7 @@ class CoupledQp(TypedDict):
     mode: NotRequired[Literal["private", "simulation"]]
     """default `private`"""
     mpc: NotRequired[ShareBounds | None]
-    """Public bounds, needed with protocol `mpc`"""
+    """Public bounds; required with protocol `mpc`"""
     noise: NotRequired[SumNoise | None]
     operator: OperatorData
     protocol: NotRequired[Literal["job", "federated", "mpc"]]
@@ -2004,37 +2012,37 @@ class DrEnsemble(TypedDict):
 
     clip: NotRequired[float | Literal["auto"] | None]
     """
-    Public bound on the l2 norm of a participant's histogram; less noise, some bias. `auto`
-    takes that of least expected error, by public figures
+    Public bound on the l2 norm of a participant's histogram: less noise, some bias. `auto`
+    takes the bound with the least expected error, by public figures
     """
     concentration: NotRequired[float | None]
-    """k of the last three policies; the Dirichlet mechanism's own when not given; > 0, <= 1e+12"""
+    """k of the last three policies; absent: the Dirichlet mechanism's own; > 0, <= 1e+12"""
     dataset: NotRequired[str | None]
-    """Id of a dataset of this kind; or else `release`"""
+    """Id of a dataset of this kind; otherwise `release` is needed"""
     discomfort_weight: float
     """
-    What it costs to move loads against their habits, in the money of `price` or `utility`:
-    the larger, the less they are moved; > 0, <= 1e+12
+    Cost of moving loads against their habits, in the money of `price` or `utility`: the
+    larger, the less they are moved; > 0, <= 1e+12
     """
     event: NotRequired[list[list[int]] | None]
     """
     Steps that the answer compares with all others, with and without control: [[first, end],
-    …], each from `first` to before `end`. Absent: those that are dear, where the price has
-    two levels; length <= 1000, each length >= 2, length <= 2
+    …], each from `first` to before `end`. Absent: the expensive ones, if the price has two
+    levels; length <= 1000, each length >= 2, length <= 2
     """
     first_step: NotRequired[int]
     """
-    Which step of the day step 0 is, where the dataset has a `day`: of 48 a day 36 is six in
-    the evening; >= 0, <= 1000000000; default `0`
+    The step of the day at step 0, if the dataset has a `day`: with 48 steps a day, 36 is six
+    in the evening; >= 0, <= 1000000000; default `0`
     """
     initial: list[float] | Literal["released"]
     """
-    How the loads are spread over the states at step 0, chosen without looking at the data; or
-    as the release says that their time is
+    Distribution of the loads over the states at step 0, chosen without looking at the data;
+    or `released`, the distribution of their time in the release
     """
     kind: Literal["dr_ensemble"]
     limits: NotRequired[LoadLimits | None]
-    """What the expected load is kept within: the best policy that does is found"""
+    """Limits on the expected load: the best policy that keeps them is found"""
     method: NotRequired[Literal["auto", "counts", "dirichlet"]]
     """default `auto`"""
     policy: NotRequired[Literal["exact", "taylor", "digamma", "average"]]
@@ -2046,9 +2054,9 @@ class DrEnsemble(TypedDict):
     """
     price: NotRequired[list[float] | None]
     """
-    Money per unit of power in each step; the utility is then minus price times power. Of a
-    price per kWh that times the hours of a step: 0.30 a kWh is 0.075 a kW in steps of a
-    quarter of an hour. Of a file of day-ahead prices `discreet convert prices` makes it;
+    Money per unit of power in each step; the utility is then minus price times power. A price
+    per kWh is multiplied by the hours of a step: 0.30 per kWh is 0.075 per kW in steps of a
+    quarter of an hour. `discreet convert prices` makes it from a file of day-ahead prices;
     length >= 2, length <= 100000
     """
     prior: NotRequired[float]
@@ -2058,15 +2066,15 @@ class DrEnsemble(TypedDict):
     """
     release: NotRequired[str | list[str] | None]
     """
-    Instead of `dataset`: a job, or several, of which what was released is asked again, at
-    price 0. Fields that were fixed at the release must be those of that job
+    Instead of `dataset`: one or several jobs whose release is asked again, at price 0. Fields
+    that were fixed at the release must equal those of that job
     """
     samples: NotRequired[int | None]
-    """Draws of the average policy; its closed form when not given; >= 1, <= 10000"""
+    """Draws of the average policy; absent: its closed form; >= 1, <= 10000"""
     uncertainty: NotRequired[bool]
     """Whether the result says how far the noise may have moved its numbers; default `true`"""
     utility: NotRequired[list[list[float]] | None]
-    """Money by step and state, instead of `price`; length >= 2, length <= 100000"""
+    """Money for each step and state, instead of `price`; length >= 2, length <= 100000"""
 
 
 class DrEnsembleContent(TypedDict):
@@ -2091,15 +2099,14 @@ class DrEnsemblePublic(TypedDict):
 
     day: NotRequired[Day | None]
     """
-    Hours of the day that move by transition matrices of their own, from the same noise.
-    Absent: one matrix for all hours, by which a load that is left alone goes to its mean and
-    stays there
+    Blocks of hours with transition matrices of their own, at the same noise. Absent: one
+    matrix for all hours, by which an uncontrolled load goes to its mean and stays there
     """
     edges: NotRequired[list[float] | None]
     """
     Increasing power in kW, chosen without looking at the data: state s is edges[s] <= kW <
-    edges[s + 1], and its power is the middle where a problem says none; length >= 3, length
-    <= 2001
+    edges[s + 1], and its power is the middle if a problem gives none; length >= 3, length <=
+    2001
     """
     max_rows: NotRequired[int | None]
     """
@@ -2113,8 +2120,8 @@ class DrEnsemblePublic(TypedDict):
     """Floor of the transitions in the support; > 0, < 1"""
     participants: NotRequired[int | None]
     """
-    Given: public, and neighbours replace one. Else neighbours add or remove one; >= 2, <=
-    1000000000
+    If given, it is public and neighbours replace one participant; otherwise neighbours add or
+    remove one; >= 2, <= 1000000000
     """
     row_change: NotRequired[float | None]
     """l1 distance h of neighbouring rows: two entries move by at most h/2; > 0, < 1"""
@@ -2136,22 +2143,22 @@ class DrEnsembleResult(TypedDict):
 
     achieved_power: NotRequired[list[float]]
     """
-    Under the released policy where the true matrix holds: `expected_power`, as a policy sets
-    every move, but from the true start where `initial` is that of the release; of
-    simulations; unit: the unit of power of the states
+    Expected power of the released policy under the true matrix: equal to `expected_power`,
+    since a policy sets every move, except that it begins at the true start if `initial` is
+    the release's; only for simulations; unit: the unit of power of the states
     """
     achieved_saving: NotRequired[float]
     """
-    What the released policy saves where the true matrix holds; of simulations; unit: the
+    Savings by the released policy under the true matrix; only for simulations; unit: the
     money of the price
     """
     block_transitions: NotRequired[list[list[list[float]]]]
-    """In place of `transitions` where the dataset has a `day`: [block][from][to]"""
+    """Instead of `transitions`, if the dataset has a `day`: [block][from][to]"""
     combined: NotRequired[Combined]
-    """Of several releases: what it brought to ask them together"""
+    """For several releases: what combining them gained"""
     cost_of_privacy: NotRequired[list[list[float]]]
     """
-    What the released policy costs more than the best one where the true matrix holds; of
+    Extra cost of the released policy over the best one under the true matrix; only for
     simulations; unit: the money of the price
     """
     cost_to_go: NotRequired[list[float]]
@@ -2159,11 +2166,11 @@ class DrEnsembleResult(TypedDict):
     default_power: NotRequired[list[float]]
     """Expected power without control; unit: the unit of power of the states"""
     event: NotRequired[list[int]]
-    """The steps that `event_saving` is of, as asked or those that are dear"""
+    """The steps of `event_saving`, as asked or the expensive ones"""
     event_saving: NotRequired[float]
     """
-    What a load draws less in the steps of the event than without control, all together; unit:
-    kWh of steps of meters, else the unit of power times a step
+    Energy that a load draws less than without control during the event, over all its steps;
+    unit: kWh of steps of meters, else the unit of power times a step
     """
     expected_power: NotRequired[list[float]]
     """
@@ -2176,31 +2183,34 @@ class DrEnsembleResult(TypedDict):
     """Controlled transitions of every step: [step][from][to]"""
     rebound: NotRequired[float]
     """
-    What a load draws more outside of the event than without control, before it or after;
+    Energy that a load draws more than without control outside the event, before or after it;
     unit: kWh of steps of meters, else the unit of power times a step
     """
     saving: NotRequired[float]
     """
-    What control saves over all steps from `initial`, discomfort deducted; unit: the money of
+    Savings by control over all steps from `initial`, discomfort deducted; unit: the money of
     the price
     """
     states: NotRequired[States]
-    """What the states are, by the problem and the public part of the dataset"""
+    """Meaning of the states, from the problem and the public part of the dataset"""
     tables: list[str]
-    """Fields of more than a million numbers: left out here, given as Parquet"""
+    """Fields with more than a million numbers: left out here and given as Parquet"""
     transitions: NotRequired[list[list[float]]]
     """The released default transition matrix P[from][to]; rows sum to 1"""
     true_default_power: NotRequired[list[float]]
-    """Of the true matrix without control; of simulations; unit: the unit of power of the states"""
+    """
+    Expected power under the true matrix without control; only for simulations; unit: the unit
+    of power of the states
+    """
     true_expected_power: NotRequired[list[float]]
     """
-    Under the best policy of the true matrix; of simulations; unit: the unit of power of the
-    states
+    Expected power under the best policy of the true matrix; only for simulations; unit: the
+    unit of power of the states
     """
     true_saving: NotRequired[float]
     """
-    What the best policy of the true matrix saves where that holds; of simulations; unit: the
-    money of the price
+    Savings by the best policy of the true matrix, under that matrix; only for simulations;
+    unit: the money of the price
     """
     uncertainty: NotRequired[Uncertainty]
     """How far the noise may have moved the numbers of this result"""
@@ -2210,7 +2220,7 @@ class EnvelopeAnswer(TypedDict):
     """An in-toto statement in an envelope (DSSE)."""
 
     payload: str
-    """The statement, in base64: its predicate is the certificate or the head that was asked for"""
+    """The statement in base64; its predicate is the requested certificate or head"""
     payloadType: str
     """application/vnd.in-toto+json"""
     signatures: list[EnvelopeSignature]
@@ -2221,7 +2231,7 @@ class LogState(TypedDict):
 
     checkpoint: CheckpointState | None
     pending: int
-    """Ledger entries that it does not hold yet; 10000 where there are more"""
+    """Ledger entries not yet in the log; 10000 stands for more too"""
     witnesses: list[WitnessState]
     witnesses_needed: int
 
@@ -2242,7 +2252,7 @@ class MultiAgent(TypedDict):
     1, length <= 100, each length >= 1, length <= 100000
     """
     dataset: NotRequired[str | None]
-    """Id of a dataset of this kind; or else `release`"""
+    """Id of a dataset of this kind; otherwise `release` is needed"""
     federation: NotRequired[FederationTerms | None]
     """Needed with protocol `federated`"""
     kind: Literal["multi_agent"]
@@ -2250,8 +2260,8 @@ class MultiAgent(TypedDict):
     """default `job`"""
     release: NotRequired[str | list[str] | None]
     """
-    Instead of `dataset`: a job, or several, of which what was released is asked again, at
-    price 0. Fields that were fixed at the release must be those of that job
+    Instead of `dataset`: one or several jobs whose release is asked again, at price 0. Fields
+    that were fixed at the release must equal those of that job
     """
     schedule: StepSchedule
     uncertainty: NotRequired[bool]
@@ -2281,7 +2291,7 @@ class MultiAgentResult(TypedDict):
     average_multipliers: NotRequired[list[float]]
     """Averaged over the second half of the steps"""
     average_state: NotRequired[dict[str, float]]
-    """Averaged over the second half of the steps; of simulations"""
+    """Averaged over the second half of the steps; only for simulations"""
     multiplier_path: list[MultiplierPoint]
     """Multipliers at up to 100 public steps"""
     multipliers: NotRequired[list[float]]
@@ -2291,11 +2301,11 @@ class MultiAgentResult(TypedDict):
     noisy_values: NotRequired[list[float]]
     """Noised values of the constraints, averaged over the second half"""
     state: NotRequired[dict[str, float]]
-    """Of each agent after the last step; of simulations"""
+    """State of each agent after the last step; only for simulations"""
     state_path: NotRequired[list[list[float]]]
-    """States at the steps of `multiplier_path`, by agent; of simulations"""
+    """States at the steps of `multiplier_path`, by agent; only for simulations"""
     tables: list[str]
-    """Fields of more than a million numbers: left out here, given as Parquet"""
+    """Fields with more than a million numbers: left out here and given as Parquet"""
     uncertainty: NotRequired[Uncertainty]
     """How far the noise may have moved the numbers of this result"""
 
@@ -2318,7 +2328,7 @@ class OffPolicyDataset(TypedDict):
     """Trajectories of people under a behaviour policy."""
 
     account: NotRequired[str | None]
-    """Account of another dataset of the same people, on which then both are charged"""
+    """Account of another dataset about the same people; both are then charged there"""
     cap: NotRequired[Cap | None]
     """Needed unless `account` is given"""
     content: OffPolicyContent
@@ -2332,8 +2342,8 @@ class OffPolicyDataset(TypedDict):
     public: OffPolicyPublic
     retention_days: NotRequired[int | None]
     """
-    The content is erased after so many days; absent: as the installation is set; >= 1, <=
-    36500
+    The content is erased after so many days; absent: the installation's setting applies; >=
+    1, <= 36500
     """
 
 
@@ -2354,30 +2364,31 @@ class OffPolicyEvaluation(TypedDict):
 
     clip: NotRequired[float | Literal["auto"] | None]
     """
-    Public bound on the l2 norm of what one trajectory adds; not given or `auto`: by public
+    Public bound on the l2 norm of what one trajectory adds; absent or `auto`: from public
     bounds
     """
     dataset: NotRequired[str | None]
-    """Id of a dataset of this kind; or else `release`"""
+    """Id of a dataset of this kind; otherwise `release` is needed"""
     discount: float
     """
-    What a reward one step later counts against one now; 1 where it is all the same when it
-    comes (importance_sampling alone: methods that fit a value function need less); >= 0, <= 1
+    Weight of a reward one step later relative to one now; 1 if its time does not matter (only
+    importance_sampling and per_decision: methods that fit a value function need less); >= 0,
+    <= 1
     """
     features: NotRequired[TabularFeatures | FourierFeatures | IdentityFeatures | None]
-    """Of the value function, tabular when not given; importance_sampling reads none"""
+    """Features of the value function; absent: tabular. importance_sampling uses none"""
     initial: NotRequired[Literal["released"] | list[float] | list[list[float]] | None]
     """
     An assumption, which must not come from the data: a distribution over the states, or
-    initial states x that are equally likely; `released`: the states as often as the release
-    says that they were visited
+    equally likely initial states x; `released`: the states as often as they were visited
+    according to the release
     """
     kind: Literal["off_policy_evaluation"]
     max_importance: NotRequired[float | Literal["auto"] | None]
     """
     Public cap on importance ratios; 10 when not given; `auto`: of least expected error by
-    public figures, shown in the plan's advice. Of importance_sampling on the weights of whole
-    trajectories, of per_decision on those of steps, `auto` when not given
+    public figures, shown in the plan's advice. With importance_sampling it caps the weights
+    of whole trajectories, with per_decision those of steps, and absent means `auto`
     """
     method: NotRequired[
         Literal[
@@ -2395,20 +2406,20 @@ class OffPolicyEvaluation(TypedDict):
     """default `auto`"""
     regularization: NotRequired[float | None]
     """
-    Ridge of `moments` in units of one trajectory; `dp_lsl`'s penalty, the public number of
-    them; >= 0, <= 1e+12
+    Ridge of `moments` in units of one trajectory; penalty of `dp_lsl`, absent: the public
+    number of trajectories; >= 0, <= 1e+12
     """
     release: NotRequired[str | list[str] | None]
     """
-    Instead of `dataset`: a job, or several, of which what was released is asked again, at
-    price 0. Fields that were fixed at the release must be those of that job
+    Instead of `dataset`: one or several jobs whose release is asked again, at price 0. Fields
+    that were fixed at the release must equal those of that job
     """
     return_bounds: NotRequired[list[float] | None]
     """
-    What all rewards of one person add up to at least and at most, known without the data: 0
-    and 1 where somebody is well at the end or not. Noise is in proportion to the range; what
-    is beyond counts as the nearer end. Not given: what the bound on a reward allows, up and
-    down (importance_sampling); length >= 2, length <= 2
+    The least and the most that all rewards of one person add up to, known without the data: 0
+    and 1 if somebody is well at the end or not. Noise is in proportion to the range; values
+    beyond it count as the nearer end. Absent: what the bounds on a reward allow
+    (importance_sampling); length >= 2, length <= 2
     """
     sampling: NotRequired[float | None]
     """Probability with which a trajectory takes part in a step of `minibatch`; > 0, <= 1"""
@@ -2430,29 +2441,32 @@ class OffPolicyEvaluationResult(TypedDict):
 
     behaviour_value: NotRequired[float]
     """
-    Of the policy that was followed, over the people in the data (importance_sampling); unit:
-    the unit of rewards
+    Value of the policy that was followed, over the people in the data (importance_sampling);
+    unit: the unit of rewards
     """
     clipped_mass: NotRequired[float]
     """How much of the weights, whose mean is 1, was cut off (importance_sampling)"""
     combined: NotRequired[Combined]
-    """Of several releases: what it brought to ask them together"""
+    """For several releases: what combining them gained"""
     covers: NotRequired[str]
-    """What the interval of policy_value holds, in words (importance_sampling)"""
+    """What the interval of policy_value covers, as a sentence (importance_sampling)"""
     difference: NotRequired[float]
     """
-    policy_value - behaviour_value, of the same people (importance_sampling); unit: the unit
+    policy_value - behaviour_value, for the same people (importance_sampling); unit: the unit
     of rewards
     """
     doubt: NotRequired[str]
     """
-    Where the mean of the weights cannot be that of true probabilities: which it is
-    (importance_sampling)
+    A warning if the mean of the weights is impossible for correct probabilities, with that
+    mean (importance_sampling)
     """
     effective_size: NotRequired[float]
-    """As many trajectories of equal weight would say as much (importance_sampling)"""
+    """
+    Effective sample size: so many trajectories of equal weight would be as informative
+    (importance_sampling)
+    """
     largest_weight: NotRequired[float]
-    """Where weights of trajectories are clipped (importance_sampling)"""
+    """The value at which weights of trajectories are clipped (importance_sampling)"""
     policy_value: NotRequired[float]
     """
     Of the target policy: over the people in the data, with clipped weights
@@ -2460,40 +2474,40 @@ class OffPolicyEvaluationResult(TypedDict):
     given; unit: the unit of rewards
     """
     tables: list[str]
-    """Fields of more than a million numbers: left out here, given as Parquet"""
+    """Fields with more than a million numbers: left out here and given as Parquet"""
     target_policy: NotRequired[str]
-    """What the target policy does, where the dataset's owner has said it"""
+    """What the target policy does, if the dataset's owner has described it"""
     true_value: NotRequired[Range]
     """
-    Between what the value of the target policy without clips lies with 90 %, whatever was cut
-    off (importance_sampling); unit: the unit of rewards
+    Bounds on the value of the target policy without clipping, with 90 % confidence, whatever
+    was cut off (importance_sampling); unit: the unit of rewards
     """
     uncertainty: NotRequired[Uncertainty]
     """How far the noise may have moved the numbers of this result"""
     values: NotRequired[list[float]]
-    """The value of each state, of tabular features; unit: the unit of rewards"""
+    """The value of each state; only for tabular features; unit: the unit of rewards"""
     weights: NotRequired[list[float]]
-    """Theta, one number a feature; unit: the unit of rewards"""
+    """Theta, one number per feature; unit: the unit of rewards"""
 
 
 class OperationsAnswer(TypedDict):
     """
-    The state of the installation. Of tenants it tells names and how long their jobs wait, and
-    nothing else.
+    The state of the installation. It names tenants and how long their jobs wait, and says
+    nothing else about them.
     """
 
     at: str
     """date-time"""
     backup: BackupState
     checks: dict[str, str]
-    """`ok`, or why not, by check of `/readyz`"""
+    """By name of each check of `/readyz`: `ok`, or the reason why not"""
     keys: str
-    """Where keys lie: `file`, `pkcs11`, `awskms`; of several that of new keys first"""
+    """Where keys are kept: `file`, `pkcs11`, `awskms`; the place of new keys first"""
     log: LogState
     processes: list[ProcessState]
     queue: QueueState
     tenants: list[WaitingTenant]
-    """Those whose jobs wait, who have waited most first; 20 at most"""
+    """Tenants whose jobs wait, longest wait first; 20 at most"""
     versions: Versions
 
 
@@ -2504,15 +2518,15 @@ class PlanBody(TypedDict):
     assumptions: list[str]
     events: list[dict[str, Any]]
     exposure: NotRequired[Exposure | None]
-    """What agents can find out of each other by opened sums"""
+    """What agents can learn about each other from opened sums"""
     iterations: dict[str, int]
     neighbours: str
     noise: list[NoiseSummary]
     released_by: NotRequired[list[str]]
-    """Jobs that are asked again: the noise is theirs, nothing more is released"""
+    """Jobs that are asked again: their noise is used, and nothing more is released"""
     resources: Resources
     source: NotRequired[PlannedSource | None]
-    """The blocks that are read, where it is no dataset"""
+    """The blocks that are read, for a source instead of a dataset"""
     unit: str
 
 
@@ -2536,7 +2550,7 @@ class Routing(TypedDict):
     changes too; length <= 10000, each >= 0, <= 1000000000; default `[]`
     """
     dataset: NotRequired[str | None]
-    """Id of a dataset of this kind; or else `release`"""
+    """Id of a dataset of this kind; otherwise `release` is needed"""
     kind: Literal["routing"]
     latency: NotRequired[AffineLatency | BprLatency]
     """
@@ -2569,8 +2583,8 @@ class Routing(TypedDict):
     """>= 1e-12, <= 0.01; default `1e-10`"""
     release: NotRequired[str | list[str] | None]
     """
-    Instead of `dataset`: a job, or several, of which what was released is asked again, at
-    price 0. Fields that were fixed at the release must be those of that job
+    Instead of `dataset`: one or several jobs whose release is asked again, at price 0. Fields
+    that were fixed at the release must equal those of that job
     """
     select_links: NotRequired[list[int]]
     """
@@ -2609,7 +2623,7 @@ class RoutingDataset(TypedDict):
     """Trips of the users of a network."""
 
     account: NotRequired[str | None]
-    """Account of another dataset of the same people, on which then both are charged"""
+    """Account of another dataset about the same people; both are then charged there"""
     cap: NotRequired[Cap | None]
     """Needed unless `account` is given"""
     content: RoutingContent
@@ -2623,8 +2637,8 @@ class RoutingDataset(TypedDict):
     public: RoutingPublic
     retention_days: NotRequired[int | None]
     """
-    The content is erased after so many days; absent: as the installation is set; >= 1, <=
-    36500
+    The content is erased after so many days; absent: the installation's setting applies; >=
+    1, <= 36500
     """
 
 
@@ -2642,7 +2656,7 @@ class RoutingResult(TypedDict):
     closed: NotRequired[list[str]]
     """The links of `closed_links`, as people call them: nobody can take these"""
     combined: NotRequired[Combined]
-    """Of several releases: what it brought to ask them together"""
+    """For several releases: what combining them gained"""
     demand: NotRequired[list[list[float]]]
     """
     Released mean demand of a period, zones by zones; of the method counts; unit: trips a
@@ -2653,7 +2667,7 @@ class RoutingResult(TypedDict):
     iterations: NotRequired[int]
     """Steps that the assignment took"""
     latency_law: NotRequired[str]
-    """By which law travel times grow with flows, in a sentence"""
+    """The law by which travel times grow with flows, as a sentence"""
     link_flow_changes: NotRequired[list[float]]
     """
     What closing adds to the flow of each link, in the order of the request; with
@@ -2677,7 +2691,7 @@ class RoutingResult(TypedDict):
     trips of all then
     """
     relative_gap: NotRequired[float]
-    """How far the assignment is above its minimum at most"""
+    """Upper bound on how far the assignment is above its minimum"""
     select_link: NotRequired[list[RoutingSelected]]
     """
     Which pairs' trips use the links of `select_links`; intervals: the true trips on this
@@ -2699,7 +2713,7 @@ class RoutingResult(TypedDict):
     status: NotRequired[Literal["converged", "iteration_limit"]]
     """Whether the assignment reached the gap that was asked for"""
     tables: list[str]
-    """Fields of more than a million numbers: left out here, given as Parquet"""
+    """Fields with more than a million numbers: left out here and given as Parquet"""
     total_travel_time: NotRequired[float]
     """
     Of the released demand, fixed costs of links among it, by each class's own weight; of the
@@ -2712,13 +2726,13 @@ class RoutingResult(TypedDict):
     """
     true_best_total_travel_time: NotRequired[float]
     """
-    What the best policy costs on the true mean demand; of simulations; unit: trips a period
-    times the unit of free_flow_time
+    Cost of the best policy for the true mean demand; only for simulations; unit: trips a
+    period times the unit of free_flow_time
     """
     true_total_travel_time: NotRequired[float]
     """
-    What the policy costs on the true mean demand; of simulations; unit: trips a period times
-    the unit of free_flow_time
+    Cost of the policy for the true mean demand; only for simulations; unit: trips a period
+    times the unit of free_flow_time
     """
     uncertainty: NotRequired[Uncertainty]
     """How far the noise may have moved the numbers of this result"""
@@ -2729,17 +2743,17 @@ class RoutingResult(TypedDict):
 
 
 class SourceAnswer(TypedDict):
-    """A source: data that keep coming, in blocks. What it says of them is for good."""
+    """A source: data that keep arriving, in blocks. Its fields never change."""
 
     account: str | None
-    """Of all blocks, with `cap_of: source`"""
+    """The account of all blocks, with `cap_of: source`"""
     block_bytes: int
     """The most that the content of a block takes in memory"""
     blocks: NotRequired[list[SourceBlock] | None]
     """In their order; not in lists"""
     by: Literal["day", "month", "label"]
     cap: Figures
-    """That a new account begins with"""
+    """The cap that a new account begins with"""
     cap_of: Literal["block", "source"]
     created_at: str
     """date-time"""
@@ -2749,10 +2763,10 @@ class SourceAnswer(TypedDict):
     mode: Literal["private", "simulation"]
     name: str
     public: dict[str, Any]
-    """Of each block"""
+    """The public part of each block"""
     retention_days: int | None
     rule: NotRequired[RuleAnswer | None]
-    """Who may spend which share; null: whoever comes first. Not in lists"""
+    """Who may spend which share; null if whoever comes first may spend. Not in lists"""
 
 
 class SourcePage(TypedDict):
@@ -2767,56 +2781,57 @@ class SourceRequest(TypedDict):
 
     block_bytes: NotRequired[int | None]
     """
-    The most that the content of a block takes in memory, chosen without looking at the data.
-    A job reads as many blocks as fit where one content does. Absent: a 32nd of that; >= 1024
+    The most memory that the content of a block takes, chosen without looking at the data. A
+    job reads as many blocks as together fit into the limit of one content. Absent: 1/32 of
+    that limit; >= 1024
     """
     by: Literal["day", "month", "label"]
     """
     Which records a block has: those of a day (`2026-10-01`) or month (`2026-10`), by the
-    column `date` of every record, which is checked; or those that the owner gives a label
+    column `date` of every record, which is checked; or those to which the owner gives a label
     """
     cap: Cap
-    """What may be spent on each block in all, or on the source with `cap_of: source`"""
+    """The most that may be spent on each block, or on the whole source with `cap_of: source`"""
     cap_of: NotRequired[Literal["block", "source"]]
     """
     `block`: each block has an account, and a job is charged to every block it reads.
     `source`: all blocks have one account, to which each job is charged once; default `block`
     """
     kind: str
-    """Of problem, as of a dataset; length <= 100"""
+    """Kind of problem, the same as for a dataset; length <= 100"""
     mode: NotRequired[Literal["private", "simulation"]]
-    """Of all blocks; default `private`"""
+    """Mode of all blocks; default `private`"""
     name: str
-    """No other source of the tenant is called so; length >= 1, length <= 200"""
+    """Unique among the tenant's sources; length >= 1, length <= 200"""
     public: dict[str, Any]
-    """The public part of each block, as of a dataset of this kind"""
+    """The public part of each block, the same as for a dataset of this kind"""
     retention_days: NotRequired[int | None]
     """
-    The content of each version is erased after so many days; absent: as is usual here; >= 1,
-    <= 36500
+    The content of each version is erased after so many days; absent: the installation's
+    setting applies; >= 1, <= 36500
     """
     rule: NotRequired[SourceRule | None]
     """
     Who may spend which share of each block; `PUT /v1/sources/{id}/rule` changes it. Absent:
-    whoever comes first
+    whoever comes first may spend
     """
 
 
 class CancelAnswer(TypedDict):
-    """A job that shall be cancelled, and what comes of that."""
+    """A job after a request to cancel it, and the outcome."""
 
     cancel: Literal["done", "requested", "too_late"]
     """
-    `done`: the job is cancelled. `requested`: whoever runs it stops it, within about a second
-    where its process lives, and it ends as cancelled. `too_late`: its release is stored and
-    paid for, so it goes on
+    `done`: the job is cancelled. `requested`: the process that runs it stops it, within about
+    a second if it is alive, and the job ends as cancelled. `too_late`: its release is stored
+    and paid for, so it goes on
     """
     cancel_requested: NotRequired[bool]
-    """Somebody has asked for its end, and it is being stopped; default `false`"""
+    """Its cancellation was requested, and it is being stopped; default `false`"""
     charge: Literal["none", "full", "undecided"]
     """
-    What the job costs then. `undecided`, of a session only: in full if an agent's message
-    comes first
+    What the job then costs. `undecided`, for sessions only: the full price if an agent's
+    message arrives first
     """
     created_at: str
     """date-time"""
@@ -2824,29 +2839,29 @@ class CancelAnswer(TypedDict):
     dataset: str | None
     dataset_name: NotRequired[str | None]
     detail: str
-    """Both in a sentence"""
+    """Both fields as a sentence"""
     error: NotRequired[JobError | None]
     finished_at: str | None
     """date-time"""
     headline: NotRequired[str | None]
     """
-    Its answer in a sentence, with its interval; for those who may read answers, of jobs that
-    ended since there are such sentences
+    Its answer in a sentence, with its interval; only for those who may read answers, and null
+    for jobs of versions without such sentences
     """
     id: str
     kind: str
     mostly_noise: NotRequired[bool]
-    """Its answer says of itself that it is; for those who may read answers; default `false`"""
+    """True if its answer is mostly noise; only for those who may read answers; default `false`"""
     name: NotRequired[str | None]
-    """What who asked calls it"""
+    """The name its sender gave it"""
     plan: NotRequired[PlanBody | None]
-    """What is done; where the job is looked up by its id"""
+    """The plan; only when the job is looked up by its id"""
     price: Price
     problem: NotRequired[dict[str, Any] | None]
-    """What was asked, with every default; where the job is looked up by its id"""
+    """The problem with every default; only when the job is looked up by its id"""
     progress: JobProgress
     release: NotRequired[list[str] | None]
-    """Jobs that it asks again, at price 0"""
+    """Jobs whose release it asks again, at price 0"""
     result_gone_at: NotRequired[str | None]
     """
     When its result, release and events were deleted, at the end of the operator's retention
@@ -2854,13 +2869,13 @@ class CancelAnswer(TypedDict):
     """
     reusable: NotRequired[list[str]]
     """
-    Jobs, at most ten, that have released what is asked, least noise first: name one in
-    `problem.release` instead of the dataset, and the answer costs nothing; of a job that was
-    just accepted
+    At most ten jobs that have already released what is asked, least noise first: name one in
+    `problem.release` instead of the dataset, and the answer costs nothing; only when a job
+    was just accepted
     """
     simulation: NotRequired[bool]
     """
-    Its data are public or made up: nothing is charged, whatever its price would be; default
+    True if its data are public or synthetic: nothing is charged, whatever its price; default
     `false`
     """
     started_at: str | None
@@ -2869,14 +2884,14 @@ class CancelAnswer(TypedDict):
         "queued", "awaiting_agents", "waiting", "running", "succeeded", "failed", "cancelled"
     ]
     waiting: NotRequired[JobWaits | None]
-    """Of a job that waits for budget: nothing is reserved for it"""
+    """Only for a job that waits for budget: nothing is reserved for it"""
 
 
 class DrEnsembleDataset(TypedDict):
     """Trajectories of loads through the states of an ensemble, or their transition matrix."""
 
     account: NotRequired[str | None]
-    """Account of another dataset of the same people, on which then both are charged"""
+    """Account of another dataset about the same people; both are then charged there"""
     cap: NotRequired[Cap | None]
     """Needed unless `account` is given"""
     content: DrEnsembleContent
@@ -2890,8 +2905,8 @@ class DrEnsembleDataset(TypedDict):
     public: DrEnsemblePublic
     retention_days: NotRequired[int | None]
     """
-    The content is erased after so many days; absent: as the installation is set; >= 1, <=
-    36500
+    The content is erased after so many days; absent: the installation's setting applies; >=
+    1, <= 36500
     """
 
 
@@ -2899,7 +2914,7 @@ class JobAnswer(TypedDict):
     """A job."""
 
     cancel_requested: NotRequired[bool]
-    """Somebody has asked for its end, and it is being stopped; default `false`"""
+    """Its cancellation was requested, and it is being stopped; default `false`"""
     created_at: str
     """date-time"""
     created_by: str
@@ -2910,23 +2925,23 @@ class JobAnswer(TypedDict):
     """date-time"""
     headline: NotRequired[str | None]
     """
-    Its answer in a sentence, with its interval; for those who may read answers, of jobs that
-    ended since there are such sentences
+    Its answer in a sentence, with its interval; only for those who may read answers, and null
+    for jobs of versions without such sentences
     """
     id: str
     kind: str
     mostly_noise: NotRequired[bool]
-    """Its answer says of itself that it is; for those who may read answers; default `false`"""
+    """True if its answer is mostly noise; only for those who may read answers; default `false`"""
     name: NotRequired[str | None]
-    """What who asked calls it"""
+    """The name its sender gave it"""
     plan: NotRequired[PlanBody | None]
-    """What is done; where the job is looked up by its id"""
+    """The plan; only when the job is looked up by its id"""
     price: Price
     problem: NotRequired[dict[str, Any] | None]
-    """What was asked, with every default; where the job is looked up by its id"""
+    """The problem with every default; only when the job is looked up by its id"""
     progress: JobProgress
     release: NotRequired[list[str] | None]
-    """Jobs that it asks again, at price 0"""
+    """Jobs whose release it asks again, at price 0"""
     result_gone_at: NotRequired[str | None]
     """
     When its result, release and events were deleted, at the end of the operator's retention
@@ -2934,13 +2949,13 @@ class JobAnswer(TypedDict):
     """
     reusable: NotRequired[list[str]]
     """
-    Jobs, at most ten, that have released what is asked, least noise first: name one in
-    `problem.release` instead of the dataset, and the answer costs nothing; of a job that was
-    just accepted
+    At most ten jobs that have already released what is asked, least noise first: name one in
+    `problem.release` instead of the dataset, and the answer costs nothing; only when a job
+    was just accepted
     """
     simulation: NotRequired[bool]
     """
-    Its data are public or made up: nothing is charged, whatever its price would be; default
+    True if its data are public or synthetic: nothing is charged, whatever its price; default
     `false`
     """
     started_at: str | None
@@ -2949,7 +2964,7 @@ class JobAnswer(TypedDict):
         "queued", "awaiting_agents", "waiting", "running", "succeeded", "failed", "cancelled"
     ]
     waiting: NotRequired[JobWaits | None]
-    """Of a job that waits for budget: nothing is reserved for it"""
+    """Only for a job that waits for budget: nothing is reserved for it"""
 
 
 class JobPage(TypedDict):
@@ -2963,16 +2978,16 @@ class JobRequest(TypedDict):
     """A problem with the privacy that may be spent on it."""
 
     name: NotRequired[str | None]
-    """What you call it, in lists and on its page; length >= 1, length <= 200"""
+    """Your name for it, in lists and on its page; length >= 1, length <= 200"""
     privacy: NotRequired[Privacy | None]
-    """The budget; left out where the guarantee is cryptographic, needed elsewhere"""
+    """The budget; required unless the guarantee is cryptographic, and left out then"""
     problem: Routing | DrEnsemble | OffPolicyEvaluation | MultiAgent | CoupledQp
     seed: NotRequired[int | None]
     """For datasets of mode simulation only; >= 0, < 9223372036854775808"""
     wait: NotRequired[float | None]
     """
-    Days that it may wait for budget, on blocks of a source with a rule: 3 where absent, at
-    most 30; 0: accepted or refused at once, as jobs on other data are; >= 0, <= 30
+    Days that it may wait for budget, on blocks of a source with a rule: 3 if absent, at most
+    30; with 0 it is accepted or refused at once, as jobs on other data are; >= 0, <= 30
     """
 
 
@@ -2980,7 +2995,7 @@ class MultiAgentDataset(TypedDict):
     """Objectives and initial states of agents, for a problem that runs in one process."""
 
     account: NotRequired[str | None]
-    """Account of another dataset of the same people, on which then both are charged"""
+    """Account of another dataset about the same people; both are then charged there"""
     cap: NotRequired[Cap | None]
     """Needed unless `account` is given"""
     content: MultiAgentContent
@@ -2994,8 +3009,8 @@ class MultiAgentDataset(TypedDict):
     public: MultiAgentPublic
     retention_days: NotRequired[int | None]
     """
-    The content is erased after so many days; absent: as the installation is set; >= 1, <=
-    36500
+    The content is erased after so many days; absent: the installation's setting applies; >=
+    1, <= 36500
     """
 
 
@@ -3005,30 +3020,30 @@ class PlanAnswer(TypedDict):
     admitted: bool
     asked_again: NotRequired[list[str] | None]
     """
-    Fields of the problem by which something else can be asked of what is released, at price
-    0; empty: nothing else; null: nothing is released of a dataset here
+    Fields of the problem that may differ when the release is asked again, at price 0; empty
+    if none may; null if the job releases nothing about a dataset
     """
     binding: NotRequired[Binding | None]
     plan: PlanBody
     price: Price
     privacy: NotRequired[Figures | None]
     """
-    The budget in figures, where the request said it in other words (preset, `auto`,
-    accuracy): sent with a job they are the same plan
+    The budget in figures, if the request gave it otherwise (preset, `auto`, accuracy): a job
+    with these figures has the same plan
     """
     reusable: NotRequired[list[str]]
     """
-    Jobs, at most ten, that have released what is asked, least noise first: name one in
+    At most ten jobs that have already released what is asked, least noise first: name one in
     `problem.release` instead of the dataset, and the answer costs nothing
     """
     reusable_noise: NotRequired[list[str]]
     """Those of `reusable` whose own answers are mostly noise"""
     until_spent: NotRequired[UntilSpent | None]
-    """Of a job on blocks of a source that is admitted, where fewer than 1000 such jobs fit"""
+    """For an admitted job on blocks of a source, if fewer than 1000 such jobs fit"""
     waits: NotRequired[JobWaits | None]
     """
-    Where it would not be granted at once: that it would wait, or, where `admitted` is false,
-    that it would be refused since it would not pass in its time
+    If it would not be granted at once: that it would wait or, with `admitted` false, that it
+    would be refused because its shares would not suffice in time
     """
 
 
@@ -3037,8 +3052,8 @@ class RehearsalRequest(TypedDict):
 
     around: NotRequired[str | None]
     """
-    A job of this kind that has released: the synthetic data are made of what it released
-    instead of public figures alone; length >= 1, length <= 64
+    A job of this kind that has a release: the synthetic data are then made from that release
+    instead of public figures only; length >= 1, length <= 64
     """
     epsilons: NotRequired[list[float]]
     """
@@ -3046,23 +3061,23 @@ class RehearsalRequest(TypedDict):
     "3"]`
     """
     name: NotRequired[str | None]
-    """What you call it; absent: by the kind that is rehearsed; length >= 1, length <= 200"""
+    """Your name for it; absent: named after the rehearsed kind; length >= 1, length <= 200"""
     privacy: NotRequired[Privacy | None]
-    """Of which only a `delta` counts, for all epsilons"""
+    """Only its `delta` is used, for all epsilons"""
     problem: Routing | DrEnsemble | OffPolicyEvaluation | MultiAgent | CoupledQp
     public: NotRequired[dict[str, Any] | None]
     """The public part that a dataset would have; absent: that of the problem's dataset"""
     seed: NotRequired[int]
-    """Of data and noise; >= 0, < 9223372036854775808; default `0`"""
+    """Seed of the data and the noise; >= 0, < 9223372036854775808; default `0`"""
     units: NotRequired[int | None]
     """
-    Of how many units the synthetic data are; absent: as many as are public, or as the kind
-    says; >= 1, <= 1000000000
+    Number of privacy units in the synthetic data; absent: the public number, or the kind's
+    default; >= 1, <= 1000000000
     """
 
 
 class ResultAnswer(TypedDict):
-    """A job's result and the certificate of what it gave away."""
+    """A job's result and the certificate of its privacy loss."""
 
     certificate: dict[str, Any]
     job: JobAnswer

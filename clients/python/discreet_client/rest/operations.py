@@ -15,7 +15,7 @@ from discreet_client.rest import Operation, models, quoted
 
 
 def check_health() -> Operation[models.HealthAnswer]:
-    """This process answers.
+    """Whether this process answers.
 
     Answers 200. Roles: none is needed.
 
@@ -40,8 +40,8 @@ def read_metrics() -> Operation[str]:
 
 
 def check_readiness() -> Operation[models.HealthAnswer]:
-    """This process can serve: its database answers, has a schema for this version, news of jobs
-    come, and the reader of uploads has not failed to start.
+    """Whether this process can serve: its database answers and has the schema of this version,
+    news of jobs arrives, and the reader of uploads has not failed to start.
 
     Answers 200. Roles: none is needed.
 
@@ -61,7 +61,7 @@ def list_changes(
     page_token: str | None = None,
 ) -> Operation[models.AuditLogPage]:
     """Who changed what, newest first: datasets, caps, keys, tenants, rosters, logins, removals;
-    for operators, of all tenants. What was spent, and by whom, is in the ledger.
+    operators see all tenants. What was spent, and by whom, is in the ledger.
 
     action: length <= 500, matches `^[^\x00]*$`
     by: length <= 500, matches `^[^\x00]*$`
@@ -93,10 +93,10 @@ def list_changes(
 
 
 def list_budgets(*, delta: float | str | None = None) -> Operation[models.BudgetList]:
-    """All budgets of the tenant: cap, spent, reserved, remaining, and what one more request
-    could be.
+    """All budgets of the tenant: cap, spent, reserved, remaining, and the largest request that
+    passes.
 
-    delta: The delta for which `largest_request` is asked; default `0`
+    delta: The delta for which `largest_request` is computed; default `0`
 
     Answers 200. Roles: owner, analyst, auditor.
 
@@ -115,9 +115,9 @@ def list_budgets(*, delta: float | str | None = None) -> Operation[models.Budget
 def get_budget(
     account_id: str, *, delta: float | str | None = None
 ) -> Operation[models.BudgetAnswer]:
-    """One budget, as the ledger is now.
+    """One budget, as the ledger stands now.
 
-    delta: The delta for which `largest_request` is asked; default `0`
+    delta: The delta for which `largest_request` is computed; default `0`
 
     Answers 200. Roles: owner, analyst, auditor.
 
@@ -161,7 +161,7 @@ def list_entries(
 
 
 def grant_budget(account_id: str, body: models.GrantRequest) -> Operation[models.BudgetAnswer]:
-    """Set another cap, with a reason that stays in the ledger; never below what is spent.
+    """Set a new cap, with a reason that stays in the ledger; never below what is spent.
 
     Answers 200. Roles: owner.
 
@@ -182,8 +182,8 @@ def grant_budget(account_id: str, body: models.GrantRequest) -> Operation[models
 
 
 def list_budget_requests(account_id: str) -> Operation[models.BudgetRequestList]:
-    """Requests for more of a budget with their answers, newest first. Those that are open wait
-    for an owner: a grant with `request` answers one, `decline` another.
+    """Requests for a larger budget with their answers, newest first. Open ones wait for an
+    owner, who answers with a grant that names `request`, or with `decline`.
 
     Answers 200. Roles: owner, analyst, auditor.
 
@@ -202,8 +202,8 @@ def list_budget_requests(account_id: str) -> Operation[models.BudgetRequestList]
 def request_budget(
     account_id: str, body: models.BudgetRequestRequest
 ) -> Operation[models.BudgetRequestAnswer]:
-    """Ask an owner to raise a cap. Nothing is reserved or changed; three open requests of a
-    principal at most.
+    """Ask an owner to raise a cap. Nothing is reserved or changed. A principal may have three
+    open requests.
 
     Answers 201. Roles: owner, analyst.
 
@@ -226,7 +226,7 @@ def request_budget(
 def decline_budget_request(
     account_id: str, request_id: str, body: models.DeclineRequest
 ) -> Operation[models.BudgetRequestAnswer]:
-    """Decline a request with a sentence; the ledger is not concerned.
+    """Decline a request, with a reason; the ledger does not change.
 
     Answers 200. Roles: owner.
 
@@ -265,11 +265,9 @@ def list_caps() -> Operation[models.CapList]:
 
 
 def set_cap(body: models.CapRequest) -> Operation[models.BudgetAnswer]:
-    """Cap what the whole tenant or one principal may spend, over all data; 200 when the cap was
-    set before.
-
-    Every job is charged there too, from now on. Such a cap adds up prices over datasets with
-    different units.
+    """Cap what the whole tenant or one principal may spend over all data; 200 if there was such
+    a cap. From now on every job is charged there too. Such a cap adds up prices over datasets
+    with different privacy units.
 
     Answers 200 or 201. Roles: owner.
 
@@ -289,8 +287,9 @@ def set_cap(body: models.CapRequest) -> Operation[models.BudgetAnswer]:
 
 
 def verify_certificate(body: models.CertificateRequest) -> Operation[models.CertificateVerdict]:
-    """Derive the price from the events again, compare the guarantee, check the signature and the
-    ledger entries; with `result` and `tables`, whether they are those that were certified.
+    """Recompute the price from the events, compare it with the guarantee, and check the
+    signature and the ledger entries; given `result` and `tables`, check that they are those
+    certified.
 
     Answers 200. Roles: owner, analyst, auditor.
 
@@ -334,8 +333,8 @@ def list_datasets(
 def register_dataset(
     body: models.DatasetRequest | models.PlacedDatasetRequest,
 ) -> Operation[models.DatasetAnswer]:
-    """Register a dataset. The same content again is the same dataset on the same account, with
-    200.
+    """Register a dataset. Registering the same content again returns the same dataset on the
+    same account, with 200.
 
     Answers 200 or 201. Roles: owner.
 
@@ -360,10 +359,10 @@ def register_dataset(
 def delete_dataset(
     dataset_id: str, *, prefer: str | None = None
 ) -> Operation[models.ErasedAnswer | None]:
-    """Erase the content. Its account and ledger stay, and the same content registered again
-    finds them.
+    """Erase the content. Its account and ledger stay, and the same content finds them if it is
+    registered again.
 
-    prefer: `return=representation` asks for what remains (RFC 7240); default ``
+    prefer: `return=representation` asks which copies remain (RFC 7240); default ``
 
     Answers 200 or 204. Roles: owner.
 
@@ -437,7 +436,7 @@ def submit_job(
     Before data are touched a failure or a cancellation releases the price in full; afterwards
     it is charged in full, whatever happens.
 
-    idempotency_key: Any string; the same key is the same job
+    idempotency_key: Any string; the same key always means the same job
 
     Answers 202. Roles: owner, analyst.
 
@@ -477,8 +476,8 @@ def get_job(job_id: str) -> Operation[models.JobAnswer]:
 
 def cancel_job(job_id: str) -> Operation[models.CancelAnswer]:
     """Cancel a job. Its price is released if no data were touched, and charged in full
-    otherwise; the answer says which, and whether it is too late. A job that was cancelled
-    before is answered so again.
+    otherwise; the answer says which, and whether it is too late. Cancelling a job again gives
+    the same answer.
 
     Answers 202. Roles: owner, analyst.
 
@@ -497,8 +496,8 @@ def cancel_job(job_id: str) -> Operation[models.CancelAnswer]:
 
 def get_certificate(job_id: str) -> Operation[models.EnvelopeAnswer]:
     """The certificate as an in-toto statement in a signed envelope (DSSE), for tools that read
-    these; 409 `no_result` until there is one, and of results that an older version published,
-    which it does not bind.
+    these; 409 `no_result` until there is one, and for results of an older version, whose
+    certificates do not bind them.
 
     Answers 200. Roles: owner, analyst.
 
@@ -518,7 +517,7 @@ def get_certificate(job_id: str) -> Operation[models.EnvelopeAnswer]:
 
 
 def get_charts(job_id: str) -> Operation[models.ChartList]:
-    """The pictures of a result as figures of plotly, those of its page; 409 until there is one.
+    """The charts of a result as Plotly figures, as on its page; 409 until there is a result.
     Fields that are named in `result.tables` are not drawn.
 
     Answers 200. Roles: owner, analyst.
@@ -540,8 +539,8 @@ def get_charts(job_id: str) -> Operation[models.ChartList]:
 
 
 def watch_job(job_id: str, *, last_event_id: int | None = None) -> Operation[str]:
-    """Server-sent events `state` and `progress`; resumes after `Last-Event-ID`, ends with the
-    job, or with the key.
+    """Server-sent events `state` and `progress`. The stream resumes after `Last-Event-ID` and
+    ends when the job ends or the key is revoked.
 
     last_event_id: >= 0; default `0`
 
@@ -563,9 +562,9 @@ def watch_job(job_id: str, *, last_event_id: int | None = None) -> Operation[str
 
 
 def get_result(job_id: str) -> Operation[models.ResultAnswer]:
-    """The result with its certificate, which binds it; 409 until there is one, 410 when it was
-    deleted at the end of its retention period. Large fields are named in `result.tables`.
-    What is stored is compared with its certificate before it is answered.
+    """The result with the certificate that binds it; 409 until there is one, 410 when it was
+    deleted at the end of its retention period. Large fields are named in `result.tables`. The
+    stored result is compared with its certificate before it is returned.
 
     Answers 200. Roles: owner, analyst.
 
@@ -623,7 +622,7 @@ def list_keys() -> Operation[models.KeyList]:
 
 
 def create_key(body: models.KeyRequest) -> Operation[models.KeyAnswer]:
-    """Make an API key of a principal; it is shown this once.
+    """Create an API key for a principal; it is shown only once.
 
     Answers 201. Roles: operator, owner.
 
@@ -643,7 +642,7 @@ def create_key(body: models.KeyRequest) -> Operation[models.KeyAnswer]:
 
 
 def revoke_key(key_id: str) -> Operation[None]:
-    """Revoke a key: from now on it opens nothing here, and within a second nothing anywhere.
+    """Revoke a key: this process refuses it from now on, every other within a second.
 
     Answers 204. Roles: operator, owner.
 
@@ -660,7 +659,7 @@ def revoke_key(key_id: str) -> Operation[None]:
 
 
 def export_ledger() -> Operation[bytes]:
-    """The whole ledger of one moment as JSON Lines, first its signed head, for `discreet ledger
+    """The whole ledger at one moment as JSON Lines, its signed head first, for `discreet ledger
     verify`.
 
     Answers 200. Roles: owner, auditor.
@@ -677,8 +676,8 @@ def export_ledger() -> Operation[bytes]:
 
 
 def get_ledger_head() -> Operation[models.HeadAnswer]:
-    """The signed head of the tenant's ledger. Keep some elsewhere: nobody can then take back
-    what they name.
+    """The signed head of the tenant's ledger. Keep copies elsewhere: nobody can then undo the
+    entries that they cover.
 
     Answers 200. Roles: owner, auditor.
 
@@ -764,8 +763,8 @@ def list_networks(
 
 
 def add_network(body: models.NetworkRequest) -> Operation[models.NetworkAnswer]:
-    """Store a network, which is public to the whole tenant. The same network again is the same
-    object, with 200, and keeps the name that it had.
+    """Store a network, which is public to the whole tenant. Storing the same network again
+    returns the same object under its first name, with 200.
 
     Answers 200 or 201. Roles: owner.
 
@@ -839,8 +838,8 @@ def read_operations() -> Operation[models.OperationsAnswer]:
 
 
 def list_people(*, subject: str | None = None) -> Operation[models.PersonList]:
-    """Who came here by the identity provider: people of the tenant, for operators of all; the
-    last 1000 that came.
+    """Who has logged in through the identity provider: the people of the tenant, or of all
+    tenants for operators; the 1000 most recent.
 
     subject: length <= 500, matches `^[^\x00]*$`
 
@@ -859,10 +858,10 @@ def list_people(*, subject: str | None = None) -> Operation[models.PersonList]:
 
 
 def set_person(body: models.PersonRequest) -> Operation[models.PersonState]:
-    """Remove a person by the provider's name of them, whether they have been here or not, or let
+    """Remove a person by the provider's identifier, even one who has never logged in, or let
     them in again. Their sessions and access tokens end within a second, for good, and so do
     the API keys that they have made, unless `keep_keys`. Owners decide for their tenant and
-    remove no operator, operators for all; nobody removes themselves.
+    cannot remove an operator; operators decide for all tenants. Nobody can remove themselves.
 
     Answers 200. Roles: operator, owner.
 
@@ -883,7 +882,7 @@ def set_person(body: models.PersonRequest) -> Operation[models.PersonState]:
 
 
 def remove_person(person_id: str, *, keep_keys: bool | None = None) -> Operation[None]:
-    """Remove a person who has been here, as `set_person` does.
+    """Remove a person who has logged in before, as `set_person` does.
 
     keep_keys: default `false`
 
@@ -904,8 +903,8 @@ def remove_person(person_id: str, *, keep_keys: bool | None = None) -> Operation
 
 
 def price_job(body: models.JobRequest) -> Operation[models.PlanAnswer]:
-    """What a job would do and cost, and whether it would be admitted now. Spends nothing,
-    touches no data.
+    """What a job would do and cost, and whether it would be admitted now. This spends nothing
+    and touches no data.
 
     Answers 200. Roles: owner, analyst.
 
@@ -929,11 +928,11 @@ def price_job(body: models.JobRequest) -> Operation[models.PlanAnswer]:
 def rehearse_job(
     body: models.RehearsalRequest, *, idempotency_key: str | None = None
 ) -> Operation[models.JobAnswer]:
-    """Run a problem on synthetic data of the public shape of its dataset, over a ladder of
-    epsilons: a job without a price, whose result tells the error of each number at each
-    epsilon. No private data are used and no budget; its certificate guarantees nothing.
+    """Run a problem on synthetic data with the public shape of its dataset, for several values
+    of epsilon: a job without a price, whose result gives the error of each number at each
+    epsilon. It uses no private data and no budget; its certificate guarantees nothing.
 
-    idempotency_key: Any string; the same key is the same job
+    idempotency_key: Any string; the same key always means the same job
 
     Answers 202. Roles: owner, analyst.
 
@@ -957,7 +956,7 @@ def rehearse_job(
 
 
 def get_session(job_id: str) -> Operation[models.SessionAnswer]:
-    """Who has joined a federated job, and how far it is.
+    """Who has joined a federated job, and how far it has got.
 
     Answers 200. Roles: owner, analyst, auditor.
 
@@ -974,8 +973,8 @@ def get_session(job_id: str) -> Operation[models.SessionAnswer]:
 
 
 def remove_agent(job_id: str, fingerprint: str) -> Operation[None]:
-    """Send away an agent that has enrolled, before the roster is signed; its token lets nobody
-    in again.
+    """Remove an agent that has enrolled, before the roster is signed; its token cannot be used
+    again.
 
     Answers 204. Roles: owner.
 
@@ -993,9 +992,9 @@ def remove_agent(job_id: str, fingerprint: str) -> Operation[None]:
 
 
 def approve_roster(job_id: str, body: models.RosterRequest) -> Operation[models.SessionAnswer]:
-    """Hand in the roster that the owner signed: the price is reserved on every agent's account
-    or on none, and the session begins. 409 `budget_exhausted` when a cap does not let it
-    pass; then another roster may be signed.
+    """Submit the roster that the owner signed: the price is reserved on every agent's account or
+    on none, and the session begins. 409 `budget_exhausted` if a cap does not allow it;
+    another roster may then be signed.
 
     Answers 200. Roles: owner.
 
@@ -1017,9 +1016,9 @@ def approve_roster(job_id: str, body: models.RosterRequest) -> Operation[models.
 
 
 def get_session_statement(job_id: str) -> Operation[models.EnvelopeAnswer]:
-    """The head of a session as an in-toto statement in a signed envelope (DSSE): how far it is,
-    the roster that its owner signed, and each agent's signed receipt; 409 `no_roster` until
-    there is a roster.
+    """The head of a session as an in-toto statement in a signed envelope (DSSE): how far it has
+    got, the roster that its owner signed, and each agent's signed receipt; 409 `no_roster`
+    until there is a roster.
 
     Answers 200. Roles: owner, analyst, auditor.
 
@@ -1039,7 +1038,7 @@ def get_session_statement(job_id: str) -> Operation[models.EnvelopeAnswer]:
 def invite_agents(
     job_id: str, body: models.SessionTokensRequest
 ) -> Operation[models.SessionTokensAnswer]:
-    """Links that let agents join, one each; or the link of a standing group.
+    """Create links that let agents join, one each, or the link of a standing group.
 
     Answers 201. Roles: owner.
 
@@ -1082,7 +1081,7 @@ def list_sources(
 
 
 def create_source(body: models.SourceRequest) -> Operation[models.SourceAnswer]:
-    """Make a source. The same one again, by its name, is the same source, with 200.
+    """Create a source. Creating the same source again, by its name, returns it with 200.
 
     Answers 200 or 201. Roles: owner.
 
@@ -1102,7 +1101,7 @@ def create_source(body: models.SourceRequest) -> Operation[models.SourceAnswer]:
 
 
 def get_source(source_id: str) -> Operation[models.SourceAnswer]:
-    """One source with its blocks: of each the newest version, and what is spent, reserved and
+    """One source with its blocks: the newest version of each, and what is spent, reserved and
     left.
 
     Answers 200. Roles: owner, analyst, auditor.
@@ -1120,8 +1119,8 @@ def get_source(source_id: str) -> Operation[models.SourceAnswer]:
 
 
 def add_block(source_id: str, body: models.BlockRequest) -> Operation[models.BlockAnswer]:
-    """Register a block, or a later version of one: whole, with its late records, on the same
-    account. The same content again is the same version, with 200.
+    """Register a block, or a later version of one: complete, with its late records, on the same
+    account. Registering the same content again returns the same version, with 200.
 
     Answers 200 or 201. Roles: owner.
 
@@ -1144,8 +1143,8 @@ def add_block(source_id: str, body: models.BlockRequest) -> Operation[models.Blo
 
 
 def set_source_rule(source_id: str, body: models.SourceRule) -> Operation[models.RuleAnswer]:
-    """Say who may spend which share of each block. Who waits is decided anew; what was granted
-    stays. The same rule again changes nothing.
+    """Set who may spend which share of each block. Waiting jobs are decided anew; what was
+    granted stays. Setting the same rule again changes nothing.
 
     Answers 200. Roles: owner.
 
@@ -1165,7 +1164,7 @@ def set_source_rule(source_id: str, body: models.SourceRule) -> Operation[models
 
 
 def create_tenant(body: models.TenantRequest) -> Operation[models.TenantAnswer]:
-    """Make a tenant (operators).
+    """Create a tenant (operators).
 
     Answers 201. Roles: operator.
 
@@ -1185,7 +1184,7 @@ def create_tenant(body: models.TenantRequest) -> Operation[models.TenantAnswer]:
 
 
 def list_webhooks() -> Operation[models.WebhookList]:
-    """The webhooks of the tenant (owners), with what went wrong last; never their secrets.
+    """The webhooks of the tenant (owners) with their last error; never their secrets.
 
     Answers 200. Roles: owner.
 
@@ -1201,8 +1200,7 @@ def list_webhooks() -> Operation[models.WebhookList]:
 
 
 def create_webhook(body: models.WebhookRequest) -> Operation[models.WebhookCreated]:
-    """Have an address told of events (owners). The secret that signs the messages is shown this
-    once.
+    """Send events to an address (owners). The secret that signs the messages is shown only once.
 
     Answers 201. Roles: owner.
 
@@ -1222,7 +1220,7 @@ def create_webhook(body: models.WebhookRequest) -> Operation[models.WebhookCreat
 
 
 def delete_webhook(webhook_id: str) -> Operation[None]:
-    """Tell this address no more (owners).
+    """Stop sending events to this address (owners).
 
     Answers 204. Roles: owner.
 

@@ -118,7 +118,7 @@ class Parameters:
         """Raises Unacceptable with the figures."""
         if agents < 3:
             raise Unacceptable(
-                f"{agents} agents: with fewer than three a sum shows the other's value"
+                f"{agents} agents: with fewer than three, a sum reveals the other agent's value"
             )
         if agents >= OPERATOR:
             raise Unacceptable(f"at most {OPERATOR - 1} agents, not {agents}")

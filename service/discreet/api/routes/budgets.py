@@ -25,7 +25,7 @@ QueryDelta = Annotated[
     Query(
         ge=0,
         lt=1,
-        description="The delta for which `largest_request` is asked",
+        description="The delta for which `largest_request` is computed",
         allow_inf_nan=False,
     ),
 ]
@@ -40,8 +40,8 @@ QueryDelta = Annotated[
 async def list_budgets(
     services: CurrentServices, principal: CurrentPrincipal, delta: QueryDelta = Decimal(0)
 ) -> Response:
-    """All budgets of the tenant: cap, spent, reserved, remaining, and what one more request could
-    be."""
+    """All budgets of the tenant: cap, spent, reserved, remaining, and the largest request that
+    passes."""
     return answer({"budgets": await budgets.all_budgets(services, principal, delta)})
 
 
@@ -62,7 +62,7 @@ async def get_budget(
     principal: CurrentPrincipal,
     delta: QueryDelta = Decimal(0),
 ) -> Response:
-    """One budget, as the ledger is now."""
+    """One budget, as the ledger stands now."""
     return resource(request, await budgets.budget_text(services, principal, account_id, delta))
 
 
@@ -83,7 +83,7 @@ async def grant_budget(
     principal: CurrentPrincipal,
     request: Annotated[GrantRequest, Depends(json_body(GrantRequest))],
 ) -> Response:
-    """Set another cap, with a reason that stays in the ledger; never below what is spent."""
+    """Set a new cap, with a reason that stays in the ledger; never below what is spent."""
     cap = budgets.units_of(request.cap)
     return answer(
         await budgets.grant(services, principal, account_id, cap, request.reason, request.request)
@@ -107,8 +107,8 @@ async def request_budget(
     principal: CurrentPrincipal,
     request: Annotated[BudgetRequestRequest, Depends(json_body(BudgetRequestRequest))],
 ) -> Response:
-    """Ask an owner to raise a cap. Nothing is reserved or changed; three open requests of a
-    principal at most."""
+    """Ask an owner to raise a cap. Nothing is reserved or changed. A principal may have three
+    open requests."""
     more = budgets.units_of(request.more)
     return answer(
         await budget_requests.ask(services, principal, account_id, more, request.reason), 201
@@ -127,8 +127,8 @@ async def request_budget(
 async def list_budget_requests(
     account_id: str, services: CurrentServices, principal: CurrentPrincipal
 ) -> Response:
-    """Requests for more of a budget with their answers, newest first. Those that are open wait for
-    an owner: a grant with `request` answers one, `decline` another."""
+    """Requests for a larger budget with their answers, newest first. Open ones wait for an
+    owner, who answers with a grant that names `request`, or with `decline`."""
     return answer({"requests": await budget_requests.of_account(services, principal, account_id)})
 
 
@@ -150,7 +150,7 @@ async def decline_budget_request(
     principal: CurrentPrincipal,
     request: Annotated[DeclineRequest, Depends(json_body(DeclineRequest))],
 ) -> Response:
-    """Decline a request with a sentence; the ledger is not concerned."""
+    """Decline a request, with a reason; the ledger does not change."""
     return answer(
         await budget_requests.decline(services, principal, account_id, request_id, request.answer)
     )

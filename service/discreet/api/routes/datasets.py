@@ -45,8 +45,8 @@ router = APIRouter(prefix="/v1/datasets", tags=["datasets"])
     ),
 )
 async def register(request: Request, principal: CurrentPrincipal) -> Response:
-    """Register a dataset. The same content again is the same dataset on the same account, with
-    200."""
+    """Register a dataset. Registering the same content again returns the same dataset on the
+    same account, with 200."""
     row, new = await uploads.register(request, principal)
     return answer(
         datasets.view(row), 201 if new else 200, {"Location": f"/v1/datasets/{row['id']}"}
@@ -101,11 +101,11 @@ async def delete_dataset(
     services: CurrentServices,
     principal: CurrentPrincipal,
     prefer: Annotated[
-        str, Header(description="`return=representation` asks for what remains (RFC 7240)")
+        str, Header(description="`return=representation` asks which copies remain (RFC 7240)")
     ] = "",
 ) -> Response:
-    """Erase the content. Its account and ledger stay, and the same content registered again finds
-    them."""
+    """Erase the content. Its account and ledger stay, and the same content finds them if it is
+    registered again."""
     remains = await erasure.erase(services, principal, dataset_id)
     if "return=representation" in prefer:
         return JSONResponse(

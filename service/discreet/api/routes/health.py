@@ -1,4 +1,4 @@
-"""Health, metrics and the printed contract."""
+"""Health, metrics and the documentation of the contract."""
 
 from __future__ import annotations
 
@@ -16,15 +16,15 @@ from discreet.web.responses import answer
 from discreet.web.security import CurrentServices
 
 HUB_SECONDS = 3.0
-"""A process that has just started, or lost its connection for a moment, is not called deaf at
-once."""
+"""Seconds that a process may be without news of jobs, after its start or a lost connection, and
+still count as ready."""
 
 router = APIRouter(tags=["health"])
 
 
 @router.get("/healthz", **operation("check_health", roles=None, answers={200: HealthAnswer}))
 async def check_health() -> Response:
-    """This process answers."""
+    """Whether this process answers."""
     return answer({"status": "ok"})
 
 
@@ -33,8 +33,8 @@ async def check_health() -> Response:
     **operation("check_readiness", roles=None, answers={200: HealthAnswer}, codes=["not_ready"]),
 )
 async def check_readiness(request: Request, services: CurrentServices) -> Response:
-    """This process can serve: its database answers, has a schema for this version, news of jobs
-    come, and the reader of uploads has not failed to start."""
+    """Whether this process can serve: its database answers and has the schema of this version,
+    news of jobs arrives, and the reader of uploads has not failed to start."""
     hub = request.app.state.hub
 
     async def listening() -> None:

@@ -60,8 +60,8 @@ async def price_job(
     principal: CurrentPrincipal,
     request: Annotated[JobRequest, Depends(json_body(JobRequest, None))],
 ) -> Response:
-    """What a job would do and cost, and whether it would be admitted now. Spends nothing, touches
-    no data."""
+    """What a job would do and cost, and whether it would be admitted now. This spends nothing
+    and touches no data."""
     return answer(
         await jobs.price(
             services, principal, request.problem, request.privacy, request.seed, request.wait
@@ -97,7 +97,7 @@ async def submit_job(
     services: CurrentServices,
     principal: CurrentPrincipal,
     idempotency_key: Annotated[
-        str | None, Header(description="Any string; the same key is the same job")
+        str | None, Header(description="Any string; the same key always means the same job")
     ] = None,
 ) -> Response:
     """Submit a job: its price is reserved at once, on every account that it touches or on none.
@@ -161,12 +161,12 @@ async def rehearse_job(
     services: CurrentServices,
     principal: CurrentPrincipal,
     idempotency_key: Annotated[
-        str | None, Header(description="Any string; the same key is the same job")
+        str | None, Header(description="Any string; the same key always means the same job")
     ] = None,
 ) -> Response:
-    """Run a problem on synthetic data of the public shape of its dataset, over a ladder of
-    epsilons: a job without a price, whose result tells the error of each number at each epsilon. No
-    private data are used and no budget; its certificate guarantees nothing."""
+    """Run a problem on synthetic data with the public shape of its dataset, for several values
+    of epsilon: a job without a price, whose result gives the error of each number at each
+    epsilon. It uses no private data and no budget; its certificate guarantees nothing."""
     key = _required(idempotency_key)
     async with bodies.held(request, bodies.of_job(services.settings)) as body:
         asked = await bodies.parse(_REHEARSAL_REQUEST, body)
@@ -233,9 +233,9 @@ async def get_job(
 async def get_result(
     job_id: str, request: Request, services: CurrentServices, principal: CurrentPrincipal
 ) -> Response:
-    """The result with its certificate, which binds it; 409 until there is one, 410 when it was
-    deleted at the end of its retention period. Large fields are named in `result.tables`. What is
-    stored is compared with its certificate before it is answered."""
+    """The result with the certificate that binds it; 409 until there is one, 410 when it was
+    deleted at the end of its retention period. Large fields are named in `result.tables`. The
+    stored result is compared with its certificate before it is returned."""
     return resource(request, await result_text(services, principal, job_id))
 
 
@@ -253,8 +253,8 @@ async def get_certificate(
     job_id: str, request: Request, services: CurrentServices, principal: CurrentPrincipal
 ) -> Response:
     """The certificate as an in-toto statement in a signed envelope (DSSE), for tools that read
-    these; 409 `no_result` until there is one, and of results that an older version published, which
-    it does not bind."""
+    these; 409 `no_result` until there is one, and for results of an older version, whose
+    certificates do not bind them."""
     return resource(request, await envelope_text(services, principal, job_id))
 
 
@@ -301,7 +301,7 @@ async def get_result_table(
 async def get_charts(
     job_id: str, request: Request, services: CurrentServices, principal: CurrentPrincipal
 ) -> Response:
-    """The pictures of a result as figures of plotly, those of its page; 409 until there is one.
+    """The charts of a result as Plotly figures, as on its page; 409 until there is a result.
     Fields that are named in `result.tables` are not drawn."""
     found = await drawn(services, principal, job_id)
     return resource(request, await anyio.to_thread.run_sync(charts_text, found.charts))
@@ -319,9 +319,9 @@ async def get_charts(
 async def cancel_job(
     job_id: str, services: CurrentServices, principal: CurrentPrincipal
 ) -> Response:
-    """Cancel a job. Its price is released if no data were touched, and charged in full otherwise;
-    the answer says which, and whether it is too late. A job that was cancelled before is answered
-    so again."""
+    """Cancel a job. Its price is released if no data were touched, and charged in full
+    otherwise; the answer says which, and whether it is too late. Cancelling a job again gives
+    the same answer."""
     row, found = await cancelling.cancel(services, principal, job_id)
     return answer({**jobs.view(row, principal), **asdict(found)}, 202, {"Retry-After": "1"})
 
@@ -342,8 +342,8 @@ async def watch_job(
     principal: CurrentPrincipal,
     last_event_id: Annotated[int, Header(ge=0)] = 0,
 ) -> Response:
-    """Server-sent events `state` and `progress`; resumes after `Last-Event-ID`, ends with the job,
-    or with the key."""
+    """Server-sent events `state` and `progress`. The stream resumes after `Last-Event-ID` and
+    ends when the job ends or the key is revoked."""
     keyring, key = request.app.state.keyring, bearer(request)
 
     async def still_counts() -> bool:

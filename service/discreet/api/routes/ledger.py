@@ -24,8 +24,8 @@ router = APIRouter(prefix="/v1", tags=["ledger"])
     "/ledger/head", **operation("get_ledger_head", roles=ledger.READERS, answers={200: HeadAnswer})
 )
 async def get_ledger_head(services: CurrentServices, principal: CurrentPrincipal) -> Response:
-    """The signed head of the tenant's ledger. Keep some elsewhere: nobody can then take back what
-    they name."""
+    """The signed head of the tenant's ledger. Keep copies elsewhere: nobody can then undo the
+    entries that they cover."""
     return answer(await ledger.head(services, principal))
 
 
@@ -47,7 +47,7 @@ async def get_ledger_head_statement(
     **operation("export_ledger", roles=ledger.READERS, answers={200: "application/jsonl"}),
 )
 async def export_ledger(services: CurrentServices, principal: CurrentPrincipal) -> Response:
-    """The whole ledger of one moment as JSON Lines, first its signed head, for `discreet ledger
+    """The whole ledger at one moment as JSON Lines, its signed head first, for `discreet ledger
     verify`."""
     lines = await ledger.export(services, principal)
     return StreamingResponse(lines, media_type="application/jsonl")
@@ -70,8 +70,9 @@ async def verify_certificate(
         CertificateRequest, Depends(json_body(CertificateRequest, CERTIFICATE_BYTES))
     ],
 ) -> Response:
-    """Derive the price from the events again, compare the guarantee, check the signature and the
-    ledger entries; with `result` and `tables`, whether they are those that were certified."""
+    """Recompute the price from the events, compare it with the guarantee, and check the
+    signature and the ledger entries; given `result` and `tables`, check that they are those
+    certified."""
     body: dict[str, Any] = request.certificate
     found = await ledger.check_certificate(
         services, principal, body, result=request.result, tables=request.tables
@@ -101,11 +102,9 @@ async def set_cap(
     principal: CurrentPrincipal,
     request: Annotated[CapRequest, Depends(json_body(CapRequest))],
 ) -> Response:
-    """Cap what the whole tenant or one principal may spend, over all data; 200 when the cap was set
-    before.
-
-    Every job is charged there too, from now on. Such a cap adds up prices over datasets with
-    different units.
+    """Cap what the whole tenant or one principal may spend over all data; 200 if there was such
+    a cap. From now on every job is charged there too. Such a cap adds up prices over datasets
+    with different privacy units.
     """
     cap = budgets.units_of(request.cap)
     made, new = await budgets.set_cap(

@@ -1,5 +1,5 @@
-"""The transparency log, for everybody: static texts that witnesses, monitors and tools read without
-a key."""
+"""The transparency log, open to everybody: static files that witnesses, monitors and tools read
+without a key."""
 
 from __future__ import annotations
 

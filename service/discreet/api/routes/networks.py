@@ -40,8 +40,8 @@ _REQUEST: TypeAdapter[NetworkRequest] = TypeAdapter(NetworkRequest)
 async def add_network(
     request: Request, services: CurrentServices, principal: CurrentPrincipal
 ) -> Response:
-    """Store a network, which is public to the whole tenant. The same network again is the same
-    object, with 200, and keeps the name that it had."""
+    """Store a network, which is public to the whole tenant. Storing the same network again
+    returns the same object under its first name, with 200."""
     async with bodies.held(request, bodies.of_job(services.settings)) as body:
         asked = await bodies.parse(_REQUEST, body)
         try:

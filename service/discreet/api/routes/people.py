@@ -1,4 +1,4 @@
-"""People of the identity provider, and the audit log: who may come in, and who changed what."""
+"""People of the identity provider, and the audit log: who may log in, and who changed what."""
 
 from __future__ import annotations
 
@@ -32,8 +32,8 @@ Word = Annotated[str | None, Query(max_length=500, pattern=r"^[^\x00]*$")]
 async def list_people(
     services: CurrentServices, principal: CurrentPrincipal, subject: Word = None
 ) -> Response:
-    """Who came here by the identity provider: people of the tenant, for operators of all; the last
-    1000 that came."""
+    """Who has logged in through the identity provider: the people of the tenant, or of all
+    tenants for operators; the 1000 most recent."""
     return answer({"people": await people.page(services, principal, subject)})
 
 
@@ -53,10 +53,10 @@ async def set_person(
     principal: CurrentPrincipal,
     request: Annotated[PersonRequest, Depends(json_body(PersonRequest))],
 ) -> Response:
-    """Remove a person by the provider's name of them, whether they have been here or not, or let
-    them in again. Their sessions and access tokens end within a second, for good, and so do the API
-    keys that they have made, unless `keep_keys`. Owners decide for their tenant and remove no
-    operator, operators for all; nobody removes themselves."""
+    """Remove a person by the provider's identifier, even one who has never logged in, or let
+    them in again. Their sessions and access tokens end within a second, for good, and so do the
+    API keys that they have made, unless `keep_keys`. Owners decide for their tenant and cannot
+    remove an operator; operators decide for all tenants. Nobody can remove themselves."""
     done = await people.set_active(
         services,
         principal,
@@ -80,7 +80,7 @@ async def set_person(
 async def remove_person(
     person_id: str, services: CurrentServices, principal: CurrentPrincipal, keep_keys: bool = False
 ) -> Response:
-    """Remove a person who has been here, as `set_person` does."""
+    """Remove a person who has logged in before, as `set_person` does."""
     await people.remove(services, principal, person_id, keep_keys=keep_keys)
     return Response(status_code=204)
 
@@ -103,8 +103,8 @@ async def list_changes(
     page_size: Annotated[int, Query(ge=1, le=1000)] = 100,
     page_token: str | None = None,
 ) -> Response:
-    """Who changed what, newest first: datasets, caps, keys, tenants, rosters, logins, removals; for
-    operators, of all tenants. What was spent, and by whom, is in the ledger."""
+    """Who changed what, newest first: datasets, caps, keys, tenants, rosters, logins, removals;
+    operators see all tenants. What was spent, and by whom, is in the ledger."""
     pages = Pages(
         services.secrets, principal.tenant_id, "audit-log", principal.role, action, by, str(since)
     )

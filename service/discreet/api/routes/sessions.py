@@ -1,4 +1,4 @@
-"""Sessions of federated jobs: links for agents, who is there, the owner's roster."""
+"""Sessions of federated jobs: links for agents, who has joined, the owner's roster."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ async def invite_agents(
     principal: CurrentPrincipal,
     request: Annotated[SessionTokensRequest, Depends(json_body(SessionTokensRequest))],
 ) -> Response:
-    """Links that let agents join, one each; or the link of a standing group."""
+    """Create links that let agents join, one each, or the link of a standing group."""
     made = await enrolment.create_tokens(
         services,
         principal,
@@ -69,7 +69,7 @@ async def invite_agents(
 async def get_session(
     job_id: str, services: CurrentServices, principal: CurrentPrincipal
 ) -> Response:
-    """Who has joined a federated job, and how far it is."""
+    """Who has joined a federated job, and how far it has got."""
     return answer(await rosters.show(services, principal, job_id))
 
 
@@ -85,9 +85,9 @@ async def get_session(
 async def get_session_statement(
     job_id: str, services: CurrentServices, principal: CurrentPrincipal
 ) -> Response:
-    """The head of a session as an in-toto statement in a signed envelope (DSSE): how far it is, the
-    roster that its owner signed, and each agent's signed receipt; 409 `no_roster` until there is a
-    roster."""
+    """The head of a session as an in-toto statement in a signed envelope (DSSE): how far it has
+    got, the roster that its owner signed, and each agent's signed receipt; 409 `no_roster`
+    until there is a roster."""
     return answer(await heads.statement(services, principal, job_id))
 
 
@@ -103,7 +103,7 @@ async def get_session_statement(
 async def remove_agent(
     job_id: str, fingerprint: str, services: CurrentServices, principal: CurrentPrincipal
 ) -> Response:
-    """Send away an agent that has enrolled, before the roster is signed; its token lets nobody in
+    """Remove an agent that has enrolled, before the roster is signed; its token cannot be used
     again."""
     await rosters.remove(services, principal, job_id, fingerprint)
     return Response(status_code=204)
@@ -137,9 +137,9 @@ async def approve_roster(
     principal: CurrentPrincipal,
     request: Annotated[RosterRequest, Depends(json_body(RosterRequest, ROSTER_BYTES))],
 ) -> Response:
-    """Hand in the roster that the owner signed: the price is reserved on every agent's account or
-    on none, and the session begins. 409 `budget_exhausted` when a cap does not let it pass; then
-    another roster may be signed."""
+    """Submit the roster that the owner signed: the price is reserved on every agent's account or
+    on none, and the session begins. 409 `budget_exhausted` if a cap does not allow it; another
+    roster may then be signed."""
     done = await rosters.approve(
         services,
         principal,
@@ -156,4 +156,4 @@ def _base64(pointer: str, text: str) -> bytes:
     try:
         return base64.b64decode(text, validate=True)
     except (binascii.Error, ValueError):
-        raise InvalidInput("this is not base64", pointer=pointer) from None
+        raise InvalidInput("must be base64", pointer=pointer) from None

@@ -1,4 +1,4 @@
-"""Sources: data that keep coming, and their blocks."""
+"""Sources: data that keep arriving, and their blocks."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ _RULE: TypeAdapter[SourceRule] = TypeAdapter(SourceRule)
 async def create_source(
     request: Request, services: CurrentServices, principal: CurrentPrincipal
 ) -> Response:
-    """Make a source. The same one again, by its name, is the same source, with 200."""
+    """Create a source. Creating the same source again, by its name, returns it with 200."""
     async with bodies.held(request, bodies.of_job(services.settings)) as body:
         asked = await bodies.parse(_REQUEST, body)
         row, new = await sources.create(services, principal, asked)
@@ -78,7 +78,7 @@ async def list_sources(
 async def get_source(
     source_id: str, request: Request, services: CurrentServices, principal: CurrentPrincipal
 ) -> Response:
-    """One source with its blocks: of each the newest version, and what is spent, reserved and
+    """One source with its blocks: the newest version of each, and what is spent, reserved and
     left."""
     row = await sources.find(services, principal, source_id)
     blocks = await sources.blocks_of(services, principal, row)
@@ -101,8 +101,8 @@ async def get_source(
 async def set_source_rule(
     source_id: str, request: Request, services: CurrentServices, principal: CurrentPrincipal
 ) -> Response:
-    """Say who may spend which share of each block. Who waits is decided anew; what was granted
-    stays. The same rule again changes nothing."""
+    """Set who may spend which share of each block. Waiting jobs are decided anew; what was
+    granted stays. Setting the same rule again changes nothing."""
     async with bodies.held(request, bodies.of_job(services.settings)) as body:
         asked = await bodies.parse(_RULE, body)
         return answer(await source_rules.change(services, principal, source_id, asked))
@@ -132,8 +132,8 @@ async def set_source_rule(
     ),
 )
 async def add_block(source_id: str, request: Request, principal: CurrentPrincipal) -> Response:
-    """Register a block, or a later version of one: whole, with its late records, on the same
-    account. The same content again is the same version, with 200."""
+    """Register a block, or a later version of one: complete, with its late records, on the same
+    account. Registering the same content again returns the same version, with 200."""
     row, new = await uploads.add_block(request, principal, source_id)
     return answer(
         sources.version_view(row), 201 if new else 200, {"Location": f"/v1/datasets/{row['id']}"}

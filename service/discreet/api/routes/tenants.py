@@ -35,7 +35,7 @@ async def create_tenant(
     principal: CurrentPrincipal,
     request: Annotated[TenantRequest, Depends(json_body(TenantRequest))],
 ) -> Response:
-    """Make a tenant (operators)."""
+    """Create a tenant (operators)."""
     return answer(await access.create_tenant(services, principal, request.name), 201)
 
 
@@ -55,7 +55,7 @@ async def create_key(
     principal: CurrentPrincipal,
     request: Annotated[KeyRequest, Depends(json_body(KeyRequest))],
 ) -> Response:
-    """Make an API key of a principal; it is shown this once."""
+    """Create an API key for a principal; it is shown only once."""
     made = await access.create_key(
         services,
         principal,
@@ -80,7 +80,7 @@ async def list_keys(services: CurrentServices, principal: CurrentPrincipal) -> R
 async def revoke_key(
     key_id: str, request: Request, services: CurrentServices, principal: CurrentPrincipal
 ) -> Response:
-    """Revoke a key: from now on it opens nothing here, and within a second nothing anywhere."""
+    """Revoke a key: this process refuses it from now on, every other within a second."""
     await access.revoke_key(services, principal, key_id)
     request.app.state.keyring.forget(key_id)
     return Response(status_code=204)

@@ -35,8 +35,7 @@ async def create_webhook(
     principal: CurrentPrincipal,
     request: Annotated[WebhookRequest, Depends(json_body(WebhookRequest))],
 ) -> Response:
-    """Have an address told of events (owners). The secret that signs the messages is shown this
-    once."""
+    """Send events to an address (owners). The secret that signs the messages is shown only once."""
     made = await webhooks.create(
         services, principal, url=request.url, events=request.events, secret=request.secret
     )
@@ -45,7 +44,7 @@ async def create_webhook(
 
 @router.get("", **operation("list_webhooks", roles=["owner"], answers={200: WebhookList}))
 async def list_webhooks(services: CurrentServices, principal: CurrentPrincipal) -> Response:
-    """The webhooks of the tenant (owners), with what went wrong last; never their secrets."""
+    """The webhooks of the tenant (owners) with their last error; never their secrets."""
     return answer({"webhooks": await webhooks.list_all(services, principal)})
 
 
@@ -56,6 +55,6 @@ async def list_webhooks(services: CurrentServices, principal: CurrentPrincipal) 
 async def delete_webhook(
     webhook_id: str, services: CurrentServices, principal: CurrentPrincipal
 ) -> Response:
-    """Tell this address no more (owners)."""
+    """Stop sending events to this address (owners)."""
     await webhooks.remove(services, principal, webhook_id)
     return Response(status_code=204)

@@ -144,7 +144,7 @@ document.querySelector("form[data-upload]")?.addEventListener("submit", (event) 
       return (row && (await form.placeOf?.(Number(row), name).catch(() => null))) || pointer;
     };
     for (const { pointer, detail } of answer.errors ?? []) {
-      const last = / more like it, up to (\S+)\)$/.exec(detail)?.[1];
+      const last = / more like this, up to (\S+)\)$/.exec(detail)?.[1];
       issues.push(`${(await placed(pointer)) || "/"}: ${last ? detail.replace(last, await placed(last)) : detail}`);
     }
     text.textContent = `Refused, nothing was stored. ${issues.join("; ") || answer.detail || `Status ${request.status}.`}`;

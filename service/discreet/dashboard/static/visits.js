@@ -272,7 +272,7 @@ export class Visits {
       begin = end;
     }
     for (const [says, [line, count]] of faults) {
-      const more = count === 1 ? "" : `; ${(count - 1).toLocaleString("en")} more like it`;
+      const more = count === 1 ? "" : `; ${(count - 1).toLocaleString("en")} more like this`;
       sentences.push(`The visit in line ${line.toLocaleString("en")} ${says}${more}.`);
     }
     if (rows.length && !this.steps.length && !sentences.length) sentences.push("No patient has two visits, so there is no step.");

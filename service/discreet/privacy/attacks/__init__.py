@@ -1,2 +1,2 @@
-"""The audit of released noise: neighbours, the tests that tell them apart, and mechanisms planted
-to be caught."""
+"""The audit of released noise: neighbours, the tests that tell them apart, and faulty mechanisms
+planted to be caught."""

@@ -41,7 +41,7 @@ def refuse_few(count: int) -> None:
     takes."""
     if count < FEWEST_AGENTS:
         raise InvalidInput(
-            f"{count} agents: with fewer than three a sum shows the other's value",
+            f"{count} agents: with fewer than three, a sum reveals the other agent's value",
             pointer="/problem/agents",
         )
     if count > MAX_AGENTS:
@@ -145,7 +145,7 @@ def check_steps(steps: QpSteps, count: int) -> None:
     """Both steps or none, and one an agent where they are listed."""
     if (steps.primal is None) != (steps.dual is None):
         raise InvalidInput(
-            "primal and dual steps are given together or not at all", pointer="/problem/steps"
+            "primal and dual steps must be given together or not at all", pointer="/problem/steps"
         )
     if isinstance(steps.primal, tuple) and len(steps.primal) != count:
         says = f"{len(steps.primal)} step sizes for {count} agents"

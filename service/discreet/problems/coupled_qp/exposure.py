@@ -1,4 +1,4 @@
-"""What agents can find out of each other by the sums that all of them are told: said, and refused
+"""What agents can learn about each other by the sums that all of them are told: said, and refused
 among few.
 
 The figures rest on the attacks in `attacks`, whose table is in docs/security.md.

@@ -52,11 +52,11 @@ class CoupledQp(CoupledQpRequest):
 
     title: ClassVar[str] = "Coupled quadratic program"
     private: ClassVar[str] = (
-        "each agent's variables and costs, from the server; from other agents in a crowd only"
+        "each agent's variables and costs, from the server; from other agents only in a crowd"
     )
     published: ClassVar[str] = "nothing but encrypted sums; each agent learns its own optimum"
     seen_by_the_server: ClassVar[str] = (
-        "What an agent sends is masked or encrypted: the server opens no single message."
+        "What an agent sends is masked or encrypted: the server cannot open any single message."
     )
     Dataset: ClassVar[None] = None
     Fields: ClassVar[Any] = CoupledQpResult

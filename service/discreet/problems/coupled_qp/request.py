@@ -39,7 +39,7 @@ class CoupledQpRequest(FederatedProblem):
     tolerance: Tolerance | None = 1e-3
     protocol: Literal["job", "federated", "mpc"] = "job"  # type: ignore[assignment]  # one more than other kinds
     mpc: on_shares.ShareBounds | None = Field(
-        default=None, description="Public bounds, needed with protocol `mpc`"
+        default=None, description="Public bounds; required with protocol `mpc`"
     )
 
     @model_validator(mode="after")

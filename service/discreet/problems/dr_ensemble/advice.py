@@ -1,4 +1,4 @@
-"""What a plan expects of a demand response and advises, from public figures alone.
+"""What a plan of a demand response predicts and advises, from public figures alone.
 
 Their model of the loads is public too: they stay where they are half of the time, where the support
 allows it, and move evenly to the other states that it allows. Noise of the plan is drawn around
@@ -257,7 +257,7 @@ def bins_advice(public: DrEnsemblePublic) -> tuple[str, ...]:
 
 
 def price_advice(price: tuple[float, ...] | None, public: DrEnsemblePublic) -> tuple[str, ...]:
-    """What the price is by the kWh, where the length of a step is known."""
+    """The price per kWh, if the length of a step is known."""
     if price is None or public.meters is None:
         return ()
     taken = price_in_words(price, public.meters.interval_seconds)
@@ -288,7 +288,7 @@ def policy_advice(
 
 
 def day_advice(public: DrEnsemblePublic) -> str:
-    """What blocks of hours cost."""
+    """The cost of blocks of hours in noise."""
     least = percent(float(public.shares.min()))
     return (
         f"the {public.blocks} blocks of the day cost no more than one matrix would, but each has "

@@ -1,4 +1,4 @@
-"""How long records are clipped best, and what a clip leaves out."""
+"""At which norm records are best clipped, and what a clip leaves out."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a clock shows at the steps of a result, for people: its hours, days and weeks."""
+"""Clock times of the steps of a result, for people: hours, days and weeks."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""What is asked about an ensemble: where power is dear, what discomfort weighs, by which policy;
-answered for any transition matrix, that of a release, one that may lie behind it, or one made of
-public figures."""
+"""The control problem of an ensemble: when power is expensive, how discomfort is weighed, which
+policy is used; solved for any transition matrix: that of a release, one that may lie behind it,
+or one made from public figures."""
 
 from __future__ import annotations
 
@@ -52,8 +52,8 @@ class Control:
     """Of a step, so that power becomes energy."""
 
     def start(self, visits: Floats) -> Floats:
-        """Where loads are at step 0, of how the time is spread over the states, in each block where
-        there are any."""
+        """The distribution of loads at step 0, from how the time is spread over the states, in
+        each block if there are any."""
         first: Floats = visits if self.at is None else visits[..., self.at[0], :]
         return first
 
@@ -129,7 +129,7 @@ class Control:
         return cost
 
     def saving(self, transitions: Floats, cost_to_go: Floats, start: Floats) -> float:
-        """What loads left alone cost more than that."""
+        """How much more uncontrolled loads cost than that."""
         alone = self.spread(transitions, start)
         return float(-(alone * self.utility).sum() - start @ cost_to_go)
 

@@ -59,9 +59,7 @@ class DrEnsembleContent(Frozen):
     @model_validator(mode="after")
     def _one(self) -> Self:
         if [self.trajectories, self.transitions, self.power].count(None) != 2:
-            raise ValueError(
-                "either trajectories or transitions are needed, or the power that meters read"
-            )
+            raise ValueError("trajectories, transitions or power readings of meters are needed")
         return self
 
 
@@ -213,11 +211,13 @@ def _trajectory_content(
     length = np.diff(start)
     if length.size < 2:
         raise InvalidInput(
-            "at least two participants are needed: one cannot hide among itself", pointer=prefix
+            "at least two participants are needed: a single participant cannot be hidden",
+            pointer=prefix,
         )
     if public.participants is not None and length.size != public.participants:
         raise InvalidInput(
-            f"{length.size} trajectories of {public.participants} public participants",
+            f"found {length.size} trajectories, but the public number of participants is "
+            f"{public.participants}",
             pointer=prefix,
         )
     for bad, says in (
@@ -280,10 +280,10 @@ def _meter_content(
     nothing."""
     if public.participants is not None and participants != public.participants:
         says = (
-            f"readings of {participants} participants of {public.participants} public ones. A home "
-            "under two names (a meter that was replaced) counts as two and is protected half as "
-            "well: have it under one. Totals and weather are no participants. The public number "
-            "is what is known without the readings"
+            f"readings of {participants} participants of {public.participants} public ones. A "
+            f"home under two names (a meter that was replaced) counts as two and is protected "
+            f"half as well: give it one name. Totals and weather are not participants. The public "
+            f"number is what is known without the readings"
         )
         raise InvalidInput(says, pointer=prefix)
     if found.start.size < 3:
@@ -291,7 +291,7 @@ def _meter_content(
             f"of {participants} participants {found.start.size - 1} have a trajectory, and at "
             "least two are needed: "
         )
-        raise InvalidInput(says + "one cannot hide among itself", pointer=prefix)
+        raise InvalidInput(says + "a single participant cannot be hidden", pointer=prefix)
     issues = []
     for place in np.flatnonzero(_outside(public, found.states, found.start))[:MAX_ISSUES].tolist():
         says = (

@@ -30,10 +30,11 @@ class Day(Frozen):
     of step 0."""
 
     steps: Annotated[int, Field(strict=True, ge=2, le=10**6)] = Field(
-        description="After how many steps the blocks begin again: those of a day, or of a week"
+        description="Steps after which the blocks begin again: those of a day, or of a week"
     )
     blocks: Annotated[tuple[Count, ...], InPieces(min_length=2, max_length=MOST_BLOCKS)] = Field(
-        description="At which step of the day each block begins, the first at 0: of 48 steps [0, "
+        description="The step of the day at which each block begins, the first at 0: of 48 steps "
+        "[0, "
         "12, 34] are night, day and evening. A transition belongs to the block of the step that "
         "it leaves"
     )

@@ -1,4 +1,4 @@
-"""From what was released to transition matrices: the answer, and what else may lie behind the same
+"""From a release to transition matrices: the answer, and others that may lie behind the same
 release.
 
 Counts are answered by the mean of their posterior (`solvers.estimation`), which half a dozen
@@ -232,7 +232,7 @@ class DrawnRows(Estimate):
 
     @property
     def share(self) -> float:
-        """All, where every row that is drawn is mostly noise; else not asked for."""
+        """1 if every drawn row is mostly noise, else 0; no finer figure is needed."""
         width = self.public.mask().sum(axis=1)
         return 1.0 if self.noise_dominates()[width > 1].all() else 0.0
 

@@ -1,4 +1,4 @@
-"""What keeps a request from being a problem on a dataset's states."""
+"""Whether a request fits a dataset's states."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def issues(problem: DrEnsembleRequest, public: DrEnsemblePublic, method: str) ->
     if problem.power is None and public.edges is None:
         found.append(
             FieldIssue(
-                "/problem/power", "needed: the dataset declares no `edges` that would say it"
+                "/problem/power", "needed, since the dataset declares no `edges` that would give it"
             )
         )
     given = {} if problem.power is None else {"power": problem.power}
@@ -53,7 +53,9 @@ def issues(problem: DrEnsembleRequest, public: DrEnsemblePublic, method: str) ->
     ):
         if max(map(abs, values), default=0) > MAX_FIGURE:
             found.append(
-                FieldIssue(f"/problem/{name}", f"figures are at most {MAX_FIGURE:g} large")
+                FieldIssue(
+                    f"/problem/{name}", f"figures must not exceed {MAX_FIGURE:g} in absolute value"
+                )
             )
     if abs((total := sum(given.get("initial", (1.0,)))) - 1) > SUM_TOLERANCE:
         found.append(FieldIssue("/problem/initial", f"must sum to 1; sums to {total:.12g}"))
@@ -64,16 +66,16 @@ def issues(problem: DrEnsembleRequest, public: DrEnsemblePublic, method: str) ->
             )
         )
     if problem.samples is not None and problem.policy != "average":
-        found.append(FieldIssue("/problem/samples", "for the average policy only"))
+        found.append(FieldIssue("/problem/samples", "only for the average policy"))
     for name, stands, other in (
         ("clip", problem.clip is not None, "dirichlet"),
         ("prior", problem.prior > 0, "counts"),
     ):
         if stands and method == other:
-            found.append(FieldIssue(f"/problem/{name}", f"means nothing to the method {method}"))
+            found.append(FieldIssue(f"/problem/{name}", f"has no effect with the method {method}"))
     if public.day is None and problem.first_step:
         found.append(
-            FieldIssue("/problem/first_step", "means nothing here: the dataset declares no `day`")
+            FieldIssue("/problem/first_step", "has no effect here: the dataset declares no `day`")
         )
     if public.day is not None:
         if problem.first_step >= public.day.steps:

@@ -1,4 +1,4 @@
-"""What a demand response answers: what control saves."""
+"""The answer of a demand response: what control saves."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
-"""What a feeder bears and how fast its load may change: limits that the policy of a release is
-found within.
+"""The capacity of a feeder and the speed of its load's changes: limits on the policy of a
+release.
 
 They are public and post-processing: the released transitions stay what they are, and another policy
 is found for them (`solvers.control.limited_load`), so limits are asked again for nothing. A policy
@@ -38,18 +38,18 @@ class LoadLimits(Frozen):
     """Bounds on the expected load, in the unit of `power`."""
 
     of: Literal["all", "each"] = Field(
-        description="Whose load is meant: that of all public `participants` together, as a "
-        "feeder's, or of each"
+        description="Which load is limited: that of all public `participants` together, as on a "
+        "feeder, or of each one"
     )
     feeder: Real | Annotated[tuple[Real | None, ...], InPieces(max_length=MOST_STEPS)] | None = (
         Field(
             default=None,
-            description="The load is at most that: in each step, or a number for each step, null "
-            "where there is none",
+            description="The largest load: one number for all steps, or one for each step, null "
+            "for no limit",
         )
     )
     ramp: Annotated[Real, Field(ge=0)] | None = Field(
-        default=None, description="From each step to the next the load changes by at most that"
+        default=None, description="The largest change of the load from one step to the next"
     )
 
     @model_validator(mode="after")
@@ -65,7 +65,7 @@ class LoadLimits(Frozen):
         return tuple(one for one in (*each, self.ramp) if one is not None)
 
     def loads(self, public: DrEnsemblePublic) -> int:
-        """Of how many loads the limits are."""
+        """The number of loads to which the limits apply together."""
         return (public.participants or 1) if self.of == "all" else 1
 
     def of_one(self, public: DrEnsemblePublic, horizon: int) -> Limits:
@@ -81,24 +81,25 @@ class LoadLimits(Frozen):
 class LimitsTold(TypedDict):
     """How a policy keeps the limits that were asked for; of one load, in the unit of power."""
 
-    kept: Annotated[bool, Field(description="Whether the expected load is within all of them")]
+    kept: Annotated[bool, Field(description="Whether the expected load is within all limits")]
     says: Annotated[
         str,
-        Field(description="What they ask and cost; where they cannot be kept which, where and why"),
+        Field(
+            description="What the limits demand and cost; if they cannot be kept, which one, "
+            "where and why"
+        ),
     ]
     feeder: NotRequired[
-        Annotated[
-            list[float | None], Field(description="The most that a load may take in each step")
-        ]
+        Annotated[list[float | None], Field(description="The largest power of a load in each step")]
     ]
     ramp: NotRequired[
-        Annotated[float, Field(description="The most that it may change by from step to step")]
+        Annotated[float, Field(description="The largest change of it from step to step")]
     ]
     price: Annotated[
         list[float],
         Field(
-            description="Of a unit of power in each step, what the limits are worth there, in the "
-            "money of the price"
+            description="Price of the limits in each step: what one more unit of power would be "
+            "worth there, in the money of the price"
         ),
     ]
     cost: Annotated[
@@ -119,7 +120,7 @@ class LimitsTold(TypedDict):
 def issues(
     asked: LoadLimits, public: DrEnsemblePublic, horizon: int, policy: str, pointer: str
 ) -> list[FieldIssue]:
-    """What keeps limits from being those of a problem."""
+    """What is wrong with the limits of a problem."""
     found = []
     if asked.of == "all" and public.participants is None:
         says = (
@@ -131,9 +132,13 @@ def issues(
         says = f"the problem has {horizon} steps; found {len(asked.feeder)} limits"
         found.append(FieldIssue(f"{pointer}/feeder", says))
     if any(abs(one) > MAX_FIGURE for one in asked.figures):
-        found.append(FieldIssue(pointer, f"figures are at most {MAX_FIGURE:g} large"))
+        found.append(
+            FieldIssue(pointer, f"figures must not exceed {MAX_FIGURE:g} in absolute value")
+        )
     if policy != "exact":
-        found.append(FieldIssue(pointer, "the exact policy is needed: the others know no limits"))
+        found.append(
+            FieldIssue(pointer, "the exact policy is needed: the others do not support limits")
+        )
     if horizon > MOST_STEPS or horizon * int(public.mask().sum()) > MOST_CELLS:
         says = (
             f"at most {MOST_STEPS:,} steps, and {MOST_CELLS:,} transitions of all steps, where "

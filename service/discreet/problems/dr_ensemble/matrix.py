@@ -34,9 +34,7 @@ def matrix_content(
     matrix = np.array(rows, dtype=np.float64)
     found = []
     for origin, to in np.argwhere(~mask & (matrix > 0))[:MAX_ISSUES]:
-        found.append(
-            FieldIssue(f"{prefix}/{origin}/{to}", "outside the public support only 0 may stand")
-        )
+        found.append(FieldIssue(f"{prefix}/{origin}/{to}", "must be 0 outside the public support"))
     for origin, to in np.argwhere(mask & (matrix < floor))[:MAX_ISSUES]:
         found.append(FieldIssue(f"{prefix}/{origin}/{to}", f"below min_probability {floor}"))
     for origin in np.flatnonzero(np.abs(matrix.sum(axis=1) - 1) > SUM_TOLERANCE)[:MAX_ISSUES]:
@@ -57,7 +55,7 @@ def matrix_table(mask: NDArray[np.bool_], floor: float, table: pa.Table) -> Cont
     probability = real_column(table, "probability", "/content")
     cells = columns["from"] * n + columns["to"]
     if np.unique(cells).size != cells.size:
-        raise InvalidInput("a transition stands twice", pointer="/content")
+        raise InvalidInput("a transition is given twice", pointer="/content")
     matrix = np.zeros((n, n))
     matrix.ravel()[cells] = probability
     if not np.isfinite(matrix).all():

@@ -103,21 +103,23 @@ class Meters(Frozen):
     )
     gaps: Literal["refuse", "leave_out", "end"] = Field(
         default="refuse",
-        description="Of a participant who lacks a period: the content is refused, or the "
-        "participant is left out, or the trajectory ends before the gap (not with `steps`)",
+        description="What happens to a participant without readings in a period: the content is "
+        "refused, the participant is left out, or the trajectory ends before the gap (not with "
+        "`steps`)",
     )
     carry: Annotated[int, Field(strict=True, ge=0, le=MOST_CARRIED)] = Field(
         default=0,
-        description="At most so many periods in a row take the state of the one before, and are no "
-        "gap",
+        description="The most periods in a row that take the state before them and do not count "
+        "as a gap",
     )
     outside: Literal["clamp", "refuse"] = Field(
         default="clamp",
-        description="Power outside the edges counts to the outer states, or is refused",
+        description="Power outside the edges counts as the outermost state, or is refused",
     )
     utc_offset: Annotated[str, Field(pattern=r"^(Z|[+-]([01]\d|2[0-3]):[0-5]\d)$")] | None = Field(
         default=None,
-        description="Of times that name no zone, as +01:00; absent: such times are refused",
+        description="Offset of times that name none, such as +01:00; absent: such times are "
+        "refused",
     )
 
 
@@ -166,7 +168,7 @@ def _states(
     issues = Issues(at)
     values: Mapping[str, Any] = {"kw": kw, "time": _Written(time)}
     wrong = (time < 0) | (time > LAST_TIME)
-    issues.where(wrong, "time", "times are of the years 1970 to 9999")
+    issues.where(wrong, "time", "times must be in the years 1970 to 9999")
     issues.check()
     for fault in rule.faults(owner, time, kw):
         issues.where(fault.rows, fault.column, fault.detail, values[fault.column])

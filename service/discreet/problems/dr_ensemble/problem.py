@@ -77,7 +77,7 @@ class DrEnsemble(DrEnsembleRequest):
     synthesis: ClassVar[Synthesis | None] = SYNTHESIS
     made_up: ClassVar[str] = (
         "The power of each state, the price of power in each step and the weight of discomfort "
-        "are made up: put your own in their place."
+        "are invented: replace them by your own."
     )
     made_up_fields: ClassVar[tuple[str, ...]] = ("power", "price")
     shape: ClassVar[tuple[str, ...]] = ("states", "support", "day")

@@ -20,7 +20,7 @@ Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 MAX_STATES = 2000
 UNDECLARED_ROWS = 500_000
-"""Most of a private content whose owner declares no bound: releases take the time of so many."""
+"""Rows of a private content whose owner declares no bound: releases take the time of so many."""
 MAX_FIGURE = 1e12
 """Of power, price and utility: the costs of a whole horizon stay finite numbers."""
 Probability = Annotated[Real, Field(gt=0, lt=1)]
@@ -45,7 +45,8 @@ class DrEnsemblePublic(Frozen):
     )
     participants: Annotated[int, Field(strict=True, ge=2, le=10**9)] | None = Field(
         default=None,
-        description="Given: public, and neighbours replace one. Else neighbours add or remove one",
+        description="If given, it is public and neighbours replace one participant; otherwise "
+        "neighbours add or remove one",
     )
     steps: Annotated[int, Field(strict=True, ge=2, le=10**6)] | None = Field(
         default=None,
@@ -63,7 +64,7 @@ class DrEnsemblePublic(Frozen):
         Field(
             default=None,
             description="Increasing power in kW, chosen without looking at the data: state s is "
-            "edges[s] <= kW < edges[s + 1], and its power is the middle where a problem says none",
+            "edges[s] <= kW < edges[s + 1], and its power is the middle if a problem gives none",
         )
     )
     meters: Meters | None = Field(
@@ -72,9 +73,9 @@ class DrEnsemblePublic(Frozen):
     )
     day: Day | None = Field(
         default=None,
-        description="Hours of the day that move by transition matrices of their own, from the "
-        "same noise. Absent: one matrix for all hours, by which a load that is left alone goes to "
-        "its mean and stays there",
+        description="Blocks of hours with transition matrices of their own, at the same noise. "
+        "Absent: one matrix for all hours, by which an uncontrolled load goes to its mean and "
+        "stays there",
     )
 
     @model_validator(mode="after")
@@ -91,7 +92,7 @@ class DrEnsemblePublic(Frozen):
                 raise FieldError("row_change", "must be less than twice min_probability")
             if self.participants is not None or self.steps is not None or self.max_rows is not None:
                 says = (
-                    "is of a transition matrix; participants, steps and max_rows are of "
+                    "belongs to a transition matrix; participants, steps and max_rows belong to "
                     "trajectories"
                 )
                 raise FieldError("row_change", says)
@@ -113,11 +114,11 @@ class DrEnsemblePublic(Frozen):
                 raise FieldError("edges", f"must increase, and be at most {MAX_FIGURE:g} large")
             if self.row_change is not None:
                 raise FieldError(
-                    "edges", "are of trajectories; row_change is of a transition matrix"
+                    "edges", "belong to trajectories; row_change belongs to a transition matrix"
                 )
         if self.meters is not None:
             if self.edges is None:
-                raise FieldError("edges", "needed with meters: they make states of power")
+                raise FieldError("edges", "needed with meters, to turn power into states")
             if self.meters.gaps == "end" and self.steps is not None:
                 says = (
                     "a trajectory that ends before a gap has not public.steps states: "
@@ -126,9 +127,9 @@ class DrEnsemblePublic(Frozen):
                 raise FieldError("meters/gaps", says)
         if isinstance(self.support, list):
             if any(state >= self.states for pair in self.support for state in pair):
-                raise FieldError("support", f"states are 0 to {self.states - 1}")
+                raise FieldError("support", f"states must be 0 to {self.states - 1}")
             if len(set(self.support)) != len(self.support):
-                raise FieldError("support", "a transition stands twice")
+                raise FieldError("support", "a transition is given twice")
             if len({origin for origin, _ in self.support}) != self.states:
                 raise FieldError("support", "every state needs a transition")
         widest = int(self.mask().sum(axis=1).max())

@@ -31,55 +31,55 @@ class DrEnsembleRequest(ProblemOnData):
     price: Annotated[tuple[Real, ...], InPieces(min_length=2, max_length=100_000)] | None = Field(
         default=None,
         description="Money per unit of power in each step; the utility is then minus price times "
-        "power. Of a price per kWh that times the hours of a step: 0.30 a kWh is 0.075 a kW in "
-        "steps of a quarter of an hour. Of a file of day-ahead prices `discreet convert prices` "
-        "makes it",
+        "power. A price per kWh is multiplied by the hours of a step: 0.30 per kWh is 0.075 per "
+        "kW in steps of a quarter of an hour. `discreet convert prices` makes it from a file of "
+        "day-ahead prices",
     )
     utility: Annotated[tuple[Numbers, ...], InPieces(min_length=2, max_length=100_000)] | None = (
-        Field(default=None, description="Money by step and state, instead of `price`")
+        Field(default=None, description="Money for each step and state, instead of `price`")
     )
     discomfort_weight: Annotated[
         Real,
         Field(
             gt=0,
             le=1e12,
-            description="What it costs to move loads against their habits, in the money of "
-            "`price` or `utility`: the larger, the less they are moved",
+            description="Cost of moving loads against their habits, in the money of `price` or "
+            "`utility`: the larger, the less they are moved",
         ),
     ]
     initial: Spread | Literal["released"] = Field(
-        description="How the loads are spread over the states at step 0, chosen without looking "
-        "at the data; or as the release says that their time is",
+        description="Distribution of the loads over the states at step 0, chosen without looking "
+        "at the data; or `released`, the distribution of their time in the release",
         examples=["released"],
     )
     first_step: Count = Field(
         default=0,
-        description="Which step of the day step 0 is, where the dataset has a `day`: of 48 a day "
-        "36 is six in the evening",
+        description="The step of the day at step 0, if the dataset has a `day`: with 48 steps a "
+        "day, 36 is six in the evening",
     )
     limits: LoadLimits | None = Field(
         default=None,
-        description="What the expected load is kept within: the best policy that does is found",
+        description="Limits on the expected load: the best policy that keeps them is found",
     )
     event: Annotated[tuple[tuple[Count, Count], ...], InPieces(max_length=1000)] | None = Field(
         default=None,
         description="Steps that the answer compares with all others, with and without control: "
-        "[[first, end], …], each from `first` to before `end`. Absent: those that are dear, where "
-        "the price has two levels",
+        "[[first, end], …], each from `first` to before `end`. Absent: the expensive ones, if the "
+        "price has two levels",
     )
     method: Literal["auto", "counts", "dirichlet"] = "auto"
     policy: Literal["exact", "taylor", "digamma", "average"] = "exact"
     concentration: Annotated[Real, Field(gt=0, le=1e12)] | None = Field(
         default=None,
-        description="k of the last three policies; the Dirichlet mechanism's own when not given",
+        description="k of the last three policies; absent: the Dirichlet mechanism's own",
     )
     samples: Annotated[int, Field(strict=True, ge=1, le=10_000)] | None = Field(
-        default=None, description="Draws of the average policy; its closed form when not given"
+        default=None, description="Draws of the average policy; absent: its closed form"
     )
     clip: Annotated[Real, Field(gt=0, le=1), CLIP] | Literal["auto"] | None = Field(
         default=None,
-        description="Public bound on the l2 norm of a participant's histogram; less noise, some "
-        "bias. `auto` takes that of least expected error, by public figures",
+        description="Public bound on the l2 norm of a participant's histogram: less noise, some "
+        "bias. `auto` takes the bound with the least expected error, by public figures",
     )
     prior: Annotated[Real, Field(ge=0, le=1e6)] = Field(
         default=0.0,

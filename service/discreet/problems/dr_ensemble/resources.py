@@ -1,4 +1,4 @@
-"""What a release of an ensemble takes, and what follows from it, by public figures."""
+"""The resources of an ensemble's release and of its post-processing, by public figures."""
 
 from __future__ import annotations
 

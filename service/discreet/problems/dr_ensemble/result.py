@@ -31,41 +31,39 @@ class States(TypedDict):
     power: Annotated[
         list[float],
         Field(
-            description="Of each state: as asked, or the middle of its bin", json_schema_extra=UNIT
+            description="Power of each state: as asked, or the middle of its bin",
+            json_schema_extra=UNIT,
         ),
     ]
     edges: NotRequired[
         Annotated[list[float], Field(description="State s is edges[s] <= kW < edges[s + 1]")]
     ]
     blocks: NotRequired[
-        Annotated[list[int], Field(description="At which step of the day each block begins")]
+        Annotated[list[int], Field(description="The step of the day at which each block begins")]
     ]
     day_steps: NotRequired[
         Annotated[int, Field(description="Steps of a day, after which blocks begin again")]
     ]
     day_begins: NotRequired[
-        Annotated[str, Field(description="When step 0 of a day is, by the clock of `meters.start`")]
+        Annotated[str, Field(description="Time of step 0 of a day, by the clock of `meters.start`")]
     ]
     day_begins_on: NotRequired[
         Annotated[
             str,
-            Field(
-                description="On which day of the week, where the blocks begin again after weeks: "
-                "`Monday`"
-            ),
+            Field(description="Its day of the week, such as `Monday`, if the blocks repeat weekly"),
         ]
     ]
     participants: NotRequired[
         Annotated[
             int,
             Field(
-                description="How many loads there are, where that is public: all take so many "
-                "times one"
+                description="Number of loads, if public: all together take so many times the "
+                "power of one"
             ),
         ]
     ]
     step_seconds: NotRequired[
-        Annotated[int, Field(description="How long a step is, where states are of meters")]
+        Annotated[int, Field(description="Length of a step, if states come from meters")]
     ]
 
 
@@ -73,7 +71,7 @@ class DrEnsembleResult(SummedFields, total=False):
     """What follows from the released transition matrix."""
 
     states: Annotated[
-        States, shown("What the states are, by the problem and the public part of the dataset")
+        States, shown("Meaning of the states, from the problem and the public part of the dataset")
     ]
 
     transitions: Annotated[
@@ -86,7 +84,7 @@ class DrEnsembleResult(SummedFields, total=False):
     block_transitions: Annotated[
         list[list[list[float]]],
         shown(
-            "In place of `transitions` where the dataset has a `day`: [block][from][to]",
+            "Instead of `transitions`, if the dataset has a `day`: [block][from][to]",
             table=("block", "from", "to", "probability"),
         ),
     ]
@@ -119,30 +117,32 @@ class DrEnsembleResult(SummedFields, total=False):
     ]
     saving: Annotated[
         float,
-        shown("What control saves over all steps from `initial`, discomfort deducted", unit=MONEY),
+        shown("Savings by control over all steps from `initial`, discomfort deducted", unit=MONEY),
     ]
     limits: Annotated[LimitsTold, shown("How the policy keeps the `limits` that were asked for")]
     event: Annotated[
-        list[int], shown("The steps that `event_saving` is of, as asked or those that are dear")
+        list[int], shown("The steps of `event_saving`, as asked or the expensive ones")
     ]
     event_saving: Annotated[
         float,
         shown(
-            "What a load draws less in the steps of the event than without control, all together",
+            "Energy that a load draws less than without control during the event, over all its "
+            "steps",
             unit=ENERGY,
         ),
     ]
     rebound: Annotated[
         float,
         shown(
-            "What a load draws more outside of the event than without control, before it or after",
+            "Energy that a load draws more than without control outside the event, before or "
+            "after it",
             unit=ENERGY,
         ),
     ]
     cost_of_privacy: Annotated[
         list[list[float]],
         shown(
-            "What the released policy costs more than the best one where the true matrix holds; of "
+            "Extra cost of the released policy over the best one under the true matrix; only for "
             "simulations",
             unit=MONEY,
             table=("step", "state", "cost"),
@@ -151,7 +151,7 @@ class DrEnsembleResult(SummedFields, total=False):
     true_expected_power: Annotated[
         list[float],
         shown(
-            "Under the best policy of the true matrix; of simulations",
+            "Expected power under the best policy of the true matrix; only for simulations",
             unit=POWER,
             table=("step", "power"),
         ),
@@ -159,7 +159,7 @@ class DrEnsembleResult(SummedFields, total=False):
     true_default_power: Annotated[
         list[float],
         shown(
-            "Of the true matrix without control; of simulations",
+            "Expected power under the true matrix without control; only for simulations",
             unit=POWER,
             table=("step", "power"),
         ),
@@ -167,16 +167,17 @@ class DrEnsembleResult(SummedFields, total=False):
     true_saving: Annotated[
         float,
         shown(
-            "What the best policy of the true matrix saves where that holds; of simulations",
+            "Savings by the best policy of the true matrix, under that matrix; only for "
+            "simulations",
             unit=MONEY,
         ),
     ]
     achieved_power: Annotated[
         list[float],
         shown(
-            "Under the released policy where the true matrix holds: `expected_power`, as a policy "
-            "sets every move, but from the true start where `initial` is that of the release; of "
-            "simulations",
+            "Expected power of the released policy under the true matrix: equal to "
+            "`expected_power`, since a policy sets every move, except that it begins at the true "
+            "start if `initial` is the release's; only for simulations",
             unit=POWER,
             table=("step", "power"),
         ),
@@ -184,7 +185,7 @@ class DrEnsembleResult(SummedFields, total=False):
     achieved_saving: Annotated[
         float,
         shown(
-            "What the released policy saves where the true matrix holds; of simulations", unit=MONEY
+            "Savings by the released policy under the true matrix; only for simulations", unit=MONEY
         ),
     ]
 

@@ -1,5 +1,5 @@
-"""What a simulation adds to its result: the best that could be had, and what the released policy
-comes to on the load as it is."""
+"""What a simulation adds to its result: the best possible values, and those of the released
+policy on the true load."""
 
 from __future__ import annotations
 

@@ -29,8 +29,8 @@ def charts_of(problem: dict[str, Any], plan: dict[str, Any], result: dict[str, A
                 path,
                 constraints,
                 "The price that each constraint puts on the agents, step by step. It follows from "
-                "the noised outputs of the cloud, which every agent sees: the unrest that stays "
-                f"is noise.{noise_of(plan)}",
+                "the noised outputs of the cloud, which every agent sees: the remaining "
+                f"fluctuation is noise.{noise_of(plan)}",
             )
         )
     if "noisy_values" in result:

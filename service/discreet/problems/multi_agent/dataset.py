@@ -235,7 +235,7 @@ class MultiAgentDataset(Dataset):
         check_names(table, ["agent", "objective", *given], [], "/content")
         names = [str(name) for name in table.column("agent").to_pylist()]
         if len(set(names)) != len(names):
-            raise InvalidInput("an agent stands twice", pointer="/content")
+            raise InvalidInput("an agent appears twice", pointer="/content")
         starts: dict[str, Any] | None = None
         if given:
             starts = dict(

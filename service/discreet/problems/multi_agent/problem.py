@@ -73,7 +73,7 @@ class MultiAgent(MultiAgentRequest):
     private: ClassVar[str] = "each agent's state, from the other agents"
     published: ClassVar[str] = "multipliers of the shared constraints"
     seen_by_the_server: ClassVar[str] = (
-        "The cloud sees where agents stand and answers with noise; states are in no result."
+        "The cloud sees the agents' states and answers with noise; no result contains states."
     )
     Dataset: ClassVar[type[MultiAgentDataset]] = MultiAgentDataset
     Fields: ClassVar[Any] = MultiAgentResult

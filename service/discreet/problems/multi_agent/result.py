@@ -63,14 +63,16 @@ class MultiAgentResult(NoisedFields, total=False):
         Agreement,
         shown("How the chain of all broadcasts ends, and who signed it; of protocol federated"),
     ]
-    state: Annotated[dict[str, float], shown("Of each agent after the last step; of simulations")]
+    state: Annotated[
+        dict[str, float], shown("State of each agent after the last step; only for simulations")
+    ]
     average_state: Annotated[
-        dict[str, float], shown("Averaged over the second half of the steps; of simulations")
+        dict[str, float], shown("Averaged over the second half of the steps; only for simulations")
     ]
     state_path: Annotated[
         list[list[float]],
         shown(
-            "States at the steps of `multiplier_path`, by agent; of simulations",
+            "States at the steps of `multiplier_path`, by agent; only for simulations",
             table=("point", "agent", "state"),
         ),
     ]

@@ -13,12 +13,12 @@ from discreet.problems.contents import Content
 from discreet.problems.off_policy_evaluation.public import OffPolicyPublic
 
 REPLACED = (
-    "with a public number of trajectories every block would have to have as many: neighbours "
-    "add_remove are needed, so leave `trajectories` out (`max_trajectories` bounds how many there "
-    "may be)"
+    "with a public number of trajectories every block would have to hold exactly as many: "
+    "neighbours add_remove are needed, so leave `trajectories` out (`max_trajectories` bounds "
+    "their number)"
 )
 UNSAID = (
-    "say `off_policy`: whether rows have behaviour and target. It otherwise follows from the "
+    "give `off_policy`: whether rows have behaviour and target. Otherwise it follows from the "
     "content, and a block may have no records"
 )
 MOST_ROWS = 10**9

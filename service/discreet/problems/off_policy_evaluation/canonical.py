@@ -99,7 +99,9 @@ def canonical_content(
                 ]
             )
 
-    refuse(same & (step[1:] == step[:-1]), "step", "a step stands twice in its trajectory", step, 1)
+    refuse(
+        same & (step[1:] == step[:-1]), "step", "a step appears twice in its trajectory", step, 1
+    )
     refuse(
         same & columns["terminal"][:-1],
         "step",
@@ -110,7 +112,9 @@ def canonical_content(
     if start.size < 2:
         raise InvalidInput("at least one trajectory is needed", pointer=prefix)
     if public.trajectories is not None and start.size - 1 != public.trajectories:
-        found = f"{start.size - 1} trajectories of {public.trajectories} public ones"
+        found = (
+            f"found {start.size - 1} trajectories, but the public number is {public.trajectories}"
+        )
         raise InvalidInput(found, pointer="/public/trajectories")
     if public.topology is not None:
         assert public.states is not None
@@ -156,15 +160,17 @@ def _check_values(
         issues.where(low, "reward", f"the public least_reward is {public.least_reward:g}", reward)
     if "behaviour" in columns:
         behaviour, target = columns["behaviour"], columns["target"]
-        says = "the action was taken, so its behaviour probability is above 0 and at most 1"
+        says = "the action was taken, so its behaviour probability must be above 0 and at most 1"
         issues.where((behaviour <= 0) | (behaviour > 1), "behaviour", says, behaviour)
-        issues.where((target < 0) | (target > 1), "target", "a probability is 0 to 1", target)
+        issues.where(
+            (target < 0) | (target > 1), "target", "a probability must be between 0 and 1", target
+        )
         if public.max_ratio is not None:
             too_large = target > behaviour * (public.max_ratio * (1 + 1e-9))
             issues.where(
                 too_large,
                 "target",
-                f"public.max_ratio says at most {public.max_ratio:g} x behaviour",
+                f"public.max_ratio allows at most {public.max_ratio:g} x behaviour",
                 target,
             )
     issues.check()
@@ -192,7 +198,7 @@ def _check_topology(public: OffPolicyPublic, columns: dict[str, NDArray[Any]], r
             refuse(
                 wrong,
                 "reward",
-                "public.rewards says another reward of this transition",
+                "public.rewards gives another reward for this transition",
                 rewards,
                 first,
             )

@@ -1,4 +1,4 @@
-"""What keeps a request from being a problem on a dataset."""
+"""Whether a request fits a dataset."""
 
 from __future__ import annotations
 
@@ -49,20 +49,22 @@ def issues_of(problem: OffPolicyRequest, public: OffPolicyPublic) -> list[FieldI
     if method.needs_constant and method.features.constant() is None:
         found.append(
             FieldIssue(
-                "/problem/method", f"{method.name} needs features of which some weights give 1"
+                "/problem/method",
+                f"{method.name} needs features for which some weights give the constant 1",
             )
         )
     for name in ("clip", "steps", "step_size", "sampling", "regularization", "return_bounds"):
         if getattr(problem, name) is not None and name not in method.takes:
-            says = f"means nothing to the method {method.name} on this dataset"
+            says = f"has no effect with the method {method.name} on this dataset"
             found.append(FieldIssue(f"/problem/{name}", says))
     if problem.initial is not None and not method.fitted:
-        says = f"means nothing to the method {method.name}, which is of the people in the data"
+        says = f"has no effect with the method {method.name}, which is about the people in the data"
         found.append(FieldIssue("/problem/initial", says))
     elif problem.initial == RELEASED:
         if not method.visits:
             says = (
-                f"the method {method.name} releases no visits of states here: give a distribution"
+                f"the method {method.name} does not release visits of states here: give a "
+                f"distribution"
             )
             found.append(FieldIssue("/problem/initial", says))
     elif isinstance(problem.initial, tuple):

@@ -89,7 +89,7 @@ class Constant(Method):
         found = super().issues(asked, public)
         if not public.continuing:
             says = (
-                "the mean reward says what a constant value is where no episode ends: register the "
+                "the mean reward gives a constant value only if no episode ends: register the "
                 "data with public.continuing, or use moments or minibatch"
             )
             found.append(FieldIssue("/problem/method", says))

@@ -1,5 +1,5 @@
-"""The example of the kind, which is small and really runs, and what else its code is rehearsed and
-attacked with."""
+"""The example of the kind, which is small and really runs, and further inputs for rehearsals and
+attacks."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Features of states: their public models, and what keeps them from fitting a dataset."""
+"""Features of states: their public models, and whether they fit a dataset."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class _Features(Frozen):
         """The features as functions of states."""
 
     def issues(self, public: OffPolicyPublic) -> list[FieldIssue]:
-        """What keeps these features from fitting the dataset, beside numbered states or
+        """Why these features do not fit the dataset, other than numbered states versus
         coordinates."""
         return []
 
@@ -38,7 +38,7 @@ class _Features(Frozen):
         return []
 
     def advice(self) -> tuple[str, ...]:
-        """What these features do to data, whatever the data are."""
+        """What these features do to any data."""
         return ()
 
 
@@ -76,7 +76,8 @@ class FourierFeatures(_Features):
         elif max(map(abs, (*self.low, *self.high))) > MAX_COORDINATE:
             found.append(
                 FieldIssue(
-                    "/problem/features/low", f"low and high are at most {MAX_COORDINATE:g} large"
+                    "/problem/features/low",
+                    f"low and high must not exceed {MAX_COORDINATE:g} in absolute value",
                 )
             )
         if (count := (self.order + 1) ** k) > MAX_FEATURES:
@@ -144,7 +145,7 @@ def initial_issues(
         ):
             return issue(f"initial states of {public.features} coordinates each are needed")
         if max(abs(number) for row in vectors for number in row) > MAX_COORDINATE:
-            return issue(f"coordinates are at most {MAX_COORDINATE:g} large")
+            return issue(f"coordinates must not exceed {MAX_COORDINATE:g} in absolute value")
         return features.initial_issues(vectors)
     numbers = [share for share in initial if not isinstance(share, tuple)]
     if len(numbers) != public.states or vectors:

@@ -177,8 +177,8 @@ class Minibatch(Method):
             return (UNCOUNTED,)
         ratio = scale / (chosen["sampling"] * m * chosen["clip"])
         says = (
-            f"the noise of a step is {about}{plain(ratio)} times the largest gradient that "
-            f"{m:,} trajectories can give"
+            f"the noise of a step is {about}{plain(ratio)} times the largest gradient that {m:,} "
+            f"trajectories can produce"
         )
         if (
             self.asked.step_size is None

@@ -1,4 +1,4 @@
-"""What an off-policy evaluation answers: what the target policy would have been worth."""
+"""The answer of an off-policy evaluation: what the target policy would have been worth."""
 
 from __future__ import annotations
 

@@ -38,7 +38,7 @@ UNCOUNTED = (
 )
 COARSE_BITS = 22
 DRAW_SECONDS = 1.7e-6
-"""Of one number by the exact samplers, at most."""
+"""Seconds to draw one number by the exact samplers, at most."""
 
 
 @dataclass(frozen=True)
@@ -123,11 +123,11 @@ class Method(ABC):
         `benchmarks.timing` measures it."""
 
     def drawing_seconds(self, chosen: Chosen, event: Event) -> float:
-        """Of what else a release does, whatever the content."""
+        """Seconds of the rest of a release, whatever the content."""
         return self.numbers() * DRAW_SECONDS
 
     def numbers(self) -> int:
-        """How many numbers are summed over trajectories."""
+        """The number of sums over trajectories."""
         return 0
 
     def row_seconds(self) -> float:
@@ -175,13 +175,13 @@ class Method(ABC):
         )
 
     def better_cap(self, event: Event, epsilon: float) -> str:
-        """What another cap than the one that holds would do."""
+        """What a different cap would achieve."""
         return "a smaller one takes less noise and cuts off more"
 
     def release(
         self, events: tuple[Event, ...], chosen: Chosen, content: Content, noise: Noise
     ) -> Released:
-        """What the mechanisms let out."""
+        """What the mechanisms release."""
         moved = td.bounded(
             transitions_of(content, self.max_ratio), self.public.reward_bound, self.max_ratio
         )
@@ -222,7 +222,7 @@ class Method(ABC):
         return Answer(released["weights"], start)
 
     def steps(self) -> int:
-        """Of progress, while what was released is finished; the last is told by the kind."""
+        """Steps of progress while the release is finished; the kind reports the last one."""
         return 1
 
     def _judged(self, ratio: float, says: str) -> tuple[str, ...]:

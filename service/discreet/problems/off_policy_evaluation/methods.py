@@ -1,5 +1,5 @@
-"""The methods of off-policy evaluation: one class each, chosen by what it can do, which it says as
-data."""
+"""The methods of off-policy evaluation: one class each, chosen by capabilities that it declares
+as data."""
 
 from __future__ import annotations
 

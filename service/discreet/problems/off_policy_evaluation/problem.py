@@ -133,10 +133,10 @@ class OffPolicyEvaluation(OffPolicyRequest):
         )
         if resources.release_quantum_seconds > LONGEST_SECONDS:
             raise InvalidInput(
-                f"on the largest content this could take {resources.release_quantum_seconds:.3g} "
-                f"s, at most {LONGEST_SECONDS} are given whatever the content: fewer features or "
-                "steps, less sampling, or a dataset with smaller public bounds (max_rows, "
-                "max_trajectories)",
+                f"with the largest content this could take {resources.release_quantum_seconds:.3g} "
+                f"s, at most {LONGEST_SECONDS} are allowed whatever the content: use fewer "
+                f"features or steps, less sampling, or a dataset with smaller public bounds "
+                f"(max_rows, max_trajectories)",
                 pointer="/problem/features" if chosen["steps"] is None else "/problem/steps",
             )
         told: list[str] = []
@@ -169,13 +169,13 @@ class OffPolicyEvaluation(OffPolicyRequest):
             neighbours=neighbours,
             assumptions=(
                 "features, discount, bounds and topology are public",
-                *(["no episode ends, by what the data are of"] if public.continuing else []),
+                *(["no episode ends, by the nature of the data"] if public.continuing else []),
                 *(
                     ["initial does not come from the data"]
                     if isinstance(self.initial, tuple)
                     else []
                 ),
-                "whose trajectory a row belongs to, is recorded truly",
+                "whose trajectory a row belongs to is recorded correctly",
                 sized(
                     f"{public.most_rows} transitions of at most {public.most_trajectories} "
                     "trajectories"
@@ -214,7 +214,7 @@ class OffPolicyEvaluation(OffPolicyRequest):
             return ""
         return (
             "the dataset does not publish how many trajectories it has (`trajectories`). Ask for "
-            "an epsilon: the plan says how many it takes for a value that is near"
+            "an epsilon: the plan says how many trajectories an accurate value takes"
         )
 
     def expected(
@@ -228,7 +228,7 @@ class OffPolicyEvaluation(OffPolicyRequest):
     def release(
         self, public: OffPolicyPublic, plan: Plan, content: Content, noise: Noise
     ) -> Released:
-        """What the plan's method lets out: see `methods`."""
+        """What the plan's method releases: see `methods`."""
         method = self._planned(public, plan)
         return method.release(plan.events, plan.parameters, content, noise)
 

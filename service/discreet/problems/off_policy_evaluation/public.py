@@ -28,18 +28,19 @@ MAX_COLUMNS = 64
 LONGEST_WALK = 1000
 """Steps in which the largest return is looked for; what more of them may bring is added."""
 UNDECLARED_TRAJECTORIES, UNDECLARED_ROWS = 100_000, 250_000
-"""Most of a private content whose owner declares no bound: releases take the time of so many."""
+"""Rows of a private content whose owner declares no bound: releases take the time of so many."""
 
 
 FeatureName = Annotated[str, StringConstraints(min_length=1, max_length=200, strip_whitespace=True)]
 
 
 def _all_seen(words: str, info: ValidationInfo) -> str:
-    """Words that answers say: no letter is hidden, and none turns others about."""
+    """Text that answers repeat: no character is invisible or changes the direction of text."""
     for letter in words:
         if category(letter) in UNSEEN and not (info.context or {}).get(STORED):
             raise ValueError(
-                f"the letter U+{ord(letter):04X} cannot be seen: all read what is said"
+                f"the character U+{ord(letter):04X} is invisible: everybody must be able to read "
+                f"this text"
             )
     return words
 
@@ -80,8 +81,8 @@ class OffPolicyPublic(Frozen):
     )
     states: Annotated[int, Field(strict=True, ge=1, le=MAX_STATES)] | None = Field(
         default=None,
-        description="Number of states of a tabular problem; 1 where nothing is said of states, "
-        "which is enough for importance_sampling",
+        description="Number of states of a tabular problem; 1 if states are not given, which is "
+        "enough for importance_sampling",
     )
     features: Annotated[int, Field(strict=True, ge=1, le=MAX_COLUMNS)] | None = Field(
         default=None, description="Number of coordinates of a state `x`, instead of `states`"
@@ -90,7 +91,7 @@ class OffPolicyPublic(Frozen):
         default=None,
         description="What the coordinates of `x` are, one range each, in their order: a "
         "coordinate is (value - low) / (high - low), cut off at 0 and 1. Readers of tables of "
-        "visits go by it. As all that is public it is not chosen by looking at the data",
+        "visits use it. Like everything public, it must be chosen without looking at the data",
     )
     trajectories: Positive | None = Field(
         default=None, description="Number of trajectories, when it is public"
@@ -107,27 +108,27 @@ class OffPolicyPublic(Frozen):
         f"the larger of {UNDECLARED_ROWS:,} and ten for each of the trajectories that are declared",
     )
     reward_bound: Annotated[
-        Real, Field(gt=0, le=1e12, description="Public bound on the modulus of a reward")
+        Real, Field(gt=0, le=1e12, description="Public bound on the absolute value of a reward")
     ]
     least_reward: Real | None = Field(
         default=None,
-        description="No reward is below this, by what rewards are: 0 where they count good "
-        "outcomes. Absent: -reward_bound. Where returns cannot be negative their range is half as "
-        "wide, and so is the noise in it",
+        description="Public lower bound on a reward, from its meaning: 0 if rewards count good "
+        "outcomes. Absent: -reward_bound. If returns cannot be negative, their range is half as "
+        "wide, and so is their noise",
     )
     horizon: Annotated[
-        int, Field(strict=True, ge=1, le=10**6, description="Most transitions of a trajectory")
+        int, Field(strict=True, ge=1, le=10**6, description="The most transitions of a trajectory")
     ]
     max_ratio: Annotated[Real, Field(gt=0, le=1e12)] | None = Field(
         default=None,
-        description="Public bound on target / behaviour of one step, by the rules that both "
-        "policies are. A trajectory then weighs at most this to the power of the horizon, and "
-        "where that is not clipped nothing is cut off",
+        description="Public bound on target / behaviour of one step, from the rules of both "
+        "policies. A trajectory then weighs at most this to the power of the horizon, and if that "
+        "is not clipped nothing is cut off",
     )
     target_policy: PolicyName | None = Field(
         default=None,
-        description="What the target policy does, in words, for answers to say it: `treat when "
-        "lactate > 2`. Readers of tables of visits say it where it is a rule of the actions",
+        description="What the target policy does, in words that answers repeat: `treat when "
+        "lactate > 2`. Readers of tables of visits fill it in if the policy is a rule",
     )
     topology: Annotated[list[tuple[Count, Count]], InPieces()] | None = Field(
         default=None,
@@ -135,7 +136,7 @@ class OffPolicyPublic(Frozen):
         "of the episode",
     )
     rewards: Annotated[list[Real], InPieces()] | None = Field(
-        default=None, description="Reward of each transition of the topology, where that is public"
+        default=None, description="Reward of each transition of the topology, if rewards are public"
     )
     off_policy: Flag | None = Field(
         default=None,
@@ -144,9 +145,9 @@ class OffPolicyPublic(Frozen):
     )
     continuing: Flag | None = Field(
         default=None,
-        description="True: by what the data are of, no episode ever ends, and no transition is "
-        "terminal. Then what all states have in common is the mean reward / (1 - discount), which "
-        "`minibatch` begins at",
+        description="True: by the nature of the data no episode ever ends, and no transition is "
+        "terminal. The common part of all values is then the mean reward / (1 - discount), where "
+        "`minibatch` begins",
     )
 
     @model_validator(mode="before")
@@ -172,7 +173,9 @@ class OffPolicyPublic(Frozen):
         ):  # else they are filled in: ranges count, nothing is one state
             if self.topology is not None:
                 raise FieldError(
-                    "states", "a topology needs the number of its states; without both all are one"
+                    "states",
+                    "a topology needs the number of its states; without both there is "
+                    "only one state",
                 )
             raise FieldError("states", "the number of states or that of features is needed")
         if self.ranges is not None:
@@ -187,13 +190,13 @@ class OffPolicyPublic(Frozen):
         if self.neighbours == "add_remove" and self.trajectories is not None:
             raise FieldError(
                 "trajectories",
-                "where neighbours add or remove a trajectory their number is private",
+                "if neighbours add or remove a trajectory, the number of trajectories is private",
             )
         if self.trajectories is not None and self.max_trajectories is not None:
             raise FieldError("max_trajectories", "the number of trajectories is public already")
         if self.topology is not None:
             if self.states is None:
-                raise FieldError("topology", "a topology is of tabular states")
+                raise FieldError("topology", "a topology needs tabular states")
             states = self.states
             if not self.topology or any(
                 origin >= states or to > states for origin, to in self.topology
@@ -204,7 +207,7 @@ class OffPolicyPublic(Frozen):
                 )
                 raise FieldError("topology", says)
             if len(set(self.topology)) != len(self.topology):
-                raise FieldError("topology", "a transition stands twice")
+                raise FieldError("topology", "a transition is given twice")
         if (
             self.least_reward is not None
             and not -self.reward_bound <= self.least_reward < self.reward_bound
@@ -229,15 +232,15 @@ class OffPolicyPublic(Frozen):
 
     @property
     def told_target(self) -> tuple[str, ...]:
-        """What is evaluated, as the dataset's owner says it: among assumptions it is signed with
-        each certificate."""
+        """The owner's description of the target policy; as an assumption it is signed with each
+        certificate."""
         if not self.off_policy or self.target_policy is None:
             return ()
         return (f"the target policy is, as the dataset's owner says: {self.target_policy}",)
 
     @property
     def lowest_reward(self) -> float:
-        """No reward is below it."""
+        """A lower bound on every reward."""
         return -self.reward_bound if self.least_reward is None else self.least_reward
 
     @property
@@ -250,19 +253,19 @@ class OffPolicyPublic(Frozen):
 
     @property
     def most_trajectories(self) -> int:
-        """How many there may be, from public figures."""
+        """Upper bound on the number of trajectories, from public figures."""
         return self.trajectories or self.max_trajectories or UNDECLARED_TRAJECTORIES
 
     @property
     def most_rows(self) -> int:
-        """How many transitions there may be, from public figures."""
+        """Upper bound on the number of transitions, from public figures."""
         declared = self.trajectories or self.max_trajectories or 0
         most = self.max_rows or max(UNDECLARED_ROWS, 10 * declared)
         return min(most, self.most_trajectories * self.horizon)
 
     @property
     def most_bytes(self) -> int:
-        """Of a content in memory, from public figures."""
+        """Upper bound on the memory of a content in bytes, from public figures."""
         row = 17 if self.states is not None else 9 + 16 * (self.features or 1)
         return self.most_rows * (row + (16 if self.off_policy else 0)) + 8 * self.most_trajectories
 

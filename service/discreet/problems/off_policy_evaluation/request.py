@@ -33,12 +33,13 @@ class OffPolicyRequest(ProblemOnBlocks):
     kind: Literal["off_policy_evaluation"]
     features: AnyFeatures | None = Field(
         default=None,
-        description="Of the value function, tabular when not given; importance_sampling reads none",
+        description="Features of the value function; absent: tabular. importance_sampling uses "
+        "none",
     )
     discount: Annotated[Real, Field(ge=0, le=1)] = Field(
-        description="What a reward one step later counts against one now; 1 where it is all the "
-        "same when it comes (importance_sampling alone: methods that fit a value function need "
-        "less)",
+        description="Weight of a reward one step later relative to one now; 1 if its time does "
+        "not matter (only importance_sampling and per_decision: methods that fit a value function "
+        "need less)",
         examples=[1, 0.9],
     )
     method: Literal[
@@ -54,8 +55,8 @@ class OffPolicyRequest(ProblemOnBlocks):
     ] = "auto"
     clip: Annotated[Real, Field(gt=0, le=1e9), CLIP] | Literal["auto"] | None = Field(
         default=None,
-        description="Public bound on the l2 norm of what one trajectory adds; not given or `auto`: "
-        "by public bounds",
+        description="Public bound on the l2 norm of what one trajectory adds; absent or `auto`: "
+        "from public bounds",
     )
     steps: Annotated[int, Field(strict=True, ge=1, le=MAX_STEPS)] | None = None
     step_size: Annotated[Real, Field(gt=0, le=1e6)] | None = None
@@ -73,21 +74,21 @@ class OffPolicyRequest(ProblemOnBlocks):
     max_importance: Annotated[Real, Field(gt=0, le=1e6)] | Literal["auto"] | None = Field(
         default=None,
         description=f"Public cap on importance ratios; {DEFAULT_MAX_IMPORTANCE:g} when not given; "
-        "`auto`: of least expected error by public figures, shown in the plan's advice. Of "
-        "importance_sampling on the weights of whole trajectories, of per_decision on those of "
-        "steps, `auto` when not given",
+        "`auto`: of least expected error by public figures, shown in the plan's advice. With "
+        "importance_sampling it caps the weights of whole trajectories, with per_decision those "
+        "of steps, and absent means `auto`",
     )
     return_bounds: tuple[Real, Real] | None = Field(
         default=None,
-        description="What all rewards of one person add up to at least and at most, known without "
-        "the data: 0 and 1 where somebody is well at the end or not. Noise is in proportion to "
-        "the range; what is beyond counts as the nearer end. Not given: what the bound on a "
-        "reward allows, up and down (importance_sampling)",
+        description="The least and the most that all rewards of one person add up to, known "
+        "without the data: 0 and 1 if somebody is well at the end or not. Noise is in proportion "
+        "to the range; values beyond it count as the nearer end. Absent: what the bounds on a "
+        "reward allow (importance_sampling)",
     )
     regularization: Annotated[Real, Field(ge=0, le=1e12)] | None = Field(
         default=None,
-        description="Ridge of `moments` in units of one trajectory; `dp_lsl`'s penalty, the public "
-        "number of them",
+        description="Ridge of `moments` in units of one trajectory; penalty of `dp_lsl`, absent: "
+        "the public number of trajectories",
     )
     initial: (
         Literal["released"]
@@ -96,8 +97,8 @@ class OffPolicyRequest(ProblemOnBlocks):
     ) = Field(
         default=None,
         description="An assumption, which must not come from the data: a distribution over the "
-        "states, or initial states x that are equally likely; `released`: the states as often as "
-        "the release says that they were visited",
+        "states, or equally likely initial states x; `released`: the states as often as they were "
+        "visited according to the release",
     )
     uncertainty: Flag = INTERVALS
 

@@ -23,16 +23,19 @@ class OffPolicyEvaluationResult(SummedFields, total=False):
     target policy."""
 
     weights: Annotated[
-        list[float], shown("Theta, one number a feature", unit=REWARD, table=("feature", "weight"))
+        list[float],
+        shown("Theta, one number per feature", unit=REWARD, table=("feature", "weight")),
     ]
     values: Annotated[
         list[float],
         shown(
-            "The value of each state, of tabular features", unit=REWARD, table=("state", "value")
+            "The value of each state; only for tabular features",
+            unit=REWARD,
+            table=("state", "value"),
         ),
     ]
     target_policy: Annotated[
-        str, shown("What the target policy does, where the dataset's owner has said it")
+        str, shown("What the target policy does, if the dataset's owner has described it")
     ]
     policy_value: Annotated[
         float,
@@ -47,21 +50,26 @@ class OffPolicyEvaluationResult(SummedFields, total=False):
     behaviour_value: Annotated[
         float,
         shown(
-            "Of the policy that was followed, over the people in the data (importance_sampling)",
+            "Value of the policy that was followed, over the people in the data "
+            "(importance_sampling)",
             unit=REWARD,
         ),
     ]
     difference: Annotated[
         float,
         shown(
-            "policy_value - behaviour_value, of the same people (importance_sampling)", unit=REWARD
+            "policy_value - behaviour_value, for the same people (importance_sampling)", unit=REWARD
         ),
     ]
     effective_size: Annotated[
-        float, shown("As many trajectories of equal weight would say as much (importance_sampling)")
+        float,
+        shown(
+            "Effective sample size: so many trajectories of equal weight would be as "
+            "informative (importance_sampling)"
+        ),
     ]
     largest_weight: Annotated[
-        float, shown("Where weights of trajectories are clipped (importance_sampling)")
+        float, shown("The value at which weights of trajectories are clipped (importance_sampling)")
     ]
     clipped_mass: Annotated[
         float, shown("How much of the weights, whose mean is 1, was cut off (importance_sampling)")
@@ -69,18 +77,18 @@ class OffPolicyEvaluationResult(SummedFields, total=False):
     true_value: Annotated[
         Range,
         shown(
-            "Between what the value of the target policy without clips lies with 90 %, whatever "
-            "was cut off (importance_sampling)",
+            "Bounds on the value of the target policy without clipping, with 90 % confidence, "
+            "whatever was cut off (importance_sampling)",
             unit=REWARD,
         ),
     ]
     doubt: Annotated[
         str,
         shown(
-            "Where the mean of the weights cannot be that of true probabilities: which it is "
-            "(importance_sampling)"
+            "A warning if the mean of the weights is impossible for correct probabilities, with "
+            "that mean (importance_sampling)"
         ),
     ]
     covers: Annotated[
-        str, shown("What the interval of policy_value holds, in words (importance_sampling)")
+        str, shown("What the interval of policy_value covers, as a sentence (importance_sampling)")
     ]

@@ -83,19 +83,19 @@ class ImportanceSampling(Method):
         found = super().issues(asked, public)
         if not public.off_policy:
             says = (
-                f"{cls.name} needs the probabilities of the actions: the columns "
-                "behaviour and target, which this dataset has not"
+                f"{cls.name} needs the probabilities of the actions: the columns behaviour and "
+                f"target, which this dataset lacks"
             )
             found.append(FieldIssue("/problem/method", says))
         if asked.max_importance is not None and asked.max_importance > LARGEST_CAP:
-            says = f"at most {LARGEST_CAP:g} with {cls.name}: it is of products of ratios there"
+            says = f"at most {LARGEST_CAP:g} with {cls.name}, where it caps products of ratios"
             found.append(FieldIssue("/problem/max_importance", says))
         if asked.return_bounds is not None:
             low, high = asked.return_bounds
             least, most = public.returns(asked.discount)
             if not low < high or not low < most or not least < high:
                 says = (
-                    "two figures, the lower one first, which meet the public range of returns "
+                    "two figures, the lower one first, that overlap the public range of returns "
                     f"{least:g} to {most:g}"
                 )
                 found.append(FieldIssue("/problem/return_bounds", says))
@@ -350,7 +350,7 @@ class ImportanceSampling(Method):
 
     @property
     def fixed_cap(self) -> float:
-        """Where weights are clipped, where that is known before the release."""
+        """The value at which weights are clipped, if it is known before the release."""
         return min(self.max_ratio, self.public.largest_weight)
 
     def _largest_weight(self, event: Event, trajectories: int) -> float:

@@ -1,1 +1,1 @@
-"""Rehearsals: any problem on synthetic data of its public shape, over a ladder of epsilons."""
+"""Rehearsals: any problem on synthetic data of its public shape, for several values of epsilon."""

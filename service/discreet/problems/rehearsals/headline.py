@@ -1,4 +1,4 @@
-"""What a rehearsal answers: which epsilon is enough."""
+"""The answer of a rehearsal: which epsilon is enough."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
-"""A rehearsal: a problem of any kind on synthetic data of its public shape, over a ladder of
-epsilons.
+"""A rehearsal: a problem of any kind on synthetic data of its public shape, for several values
+of epsilon.
 
 It is a job like others, without a dataset, without a price and without a guarantee: nothing private
 comes near it. The plans of all its runs are made when it is planned; `finish` makes the data
@@ -45,7 +45,7 @@ MOST_RUNS = 20
 SECONDS = 60.0
 """Processor time after which no further run begins."""
 ASSUMPTION = (
-    "a rehearsal on synthetic data: nothing private was used, and nothing of it is protected"
+    "a rehearsal on synthetic data: no private data were used, and nothing in it is protected"
 )
 NOTHING_TOLD = 0.9
 """An error of so much of the size is about that of answering 0."""
@@ -78,17 +78,17 @@ class Rehearsal(Problem):
 
     kind: Literal["rehearsal"] = "rehearsal"
     mode: Literal["simulation"] = "simulation"
-    problem: dict[str, Any] = Field(description="Of any kind with datasets")
+    problem: dict[str, Any] = Field(description="A problem of any kind with datasets")
     public: dict[str, Any] = Field(description="The public part of its dataset")
     epsilons: Annotated[tuple[Epsilon, ...], Field(min_length=1, max_length=MOST_STEPS)] = LADDER
     delta: Annotated[
-        Delta | None, Field(description="Of all runs; null: by the rule of `auto`")
+        Delta | None, Field(description="Delta of all runs; null: by the rule of `auto`")
     ] = None
     of_units: Annotated[
         Positive | None, Field(description="How many units the synthetic data have")
     ] = None
     around: Annotated[
-        Earlier | None, Field(description="A job of what released the data are made")
+        Earlier | None, Field(description="The job from whose release the data are made")
     ] = None
     seed: Annotated[int, Field(strict=True, ge=0, lt=2**63)] = 0
 
@@ -215,7 +215,7 @@ class Rehearsal(Problem):
         return budgeted(problem, public, Privacy.model_validate(said))
 
     def release(self, public: None, plan: Plan, content: Content, noise: Noise) -> Released:
-        """There are no data."""
+        """Release nothing, since there are no data."""
         return {}
 
     def finish(self, public: None, plan: Plan, released: Released, progress: Progress) -> Result:

@@ -1,5 +1,4 @@
-"""What a rehearsal calls what it tried, for people: the quantities and methods of the kind that was
-rehearsed."""
+"""Names, for people, of the quantities and methods that a rehearsal tried."""
 
 from __future__ import annotations
 

@@ -19,7 +19,7 @@ def issues(asked: RoutingRequest, public: RoutingPublic) -> list[FieldIssue]:
     if public.zones < 2:
         issues.append(
             FieldIssue(
-                "/problem/dataset", "trips within its one zone use no link: two zones are needed"
+                "/problem/dataset", "trips within a single zone use no link: two zones are needed"
             )
         )
     issues += _of_persons(asked, public)
@@ -72,7 +72,7 @@ def issues(asked: RoutingRequest, public: RoutingPublic) -> list[FieldIssue]:
         (
             bool(asked.select_links),
             "select_links",
-            "gradient releases no trips: unit_flows says who uses a link",
+            "gradient releases no trips; unit_flows shows who uses a link",
         ),
         (
             bool(asked.closed_links),

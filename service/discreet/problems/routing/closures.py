@@ -64,7 +64,7 @@ def issues(roads: RoadNetwork, closed: Sequence[int], zones: int) -> Iterator[Fi
         says = f"the network has {links} links, counted from 0; found {closed[beyond[0]]}"
         yield FieldIssue(f"/problem/closed_links/{beyond[0]}", says)
     elif len(set(closed)) < len(closed):
-        yield FieldIssue("/problem/closed_links", "a link stands twice")
+        yield FieldIssue("/problem/closed_links", "a link is named twice")
     elif closed:
         for issue in without(roads, closed).issues(zones):
             yield FieldIssue("/problem/closed_links", f"with these closed {issue.detail}")

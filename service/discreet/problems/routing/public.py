@@ -77,7 +77,7 @@ class RoutingPublic(Frozen):
     @classmethod
     def _different(cls, names: tuple[str, ...] | None) -> tuple[str, ...] | None:
         if names is not None and len(set(names)) < len(names):
-            raise ValueError("a name stands twice")
+            raise ValueError("a name appears twice")
         return names
 
     @property

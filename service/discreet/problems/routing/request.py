@@ -37,7 +37,7 @@ class UserClass(Frozen):
         "times as much money, or 0 where it is free of toll",
     )
     pce: Annotated[Real, Field(ge=0.01, le=100)] = Field(
-        default=1.0, description="How many passenger cars one of its trips counts on a link"
+        default=1.0, description="Passenger cars that one of its trips counts as on a link"
     )
 
 

@@ -134,7 +134,7 @@ class RoutingResult(SummedFields, total=False):
     ]
     latency_law: Annotated[
         str,
-        shown("By which law travel times grow with flows, in a sentence", title="Travel times"),
+        shown("The law by which travel times grow with flows, as a sentence", title="Travel times"),
     ]
     closed: Annotated[
         list[str],
@@ -193,7 +193,7 @@ class RoutingResult(SummedFields, total=False):
     relative_gap: Annotated[
         float,
         shown(
-            "How far the assignment is above its minimum at most",
+            "Upper bound on how far the assignment is above its minimum",
             title="Relative gap of the assignment",
         ),
     ]
@@ -210,7 +210,7 @@ class RoutingResult(SummedFields, total=False):
     true_total_travel_time: Annotated[
         float,
         shown(
-            "What the policy costs on the true mean demand; of simulations",
+            "Cost of the policy for the true mean demand; only for simulations",
             unit="trips a period times the unit of free_flow_time",
             title="Total travel time on the true demand (simulation)",
         ),
@@ -218,7 +218,7 @@ class RoutingResult(SummedFields, total=False):
     true_best_total_travel_time: Annotated[
         float,
         shown(
-            "What the best policy costs on the true mean demand; of simulations",
+            "Cost of the best policy for the true mean demand; only for simulations",
             unit="trips a period times the unit of free_flow_time",
             title="The best there is on the true demand (simulation)",
         ),

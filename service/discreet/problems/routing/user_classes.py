@@ -41,7 +41,7 @@ def issues(asked: RoutingRequest, public: RoutingPublic) -> Iterator[FieldIssue]
             says = f"the dataset's classes are {', '.join(known)}"
             yield FieldIssue(f"/problem/user_classes/{place}/name", says)
         elif name in names[:place]:
-            yield FieldIssue(f"/problem/user_classes/{place}/name", f"{name} stands twice")
+            yield FieldIssue(f"/problem/user_classes/{place}/name", f"{name} appears twice")
     if known and asked.method == "gradient":
         says = "gradient takes trips of one class; counts takes the dataset's user_classes"
         yield FieldIssue("/problem/method", says)

@@ -192,20 +192,6 @@ class GroupedPosterior:
         return mean, variance
 
 
-def draw_counts(
-    noisy: Floats,
-    scale: float,
-    kind: Kind,
-    *,
-    draws: int,
-    rng: np.random.Generator,
-    lattice: float = 0.0,
-    known: Known | None = None,
-) -> Floats:
-    """`CountPosterior.of(noisy, scale, kind).draw(draws, rng)`."""
-    return CountPosterior.of(noisy, scale, kind, lattice=lattice).draw(draws, rng, known)
-
-
 def _groups(values: Floats, lattice: float) -> tuple[Floats, Ints]:
     """Representatives float64[groups] of the values, and the group of each."""
     size = np.abs(values)

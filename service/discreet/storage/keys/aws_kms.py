@@ -51,16 +51,16 @@ LOOPBACK = ("127.0.0.1", "::1", "localhost")
 
 _ALTERED = frozenset({"InvalidCiphertextException", "IncorrectKeyException"})
 _REFUSED: Mapping[str, str] = {
-    "AccessDeniedException": "does not let this service use the key",
+    "AccessDeniedException": "does not allow this service to use the key",
     "DisabledException": "says that the key is disabled",
     "InvalidArnException": "knows no such key",
-    "InvalidKeyUsageException": "says that the key is none for encryption",
+    "InvalidKeyUsageException": "says that the key is not for encryption",
     "KMSInvalidStateException": "says that the key cannot be used now (is it to be deleted?)",
     "NotFoundException": "knows no such key",
     "UnrecognizedClientException": "does not know the credentials of this service",
-    "ValidationException": "does not take the name of the key",
+    "ValidationException": "rejects the name of the key",
 }
-"""What waiting does not mend. Any other answer may be otherwise in a moment."""
+"""Errors that waiting does not cure. Any other answer may be otherwise in a moment."""
 
 Value = TypeVar("Value")
 
@@ -120,9 +120,7 @@ class KmsKeys(KeyProvider):
     def lock(self, purpose: Purpose, secret: bytes) -> str:
         arn, *uses = self._describe()
         if uses != ["SYMMETRIC_DEFAULT", "ENCRYPT_DECRYPT"]:
-            raise SecretsError(
-                "DISCREET_KEYS: this key of AWS KMS is not a symmetric one for encryption"
-            )
+            raise SecretsError("DISCREET_KEYS: this AWS KMS key is not a symmetric encryption key")
         self._arn = arn
         wrapped = self._ask(
             "encrypt",
@@ -197,7 +195,7 @@ class KmsKeys(KeyProvider):
         except BotoCoreError as error:
             why = f"does not answer ({call}: {type(error).__name__})"
         except Exception as error:  # of botocore's parser, or ours: a proxy's page, half an answer
-            why = f"gives an answer that is none of KMS's ({call}: {type(error).__name__})"
+            why = f"gives an answer that is not one of KMS ({call}: {type(error).__name__})"
         raise KeysUnavailable(f"AWS KMS {why}; nothing was done, try again")
 
 
@@ -215,5 +213,6 @@ def _context(purpose: Purpose) -> dict[str, str]:
 
 def _broken(purpose: Purpose) -> SecretsError:
     return SecretsError(
-        f"a key of the secrets file ({purpose}) does not open: it was altered, or is another's"
+        f"a key of the secrets file ({purpose}) cannot be decrypted: it was altered, or belongs "
+        "to another installation"
     )

@@ -46,7 +46,7 @@ class Keys:
         return ", ".join(dict.fromkeys(one.name for one in self.providers))
 
     def provider(self, text: str) -> KeyProvider:
-        """Whose text this is; SecretsError where it is nobody's that is named."""
+        """The provider of this text; SecretsError if it belongs to none that is named."""
         for one in self.providers:
             if one.holds(text):
                 return one
@@ -71,7 +71,7 @@ class Keys:
         return all(":" not in text or text in known for text in texts)
 
     def forget_others(self, texts: set[str]) -> None:
-        """Keep no key but these: what was retired leaves this process's memory too."""
+        """Forget all other keys, so that retired ones leave this process's memory too."""
         with self._lock:
             self._opened = {name: key for name, key in self._opened.items() if name[1] in texts}
 
@@ -114,7 +114,7 @@ def _provider(uri: str, pin: str | None) -> KeyProvider:
         ) from error
     if uri != "file":
         raise SecretsError(
-            f"DISCREET_KEYS: `{scheme}` is no place for keys; there are file, pkcs11:… and "
+            f"DISCREET_KEYS: `{scheme}` is not a place for keys; choose file, pkcs11:… or "
             "awskms:///…"
         )
     return FileKeys()

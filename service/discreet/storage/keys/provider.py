@@ -1,5 +1,5 @@
-"""What a place for keys can do. There is one class for each place; nothing else of discreet asks
-which it is."""
+"""What a place for keys can do. There is one class for each place; no other code asks which it
+is."""
 
 from __future__ import annotations
 
@@ -87,7 +87,7 @@ class KeyProvider(ABC):
     says more."""
 
     name: str
-    """As people call it."""
+    """Its name for people."""
 
     @abstractmethod
     def holds(self, text: str) -> bool:

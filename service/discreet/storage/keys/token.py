@@ -110,11 +110,12 @@ class TokenKeys(KeyProvider):
         place, _, wrapped = text.partition(" ")
         if not wrapped:
             raise SecretsError(
-                f"a key of the secrets file ({purpose}) lies in the token, where only wrapped keys "
-                "may"
+                f"a key of the secrets file ({purpose}) is in the token, where only wrapped keys "
+                "may be named"
             )
         broken = SecretsError(
-            f"a key of the secrets file ({purpose}) does not open: it was altered, or is another's"
+            f"a key of the secrets file ({purpose}) cannot be decrypted: it was altered, or "
+            "belongs to another installation"
         )
         try:
             secret = _unwrap(
@@ -229,8 +230,8 @@ class TokenSigner:
 
 
 def _at_work(session: TokenSession, call: Callable[[Session], Answer]) -> Answer:
-    """What it gives. A key that was there when the process began, and is not now, is taken for
-    away: it may come back, and no job shall fail for it."""
+    """What it gives. A key that existed when the process began and does not now counts as
+    temporarily away: it may come back, and no job fails because of it."""
     try:
         return session.run(call)
     except SecretsError as error:

@@ -100,13 +100,13 @@ def checked_key(key: Any, kind: ObjectClass) -> Any:
         key.key_type != KeyType.AES or key.key_length != 8 * KEY_BYTES
     ):
         raise SecretsError(
-            "a key of the token that the secrets file names is none of AES with 256 bits"
+            "a key of the token that the secrets file names is not an AES key of 256 bits"
         )
     if kind == ObjectClass.PRIVATE_KEY and key.key_type != KeyType.EC_EDWARDS:
-        raise SecretsError("a key of the token that the secrets file names is none of Ed25519")
+        raise SecretsError("a key of the token that the secrets file names is not an Ed25519 key")
     if not key[Attribute.SENSITIVE] or key[Attribute.EXTRACTABLE]:
         raise SecretsError(
-            "a key of the token may be read out of it: make one that is sensitive and not "
+            "a key of the token can be read out of it: make one that is sensitive and not "
             "extractable"
         )
     return key

@@ -33,11 +33,11 @@ _REFUSED: dict[type[PKCS11Error], str] = {
     exceptions.PinLenRange: "does not take the PIN",
     exceptions.PinExpired: "says that the PIN has expired",
     exceptions.PinLocked: "has locked the PIN",
-    exceptions.UserPinNotInitialized: "has no PIN of a user yet",
+    exceptions.UserPinNotInitialized: "has no user PIN yet",
     exceptions.MechanismInvalid: "lacks a mechanism that is needed (CKM_AES_GCM, CKM_EDDSA)",
     exceptions.TokenWriteProtected: "takes no new keys",
 }
-"""What waiting does not mend."""
+"""Errors that waiting does not cure."""
 
 
 class Line:
@@ -144,8 +144,8 @@ class TokenSession:
             raise SecretsError(f"there are several tokens {self.label}") from None
         if token.flags & (TokenFlag.USER_PIN_FINAL_TRY | TokenFlag.USER_PIN_LOCKED):
             self._refused = SecretsError(
-                f"the PIN of token {self.label} was wrong so often that it is locked, or would be"
-                " with the next attempt, which is not made: log in once by hand"
+                f"the PIN of token {self.label} was wrong so often that it is locked, or would be "
+                "after one more attempt, which is not made: log in once by hand"
             )
             raise self._refused
         try:

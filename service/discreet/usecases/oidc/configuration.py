@@ -95,8 +95,8 @@ def configured(settings: Settings) -> Configuration | None:
         or len(settings.oidc_issuer) > 120
     ):
         raise DiscreetError(
-            "DISCREET_OIDC_ISSUER: an https:// address without query and fragment (http on "
-            "loopback)"
+            "DISCREET_OIDC_ISSUER: must be an https:// address without query and fragment (http "
+            "on loopback)"
         )
     if settings.oidc_client_id is None:
         raise DiscreetError("DISCREET_OIDC_CLIENT_ID is needed beside DISCREET_OIDC_ISSUER")
@@ -110,12 +110,13 @@ def configured(settings: Settings) -> Configuration | None:
     )
     if not algorithms or not algorithms <= ALGORITHMS:
         raise DiscreetError(
-            f"DISCREET_OIDC_ALGORITHMS: some of {', '.join(sorted(ALGORITHMS))}, with commas"
+            f"DISCREET_OIDC_ALGORITHMS: must be some of {', '.join(sorted(ALGORITHMS))}, "
+            "separated by commas"
         )
     if settings.oidc_audience in ("", settings.oidc_client_id):
         raise DiscreetError(
-            "DISCREET_OIDC_AUDIENCE: another word than the client's id, for which the provider "
-            "makes ID tokens: these are no access tokens"
+            "DISCREET_OIDC_AUDIENCE: must differ from the client's id, which is the audience of "
+            "ID tokens: those are not access tokens"
         )
     return Configuration(
         issuer=settings.oidc_issuer,
@@ -165,7 +166,7 @@ def _secret(settings: Settings) -> str | None:
         return settings.oidc_client_secret
     if settings.oidc_client_secret is not None:
         raise DiscreetError(
-            "DISCREET_OIDC_CLIENT_SECRET and DISCREET_OIDC_CLIENT_SECRET_FILE: one of them"
+            "set DISCREET_OIDC_CLIENT_SECRET or DISCREET_OIDC_CLIENT_SECRET_FILE, not both"
         )
     try:
         return settings.oidc_client_secret_file.read_text().strip()

@@ -100,7 +100,7 @@ async def finish(
     issuer = answer.get("iss")
     if issuer != configuration.issuer and (issuer is not None or metadata.says_issuer):
         raise Forbidden(
-            "this answer is of another identity provider than the one that was asked",
+            "this answer is from another identity provider than the one that was asked",
             code="foreign_answer",
         )
     if "error" in answer or not answer.get("code"):
@@ -182,7 +182,7 @@ async def _completed(provider: Provider, vouched: Vouched, access_token: str | N
     )
     if status != 200 or found.get("sub") != vouched.subject:
         raise Unauthenticated(
-            "what the identity provider tells is of somebody else", code="login_refused"
+            "the identity provider's user information is about another person", code="login_refused"
         )
     return Vouched(
         vouched.subject, vouched.issued_at, vouched.expires_at, {**found, **vouched.claims}
@@ -214,7 +214,7 @@ def _written(value: bytes) -> str:
 
 def _foreign() -> Forbidden:
     return Forbidden(
-        "this login was begun in another browser, or more than ten minutes ago: begin it once more",
+        "this login was begun in another browser or more than ten minutes ago; begin it again",
         code="foreign_answer",
     )
 
@@ -227,4 +227,4 @@ def _why(error: str) -> str:
         if error.isascii() and error.replace("_", "").isalnum() and len(error) <= 60
         else "no reason"
     )
-    return f"the identity provider did not let this login in ({known})"
+    return f"the identity provider refused this login ({known})"

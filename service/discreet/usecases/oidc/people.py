@@ -60,7 +60,7 @@ async def met(services: Services, configuration: Configuration, vouched: Vouched
         known = await identities.meet(services.database, new=new_id("per"), **coming)
     if known.tenant_id is None:
         raise Forbidden(
-            "the identity provider gives this person a role in a tenant that is not here",
+            "the identity provider gives this person a role in a tenant that does not exist here",
             code="no_role",
         )
     if known.removed or known.id is None:
@@ -140,7 +140,7 @@ async def set_active(
     issuer = services.settings.oidc_issuer if issuer is None else issuer
     if issuer is None:
         raise InvalidInput(
-            "needed where no identity provider is set (DISCREET_OIDC_ISSUER)", pointer="/issuer"
+            "needed if no identity provider is set (DISCREET_OIDC_ISSUER)", pointer="/issuer"
         )
     operator, removal = principal.role == "operator", Removal([], [])
     async with services.database.transaction(SYSTEM) as connection:
@@ -183,14 +183,14 @@ async def _remove(
         not everywhere
         and await identities.role_of(connection, tenant_id, issuer, subject) == "operator"
     ):
-        raise Forbidden("an owner removes no operator")
+        raise Forbidden("an owner cannot remove an operator")
     made = await tenants.keys_made_by(
         connection, issuer, subject, None if everywhere else tenant_id
     )
     revoked = [] if keep_keys else [one for one in made if everywhere or one["role"] != "operator"]
     if any(one["id"] == principal.key_id for one in revoked):
         raise Conflict(
-            "this person has made the key that asks: take another one, or keep their keys",
+            "this person made the key of this request: use another key, or keep their keys",
             code="oneself",
         )
     await identities.remove(

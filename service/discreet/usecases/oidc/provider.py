@@ -104,7 +104,7 @@ class Provider:
                     self._metadata_at = now
                 except ProviderUnavailable as error:
                     log.warning(
-                        "the identity provider's metadata cannot be had", detail=error.detail
+                        "the identity provider's metadata cannot be fetched", detail=error.detail
                     )
                 finally:
                     # From its end: a provider that says nothing for longer than this would be asked
@@ -164,7 +164,7 @@ class Provider:
         except (ValueError, RecursionError):
             found = None
         if not isinstance(found, dict):
-            raise ProviderUnavailable("the identity provider's answer is no JSON object")
+            raise ProviderUnavailable("the identity provider's answer is not a JSON object")
         return answer.status_code, found
 
     @cached_property
@@ -184,7 +184,7 @@ class Provider:
             "GET", issuer.rstrip("/") + "/.well-known/openid-configuration"
         )
         if status != httpx.codes.OK or found.get("issuer") != issuer:
-            raise ProviderUnavailable("what is published there is of another issuer")
+            raise ProviderUnavailable("the metadata there is that of another issuer")
         needed: list[Any] = [
             found.get(name) for name in ("authorization_endpoint", "token_endpoint", "jwks_uri")
         ]
@@ -224,7 +224,9 @@ class Provider:
                         raise ProviderUnavailable("the identity provider publishes no keys")
                     self._keys, self._keys_at = _usable(found["keys"]), now
                 except ProviderUnavailable as error:
-                    log.warning("the identity provider's keys cannot be had", detail=error.detail)
+                    log.warning(
+                        "the identity provider's keys cannot be fetched", detail=error.detail
+                    )
                 finally:
                     self._tried_at = time.monotonic()  # from its end, as of the metadata
         if time.monotonic() - self._keys_at >= STALE_SECONDS:

@@ -51,7 +51,7 @@ async def access_token(provider: Provider, token: str) -> Vouched:
     does not count."""
     configuration = provider.configuration
     if configuration.audience is None:
-        raise _refused("the API takes no access tokens here: DISCREET_OIDC_AUDIENCE is not set")
+        raise _refused("this API accepts no access tokens: DISCREET_OIDC_AUDIENCE is not set")
     header, claims = await _signed(provider, token, ACCESS_TYPES)
     found = _vouched(
         JWTClaims(claims, header, _options(configuration, configuration.audience)), configuration
@@ -63,10 +63,10 @@ async def access_token(provider: Provider, token: str) -> Vouched:
     # audience too.
     of_an_answer = "at_hash" in claims or "c_hash" in claims
     if "events" in claims or (not typed and (for_the_client or of_an_answer)):
-        raise _refused("this is a token of another kind than access tokens")
+        raise _refused("this is not an access token")
     callers = [one for one in (claims.get("azp"), claims.get("client_id")) if one is not None]
     if not all(isinstance(one, str) for one in callers):
-        raise _refused("the client in this token (azp, client_id) is no text")
+        raise _refused("the client in this token (azp, client_id) is not text")
     if configuration.callers and (not callers or not set(callers) <= configuration.callers):
         raise _refused("this token was made for a client that is not among DISCREET_OIDC_CALLERS")
     return found
@@ -81,7 +81,7 @@ async def id_token(
     assert nonce
     header, claims = await _signed(provider, token, ID_TYPES)
     if "events" in claims:
-        raise _refused("this is a token of another kind than ID tokens")
+        raise _refused("this is not an ID token")
     params = {"nonce": nonce, "client_id": configuration.client_id, "access_token": access_token}
     return _vouched(
         CodeIDToken(claims, header, _options(configuration, configuration.client_id), params),
@@ -108,7 +108,7 @@ async def logout_token(provider: Provider, token: str) -> tuple[str | None, str 
         )
         or not (subject or session)
     ):
-        raise _refused("this is no logout token")
+        raise _refused("this is not a logout token")
     return subject, session, _moment(claims["iat"])
 
 
@@ -122,11 +122,11 @@ async def _signed(
     try:
         header = jws.extract_compact(token.encode()).headers()
     except (JoseError, ValueError, TypeError, KeyError, RecursionError):
-        raise _refused("this is no token (JWT)") from None
+        raise _refused("this is not a token (JWT)") from None
     algorithm, kid, kind = header.get("alg"), header.get("kid"), header.get("typ", "")
     if algorithm not in allowed or "crit" in header or not (kid is None or isinstance(kid, str)):
         raise _refused(
-            "this token is signed in a way that does not count here (DISCREET_OIDC_ALGORITHMS)"
+            "this token's signature algorithm is not accepted here (DISCREET_OIDC_ALGORITHMS)"
         )
     if not isinstance(kind, str) or kind.lower() not in types:
         raise _refused("this is a token of another kind")
@@ -158,7 +158,7 @@ def _check(claims: JWTClaims, configuration: Configuration) -> None:
         raise Unauthenticated("this token has expired", code="token_expired") from None
     except ClaimError as error:
         raise _refused(
-            f"this token is not for this service, or not for now: {error.description}"
+            f"this token is not for this service, or not valid now: {error.description}"
         ) from None
     except (TypeError, ValueError):  # a claim of another type than it has
         raise _refused(
@@ -178,7 +178,7 @@ def _moment(seconds: float) -> datetime:
     try:
         return datetime.fromtimestamp(seconds, UTC)
     except (OverflowError, ValueError, OSError):
-        raise _refused("this token names a time that is none") from None
+        raise _refused("this token holds an invalid time") from None
 
 
 def _refused(detail: str) -> Unauthenticated:

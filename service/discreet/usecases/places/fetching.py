@@ -70,7 +70,7 @@ async def fetch(services: Services, principal: Principal, text: str) -> Upload:
         upload.finish()
     except TimeoutError:
         upload.close()
-        raise PlaceUnavailable(f"the content does not come within {FETCH_SECONDS:g} s") from None
+        raise PlaceUnavailable(f"the content does not arrive within {FETCH_SECONDS:g} s") from None
     except BaseException:
         upload.close()
         raise

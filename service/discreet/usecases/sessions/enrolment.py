@@ -51,7 +51,7 @@ async def create_tokens(
     names: Sequence[str] | None = None,
     group: str | None = None,
 ) -> dict[str, Any]:
-    """Links for agents, shown this once; with `names` each for an agent of that name alone, in
+    """Links for agents, shown only once; with `names` each for an agent of that name alone, in
     their order; with `group` the one link of a standing group, whose members need no token.
 
     `owner` is the fingerprint of the key that will sign the roster: every link of a session pins
@@ -246,7 +246,7 @@ def _mac(pepper: bytes, session_id: str, token: str) -> bytes:
 
 def _cap(epsilon: str, delta: str) -> Cap:
     if not _DECIMAL.fullmatch(epsilon) or not _DECIMAL.fullmatch(delta):
-        raise InvalidInput("the cap is two decimals")
+        raise InvalidInput("the cap must be two decimal numbers")
     figures = Decimal(epsilon), Decimal(delta)
     if figures[0] > MAX_EPSILON or figures[1] >= 1:
         raise InvalidInput(f"a cap has epsilon <= {MAX_EPSILON} and delta < 1")
@@ -262,9 +262,9 @@ def _announcement(data: bytes) -> Any:
         if "\\u0000" in json.dumps(read, ensure_ascii=False, allow_nan=False).encode().decode():
             raise ValueError
     except (ValueError, RecursionError) as error:
-        raise InvalidInput("the announcement is not JSON") from error
+        raise InvalidInput("the announcement must be JSON") from error
     if not isinstance(read, dict):
-        raise InvalidInput("the announcement is a JSON object")
+        raise InvalidInput("the announcement must be a JSON object")
     return read
 
 

@@ -1,5 +1,5 @@
-"""The head of a session for strangers: how far it is, and what owner and agents have signed of
-it."""
+"""The head of a session for strangers: how far it has got, and what owner and agents have
+signed."""
 
 from __future__ import annotations
 

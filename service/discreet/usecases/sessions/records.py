@@ -23,7 +23,7 @@ def read_problem(job: Mapping[str, Any]) -> FederatedProblem:
 
 
 async def by_id(connection: Any, session_id: str) -> dict[str, Any] | None:
-    """None also for what is no id: anybody may send any text."""
+    """None also for text that is not an id, since anybody may send any text."""
     return (
         await sessions.find_by_id(connection, session_id)
         if _SESSION.fullmatch(session_id)

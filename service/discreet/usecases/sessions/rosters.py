@@ -153,7 +153,8 @@ async def remove(services: Services, principal: Principal, job_id: str, fingerpr
         records.refuse_unless_awaiting(job, session)
         if not _FINGERPRINT.fullmatch(fingerprint):
             raise InvalidInput(
-                "an agent is named by all 64 hexadecimal digits of it", pointer="/fingerprint"
+                "an agent is named by all 64 hexadecimal digits of its fingerprint",
+                pointer="/fingerprint",
             )
         if not await sessions.remove_agent(connection, job_id, fingerprint):
             raise NotFound("no agent of this fingerprint has enrolled in this session")
@@ -200,7 +201,9 @@ def _check_roster(
         issues.append(FieldIssue("/roster", "it is that of another session"))
     names = [fingerprint for fingerprint, *_ in listed]
     if names != sorted(set(names)):
-        issues.append(FieldIssue("/roster/agents", "agents stand once each, sorted by fingerprint"))
+        issues.append(
+            FieldIssue("/roster/agents", "each agent must be listed once, sorted by fingerprint")
+        )
     terms = FederationTerms.model_validate(session["terms"])
     if not terms.least <= len(names) <= terms.agents:
         asked = (

@@ -72,7 +72,7 @@ class Farewell:
 
 @dataclass(frozen=True)
 class Watched:
-    """What has changed about a session that is lease."""
+    """What has changed about a leased session."""
 
     wanted: bool
     approved: bool
@@ -205,7 +205,7 @@ async def keep_receipt(
 
 
 async def begin(services: Services, lease: SessionLease) -> None:
-    """The agents are there: the job runs."""
+    """Begin the rounds: the agents have joined, and the job runs."""
     async with services.database.transaction(SYSTEM) as connection:
         job = await _hold(connection, lease)
         if job["state"] == "awaiting_agents":
@@ -297,8 +297,8 @@ async def keep_last(
 
 
 async def farewell(services: Services, session_id: str) -> Farewell | None:
-    """How a session ended, for agents that come late; None while it goes on. Gone where what it
-    told at last was deleted."""
+    """How a session ended, for agents that come late; None while it continues. Gone where its last
+    message was deleted."""
     async with services.database.transaction(SYSTEM) as connection:
         session = await sessions.find_by_id(connection, session_id)
         job = None if session is None else await jobs.find(connection, session["job_id"])
@@ -334,7 +334,7 @@ async def fail(services: Services, lease: SessionLease, code: str) -> bool:
 
 
 async def cancel(services: Services, lease: SessionLease) -> bool:
-    """End the job as somebody asked for; whether agents were charged."""
+    """Cancel the job as requested; returns whether agents were charged."""
     async with services.database.transaction(SYSTEM) as connection:
         await _hold(connection, lease)
         settled = await ledger.settle(connection, lease.job_id, ACTOR)
