@@ -614,7 +614,7 @@ def test_texts_that_no_database_takes(
 @pytest.mark.parametrize(
     ("headers", "says"),
     [
-        ({"Content-Encoding": "gzip"}, "compressed body (gzip)"),
+        ({"Content-Encoding": "gzip"}, "compressed (gzip)"),
         ({"Content-Type": "multipart/form-data; boundary=x"}, "takes JSON"),
     ],
 )
@@ -773,7 +773,7 @@ def test_bad_uploads(api_only: Installation) -> None:
             b"period,origin,destination,count,count\n0,1,2,5,5\n",
             "x.csv",
             "/content",
-            "'count' stands twice",
+            "'count' appears twice",
         ),
         (b'{"trips": [{"period": 0}]}', "x.json", "/content/trips/0/origin", "needed"),
     ]

@@ -169,7 +169,7 @@ def test_waiting_is_told_by_tenant_and_nothing_else_of_them(api_only: Installati
     written = json.dumps(found) + status(api_only)
     for private in (SECRET, "dst_", "job_", "acc_", "key_", "ten_"):
         assert private not in written, private
-    assert "none lives" in status(api_only)
+    assert "none is running" in status(api_only)
 
 
 def test_only_operators_are_told(api_only: Installation) -> None:

@@ -183,7 +183,7 @@ def test_classes_that_do_not_fit_are_refused() -> None:
     ("values", "pointer", "says"),
     [
         ({"user_classes": [{"name": "bus"}]}, "/user_classes/0/name", "classes are car, truck"),
-        ({"user_classes": [{"name": "car"}] * 2}, "/user_classes/1/name", "stands twice"),
+        ({"user_classes": [{"name": "car"}] * 2}, "/user_classes/1/name", "appears twice"),
         (
             {"user_classes": [{"name": "truck", "pce": 2}], "objective": "system_optimum"},
             "/user_classes",

@@ -210,7 +210,7 @@ def test_noise_of_one_seed_is_no_gain(settings: Settings) -> None:
         named = [await submit(services, owner, public, seed=seed) for seed in (5, 5, 6, None, None)]
         for one in named:
             await publish(services, one)
-        with pytest.raises(InvalidInput, match="one seed"):
+        with pytest.raises(InvalidInput, match="same seed"):
             await submit(services, owner, public, **question(named))
         assert await submit(services, owner, public, **question(named[1:]))
 

@@ -101,7 +101,7 @@ def check_names(
     there = f"; columns are: {listed}" if others else ""
     found = [
         *(
-            FieldIssue(prefix, f"column {name!r} appears twice")
+            FieldIssue(prefix, f"column {name!r:.80} appears twice")
             for name in sorted(names)
             if names[name] > 1
         ),

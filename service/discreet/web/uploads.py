@@ -157,7 +157,7 @@ class _Body(Generic[Given]):
         except InvalidInput as error:
             if error.code == "invalid_json" and error.issues[0].pointer == "" and self._contents:
                 raise InvalidInput(
-                    f"besides the content, {error.issues[0].detail}", code=error.code
+                    f"beside the content, {error.issues[0].detail}", code=error.code
                 ) from None
             raise
         self._upload.finish()
