@@ -14,6 +14,7 @@ from cryptography.hazmat.primitives.ciphers.aead import ChaCha20Poly1305
 
 from discreet_client.packing import Integers
 from discreet_client.secure_sum.errors import Refused, Tampered
+from discreet_client.secure_sum.journal import Journal, MemoryJournal
 from discreet_client.secure_sum.masks import expand, extract, stream
 from discreet_client.secure_sum.noise import discrete_gaussian
 from discreet_client.sparse_sum import shamir
@@ -30,6 +31,9 @@ from discreet_client.sparse_sum.wire import (
     words,
 )
 
+ROUND, VOTE = "round", "vote"
+"""What a journal holds of an agent, each with the number of the round behind it."""
+
 
 class Agent:
     """One agent of a group. Its rounds only go up, and each of its four steps is done once a round:
@@ -37,14 +41,25 @@ class Agent:
 
     What the server tells it is a claim: every step raises Refused for what must not be, and is then
     as if it had not been asked. Whatever stays undone costs that round alone.
+
+    `journal` holds the rounds that were begun and those that were voted in, before anything of them
+    leaves. A new agent with the journal of one before takes part from the next round on: secrets of
+    a round die with their process. By default the claims do, too.
     """
 
     def __init__(
-        self, candidate: Candidate, place: int, group: Group, *, verify: Verify = verify
+        self,
+        candidate: Candidate,
+        place: int,
+        group: Group,
+        *,
+        verify: Verify = verify,
+        journal: Journal | None = None,
     ) -> None:
         group.check()
         if group.members[place].exchange != candidate.exchange.public_key().public_bytes_raw() or (
-            (group.commitments, group.plan) != (candidate.commitments, candidate.plan)
+            (group.commitments, group.plan, group.run)
+            != (candidate.commitments, candidate.plan, candidate.run)
         ):
             raise Tampered("this is not the group in which this agent has opened its commitment")
         group.check_member(place, verify)
@@ -61,8 +76,8 @@ class Agent:
             except ValueError:
                 raise Tampered(f"the X25519 key of agent {other} has small order") from None
             self._shared[other] = extract(secret)
-        self.round = -1
-        self._voted = -1
+        self._journal: Journal = MemoryJournal() if journal is None else journal
+        self.round, self._voted = (_last(self._journal, what) for what in (ROUND, VOTE))
         self._own = b""
         self._masks: dict[int, bytes] = {}
         self._held: dict[int, bytes] = {}
@@ -73,6 +88,7 @@ class Agent:
         shares; for each the key of the mask with it, under the second secret; the signature."""
         if not self.round < round_ < self.plan.rounds:
             raise Refused(f"round {round_} is over, or none of this group's")
+        self._journal.claim(f"{ROUND} {round_}")
         self.round = round_
         self._forget()
         own, masks = shamir.draw(), shamir.draw()
@@ -142,6 +158,7 @@ class Agent:
             raise Refused("this agent is not of the jury")
         if len(members_of(survivors, self.plan.agents)) < self.plan.minimum:
             raise Refused(f"fewer survivors than {self.plan.minimum}")
+        self._journal.claim(f"{VOTE} {round_}")
         self._voted = round_
         return self._identity.sign(statement(self.group, Kind.VOTE, round_, self.place, survivors))
 
@@ -218,6 +235,15 @@ class Agent:
     def _signed(self, kind: Kind, payload: bytes) -> bytes:
         message = statement(self.group, kind, self.round, self.place, payload)
         return payload + self._identity.sign(message)
+
+
+def _last(journal: Journal, what: str) -> int:
+    """The last round claimed, or -1."""
+    claimed = (record.partition(" ") for record in journal.records())
+    return max(
+        (int(number) for kind, _, number in claimed if kind == what and number.isdigit()),
+        default=-1,
+    )
 
 
 def secret_digest(group: Group, secret: bytes) -> bytes:
