@@ -33,7 +33,7 @@ from discreet_client.sparse_sum.durable import DurableAgent
 from discreet_client.sparse_sum.joining import LONGEST_BYTES, take_part
 from discreet_client.sparse_sum.plan import Plan
 from discreet_client.sparse_sum.roster import Demands, Roster
-from discreet_client.sparse_sum.serving import print_line, serve
+from discreet_client.sparse_sum.serving import Relay, print_line, serve
 
 
 def main(arguments: list[str] | None = None) -> int:
@@ -82,10 +82,8 @@ def _serve(given: argparse.Namespace) -> None:
         pair = (given.key.read_bytes(), given.certificate.read_bytes())
     asyncio.run(
         serve(
-            Conductor(roster, given.from_round),
+            Relay(Conductor(roster, given.from_round), given.seconds, print_line),
             given.listen,
-            seconds=given.seconds,
-            tell=print_line,
             certificate=pair,
             ready=lambda port: print_line({"port": port}),
         )

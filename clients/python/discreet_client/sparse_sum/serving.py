@@ -57,6 +57,7 @@ class Relay:
     def __init__(self, conductor: Conductor, seconds: float, tell: Tell) -> None:
         self.conductor, self._seconds, self._tell = conductor, seconds, tell
         self._seats: dict[int, Seat] = {}
+        self._asked = False  # whether the step's messages are out
         self._changed = asyncio.Event()
 
     async def run(self) -> None:
@@ -68,6 +69,7 @@ class Relay:
             for place, message in conductor.messages.items():
                 if place in self._seats:
                     self._seats[place].put_nowait(message)
+            self._asked = True
             await self._wait(self._have_all_answered)
             self._advance()
         for seat in self._seats.values():
@@ -83,6 +85,7 @@ class Relay:
         return not (missing if self.conductor.step in SETTING_UP else missing & self._seats.keys())
 
     def _advance(self) -> None:
+        self._asked = False
         conductor = self.conductor
         what = "setup" if conductor.step in SETTING_UP else "round"
         number = conductor.number
@@ -117,7 +120,7 @@ class Relay:
         conductor = self.conductor
         if again := conductor.joining():
             seat.put_nowait(again)
-        if place in conductor.waited_for:
+        if self._asked and place in conductor.waited_for:
             seat.put_nowait(conductor.messages[place])
         self._changed.set()
         reading = asyncio.create_task(self._read(place, seat, requests))
@@ -168,27 +171,27 @@ class Relay:
 
 
 async def serve(
-    conductor: Conductor,
+    relay: Relay,
     address: str,
     *,
-    seconds: float,
-    tell: Tell,
     certificate: tuple[bytes, bytes] | None = None,
     ready: Callable[[int], None] = lambda port: None,
 ) -> None:
     """Serve a run to its end. `certificate`: key and chain (PEM), without which nothing is
-    encrypted. `ready` is told the port."""
-    relay = Relay(conductor, seconds, tell)
+    encrypted. `ready` is told the port. OSError where the address cannot be had."""
     handler = grpc.stream_stream_rpc_method_handler(relay.converse)
-    longest = longest_answer(conductor.roster.plan)
+    longest = longest_answer(relay.conductor.roster.plan)
     server = grpc.aio.server(options=[("grpc.max_receive_message_length", longest)])
     server.add_generic_rpc_handlers(
         (grpc.method_handlers_generic_handler(SERVICE, {METHOD: handler}),)
     )
-    if certificate is None:
-        port = server.add_insecure_port(address)
-    else:
-        port = server.add_secure_port(address, grpc.ssl_server_credentials([certificate]))
+    try:
+        if certificate is None:
+            port = server.add_insecure_port(address)
+        else:
+            port = server.add_secure_port(address, grpc.ssl_server_credentials([certificate]))
+    except RuntimeError as error:  # gRPC's own, of no kind
+        raise OSError(f"cannot listen at {address}: {error}") from None
     await server.start()
     try:
         ready(port)
