@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hmac
+import secrets
 import struct
 from collections.abc import Mapping
 
@@ -22,6 +23,7 @@ from discreet_client.sparse_sum.group import Candidate, Group, digest
 from discreet_client.sparse_sum.signing import Verify, verify
 from discreet_client.sparse_sum.wire import (
     CHECKS,
+    NONCE,
     PROOF,
     SEALED,
     Kind,
@@ -98,10 +100,8 @@ class Agent:
             shamir.share(own, threshold, count), shamir.share(masks, threshold, count), strict=True
         )
         sealed = b"".join(
-            ChaCha20Poly1305(self._key(b"seal", other, self.place)).encrypt(
-                bytes(12),
-                first.to_bytes(shamir.SIZE, "big") + second.to_bytes(shamir.SIZE, "big"),
-                b"",
+            self._sealed(
+                other, first.to_bytes(shamir.SIZE, "big") + second.to_bytes(shamir.SIZE, "big")
             )
             for other, (first, second) in zip(self._neighbours, pairs, strict=True)
         )
@@ -129,7 +129,7 @@ class Agent:
                 raise Refused(f"agent {other} is no neighbour, or its shares have another length")
             try:
                 cipher = ChaCha20Poly1305(self._key(b"seal", self.place, other))
-                held[other] = cipher.decrypt(bytes(12), box, b"")
+                held[other] = cipher.decrypt(box[:NONCE], box[NONCE:], b"")
             except InvalidTag:
                 raise Refused(f"the shares are not agent {other}'s of this round") from None
         if len(held) < self.plan.threshold:
@@ -219,6 +219,13 @@ class Agent:
         """What is left of a round must not serve a later question."""
         self._own, self._masks, self._held = b"", {}, {}
         self._began = self._contributed = False
+
+    def _sealed(self, other: int, pair: bytes) -> bytes:
+        """The key is of this round; the nonce is drawn, for an agent whose journal was put back
+        from a copy seals another pair under the same key."""
+        nonce = secrets.token_bytes(NONCE)
+        cipher = ChaCha20Poly1305(self._key(b"seal", other, self.place))
+        return nonce + cipher.encrypt(nonce, pair, b"")
 
     def _key(self, use: bytes, recipient: int, sender: int) -> bytes:
         """Of a round, a use and a direction: HKDF of the secret with the other."""

@@ -120,15 +120,6 @@ class Conductor:
     def done(self) -> bool:
         return self._round >= self.roster.plan.rounds or self._setup >= SETUPS
 
-    @property
-    def waited_for(self) -> frozenset[int]:
-        """Places that are told something and have not answered it, or given up."""
-        return frozenset(self.messages) - frozenset(self._said) - self._given_up
-
-    def give_up(self, place: int) -> None:
-        """Do not wait for this agent in this step: it has refused."""
-        self._given_up |= {place}
-
     def joining(self) -> bytes:
         """JOIN once more, for an agent that comes back and may have missed it; empty before."""
         return (
@@ -155,6 +146,7 @@ class Conductor:
             }
             taking[self.step](place, said)
         self._said[place] = said
+        self.waited_for.discard(place)
 
     def advance(self) -> Integers | None:
         """To the next step; the sum when a round is over. Raises Missing or Tampered when setup or
@@ -206,10 +198,11 @@ class Conductor:
     def _begin(self, step: Step) -> None:
         self.step = step
         self._said: dict[int, bytes] = {}
-        self._given_up: frozenset[int] = frozenset()
         self.messages = {
             place: self._headed(step, body) for place, body in self._bodies(step).items()
         }
+        self.waited_for = set(self.messages)
+        """Places that are told something and have neither answered nor refused."""
 
     def _headed(self, step: Step, body: bytes) -> bytes:
         number = self._setup if step in SETTING_UP else self._round

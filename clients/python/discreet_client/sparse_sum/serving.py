@@ -82,7 +82,9 @@ class Relay:
     def _have_all_answered(self) -> bool:
         """In a round who has gone is not waited for."""
         missing = self.conductor.waited_for
-        return not (missing if self.conductor.step in SETTING_UP else missing & self._seats.keys())
+        if self.conductor.step in SETTING_UP:
+            return not missing
+        return missing.isdisjoint(self._seats)
 
     def _advance(self) -> None:
         self._asked = False
@@ -159,7 +161,7 @@ class Relay:
             try:
                 conductor.take(place, body)
             except SecureSumError as error:
-                conductor.give_up(place)
+                conductor.waited_for.discard(place)
                 if body:
                     print(f"agent {place}: {error}", file=sys.stderr)
             self._changed.set()

@@ -15,8 +15,9 @@ from discreet_client.sparse_sum.group import Group, Member, digest
 from discreet_client.sparse_sum.signing import verify
 
 SIGNATURE = 64
-SEALED = 32 + 32 + 16
-"""Two shares and the tag of ChaCha20-Poly1305."""
+NONCE = 12
+SEALED = NONCE + 32 + 32 + 16
+"""A nonce, two shares and the tag of ChaCha20-Poly1305."""
 PROOF = 16
 CHECKS = 2
 """Words of 1 behind each vector: the sum has the number of summands there."""
