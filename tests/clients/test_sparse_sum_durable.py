@@ -219,6 +219,8 @@ def test_setups_are_counted_and_a_new_one_ends_the_last(tmp_path: Path) -> None:
     run = Run(tmp_path)
     run.until(Step.SHARES)
     commitments = [run.agents[0].commit(number) for number in (3, 9, 15)]
+    with pytest.raises(Refused, match="no group"):
+        run.say(0, HEAD.pack(Step.SHARES, 0))
     assert len(set(commitments)) == 3
     assert run.over(0).agents[0].commit(15) == commitments[-1]
     for number in (0, 9, 16):
@@ -268,7 +270,8 @@ def test_a_missing_or_older_setup_file_is_no_setup(tmp_path: Path) -> None:
     older = (tmp_path / "0" / "setup").read_bytes()
     run.agents[0].commit(1)
     run.kill(0)
-    for content in (None, older, b"{", b'{"number": 1}'):
+    strange = json.dumps({"number": 1, "exchange": "11" * 32, "nonce": "22" * 32}).encode()
+    for content in (None, older, b"{", b'{"number": 1}', strange):
         (tmp_path / "0" / "setup").unlink(missing_ok=True)
         if content is not None:
             (tmp_path / "0" / "setup").write_bytes(content)
