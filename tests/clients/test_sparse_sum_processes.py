@@ -30,9 +30,10 @@ from discreet_client.sparse_sum.conversation import HEAD
 from discreet_client.sparse_sum.serving import Relay, hello, serve
 from discreet_client.sparse_sum.wire import Kind, bitmap, statement
 
-AGENTS, ROUNDS, SECONDS = 12, 5, 60.0
+AGENTS, ROUNDS, SECONDS = 12, 5, 600.0
 PLAN = Plan.choose(AGENTS, 2, ROUNDS, gamma=0.1, delta=0.25)
 FIGURES = ["--rounds", str(ROUNDS), "--corrupt", "0.1", "--sigma", "0", "--exposure", "accepted"]
+FIGURES += ["--patience", str(SECONDS)]
 
 
 def value(place: int, number: int) -> list[int]:
@@ -301,7 +302,7 @@ def test_the_commands_of_the_documentation(
     assert "asks for 1001" in refused(*join, "127.0.0.1:1", "--sigma", 1001)
     assert "has not accepted that" in refused(*join, "127.0.0.1:1", "--sigma", 0)
     assert "no word of the server" in refused(*join, "127.0.0.1:1", "--patience", 0)
-    serving = ["serve", roster, "--owner", owner, "--listen"]
+    serving = ["serve", roster, "--owner", owner, "--seconds", SECONDS, "--listen"]
     assert "--certificate and --key are needed" in refused(*serving, "0.0.0.0:0")
 
     chain, key = certificate(tmp_path)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import json
 import os
 import struct
@@ -135,9 +134,12 @@ class Relay:
 
     async def _greeted(self, requests: AsyncIterator[bytes], nonce: bytes, context: Any) -> int:
         """The place of an agent that has signed this stream's nonce; others end here."""
-        roster, said = self.conductor.roster, b""
-        with contextlib.suppress(TimeoutError):
+        roster = self.conductor.roster
+        try:
             said = await asyncio.wait_for(anext(requests, b""), HELLO_SECONDS)
+        except TimeoutError:
+            await context.abort(grpc.StatusCode.DEADLINE_EXCEEDED, "too late; come again")
+            raise AssertionError from None
         if len(said) == PLACE.size + SIGNATURE:
             (place,) = PLACE.unpack_from(said)
             known = place < len(roster.keys)
