@@ -154,6 +154,14 @@ def test_an_agent_that_came_back_has_no_second_answer(tmp_path: Path) -> None:
     assert run.step().tolist() == total(range(AGENTS), 1)
 
 
+def test_bytes_behind_a_message_are_refused(tmp_path: Path) -> None:
+    run = Run(tmp_path)
+    for step in (Step.COMMIT, Step.SHARES, Step.CONTRIBUTE, Step.RELEASE):
+        with pytest.raises(Refused, match="1 bytes too many"):
+            run.say(0, run.until(step) + b"x")
+    assert run.step().tolist() == total(range(AGENTS), 0)
+
+
 def released(run: Run, survivors: Iterable[int], place: int = 0) -> bytes:
     """A RELEASE that the whole jury has signed, honest jurors too, with true proofs."""
     group, number = run.conductor.group, run.conductor.number

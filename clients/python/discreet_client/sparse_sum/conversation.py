@@ -60,6 +60,7 @@ def answer(durable: DurableAgent, message: bytes, values: Values) -> bytes:
         raise Refused("not a message of this protocol") from None
     body, agents = message[HEAD.size :], durable.roster.plan.agents
     if step is Step.COMMIT:
+        _ended(body)
         return durable.commit(number)
     if step is Step.OPEN:
         return members_to([durable.open(pieces(body, KEY, agents))])
