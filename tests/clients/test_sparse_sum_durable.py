@@ -350,7 +350,7 @@ def test_a_folder_put_back_is_one_corrupt_agent_at_most(tmp_path: Path) -> None:
         step = run.conductor.step
         told[step] = run.conductor.messages
         run.step()
-        frames[step] = run.heard[step][0]
+        frames[step] = run.heard[step].get(0, b"")  # of the jury or not
     run.kill(0)
     shutil.rmtree(tmp_path / "0")
     (tmp_path / "copy").rename(tmp_path / "0")
