@@ -13,14 +13,34 @@ server that lies, and why they suffice, are in docs/decisions/0025-sparse-masks.
   neighbour a share of one of the two: of its own mask if it is among the survivors that the jury
   has signed, of its masks with others if not. A round is answered once.
 - The `Server` opens the sum over the survivors, or says why it cannot.
+- A `Roster` is what an owner signs before a run, and `Demands` what an agent asks of it.
+- A `DurableAgent` has its claims on disk: killed, it comes back and answers nothing twice.
+- A `Conductor` and `answer` speak of all this in messages; `python -m discreet_client.sparse_sum`
+  carries them between real processes.
 
 The server sees the sum, unlike in `discreet_client.secure_sum`, and federated sessions do not use
 this package: they run over the complete graph, and end when an agent drops.
 """
 
 from discreet_client.sparse_sum.agent import Agent
+from discreet_client.sparse_sum.conversation import Conductor, Step, answer
+from discreet_client.sparse_sum.durable import DurableAgent
 from discreet_client.sparse_sum.group import Candidate, Group, Member
 from discreet_client.sparse_sum.plan import Plan
+from discreet_client.sparse_sum.roster import Demands, Roster
 from discreet_client.sparse_sum.server import Server
 
-__all__ = ["Agent", "Candidate", "Group", "Member", "Plan", "Server"]
+__all__ = [
+    "Agent",
+    "Candidate",
+    "Conductor",
+    "Demands",
+    "DurableAgent",
+    "Group",
+    "Member",
+    "Plan",
+    "Roster",
+    "Server",
+    "Step",
+    "answer",
+]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hmac
+import secrets
 import struct
 from collections.abc import Mapping
 
@@ -14,6 +15,7 @@ from cryptography.hazmat.primitives.ciphers.aead import ChaCha20Poly1305
 
 from discreet_client.packing import Integers
 from discreet_client.secure_sum.errors import Refused, Tampered
+from discreet_client.secure_sum.journal import Journal, MemoryJournal
 from discreet_client.secure_sum.masks import expand, extract, stream
 from discreet_client.secure_sum.noise import discrete_gaussian
 from discreet_client.sparse_sum import shamir
@@ -21,6 +23,7 @@ from discreet_client.sparse_sum.group import Candidate, Group, digest
 from discreet_client.sparse_sum.signing import Verify, verify
 from discreet_client.sparse_sum.wire import (
     CHECKS,
+    NONCE,
     PROOF,
     SEALED,
     Kind,
@@ -30,6 +33,9 @@ from discreet_client.sparse_sum.wire import (
     words,
 )
 
+ROUND, VOTE = "round", "vote"
+"""What a journal holds of an agent, each with the number of the round behind it."""
+
 
 class Agent:
     """One agent of a group. Its rounds only go up, and each of its four steps is done once a round:
@@ -37,14 +43,25 @@ class Agent:
 
     What the server tells it is a claim: every step raises Refused for what must not be, and is then
     as if it had not been asked. Whatever stays undone costs that round alone.
+
+    `journal` holds the rounds that were begun and those that were voted in, before anything of them
+    leaves. A new agent with the journal of one before takes part from the next round on: secrets of
+    a round die with their process. By default the claims do, too.
     """
 
     def __init__(
-        self, candidate: Candidate, place: int, group: Group, *, verify: Verify = verify
+        self,
+        candidate: Candidate,
+        place: int,
+        group: Group,
+        *,
+        verify: Verify = verify,
+        journal: Journal | None = None,
     ) -> None:
         group.check()
         if group.members[place].exchange != candidate.exchange.public_key().public_bytes_raw() or (
-            (group.commitments, group.plan) != (candidate.commitments, candidate.plan)
+            (group.commitments, group.plan, group.run)
+            != (candidate.commitments, candidate.plan, candidate.run)
         ):
             raise Tampered("this is not the group in which this agent has opened its commitment")
         group.check_member(place, verify)
@@ -61,8 +78,8 @@ class Agent:
             except ValueError:
                 raise Tampered(f"the X25519 key of agent {other} has small order") from None
             self._shared[other] = extract(secret)
-        self.round = -1
-        self._voted = -1
+        self._journal: Journal = MemoryJournal() if journal is None else journal
+        self.round, self._voted = (_last(self._journal, what) for what in (ROUND, VOTE))
         self._own = b""
         self._masks: dict[int, bytes] = {}
         self._held: dict[int, bytes] = {}
@@ -73,6 +90,7 @@ class Agent:
         shares; for each the key of the mask with it, under the second secret; the signature."""
         if not self.round < round_ < self.plan.rounds:
             raise Refused(f"round {round_} is over, or none of this group's")
+        self._journal.claim(f"{ROUND} {round_}")
         self.round = round_
         self._forget()
         own, masks = shamir.draw(), shamir.draw()
@@ -82,10 +100,8 @@ class Agent:
             shamir.share(own, threshold, count), shamir.share(masks, threshold, count), strict=True
         )
         sealed = b"".join(
-            ChaCha20Poly1305(self._key(b"seal", other, self.place)).encrypt(
-                bytes(12),
-                first.to_bytes(shamir.SIZE, "big") + second.to_bytes(shamir.SIZE, "big"),
-                b"",
+            self._sealed(
+                other, first.to_bytes(shamir.SIZE, "big") + second.to_bytes(shamir.SIZE, "big")
             )
             for other, (first, second) in zip(self._neighbours, pairs, strict=True)
         )
@@ -113,7 +129,7 @@ class Agent:
                 raise Refused(f"agent {other} is no neighbour, or its shares have another length")
             try:
                 cipher = ChaCha20Poly1305(self._key(b"seal", self.place, other))
-                held[other] = cipher.decrypt(bytes(12), box, b"")
+                held[other] = cipher.decrypt(box[:NONCE], box[NONCE:], b"")
             except InvalidTag:
                 raise Refused(f"the shares are not agent {other}'s of this round") from None
         if len(held) < self.plan.threshold:
@@ -142,6 +158,7 @@ class Agent:
             raise Refused("this agent is not of the jury")
         if len(members_of(survivors, self.plan.agents)) < self.plan.minimum:
             raise Refused(f"fewer survivors than {self.plan.minimum}")
+        self._journal.claim(f"{VOTE} {round_}")
         self._voted = round_
         return self._identity.sign(statement(self.group, Kind.VOTE, round_, self.place, survivors))
 
@@ -203,6 +220,13 @@ class Agent:
         self._own, self._masks, self._held = b"", {}, {}
         self._began = self._contributed = False
 
+    def _sealed(self, other: int, pair: bytes) -> bytes:
+        """The key is of this round; the nonce is drawn, for an agent whose journal was put back
+        from a copy seals another pair under the same key."""
+        nonce = secrets.token_bytes(NONCE)
+        cipher = ChaCha20Poly1305(self._key(b"seal", other, self.place))
+        return nonce + cipher.encrypt(nonce, pair, b"")
+
     def _key(self, use: bytes, recipient: int, sender: int) -> bytes:
         """Of a round, a use and a direction: HKDF of the secret with the other."""
         other = recipient if sender == self.place else sender
@@ -218,6 +242,15 @@ class Agent:
     def _signed(self, kind: Kind, payload: bytes) -> bytes:
         message = statement(self.group, kind, self.round, self.place, payload)
         return payload + self._identity.sign(message)
+
+
+def _last(journal: Journal, what: str) -> int:
+    """The last round claimed, or -1."""
+    claimed = (record.partition(" ") for record in journal.records())
+    return max(
+        (int(number) for kind, _, number in claimed if kind == what and number.isdigit()),
+        default=-1,
+    )
 
 
 def secret_digest(group: Group, secret: bytes) -> bytes:

@@ -43,15 +43,25 @@ class Member:
 
 
 class Candidate:
-    """An agent that sets a group up: it commits, then it opens its commitment once."""
+    """An agent that sets a group up: it commits, then it opens its commitment once.
 
-    def __init__(self, identity: Ed25519PrivateKey) -> None:
-        self.identity, self.exchange = identity, X25519PrivateKey.generate()
-        self._nonce = secrets.token_bytes(32)
+    `run`: digest of the roster that the owner has signed; empty where there is no owner. `kept`:
+    the secrets of a candidate before, its X25519 key and its nonce; new ones are drawn without."""
+
+    def __init__(
+        self,
+        identity: Ed25519PrivateKey,
+        run: bytes = b"",
+        kept: tuple[bytes, bytes] | None = None,
+    ) -> None:
+        self.identity, self.run = identity, run
+        exchange = X25519PrivateKey.generate().private_bytes_raw()
+        self.kept = kept or (exchange, secrets.token_bytes(32))
+        self.exchange = X25519PrivateKey.from_private_bytes(self.kept[0])
         self._unsigned = Member(
             identity.public_key().public_bytes_raw(),
             self.exchange.public_key().public_bytes_raw(),
-            self._nonce,
+            self.kept[1],
             b"",
         )
         self.commitments = b""
@@ -76,17 +86,18 @@ class Candidate:
         self.commitments, self.plan = listed, plan
         mine = self._unsigned
         signature = self.identity.sign(
-            _entry(plan, listed, mine.identity, mine.exchange, mine.nonce)
+            _entry(self.run, plan, listed, mine.identity, mine.exchange, mine.nonce)
         )
         return Member(mine.identity, mine.exchange, mine.nonce, signature)
 
 
 @dataclass(frozen=True)
 class Group:
-    """All members in the order of their places, and the plan."""
+    """All members in the order of their places, the plan, and the digest of the owner's roster."""
 
     plan: Plan
     members: tuple[Member, ...]
+    run: bytes = b""
 
     @cached_property
     def commitments(self) -> bytes:
@@ -96,7 +107,7 @@ class Group:
     def context(self) -> bytes:
         """Stands in every key and every signature: who was shown another group speaks to nobody."""
         entries = (member.identity + member.exchange for member in self.members)
-        return digest(b"group", self.commitments, self.seed, _words(self.plan), *entries)
+        return digest(b"group", self.run, self.commitments, self.seed, _words(self.plan), *entries)
 
     @cached_property
     def seed(self) -> bytes:
@@ -158,7 +169,7 @@ class Group:
         neighbour or a juror must have. Raises Tampered."""
         member = self.members[place]
         message = _entry(
-            self.plan, self.commitments, member.identity, member.exchange, member.nonce
+            self.run, self.plan, self.commitments, member.identity, member.exchange, member.nonce
         )
         if not verify(member.identity, member.signature, message):
             raise Tampered(f"agent {place} has not signed this group")
@@ -169,8 +180,8 @@ def _words(plan: Plan) -> bytes:
     return json.dumps(asdict(plan), sort_keys=True, separators=(",", ":")).encode()
 
 
-def _entry(plan: Plan, commitments: bytes, *parts: bytes) -> bytes:
-    return digest(b"member", _words(plan), commitments, *parts)
+def _entry(run: bytes, plan: Plan, commitments: bytes, *parts: bytes) -> bytes:
+    return digest(b"member", run, _words(plan), commitments, *parts)
 
 
 def _shuffled(seed: bytes, label: bytes, agents: int) -> tuple[int, ...]:

@@ -62,6 +62,11 @@ class Server:
             payload[:32], payload[32:64], payload[64:boxes], payload[boxes:]
         )
 
+    @property
+    def sharing(self) -> list[int]:
+        """Places whose shares have come."""
+        return sorted(self._shares)
+
     def delivery(self, place: int) -> dict[int, bytes]:
         """What the neighbours have sealed for this agent. From now on shares are late."""
         self._delivered = True

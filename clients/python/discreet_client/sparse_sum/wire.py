@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import struct
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping, Sequence
 from enum import IntEnum
 
 import numpy as np
@@ -11,12 +11,13 @@ from numpy.typing import NDArray
 
 from discreet_client.secure_sum.errors import Refused
 from discreet_client.secure_sum.masks import stream
-from discreet_client.sparse_sum.group import Group, digest
+from discreet_client.sparse_sum.group import Group, Member, digest
 from discreet_client.sparse_sum.signing import verify
 
 SIGNATURE = 64
-SEALED = 32 + 32 + 16
-"""Two shares and the tag of ChaCha20-Poly1305."""
+NONCE = 12
+SEALED = NONCE + 32 + 32 + 16
+"""A nonce, two shares and the tag of ChaCha20-Poly1305."""
 PROOF = 16
 CHECKS = 2
 """Words of 1 behind each vector: the sum has the number of summands there."""
@@ -63,3 +64,45 @@ def members_of(bits: bytes, agents: int) -> frozenset[int]:
 def words(key: bytes, dimension: int) -> Words:
     """A mask: a stream of ChaCha20 as words modulo 2^64."""
     return np.frombuffer(stream(key, 8 * (dimension + CHECKS)), dtype="<u8")
+
+
+KEY = 32
+MEMBER = 3 * KEY + SIGNATURE
+
+
+def members_to(members: Iterable[Member]) -> bytes:
+    """160 bytes each: identity, exchange, nonce, signature."""
+    return b"".join(
+        member.identity + member.exchange + member.nonce + member.signature for member in members
+    )
+
+
+def members_from(data: bytes, agents: int) -> tuple[Member, ...]:
+    """Raises Refused for another length."""
+    return tuple(
+        Member(part[:KEY], part[KEY : 2 * KEY], part[2 * KEY : 3 * KEY], part[3 * KEY :])
+        for part in pieces(data, MEMBER, agents)
+    )
+
+
+def pieces(data: bytes, size: int, count: int) -> list[bytes]:
+    """`count` pieces of `size` bytes. Raises Refused for another length."""
+    if len(data) != size * count:
+        raise Refused(f"{len(data)} bytes are not {count} pieces of {size}")
+    return [data[at : at + size] for at in range(0, len(data), size)]
+
+
+def some_to(of: Sequence[int], told: Mapping[int, bytes]) -> bytes:
+    """A bitmap over `of` of whom something is said, then what is said, in that order."""
+    there = [at for at, place in enumerate(of) if place in told]
+    return bitmap(there, len(of)) + b"".join(told[of[at]] for at in there)
+
+
+def some_from(of: Sequence[int], size: int, data: bytes) -> tuple[dict[int, bytes], bytes]:
+    """What `some_to` has packed, `size` bytes of each, and the rest. Raises Refused when it is too
+    short."""
+    cut = (len(of) + 7) // 8
+    there = sorted(members_of(data[:cut], len(of)))
+    end = cut + size * len(there)
+    parts = pieces(data[cut:end], size, len(there))
+    return dict(zip((of[at] for at in there), parts, strict=True)), data[end:]

@@ -1,0 +1,241 @@
+"""A run as messages: what the server tells each agent, and what an agent answers.
+
+Transport-free. A message is `u8(step) ‖ u32(number) ‖ body`; an answer has no head, it follows from
+the message. `number` is that of the setup up to JOIN, of the round from then on. The table of
+bodies is in docs/protocol.md.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Callable
+from enum import IntEnum
+
+from discreet_client.packing import Integers
+from discreet_client.secure_sum.errors import Missing, Refused, Tampered
+from discreet_client.sparse_sum.agent import Agent
+from discreet_client.sparse_sum.durable import DurableAgent
+from discreet_client.sparse_sum.group import Group, Member
+from discreet_client.sparse_sum.plan import SETUPS
+from discreet_client.sparse_sum.roster import Roster
+from discreet_client.sparse_sum.server import Server
+from discreet_client.sparse_sum.wire import (
+    KEY,
+    PROOF,
+    SEALED,
+    SIGNATURE,
+    members_from,
+    members_of,
+    members_to,
+    pieces,
+    some_from,
+    some_to,
+)
+
+HEAD = struct.Struct(">BI")
+Values = Callable[[int], Integers]
+"""Of a round: what this agent adds to its sum."""
+
+
+class Step(IntEnum):
+    COMMIT = 1
+    OPEN = 2
+    JOIN = 3
+    SHARES = 4
+    CONTRIBUTE = 5
+    VOTE = 6
+    RELEASE = 7
+
+
+SETTING_UP = (Step.COMMIT, Step.OPEN, Step.JOIN)
+
+
+def answer(durable: DurableAgent, message: bytes, values: Values) -> bytes:
+    """What an agent says to a message of the server. Raises Refused or Tampered where it says
+    nothing, and whatever `values` raises; the next message is heard all the same."""
+    try:
+        step, number = HEAD.unpack_from(message)
+        step = Step(step)
+    except (struct.error, ValueError):
+        raise Refused("not a message of this protocol") from None
+    body, agents = message[HEAD.size :], durable.roster.plan.agents
+    if step is Step.COMMIT:
+        _ended(body)
+        return durable.commit(number)
+    if step is Step.OPEN:
+        return members_to([durable.open(pieces(body, KEY, agents))])
+    if step is Step.JOIN:
+        return durable.join(members_from(body, agents))
+    if durable.agent is None:
+        raise Refused("this agent is in no group yet")
+    return _in_round(durable.agent, step, number, body, values)
+
+
+def _in_round(agent: Agent, step: Step, number: int, body: bytes, values: Values) -> bytes:
+    near = agent.group.neighbours(agent.place)
+    if step is Step.SHARES:
+        _ended(body)
+        return agent.shares(number)
+    if step is Step.CONTRIBUTE:
+        boxes, rest = some_from(near, SEALED, body)
+        _ended(rest)
+        return agent.contribute(number, boxes, values(number))
+    if step is Step.VOTE:
+        return agent.vote(number, body)
+    cut = (agent.plan.agents + 7) // 8
+    votes, rest = some_from(sorted(agent.group.jury(number)), SIGNATURE, body[cut:])
+    proofs, rest = some_from(near, PROOF, rest)
+    _ended(rest)
+    return agent.release(number, body[:cut], votes, proofs)
+
+
+def _ended(rest: bytes) -> None:
+    if rest:
+        raise Refused(f"{len(rest)} bytes too many")
+
+
+class Conductor:
+    """The server's side of a whole run: `messages` are due to agents, by place; `take` their
+    answers, and `advance` when no more are waited for.
+
+    To commit and to open takes all agents; without one the next of at most 16 setups begins. Who
+    does not join has dropped, as in a round. A round that cannot be opened is lost, and the next
+    one begins, from `first_round` on: a server that begins again goes on behind the rounds that
+    agents have answered. Nothing that it does is trusted by an agent.
+    """
+
+    def __init__(self, roster: Roster, first_round: int = 0) -> None:
+        self.roster, self._round = roster, first_round
+        self.group: Group | None = None
+        self.summed: frozenset[int] = frozenset()
+        """Places of those in the last sum."""
+        self._setup, self._list = 0, list[bytes]()
+        self._begin(Step.COMMIT)
+
+    @property
+    def number(self) -> int:
+        """Of the setup, or of the round."""
+        return self._setup if self.step in SETTING_UP else self._round
+
+    @property
+    def done(self) -> bool:
+        return self._round >= self.roster.plan.rounds or self._setup >= SETUPS
+
+    def joining(self) -> bytes:
+        """JOIN once more, for an agent that comes back and may have missed it; empty before."""
+        return (
+            b"" if self.group is None else self._headed(Step.JOIN, members_to(self.group.members))
+        )
+
+    def take(self, place: int, said: bytes) -> None:
+        """An answer to the message of this step. Raises Refused for what cannot be one."""
+        if place not in self.messages:
+            raise Refused(f"agent {place} was not asked")
+        if self.step is Step.COMMIT:
+            pieces(said, KEY, 1)
+        elif self.step is Step.OPEN:
+            self._check_opened(place, members_from(said, 1)[0])
+        elif self.step is Step.JOIN:
+            if self.group is None or said != self.group.context:
+                raise Refused(f"agent {place} is in another group")
+        else:
+            taking = {
+                Step.SHARES: self._server.take_shares,
+                Step.CONTRIBUTE: self._server.take_contribution,
+                Step.VOTE: self._server.take_vote,
+                Step.RELEASE: self._server.take_release,
+            }
+            taking[self.step](place, said)
+        self._said[place] = said
+        self.waited_for.discard(place)
+
+    def advance(self) -> Integers | None:
+        """To the next step; the sum when a round is over. Raises Missing or Tampered when setup or
+        round are lost: the next one has then begun."""
+        try:
+            return self._advance()
+        except (Missing, Tampered):
+            if self.step in SETTING_UP:
+                self._setup, self.group = self._setup + 1, None
+                self._begin(Step.COMMIT)
+            else:
+                self._next_round()
+            raise
+
+    def _advance(self) -> Integers | None:
+        found: Integers | None = None
+        if self.step is Step.COMMIT:
+            self._list = self._all_said()
+            self._begin(Step.OPEN)
+        elif self.step is Step.OPEN:
+            members = members_from(b"".join(self._all_said()), self.roster.plan.agents)
+            group = Group(self.roster.plan, members, self.roster.digest)
+            for place in range(self.roster.plan.agents):
+                group.check_member(place)
+            self.group = group
+            self._begin(Step.JOIN)
+        elif self.step is Step.JOIN:
+            self._next_round(self._round)
+        elif self.step is Step.SHARES:
+            self._begin(Step.CONTRIBUTE)
+        elif self.step is Step.CONTRIBUTE:
+            self._server.propose()
+            self._begin(Step.VOTE)
+        elif self.step is Step.VOTE:
+            self._server.votes()
+            self._begin(Step.RELEASE)
+        else:
+            found = self._server.open()
+            self.summed = members_of(self._server.propose(), self.roster.plan.agents)
+            self._next_round()
+        return found
+
+    def _next_round(self, number: int | None = None) -> None:
+        assert self.group is not None
+        self._round = self._round + 1 if number is None else number
+        self._server = Server(self.group, self._round)
+        self._begin(Step.SHARES)
+
+    def _begin(self, step: Step) -> None:
+        self.step = step
+        self._said: dict[int, bytes] = {}
+        self.messages = {
+            place: self._headed(step, body) for place, body in self._bodies(step).items()
+        }
+        self.waited_for = set(self.messages)
+        """Places that are told something and have neither answered nor refused."""
+
+    def _headed(self, step: Step, body: bytes) -> bytes:
+        number = self._setup if step in SETTING_UP else self._round
+        return HEAD.pack(step, number) + body
+
+    def _bodies(self, step: Step) -> dict[int, bytes]:
+        everybody = range(self.roster.plan.agents)
+        if step is Step.OPEN:
+            return dict.fromkeys(everybody, b"".join(self._list))
+        if step is Step.JOIN and self.group is not None:
+            return dict.fromkeys(everybody, members_to(self.group.members))
+        if self.group is None or step is Step.SHARES:
+            return dict.fromkeys(everybody, b"")
+        near, server = self.group.neighbours, self._server
+        if step is Step.CONTRIBUTE:
+            return {place: some_to(near(place), server.delivery(place)) for place in server.sharing}
+        survivors, jury = server.propose(), sorted(self.group.jury(self._round))
+        if step is Step.VOTE:
+            return dict.fromkeys(jury, survivors)
+        signed = survivors + some_to(jury, server.votes())
+        return {
+            place: signed + some_to(near(place), server.proofs(place))
+            for place in sorted(members_of(survivors, self.roster.plan.agents))
+        }
+
+    def _check_opened(self, place: int, member: Member) -> None:
+        if member.identity != self.roster.keys[place] or member.commitment != self._list[place]:
+            raise Refused(f"agent {place} has not opened its commitment")
+
+    def _all_said(self) -> list[bytes]:
+        """By place. Raises Missing."""
+        everybody = range(self.roster.plan.agents)
+        if absent := set(everybody) - set(self._said):
+            raise Missing(absent, f"setup {self._setup} wants all agents")
+        return [self._said[place] for place in everybody]

@@ -1,0 +1,129 @@
+"""What an owner signs before a run, and what an agent asks of it before it says anything."""
+
+from __future__ import annotations
+
+import json
+import math
+from dataclasses import asdict, dataclass
+from fractions import Fraction
+from functools import cached_property
+
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+
+from discreet_client.exposure import ACCEPTED, Exposure
+from discreet_client.secure_sum.errors import Tampered, Unacceptable
+from discreet_client.sparse_sum.group import PROTOCOL, digest
+from discreet_client.sparse_sum.plan import Plan
+from discreet_client.sparse_sum.signing import verify
+
+
+@dataclass(frozen=True)
+class Roster:
+    """Who takes part in a run, and how. `run`: its name, which the owner uses once. `keys`: Ed25519
+    of all agents, by place."""
+
+    run: str
+    plan: Plan
+    keys: tuple[bytes, ...]
+
+    @cached_property
+    def content(self) -> bytes:
+        """What is signed, by its digest: JSON with sorted names and no spaces."""
+        read = {
+            "keys": [key.hex() for key in self.keys],
+            "plan": asdict(self.plan),
+            "protocol": PROTOCOL.decode(),
+            "run": self.run,
+        }
+        return json.dumps(read, sort_keys=True, separators=(",", ":")).encode()
+
+    @cached_property
+    def digest(self) -> bytes:
+        """Stands in all that members sign, and in all keys of their masks."""
+        return digest(b"roster", self.content)
+
+    def signed_by(self, owner: Ed25519PrivateKey) -> bytes:
+        """The owner's signature. Raises Unacceptable for what no agent may take part in."""
+        self.check()
+        return owner.sign(self.digest)
+
+    def check(self) -> None:
+        """Raises Unacceptable when the plan is none, or the keys are not one for each agent."""
+        self.plan.check()
+        if not len(self.keys) == len(set(self.keys)) == self.plan.agents:
+            raise Unacceptable("a roster has one key for each agent of the plan")
+
+    @classmethod
+    def read(cls, content: bytes, signature: bytes, owner: bytes) -> Roster:
+        """A roster that the owner of this key has signed. Raises Tampered for any other,
+        Unacceptable for one that means nothing here."""
+        if not verify(owner, signature, digest(b"roster", content)):
+            raise Tampered("the owner has not signed this roster")
+        try:
+            read = json.loads(content)
+            figures = {name: _whole(figure) for name, figure in read["plan"].items()}
+            keys = tuple(bytes.fromhex(key) for key in read["keys"])
+            roster = cls(str(read["run"]), Plan(**figures), keys)
+        except (KeyError, TypeError, ValueError, AttributeError, RecursionError) as error:
+            raise Unacceptable(f"the owner has signed no roster of this version: {error}") from None
+        if roster.content != content:
+            raise Unacceptable("the owner has signed more than a roster of this version")
+        roster.check()
+        return roster
+
+
+def _whole(figure: object) -> int:
+    if not isinstance(figure, int) or isinstance(figure, bool):
+        raise ValueError(f"{figure!r} is no whole number")
+    return figure
+
+
+@dataclass(frozen=True)
+class Demands:
+    """What an agent asks of a roster; nothing has a default that it would lose by.
+
+    `corrupt`: the share of all agents that may collude with the server, at least. `sigma`: standard
+    deviation, on the grid of integers, that the honest survivors' noise has at least in each entry
+    of a sum; with 0 `exposure` must say "accepted", for the server sees the sums, and sums alone
+    can tell what an agent's values are. `rounds`: sums that this agent is in, at most, over all
+    setups. `crowd`: honest survivors of a sum, at least.
+    """
+
+    corrupt: float
+    sigma: float
+    rounds: int
+    crowd: int = 2
+    exposure: Exposure | None = None
+
+    def check(self, roster: Roster) -> None:
+        """Raises Unacceptable, with the figures."""
+        plan = roster.plan
+        roster.check()
+        if not (0 <= self.corrupt < 1 and math.isfinite(self.sigma) and self.sigma >= 0):
+            raise Unacceptable("a share of corrupt agents below 1, and a finite sigma, are asked")
+        colluding = math.floor(self.corrupt * plan.agents)
+        if plan.corrupt < colluding:
+            raise Unacceptable(
+                f"the plan bears {plan.corrupt} corrupt agents of {plan.agents}; this one asks for "
+                f"{colluding}"
+            )
+        honest = plan.minimum - plan.corrupt
+        if honest < self.crowd:
+            raise Unacceptable(
+                f"a sum may have {honest} honest survivors; this agent asks for {self.crowd}"
+            )
+        if plan.rounds > self.rounds:
+            raise Unacceptable(
+                f"{plan.rounds} sums would be opened; this agent allows {self.rounds}"
+            )
+        if plan.variance * honest < Fraction(self.sigma) ** 2:
+            raise Unacceptable(
+                f"noise of {honest} honest survivors has a standard deviation of "
+                f"{math.sqrt(plan.variance * honest):g} on the grid; this agent asks for "
+                f"{self.sigma:g}"
+            )
+        if not self.sigma and self.exposure != ACCEPTED:
+            raise Unacceptable(
+                "the server sees the sums, this agent asks for no noise in them, and has not "
+                f"accepted that (exposure: {ACCEPTED!r})"
+            )
