@@ -201,9 +201,10 @@ class OffPolicyEvaluation(OffPolicyRequest):
         return self.method_for(public, name_of(self, public)).visits
 
     def _planned(self, public: OffPolicyPublic, plan: Plan) -> Method:
-        return self.method_for(
+        method = self.method_for(
             public, plan.parameters["method"], plan.parameters.get("max_importance")
         )
+        return method.planned(plan.parameters)
 
     def profile(self, public: OffPolicyPublic, plan: Plan, released: Released) -> Profile | None:
         return self._planned(public, plan).profile(plan.events[0], released)
