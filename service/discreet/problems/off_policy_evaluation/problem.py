@@ -210,6 +210,12 @@ class OffPolicyEvaluation(OffPolicyRequest):
         return self._planned(public, plan).profile(plan.events[0], released)
 
     @classmethod
+    def profiles(cls, problem: Mapping[str, Any], parameters: Mapping[str, Any]) -> bool:
+        tabular = (problem.get("features") or {}).get("type", "tabular") == "tabular"
+        (method,) = methods_named(parameters["method"], tabular)
+        return method.profile is not Method.profile
+
+    @classmethod
     def untold(cls, public: OffPolicyPublic) -> str:
         if public.trajectories is not None:
             return ""
