@@ -124,9 +124,12 @@ def tells_figures(
     return KINDS[kind].profiles(problem, plan["parameters"])
 
 
-def rehearsal(job: JobRequest, around: str | None) -> RehearsalRequest:
-    """The rehearsal of what a form holds. InvalidInput for what is no job's id."""
-    return bodies.validate(_REHEARSAL, {"problem": job.problem, "around": around, "name": job.name})
+def rehearsal(job: JobRequest, around: str | None, units: str | None) -> RehearsalRequest:
+    """The rehearsal of what a form holds. InvalidInput for what is no job's id or no number."""
+    asked = {"problem": job.problem, "around": around, "name": job.name}
+    if units is not None:
+        asked["units"] = int(units) if units.isascii() and units.isdigit() else units
+    return bodies.validate(_REHEARSAL, asked)
 
 
 def as_text(value: Any, indent: int = 0) -> str:
