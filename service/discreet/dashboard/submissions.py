@@ -126,7 +126,7 @@ def tells_figures(
 
 def rehearsal(job: JobRequest, around: str | None, units: str | None) -> RehearsalRequest:
     """The rehearsal of what a form holds. InvalidInput for what is no job's id or no number."""
-    asked = {"problem": job.problem, "around": around, "name": job.name}
+    asked: dict[str, Any] = {"problem": job.problem, "around": around, "name": job.name}
     if units is not None:
         asked["units"] = int(units) if units.isascii() and units.isdigit() else units
     return bodies.validate(_REHEARSAL, asked)

@@ -188,7 +188,8 @@ class ImportanceSampling(Method):
             own, most = self.asked.max_importance, self.public.largest_weight
             # Few people's weights are clipped at the least, unless so many as it takes have none
             # that is cut off.
-            cap = min(own or (LEAST_CAP if self._people_uncut(event) is None else most), most)
+            enough = self._people_uncut(event)
+            cap = min(own or (LEAST_CAP if enough is None else most), most)
             half = (
                 TYPICAL[0]
                 * float(ndtri((1 + LEVEL) / 2))
@@ -196,7 +197,8 @@ class ImportanceSampling(Method):
                 * cap
                 / (1 - self._cut_off(cap))
             )
-            return (people_needed(half / GOOD, GOOD * (high - low), cap, most, own), *says)
+            people = half / GOOD if own else max(half / GOOD, enough or 0.0)
+            return (people_needed(people, GOOD * (high - low), cap, most, own), *says)
         return (*(one.sentence for one in self.expected(event, epsilon, LEVEL)[:1]), *says)
 
     def _said_of_range(self) -> tuple[str, ...]:
