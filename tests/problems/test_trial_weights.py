@@ -16,6 +16,7 @@ from discreet.privacy.noise import Noise
 from discreet.problems.answers import headlines_of
 from discreet.problems.contents import Content
 from discreet.problems.numbers import Budget
+from discreet.problems.off_policy_evaluation import charts
 from discreet.problems.off_policy_evaluation.dataset import OffPolicyContent, OffPolicyDataset
 from discreet.problems.off_policy_evaluation.problem import OffPolicyEvaluation
 from discreet.problems.off_policy_evaluation.public import OffPolicyPublic
@@ -134,6 +135,7 @@ def test_where_noise_allows_it_no_weight_is_cut_off_and_intervals_hold_the_truth
         wide.append(found["true_value"]["upper"] - found["true_value"]["lower"])
     assert held >= 48  # of 54 on average; fewer with probability 1 %
     assert np.median(wide) < RULE_HORIZON / 2.5
+    assert "true_value" not in charts._three(found)  # it is the policy's value, drawn once
     few = answered(part, selected_trial(250, 1), 1, return_bounds=None)
     assert few["largest_weight"] == pytest.approx(250 / 60, rel=0.4)
     with_fixed = answered(
