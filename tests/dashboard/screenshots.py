@@ -161,7 +161,7 @@ def map_columns(seen: Watched, name: str, folder: Path) -> None:
     elif way == "meters":
         page.get_by_label("Your clocks against UTC").fill("+01:00")
     else:
-        page.get_by_label("Actions with their known probabilities").fill("treat 0.5 1\nwait 0.5 0")
+        page.get_by_label("Treatments and their known").fill("treat 0.5 1\nwait 0.5 0")
     page.get_by_text("every cell is of the right form").wait_for()
 
 

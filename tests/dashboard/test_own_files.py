@@ -95,7 +95,7 @@ def test_visits_of_patients_become_a_dataset_on_the_page(
     with overheard(service.url) as sent, tab(browser, sent.origin) as seen:
         seen.login(key)
         seen.go("/datasets/new?kind=off_policy_evaluation")
-        assert "without any error" in seen.page.locator("main").inner_text()
+        assert "little will show it" in seen.page.locator("main").inner_text()
         page = seen.page
         page.get_by_label("Name", exact=True).fill("trial")
         # An example's, and no own file's.
@@ -118,9 +118,9 @@ def test_visits_of_patients_become_a_dataset_on_the_page(
         page.get_by_text(
             "what is evaluated is the policy that was followed.", exact=False
         ).first.wait_for()
-        page.get_by_label("Actions with their known probabilities").fill("treat 0.5 1")
+        page.get_by_label("Treatments and their known").fill("treat 0.5 1")
         page.get_by_text("sum to 1, not 0.5").wait_for()
-        page.get_by_label("Actions with their known probabilities").fill("treat 0.5 1\nwait 0,5 0")
+        page.get_by_label("Treatments and their known").fill("treat 1/2 1\nwait 0,5 0")
         page.get_by_text(f"6,000 rows, and {RIGHT}").wait_for()
         assert (
             "What will be sent is 6,000 rows of trajectory, step, x_0, x_next_0, reward"
@@ -207,21 +207,21 @@ def test_rules_of_visits_are_those_of_the_client(
                 page.locator("select[id^=column-]")
             ).first.select_option(own)
         page.get_by_text("pressure: a cell in line").wait_for()
-        page.get_by_label("A value that is missing").select_option("leave_out")
-        page.get_by_text("is an action without probabilities").wait_for(state="detached")
+        page.get_by_label("A missing value").select_option("leave_out")
+        page.get_by_text("is a treatment without probabilities").wait_for(state="detached")
         page.get_by_text(
             "The probability of the action under the policy that was followed is needed"
         ).wait_for()
-        page.get_by_label("Actions with their known probabilities").fill("A 0.4\nB 12 0.6")
+        page.get_by_label("Treatments and their known").fill("A 0.4\nB 12 0.6")
         page.get_by_text("of 60 patients with a value that is missing").wait_for()
-        page.get_by_label("Interval between visits").fill("7")
+        page.get_by_label("Time between visits").fill("7")
         page.get_by_text("is more than an interval after this patient’s visit before").wait_for()
-        page.get_by_label("A visit that is missing").select_option("end")
+        page.get_by_label("A missing visit").select_option("end")
         page.get_by_text(RIGHT).wait_for()
         said = page.locator("[role=status].notice").inner_text()
         assert "Left out: " in said
         for missing in ("leave_out", "carry"):
-            page.get_by_label("A value that is missing").select_option(missing)
+            page.get_by_label("A missing value").select_option(missing)
             page.locator("[data-checked=right]").wait_for()
             reading = readers.read(
                 "off_policy_evaluation",
@@ -317,11 +317,11 @@ def test_a_rule_on_features_is_that_of_the_client(
                 page.locator("select[id^=column-]")
             ).first.select_option(own)
         page.get_by_label("In your file 01/02/2026 is").select_option("day_first")
-        page.get_by_label("What outcomes count").fill("improved 1\nworse much")
-        page.get_by_text("“worse much” is to be a text and a number").wait_for()
-        page.get_by_label("What outcomes count").fill("improved 1")
-        page.get_by_text("is an outcome that counts nothing: list it above").first.wait_for()
-        page.get_by_label("What outcomes count").fill("improved 1\nworse 0,5")
+        page.get_by_label("Values of outcomes").fill("improved 1\nworse much")
+        page.get_by_text("such as improved 1, not “worse much”").wait_for()
+        page.get_by_label("Values of outcomes").fill("improved 1")
+        page.get_by_text("is an outcome without a value: list it above").first.wait_for()
+        page.get_by_label("Values of outcomes").fill("improved 1\nworse 0,5")
         rule = page.get_by_label("the policy to be evaluated as a rule on features")
         rule.fill("Age >= 65 and pressure > 140 -> drug A, else none")
         page.get_by_text(
@@ -334,11 +334,11 @@ def test_a_rule_on_features_is_that_of_the_client(
             "known before it is decided, and Outcome, which is the reward, is"
         ).wait_for()
         rule.fill("Age >= 65 -> drug B, else none")
-        page.get_by_label("Actions with their known probabilities").fill("drug A 0.25\nnone 0.75")
+        page.get_by_label("Treatments and their known").fill("drug A 0.25\nnone 0.75")
         page.get_by_text("The rule takes “drug B”, which was never done").wait_for()
         rule.fill(RULES[0])
-        page.get_by_text("lacks a value of Blood pressure (mmHg)").wait_for()
-        page.get_by_label("A value that is missing").select_option("carry")
+        page.get_by_text("has no Blood pressure (mmHg): choose above").wait_for()
+        page.get_by_label("A missing value").select_option("carry")
         page.get_by_text(f"240 rows, and {RIGHT}").wait_for()
         told = page.get_by_text("What will be sent is 240 rows of").inner_text()
         assert (
@@ -420,7 +420,7 @@ def test_patients_who_lack_any_value_are_left_out_alike(
         page.get_by_text("like a total").wait_for(
             state="detached"
         )  # of the mended file nothing is to be said again
-        page.get_by_label("A value that is missing").select_option("leave_out")
+        page.get_by_label("A missing value").select_option("leave_out")
         page.get_by_text("3 of 9 patients with a value that is missing").wait_for()
         page.get_by_text(f"18 rows, and {RIGHT}").wait_for()
         dataset = registered(page)
@@ -444,12 +444,46 @@ def test_columns_that_no_name_tells_are_asked_for(
     rows = [["P1", "Standard", "01.03.2026", "ja"], ["P1", "Standard", "29.03.2026", "nein"]]
     with tab(browser, service.url) as seen:
         seen.login(key)
-        file = written(tmp_path / "studie.csv", ["PatNr", "Arm", "Datum", "genesen"], rows, ";")
+        file = written(tmp_path / "studie.csv", ["Kürzel", "Arm", "Stichtag", "genesen"], rows, ";")
         page = second_step(seen, "off_policy_evaluation", "studie", public, file)
         page.get_by_label("A row of it is").select_option(label="a visit, and when it was")
         page.get_by_text("2 rows; the server would refuse this file").wait_for()
         for needed in ("patient", "time", "reward"):
             assert page.get_by_text(f"Choose the column that holds {needed}.").is_visible()
+
+
+def test_a_german_trial_is_read_as_visits_and_one_visit_each_needs_no_time(
+    service: Installation, browser: Browser, tmp_path: Path
+) -> None:
+    """Probabilities are fractions; a line that is none is said once, and marks no cell."""
+    key = service.owner_of("a German trial of fractions")
+    public = {"unit": "trajectory", "horizon": 1, "reward_bound": 1, "least_reward": 0}
+    rows = [[f"P{one}", one % 3 > 0, 60 + one, "ja" if one % 2 else "nein"] for one in range(12)]
+    rows = [[who, "Mittel" if taken else "ohne", *rest] for who, taken, *rest in rows]
+    header = ["Patienten-Nr.", "Therapie", "Alter", "Ergebnis"]
+    rule = "Alter >= 65 -> Mittel, else ohne"
+    with tab(browser, service.url) as seen:
+        seen.login(key)
+        file = written(tmp_path / "studie.csv", header, rows, ";")
+        page = second_step(seen, "off_policy_evaluation", "studie", public, file)
+        assert page.locator("#layout option:checked").inner_text() == "a visit, and when it was"
+        page.get_by_label("Treatments and their known").fill("Mittel zwei\nohne 1/3")
+        page.get_by_text("such as treat 2/3 1, not “Mittel zwei”").wait_for()
+        assert page.get_by_text("is a treatment without probabilities").count() == 0
+        page.get_by_label("Treatments and their known").fill("Mittel 2/3\nohne 1/3")
+        page.get_by_label("the policy to be evaluated as a rule on features").fill(rule)
+        page.get_by_text(f"12 rows, and {RIGHT}").wait_for()
+        dataset = registered(page)
+    behaviour = {"Mittel": "2/3", "ohne": "1/3"}
+    columns = dict(zip(("patient", "action", "reward"), (header[0], *header[1::2]), strict=True))
+    reading = readers.read(
+        "off_policy_evaluation",
+        file,
+        {**public, "reader": {"behaviour": behaviour, "target": rule}},
+        columns,
+    )
+    assert reading.public["max_ratio"] == 3
+    assert of_client(service, key, "off_policy_evaluation", reading, dataset) == dataset
 
 
 @pytest.mark.parametrize(

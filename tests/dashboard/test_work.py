@@ -266,6 +266,14 @@ def test_from_data_to_certificate(service: Installation) -> None:
         assert f"if the data are as {job} released them" in near.text
         wrong = browser.submit(near, "/jobs/new", around="the last one", action="rehearse")
         assert "/around" in wrong.response.text
+        wrong = browser.submit(near, "/jobs/new", units="many", action="rehearse")
+        assert "/units" in wrong.response.text
+        assert wrong.form("/jobs/new")["fields"]["units"] == "many"
+        other = browser.submit(around, "/jobs/new", body=asked, action="price")
+        few = browser.submit(other, "/jobs/new", units="70", action="rehearse")
+        assert client.job(id_in(few, "job"))["problem"]["of_units"] == 70
+        with contextlib.suppress(Conflict):
+            client.cancel(id_in(few, "job"))
         rehearsed = browser.submit(near, "/jobs/new", action="rehearse")
         assert f"made of what {job} released" in rehearsed.text
         with contextlib.suppress(Conflict):  # it may have ended

@@ -173,3 +173,25 @@ def test_what_tells_no_figures_is_refused() -> None:
     )
     with pytest.raises(InvalidInput, match="a dataset with different zones"):
         around.shaped(public.model_copy(update={"zones": public.zones + 1}), WHERE)
+
+
+def test_what_tells_no_figures_is_not_offered() -> None:
+    """Pages link to planning around a job where this says so: a link to a refusal is none."""
+    _, dataset, _ = read_example(KINDS["off_policy_evaluation"])
+    assert dataset is not None
+    told = {}
+    for method in ("importance_sampling", "per_decision", "moments", "minibatch"):
+        body = {"kind": "off_policy_evaluation", "dataset": "dst_x", "discount": 0.9}
+        problem = KINDS["off_policy_evaluation"].model_validate({**body, "method": method})
+        part = dataset.public.model_copy(update={"off_policy": True})
+        plan = problem.plan(part, NEAR)
+        content = problem.synthesis.content(
+            DATASETS["off_policy_evaluation"], part, np.random.default_rng(3), 50
+        )
+        released = problem.release(part, plan, content, Noise.seeded(1))
+        told[method] = type(problem).profiles(body, plan.parameters)
+        assert told[method] == (problem.profile(part, plan, released) is not None)
+    assert [method for method in told if told[method]] == ["moments"]
+    assert KINDS["routing"].profiles({}, {"method": "counts"})
+    assert not KINDS["routing"].profiles({}, {"method": "gradient"})
+    assert not KINDS["multi_agent"].profiles({}, {})

@@ -259,8 +259,8 @@ def test_people_read_both_policies_and_the_difference() -> None:
     assert second.good_for == "This cannot tell the sign: 0 lies within the interval."
     assert third.text == (
         "Without clips, which cut off some 2 % of the weights, it lies anywhere between 0.4 and "
-        "0.9, and the difference"
-        " anywhere between -0.13 and 0.43"
+        "0.9 (90 %), and the difference"
+        " anywhere between -0.13 and 0.43 (90 %)"
     )
     for ends, told in (((0.0, 0.07), "at most 7 % of"), ((0.01, 0.03), "1 % to 3 % of")):
         values["clipped_mass"] = dict(zip(("lower", "upper"), ends, strict=True))
@@ -301,12 +301,13 @@ def test_clips_that_hide_the_sign_promise_none() -> None:
     }
     first, second, third = headlines_of({"kind": "off_policy_evaluation"}, result)
     assert (
-        " with clipped weights, without clips anywhere between 0.291 and 3.97; under what was done"
-        in first.text
+        " with clipped weights, without clips anywhere between 0.291 and 3.97 (90 %); under what "
+        "was done" in first.text
     )
+    assert second.text.endswith("(-1.17 to -0.21, 90 %) with clipped weights")
     assert first.good_for.startswith("Good for the sign, and no more")
     assert second.good_for == "This cannot tell the sign: without clips it may be either."
-    assert third.text.endswith("and the difference anywhere between -1.84 and 1.94")
+    assert third.text.endswith("and the difference anywhere between -1.84 and 1.94 (90 %)")
     result["true_value"] = {"lower": 0.9, "upper": 1.9}  # clips that hide next to nothing
     first, second, _ = headlines_of({"kind": "off_policy_evaluation"}, result)
     assert "anywhere" not in first.text

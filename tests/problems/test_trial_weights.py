@@ -16,6 +16,7 @@ from discreet.privacy.noise import Noise
 from discreet.problems.answers import headlines_of
 from discreet.problems.contents import Content
 from discreet.problems.numbers import Budget
+from discreet.problems.off_policy_evaluation import charts
 from discreet.problems.off_policy_evaluation.dataset import OffPolicyContent, OffPolicyDataset
 from discreet.problems.off_policy_evaluation.problem import OffPolicyEvaluation
 from discreet.problems.off_policy_evaluation.public import OffPolicyPublic
@@ -97,6 +98,87 @@ def test_weights_are_no_larger_than_public_rules_allow() -> None:
     assert unfinished["largest_weight"] == 1  # of one that ends at once: the empty product
 
 
+RULE_RATIO, RULE_HORIZON = 3, 3
+"""Of a rule that takes either treatment, drawn 2 to 1, in three visits: weights up to 27."""
+
+
+def selected_trial(people: int, seed: int) -> Content:
+    """Half are to be treated by the rule; who is treated by it is well with 0.7, else with 0.3."""
+    generator = np.random.default_rng(seed)
+    shape = (people, RULE_HORIZON)
+    treated, selected = generator.random(shape) < DRAWN, generator.random((people, 1)) < 0.5
+    agrees = treated == selected
+    zeros = np.zeros(people * RULE_HORIZON, dtype=np.int32)
+    return {
+        "start": np.arange(people + 1) * RULE_HORIZON,
+        "state": zeros,
+        "next_state": zeros,
+        "reward": np.where(generator.random(shape) < np.where(agrees, 0.7, 0.3), 1.0, 0.0).ravel(),
+        "terminal": np.tile(np.arange(RULE_HORIZON) == RULE_HORIZON - 1, people),
+        "behaviour": np.where(treated, DRAWN, 1 - DRAWN).ravel(),
+        "target": agrees.astype(float).ravel(),
+    }
+
+
+def test_where_noise_allows_it_no_weight_is_cut_off_and_intervals_hold_the_truth() -> None:
+    """700 people at epsilon 1: the clip would be 11, and 27 is within four times that. Of fewer it
+    is not."""
+    part = public(
+        max_ratio=RULE_RATIO, horizon=RULE_HORIZON, least_reward=0, target_policy="selected"
+    )
+    held, wide = 0, []
+    for seed in range(60):
+        found = answered(part, selected_trial(700, seed), seed, return_bounds=None)
+        assert found["largest_weight"] == pytest.approx(27)
+        assert found["clipped_mass"] == 0
+        held += found["true_value"]["lower"] <= 0.7 * RULE_HORIZON <= found["true_value"]["upper"]
+        wide.append(found["true_value"]["upper"] - found["true_value"]["lower"])
+    assert held >= 48  # of 54 on average; fewer with probability 1 %
+    assert np.median(wide) < RULE_HORIZON / 2.5
+    assert "true_value" not in charts._three(found)  # it is the policy's value, drawn once
+    few = answered(part, selected_trial(250, 1), 1, return_bounds=None)
+    assert few["largest_weight"] == pytest.approx(250 / 60, rel=0.4)
+    with_fixed = answered(
+        part, selected_trial(250, 1), 1, return_bounds=None, max_importance=26.99999
+    )
+    assert with_fixed["clipped_mass"] == 0  # 27 of probabilities that were typed as 0.333333
+
+
+def test_a_release_of_an_earlier_version_is_read_with_its_clip() -> None:
+    """Its plan says nothing of weights that are left as they are."""
+    part = public(max_ratio=RULE_RATIO, horizon=RULE_HORIZON)
+    problem = OffPolicyEvaluation.model_validate({**ASKED, "return_bounds": None})
+    plan = problem.plan(part, Budget(epsilon=10**9, delta=0))
+    parameters = {name: one for name, one in plan.parameters.items() if name != "uncut"}
+    earlier = plan.model_copy(update={"parameters": parameters})
+    found = {}
+    for name, of in (("now", plan), ("earlier", earlier)):
+        released = problem.release(part, of, selected_trial(500, 1), Noise.seeded(1))
+        found[name] = problem.finish(part, of, released, lambda step, total: None).to_json()
+    assert found["now"]["largest_weight"] == pytest.approx(27)
+    assert found["earlier"]["largest_weight"] == pytest.approx(500 / 60, rel=0.3)
+    near = [one["policy_value"] for one in found.values()]
+    assert near[0] == pytest.approx(near[1], abs=1)
+
+
+def test_a_plan_says_how_many_people_it_takes_until_nothing_is_cut_off() -> None:
+    part = public(max_ratio=RULE_RATIO, horizon=RULE_HORIZON)
+    problem = OffPolicyEvaluation.model_validate(ASKED)
+    told = problem.plan(part, Budget(epsilon=10**9, delta=0)).advice
+    (clipped,) = (one for one in told if one.startswith("weights of whole trajectories"))
+    assert (
+        "No weight can be larger than 27, by max_ratio and horizon, and from about 430" in clipped
+    )
+    assert "and no weight is cut off then" in told[0]
+    known = part.model_copy(update={"trajectories": 200, "neighbours": "replace"})
+    (clipped,) = (
+        one
+        for one in problem.plan(known, Budget(epsilon=10**9, delta=0)).advice
+        if one.startswith("weights of whole trajectories")
+    )
+    assert f"(at most {percent(1 - 2 / 27)}, by max_ratio and horizon)" in clipped
+
+
 def test_a_ratio_beyond_the_public_one_is_refused_with_its_row() -> None:
     rows = [
         {"trajectory": one, "step": 0, "state": 0, "next_state": 0, "reward": 0, "terminal": True}
@@ -145,7 +227,8 @@ def test_a_plan_foretells_what_is_cut_off_of_long_episodes() -> None:
 
 def test_lots_that_were_not_drawn_so_are_doubted_and_true_ones_are_not() -> None:
     """With 0.5 in the place of 2/3 weights have the mean (4/3)^4 = 3.2; with 0.9, the mean 0.3. Of
-    400 trials with true ones each, with and without public rules, at most 4 are doubted."""
+    400 trials with true ones each, with and without public rules, one in a hundred may be doubted,
+    and 9 or more of 400 with probability 2 %."""
     for said, rules in (
         (0.5, public(max_ratio=2)),
         (0.5, public()),
@@ -160,7 +243,7 @@ def test_lots_that_were_not_drawn_so_are_doubted_and_true_ones_are_not() -> None
         doubted = sum(
             "doubt" in answered(rules, trial(300, seed), seed, 0.5) for seed in range(400)
         )
-        assert doubted <= 4
+        assert doubted <= 8
 
 
 def test_rewards_count_alike_with_discount_1() -> None:

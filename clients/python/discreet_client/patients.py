@@ -40,6 +40,8 @@ OPTIONAL = ("action", "probability", "target", "terminal")
 RULES = ("behaviour", "gaps", "interval", "last_row", "missing", "rewards", "target")
 MISSING = ("refuse", "carry", "leave_out")
 LONGEST_WORDS = 200
+MOST_PARTS = 10**6
+"""Below the line of a probability that is written as a fraction."""
 POLICIES = {
     "behaviour": ("probability", "policy that was followed"),
     "target": ("target", "target policy"),
@@ -57,9 +59,9 @@ def transitions_of(
     high}] of features.
 
     rules, all of them public:
-        behaviour, target: the probability of each action, {action: p}, where every visit has the
-        same, under the
-            policy that was followed and under the one to be evaluated. The columns `probability`
+        behaviour, target: the probability of each action, {action: p}, p a number or a fraction
+            such as "2/3", where every visit has the same, under the policy that was followed and
+            under the one to be evaluated. The columns `probability`
             and `target` say it of each visit instead. `target` may be a rule on features, `age >=
             65 -> treat, else none` (`discreet_client.feature_rules`), which is published as
             `target_policy`
@@ -78,9 +80,10 @@ def transitions_of(
     Raises TableError for what is wrong, naming place and column.
     """
     check_rules(rules, RULES, "patients")
+    rules = _in_figures(rules)
     ranges, states, horizon = ranges_of(public), count(public, "states"), count(public, "horizon")
     rule = _rule(rules, public, columns)
-    table = _named(table, ranges, states, columns, rule)
+    table = _named(_timed(table, public, columns), ranges, states, columns, rule)
     notes = list[str]()
     if word(rules, "missing", MISSING) == "leave_out":
         table = _complete(table, notes)
@@ -165,9 +168,10 @@ def checks(
     table: Table, public: Mapping[str, Any], rules: Mapping[str, Any], columns: Mapping[str, str]
 ) -> Iterator[Callable[[], Any]]:
     """Each column by itself, for who has to mend a file."""
+    rules = _in_figures(rules)
     ranges, states = ranges_of(public), count(public, "states")
     rule = _rule(rules, public, columns)
-    table = _named(table, ranges, states, columns, rule)
+    table = _named(_timed(table, public, columns), ranges, states, columns, rule)
     if word(rules, "missing", MISSING) == "leave_out":
         table = _complete(table, [])
     alone = np.ones(table.rows, dtype=bool)
@@ -189,6 +193,43 @@ def checks(
     yield lambda: _rewards(table, public, rules)
     yield lambda: _chances(
         table, rules, None if rule is None else _without_features(rule), alone, []
+    )
+
+
+def _in_figures(rules: Mapping[str, Any]) -> Mapping[str, Any]:
+    """The rules with probabilities such as "2/3" as numbers: as a trial that drew 2 to 1 knows
+    them."""
+
+    def figure(chance: Any) -> Any:
+        parts = chance.split("/") if isinstance(chance, str) else ()
+        if len(parts) != 2 or not all(part.strip().isdecimal() for part in parts):
+            return chance
+        above, below = (int(part) for part in parts)
+        return above / below if 0 < below <= MOST_PARTS and above <= below else chance
+
+    return {
+        name: (
+            {action: figure(chance) for action, chance in said.items()}
+            if name in POLICIES and isinstance(said, Mapping)
+            else said
+        )
+        for name, said in rules.items()
+    }
+
+
+def _timed(table: Table, public: Mapping[str, Any], columns: Mapping[str, str]) -> Table:
+    """The table; where nobody has more than one visit, no column need say when it was."""
+    if "time" in columns or "time" in table.columns:
+        return table
+    if count(public, "horizon") == 1:
+        return replace(table, columns={**table.columns, "time": np.zeros(table.rows)})
+    if any(columns.get(role, role) not in table.columns for role in ("patient", "reward")):
+        return table
+    raise TableError(
+        "no column time: a row is one visit, and a column says when it was (--columns time=…, or "
+        "columns={'time': …} in Python). Where every patient has one visit, horizon is 1; a table "
+        "with columns for each visit is turned into rows first (docs/own-files.md, A row for each "
+        f"patient). Columns are: {table.listed()}"
     )
 
 
@@ -373,7 +414,7 @@ def _named(
 ) -> Table:
     """The table by our names. Where nothing is said of states, or there is one, no column says
     which."""
-    table = replace(table, lacking=" (reader.missing: leave_out takes the other patients)")
+    table = replace(table, lacking=" (reader.missing: leave_out keeps only the other patients)")
     features = [str(told["name"]) for told in ranges]
     needed = [*NEEDED, *features, *(() if ranges or (states or 1) == 1 else ["state"])]
     needed += (
@@ -418,16 +459,16 @@ def _sources(table: Table, name: str, first: Truths, rules: Mapping[str, Any]) -
     rows, lacks = np.arange(first.size), missing(table.columns[name])
     if word(rules, "missing", MISSING) != "carry":
         says = (
-            "a value is missing (reader.missing: carry takes the one before, leave_out the "
-            "other patients)"
+            "a value is missing (reader.missing: carry takes the one before, leave_out keeps only "
+            "the other patients)"
         )
         table.refuse(lacks, name, says)
         return rows
     source = np.maximum.accumulate(np.where(lacks, -1, rows))
     begin = np.maximum.accumulate(np.where(first, rows, 0))
     says = (
-        "a value is missing, and this patient has none before (reader.missing: leave_out takes "
-        "the others)"
+        "a value is missing, and this patient has none before (reader.missing: leave_out keeps "
+        "only the other patients)"
     )
     table.refuse(source < begin, name, says)
     return source

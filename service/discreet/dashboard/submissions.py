@@ -15,7 +15,6 @@ from pydantic import TypeAdapter
 from discreet.dashboard import rounding
 from discreet.errors import DiscreetError, InvalidInput, NotFound
 from discreet.problems import DATASETS, KINDS
-from discreet.problems.base import Problem
 from discreet.problems.reuse import WHERE_THE_DATA_ARE
 from discreet.storage.tenants import Principal
 from discreet.usecases import objects
@@ -113,16 +112,24 @@ def around_text(problem: Mapping[str, Any], job_id: str) -> str:
     )
 
 
-def tells_figures(kind: str, certificate: Mapping[str, Any] | None) -> bool:
-    """Whether others can be planned and rehearsed around what a job of this kind has released
-    itself."""
-    released = certificate is not None and "release_digest" in certificate
-    return released and kind in DATASETS and KINDS[kind].profile is not Problem.profile
+def tells_figures(
+    problem: Mapping[str, Any],
+    plan: Mapping[str, Any],
+    certificate: Mapping[str, Any] | None,
+) -> bool:
+    """Whether others can be planned and rehearsed around what a job has released itself."""
+    kind = problem["kind"]
+    if certificate is None or "release_digest" not in certificate or kind not in DATASETS:
+        return False
+    return KINDS[kind].profiles(problem, plan["parameters"])
 
 
-def rehearsal(job: JobRequest, around: str | None) -> RehearsalRequest:
-    """The rehearsal of what a form holds. InvalidInput for what is no job's id."""
-    return bodies.validate(_REHEARSAL, {"problem": job.problem, "around": around, "name": job.name})
+def rehearsal(job: JobRequest, around: str | None, units: str | None) -> RehearsalRequest:
+    """The rehearsal of what a form holds. InvalidInput for what is no job's id or no number."""
+    asked: dict[str, Any] = {"problem": job.problem, "around": around, "name": job.name}
+    if units is not None:
+        asked["units"] = int(units) if units.isascii() and units.isdigit() else units
+    return bodies.validate(_REHEARSAL, asked)
 
 
 def as_text(value: Any, indent: int = 0) -> str:

@@ -264,6 +264,12 @@ class Problem(Frozen):
         None if nothing."""
         return None
 
+    @classmethod
+    def profiles(cls, problem: Mapping[str, Any], parameters: Mapping[str, Any]) -> bool:
+        """Whether a release of this problem by a plan of these parameters may have a profile: pages
+        offer to plan around it."""
+        return cls.profile is not Problem.profile
+
     def expected(
         self, public: Any, plan: Plan, confidence: float, around: Profile | None = None
     ) -> tuple[Expected, ...]:

@@ -231,7 +231,7 @@ async def _job_page(
         headlines=found.headlines,
         mostly_noise=found.mostly_noise,
         not_converged=found.not_converged,
-        tells_figures=submissions.tells_figures(row["kind"], found.certificate),
+        tells_figures=submissions.tells_figures(row["problem"], row["plan"], found.certificate),
         zone_names=found.zone_names,
         left=found.left,
         may_ask=bool(questions),

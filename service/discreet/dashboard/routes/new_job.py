@@ -96,13 +96,14 @@ async def price_or_submit(
     form = await forms.read(request)
     text = form.get("body", "")
     rows = await datasets.page(services, viewer.principal, None, MOST_DATASETS)
-    around = forms.filled(form, "around")
+    around, units = forms.filled(form, "around"), forms.filled(form, "units")
     shown: dict[str, Any] = {
         "rows": rows,
         "text": text,
         "dataset": None,
         "kind": form.get("kind", ""),
         "around": around,
+        "units": units,
     }
     try:
         parsed = await submissions.read(text)
@@ -125,8 +126,8 @@ async def price_or_submit(
                 services,
                 viewer.principal,
                 idempotency_key=f"page/{form.get('once', '')[:100]}",
-                request=f"{text}{around or ''}".encode(),
-                asked=submissions.rehearsal(parsed, around),
+                request=f"{text}{around or ''} {units or ''}".encode(),
+                asked=submissions.rehearsal(parsed, around, units),
             )
             return go_to(f"/jobs/{row['id']}")
         plan, leaves = await _priced(services, viewer, parsed)
@@ -151,7 +152,8 @@ async def price(request: Request, services: CurrentServices, viewer: Submitter) 
     form = await forms.read(request)
     text = form.get("body", "")
     rows = await datasets.page(services, viewer.principal, None, MOST_DATASETS)
-    shown: dict[str, Any] = {**_names(rows), "around": forms.filled(form, "around"), "live": True}
+    shown: dict[str, Any] = {**_names(rows), "live": True}
+    shown |= {name: forms.filled(form, name) for name in ("around", "units")}
     try:
         parsed = await submissions.read(text)
         shown.update(_of_problem(parsed.problem, rows))
@@ -229,6 +231,7 @@ async def _form(
     changed: bool = False,
     again: str | None = None,
     around: str | None = None,
+    units: str | None = None,
     fixed: Sequence[str] = (),
     example: bool = False,
     named: Sequence[str] = (),
@@ -249,6 +252,7 @@ async def _form(
         again=again,
         fixed=fixed,
         around=around,
+        units=units,
         example=example,
         named=named,
         status=200 if refused is None else submissions.status_of(refused),

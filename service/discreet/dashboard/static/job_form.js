@@ -182,7 +182,7 @@ function ask() {
 async function price() {
   if (asking) return; // its end asks again
   const text = area.value;
-  const body = new URLSearchParams({ csrf: form.elements.csrf.value, body: text, around: form.elements.around?.value ?? "" });
+  const body = new URLSearchParams({ csrf: form.elements.csrf.value, body: text, around: form.elements.around?.value ?? "", units: form.elements.units?.value ?? "" });
   asking = fetch("/jobs/new/price", { method: "POST", body, headers: { Accept: "application/json" } });
   try {
     const response = await asking;

@@ -17,6 +17,12 @@ const POLICIES = [["behaviour", "probability", "policy that was followed"], ["ta
 
 const TRUE = /^(true|yes|ja|wahr|oui)$/i;
 const FALSE = /^(false|no|nein|falsch|non)$/i;
+// A probability: a number, or a fraction such as 2/3, as a trial that drew 2 to 1 knows it.
+const chanceOf = (text) => {
+  const parts = /^([0-9]{1,6})\/([0-9]{1,6})$/.exec(text);
+  return parts ? Number(parts[1]) / Number(parts[2]) : number(text, ";");
+};
+
 // 1 or 0 of a word for true or false; undefined of any other text.
 const truth = (text) => (TRUE.test(text) ? 1 : FALSE.test(text) ? 0 : undefined);
 
@@ -24,6 +30,11 @@ const counted = (count, all, what) => `${count.toLocaleString("en")} of ${all.to
 
 // One name is one person: spaces around it, the form of its accents and the `.0` of whole numbers are no part of it.
 const nameOf = (text) => text.normalize("NFC").trim().replace(/^([+-]?[0-9]+)\.0*$/, "$1");
+
+const lacking = (name, rule) =>
+  rule === "carry"
+    ? `has no ${name}, and neither has this patient’s visit before: choose above to leave such patients out`
+    : `has no ${name}: choose above what becomes of a missing value`;
 
 // `max_ratio` of two policies that are public rules; nothing where a column says one of them.
 const largestRatio = (followed, target, rule) => {
@@ -53,33 +64,34 @@ export class Visits {
     this.names = names; // of all columns of the file: a rule may speak of any
     this.reserved = columns.filter((one) => one.scale === null && one.name !== "state").map((one) => one.name);
     this.features = columns.filter((one) => one.scale !== null);
-    this.actions = element("textarea", { id: "visits-actions", rows: 3, className: "low", spellcheck: false, placeholder: "treat 0.5 1\nwait 0.5 0" });
+    this.actions = element("textarea", { id: "visits-actions", rows: 3, className: "low", spellcheck: false, placeholder: "treat 2/3 1\nwait 1/3 0" });
     this.rule = element("input", { id: "visits-rule", spellcheck: false, placeholder: "age >= 65 and pressure > 140 -> treat, else wait" });
     this.outcomes = element("textarea", { id: "visits-outcomes", rows: 2, className: "low", spellcheck: false, placeholder: "improved 1\nworse 0" });
-    const last = [["terminal", "ends the episode"], ["next_state", "only says where the patient came to"]];
+    const last = [["terminal", "ends the episode"], ["next_state", "only shows the state that the patient reached"]];
     this.last = choice("visits-last", facts.continuing ? last.reverse() : last);
     this.interval = element("input", { id: "visits-interval", inputMode: "decimal" });
-    this.gaps = choice("visits-gaps", [["refuse", "is refused"], ["end", "ends what is taken of the patient"]]);
+    this.gaps = choice("visits-gaps", [["refuse", "is refused"], ["end", "leaves out this patient’s later visits"]]);
     this.missing = choice("visits-missing", [
       ["refuse", "is refused"],
-      ["carry", "of a feature is that of the visit before"],
-      ["leave_out", "leaves the patient out, with all visits"],
+      ["carry", "of a feature is taken from the visit before"],
+      ["leave_out", "leaves out the patient, with all visits"],
     ]);
     this.parts = {
-      actions: labelled("Actions with their known probabilities, one a line", this.actions,
-        "The name, how probable it was when treatments were chosen, and how probable it is under the policy to be evaluated. " +
-        "Where a column has one of the two, write the other alone. Empty: what is evaluated is the policy that was followed."),
-      rule: labelled("Or: the policy to be evaluated as a rule on features", this.rule,
-        "By the names of your columns, of several words in quotes where they hold signs. What it compares must be known before it is decided what is done. " +
-        "It is published as it stands here; above, each action then has one probability alone."),
-      outcomes: labelled("What outcomes count, where they are words, one a line", this.outcomes, "Words for true and false count 1 and 0 by themselves."),
+      actions: labelled("Treatments and their known probabilities, one treatment per line", this.actions,
+        "Its name, the probability with which it was chosen, and its probability under the policy to be evaluated: numbers, or fractions such as 2/3. " +
+        "Leave out a probability that a column or the rule below gives. If this stays empty, the policy that was followed is evaluated."),
+      rule: labelled("Or the policy to be evaluated as a rule on features", this.rule,
+        "Use the names of your columns; put names with punctuation in quotes: \"Blood pressure (mmHg)\" > 140. " +
+        "The rule may use only what was known before the treatment was chosen. It is published as you write it."),
+      outcomes: labelled("Values of outcomes that are words, one outcome per line", this.outcomes, "Yes and no, true and false are 1 and 0 without being listed."),
       last: labelled("A patient’s last visit", this.last),
-      interval: labelled("Interval between visits", this.interval, "As the times count, of dates in days. Empty: visits follow each other, whenever they were."),
-      gaps: labelled("A visit that is missing", this.gaps),
-      missing: labelled("A value that is missing", this.missing),
+      interval: labelled("Time between visits", this.interval, "In days where times are dates. If it is empty, visits follow each other whatever the time between them."),
+      gaps: labelled("A missing visit", this.gaps),
+      missing: labelled("A missing value", this.missing),
     };
+    for (const part of [this.parts.actions, this.parts.rule]) part.classList.add("whole"); // lines of sixty signs
     this.element = element("fieldset", {}, element("legend", {}, "How visits become steps"),
-      element("p", { className: "note" }, "Choose these by what is known anyway, without looking at the data, and tell them to those who read the answers."),
+      element("p", { className: "note" }, "Choose these rules without looking at the data, and tell them to those who read the answers."),
       element("div", { className: "pair mapping" }, ...Object.values(this.parts)));
     for (const control of [this.actions, this.rule, this.outcomes, this.last, this.interval, this.gaps, this.missing]) {
       control.addEventListener(control.tagName === "SELECT" ? "change" : "input", changed);
@@ -115,11 +127,12 @@ export class Visits {
     for (const policy of said) found[policy] = new Map();
     for (const line of lines) {
       const parts = line.trim().split(/[\s;|]+/);
-      const figures = parts.splice(-said.length).map((one) => number(one, ";"));
+      const figures = parts.splice(-said.length).map(chanceOf);
       if (!parts.length || !figures.every((one) => one >= 0 && one <= 1)) {
         const needed = said.length === 2 ? "two probabilities, from 0 to 1" : "one probability, from 0 to 1";
-        this.wrong.push(`Actions: “${line.trim().slice(0, 40)}” is to be a name and ${needed}, such as treat${" 0.5".repeat(said.length)}.`);
-        return found;
+        const example = said.length === 2 ? "treat 2/3 1" : "treat 2/3";
+        this.wrong.push(`Treatments: a line is a name and ${needed}, such as ${example}, not “${line.trim().slice(0, 40)}”.`);
+        return { behaviour: null, target: null }; // no cell is to blame
       }
       const name = nameOf(parts.join(" "));
       said.forEach((policy, place) => found[policy].set(name, figures[place]));
@@ -127,7 +140,7 @@ export class Visits {
     for (const [policy, , called] of POLICIES) {
       if (!found[policy]) continue;
       const sum = [...found[policy].values()].reduce((all, one) => all + one, 0);
-      if (Math.abs(sum - 1) > SUM_TOLERANCE) this.wrong.push(`Actions: the probabilities under the ${called} sum to 1, not ${Number(sum.toPrecision(6))}.`);
+      if (Math.abs(sum - 1) > SUM_TOLERANCE) this.wrong.push(`Treatments: the probabilities under the ${called} sum to 1, not ${Number(sum.toPrecision(6))}.`);
     }
     return found;
   }
@@ -167,7 +180,7 @@ export class Visits {
     for (const line of lines) {
       const parts = line.trim().split(/[\s;|]+/);
       const figure = number(parts.pop(), ";");
-      if (!parts.length || !Number.isFinite(figure)) this.wrong.push(`Outcomes: “${line.trim().slice(0, 40)}” is to be a text and a number, such as improved 1.`);
+      if (!parts.length || !Number.isFinite(figure)) this.wrong.push(`Outcomes: a line is a text and a number, such as improved 1, not “${line.trim().slice(0, 40)}”.`);
       found.set(nameOf(parts.join(" ")), figure);
     }
     return found;
@@ -188,18 +201,18 @@ export class Visits {
     if (column.name === "terminal") return truth(text) !== undefined || /^[01]$/.test(text) ? null : "is not true or false";
     if (column.name === "reward" && this.counts) {
       const counts = this.rewardOf(text, ";");
-      if (Number.isNaN(counts)) return "is an outcome that counts nothing: list it above, or leave that list empty";
+      if (Number.isNaN(counts)) return "is an outcome without a value: list it above, or leave that list empty";
       return counts < column.low || counts > column.high ? `counts ${counts}, and is to be ${column.low} to ${column.high}` : null;
     }
     if (column.name === "reward" && truth(text) !== undefined) return null;
-    if (column.name === "reward" && Number.isNaN(number(text, ";"))) return "is not a number: list above what it counts";
+    if (column.name === "reward" && Number.isNaN(number(text, ";"))) return "is not a number: give its value above";
     if (column.name === "probability" && number(text, ";") === 0) return "is 0, of an action that was taken";
     if (column.name === "time") return this.timeOf(text)?.says ?? null;
     if (column.name !== "action") return undefined;
     const name = nameOf(text);
     for (const [policy] of POLICIES) {
       const known = this.chances[policy];
-      if (known && !known.has(name)) return "is an action without probabilities: list it above";
+      if (known && !known.has(name)) return "is a treatment without probabilities: list it above";
       if (known && policy === "behaviour" && known.get(name) === 0) return "has probability 0 above, and it was chosen";
     }
     return null;
@@ -297,7 +310,7 @@ export class Visits {
     if (never) return [`The rule takes “${never}”, which was never done by the probabilities above: what nobody was given cannot be evaluated.`];
     const without = POLICIES.filter((one) => !this.isKnown(one));
     if (this.wrong.length || !without.length || (without.length === 2 && !this.facts.off_policy)) return [];
-    return without.map(([, , called]) => `The probability of the action under the ${called} is needed: a column, or the column action and a line above for each action.`);
+    return without.map(([, , called]) => `The probability of the action under the ${called} is needed: a column, or the column action and a line above for each treatment.`);
   }
 
   // One patient's visits in the order of their times.
@@ -313,7 +326,7 @@ export class Visits {
       if (between === 0) refuse(rows[place], "is at a time at which this patient has a visit already");
       else if (interval !== null && between / interval <= 0.5) refuse(rows[place], "is less than an interval after this patient’s visit before");
       else if (interval !== null && between / interval >= 1.5) {
-        if (this.gaps.value === "refuse") refuse(rows[place], "is more than an interval after this patient’s visit before: say above what becomes of a visit that is missing");
+        if (this.gaps.value === "refuse") refuse(rows[place], "is more than an interval after this patient’s visit before: choose above what becomes of a missing visit");
         kept = Math.min(kept, place);
       }
       if (rows[place - 1].ended) refuse(rows[place - 1], "ended the episode, and this patient has visits after it");
@@ -341,7 +354,7 @@ export class Visits {
     return rows.map((row) =>
       this.features.map(({ name, scale: [low, high] }, axis) => {
         const value = Number.isNaN(row.state[axis]) ? before[axis] : row.state[axis];
-        if (Number.isNaN(value)) refuse(row, `lacks a value of ${name}, and this patient has none before`);
+        if (Number.isNaN(value)) refuse(row, lacking(name, "carry"));
         before[axis] = value;
         return Math.min(1, Math.max(0, (value - low) / (high - low)));
       }),
@@ -355,7 +368,7 @@ export class Visits {
       const values = new Map();
       this.told.features.forEach((name, axis) => {
         const value = row.told[axis] ?? (this.missing.value === "carry" ? before[axis] : null);
-        if (value === null) refuse(row, `lacks a value of ${name}${this.missing.value === "carry" ? ", and this patient has none before" : ""}`);
+        if (value === null) refuse(row, lacking(name, this.missing.value));
         else if (Number.isNaN(value)) refuse(row, `has no number as ${name}, which the rule compares with one`);
         before[axis] = value;
         values.set(name, value);

@@ -130,14 +130,16 @@ def _policies(result: dict[str, Any], noise: str) -> Chart:
 
 
 def _three(result: dict[str, Any]) -> dict[str, tuple[float, float, float]]:
-    """Value and ends, by field; without intervals all three are the value. Of the true value the
-    middle of its ends."""
+    """Value and ends, by field; without intervals all three are the value. Of the true value, where
+    it is another, the middle of its ends."""
     said = result.get("uncertainty", {}).get("values", {})
     found = {}
     for name in ("behaviour_value", "policy_value", "difference"):
         ends = said.get(name, {"lower": result[name], "upper": result[name]})
         found[name] = (result[name], ends["lower"], ends["upper"])
     low, high = result["true_value"]["lower"], result["true_value"]["upper"]
+    if found["policy_value"][1:] == (low, high):
+        return found  # no weight can be cut off
     return {**found, "true_value": ((low + high) / 2, low, high)}
 
 

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
+from discreet.problems.accuracy import LEVEL
 from discreet.problems.headlines import (
     NO_SIGN,
     Headline,
@@ -21,6 +22,9 @@ from discreet_client import intervals
 MORE_HIDDEN = 2
 """Width of the ends without clips, in widths of the interval with them, from which on the first
 sentence has both."""
+
+CLIPPED = " with clipped weights"
+SURE = f" ({intervals.percent(LEVEL)})"
 
 
 def headlines(problem: Mapping[str, Any], result: Mapping[str, Any]) -> list[Headline]:
@@ -65,25 +69,26 @@ def _of_people(problem: Mapping[str, Any], result: Mapping[str, Any]) -> list[He
     discount = problem.get("discount", 1)
     if discount != 1:
         done += f", each step later discounted by {intervals.plain(discount)}"
-    truth, cut = result.get("true_value"), _cut(result)
+    truth, cut, clipped = result.get("true_value"), _cut(result), ""
     if truth and cut and _hides_more(result):
         low, high = (intervals.plain(truth[end], 3) for end in ("lower", "upper"))
-        done = f" with clipped weights, without clips anywhere between {low} and {high}{done}"
+        done = f"{CLIPPED}, without clips anywhere between {low} and {high}{SURE}{done}"
+        clipped = CLIPPED
     found = [
         headline(fields, result, "policy_value", before, done),
-        headline(fields, result, "difference", "The target policy makes a difference of "),
+        headline(fields, result, "difference", "The target policy makes a difference of ", clipped),
     ]
     if truth and cut:
         low, high = (intervals.plain(truth[end], 3) for end in ("lower", "upper"))
         before, between, after = (
             f"Without clips, {cut}, it lies anywhere ",
-            f"between {low} and {high}",
+            f"between {low} and {high}{SURE}",
             "",
         )
         ends = _difference(result)
         if ends is not None:
             low, high = (intervals.plain(end, 3) for end in ends)
-            after = f", and the difference anywhere between {low} and {high}"
+            after = f", and the difference anywhere between {low} and {high}{SURE}"
         found = _without_clips(result, found, ends)
         found.append(Headline(before, between, after))
     if "doubt" in result:

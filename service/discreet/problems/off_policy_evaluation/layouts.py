@@ -6,12 +6,15 @@ from __future__ import annotations
 from discreet.problems.datasets import Column, Layout
 from discreet.problems.off_policy_evaluation.public import MAX_STATES, OffPolicyPublic
 
-WHO = ("patient", "person", "subject", "episode", "id")
-REWARD = ("r", "outcome", "score")
+WHO = (
+    *("patient", "person", "subject", "episode", "id"),
+    *("patienten", "patientin", "patnr", "patientennummer", "proband", "fall"),
+)
+REWARD = ("r", "outcome", "score", "ergebnis", "erfolg")
 ASSUMES = (
-    "What another policy would have been worth follows only from the known probabilities with "
-    "which treatments were chosen: those of an experiment, or of a documented rule. Where 0.5 and "
-    "0.5 are written and it was otherwise, values come out wrong, without any error."
+    "What another policy would have been worth can be computed only from the known probabilities "
+    "with which treatments were chosen, in an experiment or by a documented rule. If you enter "
+    "0.5 and 0.5 and that is not how it was, values come out wrong, and little will show it."
 )
 OTHER_FILES = (
     "Your file has one visit a row, and its date? Change the public part: `ranges` say what "
@@ -121,7 +124,7 @@ def visits(public: OffPolicyPublic) -> list[Column]:
             "names",
             "What was done",
             needed=False,
-            words=("treatment", "a"),
+            words=("treatment", "a", "therapie", "behandlung", "medikation"),
             doubtful=("arm",),
         ),
         Column(
@@ -151,7 +154,11 @@ def visits(public: OffPolicyPublic) -> list[Column]:
             "time",
             "moments",
             "When it was: a number or a date",
-            words=("date", "day", "visit", "week", "month"),
+            words=(
+                *("date", "day", "visit", "week", "month"),
+                *("datum", "tag", "visite", "besuch", "woche", "monat"),
+            ),
+            usual="0" if public.horizon == 1 else "",
         ),
         *places,
         Column(

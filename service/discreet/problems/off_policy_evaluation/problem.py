@@ -201,12 +201,19 @@ class OffPolicyEvaluation(OffPolicyRequest):
         return self.method_for(public, name_of(self, public)).visits
 
     def _planned(self, public: OffPolicyPublic, plan: Plan) -> Method:
-        return self.method_for(
+        method = self.method_for(
             public, plan.parameters["method"], plan.parameters.get("max_importance")
         )
+        return method.planned(plan.parameters)
 
     def profile(self, public: OffPolicyPublic, plan: Plan, released: Released) -> Profile | None:
         return self._planned(public, plan).profile(plan.events[0], released)
+
+    @classmethod
+    def profiles(cls, problem: Mapping[str, Any], parameters: Mapping[str, Any]) -> bool:
+        tabular = (problem.get("features") or {}).get("type", "tabular") == "tabular"
+        (method,) = methods_named(parameters["method"], tabular)
+        return method.profile is not Method.profile
 
     @classmethod
     def untold(cls, public: OffPolicyPublic) -> str:

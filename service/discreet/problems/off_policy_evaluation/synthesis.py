@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from discreet.problems.contents import Profile
-from discreet.problems.off_policy_evaluation.public import Floats, OffPolicyPublic
+from discreet.problems.off_policy_evaluation.public import Floats, Ints, OffPolicyPublic
 from discreet.problems.synthesis import MOST_ROWS, UNITS, Synthesis
 
 MEAN_STEPS = 20
@@ -17,7 +17,7 @@ FEWEST = 1e-3
 """Of all visits, that must be beginnings for these to be told."""
 TARGET = 0.7
 """Probability with which the target policy takes the action that the behaviour policy takes for one
-of two."""
+of two, where no public rule says how far they differ."""
 
 
 def rows(public: OffPolicyPublic, units: int | None) -> int:
@@ -45,6 +45,7 @@ def columns(
     states = public.states or 1
     chances = _chances(public, generator) if around is None else around["transitions"]
     worth = generator.uniform(0, public.reward_bound, states + 1)
+    worth[0] = (worth[0] + public.reward_bound) / 2
     state = generator.choice(states, count, p=None if around is None else _beginnings(around))
     x = generator.uniform(0, 1, (count, public.features or 1))
     alive, here, there = np.arange(count), [], []
@@ -84,12 +85,30 @@ def columns(
             prefix = "x" if name == "state" else "x_next"
             joined |= {f"{prefix}_{axis}": whole[:, axis] for axis in range(whole.shape[1])}
     if public.off_policy:
-        agreed = generator.random(joined["step"].size) < 0.5
-        joined |= {
-            "behaviour": np.full(agreed.size, 0.5),
-            "target": np.where(agreed, TARGET, 1 - TARGET),
-        }
+        joined |= _policies(public.max_ratio, joined["trajectory"], count, generator)
     return joined
+
+
+def _policies(
+    max_ratio: float | None, trajectory: Ints, count: int, generator: np.random.Generator
+) -> dict[str, Floats]:
+    """Probabilities of what was done. Where public rules bound ratios, and so weights, they are as
+    large: the target policy is a rule, which takes for all trajectories the action of probability 1
+    / max_ratio, or for half of them the other one, if its ratio is not larger. Else both policies
+    are mild."""
+    if max_ratio is None or max_ratio <= 1:
+        agreed = generator.random(trajectory.size) < 0.5
+        behaviour = np.full(agreed.size, 0.5)
+        target = np.where(agreed, TARGET, 1 - TARGET)
+        return {"behaviour": behaviour, "target": np.minimum(target, behaviour * (max_ratio or 2))}
+    chance = np.full(count, 1 / max_ratio)
+    if max_ratio >= 2:
+        chance[1::2] = 1 - chance[1::2]
+    taken = generator.random(trajectory.size) < chance[trajectory]
+    return {
+        "behaviour": np.where(taken, chance[trajectory], 1 - chance[trajectory]),
+        "target": taken.astype(np.float64),
+    }
 
 
 def _beginnings(around: Profile) -> Floats:

@@ -9,7 +9,7 @@ alone: `solvers.evaluation.weighted_value`.
 from __future__ import annotations
 
 import math
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Self
 
 import numpy as np
 from scipy.special import ndtri
@@ -22,16 +22,20 @@ from discreet.problems.accuracy import LEVEL, Expected, Interval, Uncertainty
 from discreet.problems.contents import Content, Profile, Progress, Released
 from discreet.problems.numbers import Budget
 from discreet.problems.off_policy_evaluation.dataset import transitions_of
-from discreet.problems.off_policy_evaluation.expectation import GOOD, RATIO_SQUARE, cut_off, rounded
+from discreet.problems.off_policy_evaluation.expectation import GOOD, RATIO_SQUARE, cut_off
 from discreet.problems.off_policy_evaluation.gradients import COUNT_SHARE
 from discreet.problems.off_policy_evaluation.method import Asked, Chosen, Method
 from discreet.problems.off_policy_evaluation.public import Floats, Ints, OffPolicyPublic
 from discreet.problems.off_policy_evaluation.result import REWARD
 from discreet.problems.off_policy_evaluation.weighting_words import (
     MOST_CAP,
+    POWER,
+    clip_of_noised_number,
+    clip_of_public_number,
     cut_sentence,
     doubt_sentence,
     long_episodes,
+    people_needed,
     wide_range,
 )
 from discreet.problems.plans import NoiseSummary
@@ -48,6 +52,11 @@ PEOPLE_A_CAP = 60 / (1.1 * math.sqrt(2))
 """Trajectories for each unit of the clip, in deviations of the noise: a larger clip takes more
 noise, a smaller one cuts off more. Where a trajectory is added or removed the clip is n epsilon /
 60."""
+UNCUT = 4.0
+"""Times that clip: where public rules allow no larger weight, nothing is cut off. The interval then
+holds the value itself, at about half the width of the ends that allow for what a clip cuts off."""
+ROUNDED = 1e-6
+"""In parts of the largest weight: a clip that is so near to it cuts off as good as nothing."""
 UNCAPPED = 1e300
 """Of the ratio of one step: whole trajectories alone are clipped."""
 TYPICAL = (math.sqrt(0.75), math.sqrt(0.625))
@@ -77,6 +86,8 @@ class ImportanceSampling(Method):
     unit = float(sampling.UNIT)
     weighed: ClassVar[str] = "whole trajectories"
     """What has a weight, in words."""
+    uncut = UNCUT
+    """Of the plan: see there."""
 
     @classmethod
     def issues(cls, asked: Asked, public: OffPolicyPublic) -> list[FieldIssue]:
@@ -144,6 +155,14 @@ class ImportanceSampling(Method):
     def numbers(self) -> int:
         return sampling.ENTRIES
 
+    def parameters(self) -> Chosen:
+        return {**super().parameters(), "uncut": self.uncut}
+
+    def planned(self, parameters: Chosen) -> Self:
+        # Plans made before there was `uncut` clipped whatever the clip was.
+        self.uncut = parameters.get("uncut", 1.0)
+        return self
+
     @property
     def counted(self) -> bool:
         """Whether the clip follows from a noised number of trajectories."""
@@ -156,35 +175,21 @@ class ImportanceSampling(Method):
     def best_cap(self, event: Event, epsilon: float) -> tuple[float | None, str]:
         most = self.public.largest_weight
         if self.counted:
-            return None, (
-                f"weights of {self.weighed} are clipped where the noised number of trajectories "
-                f"says, which a {COUNT_SHARE}th of epsilon is for"
-                + (
-                    f", and at most at {plain(most)}, by max_ratio and horizon"
-                    if most < MOST_CAP
-                    else ""
-                )
-                + "; a `max_importance` of your own saves that"
-            )
+            return None, clip_of_noised_number(self.weighed, most, self._people_uncut(event))
         cap = self._largest_weight(event, self.public.trajectories or 1)
         if self._unclipped(cap):
-            return (
-                cap,
-                f"no weight can be larger than {plain(cap)}, by max_ratio and horizon: none is cut "
-                "off",
-            )
-        return cap, (
-            f"weights of {self.weighed} are clipped at {plain(cap)}, which follows from the "
-            "public number of trajectories and the noise; if their mean square is "
-            f"{RATIO_SQUARE:g}, {percent(cut_off(cap))} of the weights are cut off: the interval "
-            "is of the policy's value with clipped weights, `true_value` is without them"
-        )
+            return cap, f"no weight can be larger than {plain(cap)}, {POWER}: none is cut off"
+        return cap, clip_of_public_number(self.weighed, cap, most, cut_off(cap))
 
     def advice(self, chosen: Chosen, event: Event, epsilon: float) -> tuple[str, ...]:
         low, high = self._bounds
         says = (*long_episodes(self), *self._said_of_range())
         if self.public.trajectories is None:
-            cap = min(self.asked.max_importance or LEAST_CAP, self.public.largest_weight)
+            own, most = self.asked.max_importance, self.public.largest_weight
+            # Few people's weights are clipped at the least, unless so many as it takes have none
+            # that is cut off.
+            enough = self._people_uncut(event)
+            cap = min(own or (LEAST_CAP if enough is None else most), most)
             half = (
                 TYPICAL[0]
                 * float(ndtri((1 + LEVEL) / 2))
@@ -192,18 +197,8 @@ class ImportanceSampling(Method):
                 * cap
                 / (1 - self._cut_off(cap))
             )
-            people = rounded(half / GOOD)
-            return (
-                f"the target policy's value within about ± {plain(GOOD * (high - low))} of noise "
-                f"takes some {people:,.0f} trajectories at this epsilon, with weights clipped at "
-                f"{plain(cap)}"
-                + (
-                    ""
-                    if self.asked.max_importance
-                    else ", as they are of so few; of more the clip is larger"
-                ),
-                *says,
-            )
+            people = half / GOOD if own else max(half / GOOD, enough or 0.0)
+            return (people_needed(people, GOOD * (high - low), cap, most, own), *says)
         return (*(one.sentence for one in self.expected(event, epsilon, LEVEL)[:1]), *says)
 
     def _said_of_range(self) -> tuple[str, ...]:
@@ -356,10 +351,22 @@ class ImportanceSampling(Method):
     def _largest_weight(self, event: Event, trajectories: int) -> float:
         """Where weights are clipped, from a public or noised number of trajectories: never from the
         weights."""
-        return min(largest_weight(event, trajectories), self.public.largest_weight)
+        most, enough = self.public.largest_weight, self._people_uncut(event)
+        if enough is not None and trajectories >= enough:
+            return most
+        return min(largest_weight(event, trajectories), most)
+
+    def _people_uncut(self, event: Event) -> float | None:
+        """Trajectories from which on no weight is cut off; None where public rules do not bound
+        weights, or too far off."""
+        most = self.public.largest_weight
+        if most > self.uncut * MOST_CAP:
+            return None
+        return most / self.uncut * PEOPLE_A_CAP * self._deviation(event)
 
     def _unclipped(self, cap: float) -> bool:
-        return cap >= self.public.largest_weight
+        # Probabilities such as 0.333333 make the largest weight differ in its last digits.
+        return cap >= self.public.largest_weight * (1 - ROUNDED)
 
     def _cut_off(self, cap: float) -> float:
         return 0.0 if self._unclipped(cap) else cut_off(cap)

@@ -5,6 +5,8 @@ from __future__ import annotations
 import math
 from typing import Any
 
+from discreet.problems.off_policy_evaluation.expectation import RATIO_SQUARE, rounded
+from discreet.problems.off_policy_evaluation.gradients import COUNT_SHARE
 from discreet.solvers.evaluation.weighted_value import Told, WeightedSums
 from discreet_client.intervals import percent, plain
 
@@ -17,11 +19,56 @@ MUCH_CUT = 0.5
 """Of the weights: beyond what may be cut off so, a plan warns."""
 
 
+POWER = "by max_ratio and horizon"
+
+
+def clip_of_noised_number(weighed: str, most: float, enough: float | None) -> str:
+    """Where weights are clipped if the number of trajectories is private. `enough`: trajectories
+    from which on none is cut off; None where there is no such number."""
+    says = (
+        f"weights of {weighed} are clipped at a value that follows from a noised number of "
+        f"trajectories, on which a {COUNT_SHARE}th of epsilon is spent; a `max_importance` of your "
+        "own saves that"
+    )
+    if enough is None:
+        return says
+    return (
+        f"{says}. No weight can be larger than {plain(most)}, {POWER}, and from about "
+        f"{rounded(enough):,.0f} trajectories on none is cut off"
+    )
+
+
+def clip_of_public_number(weighed: str, cap: float, most: float, cut: float) -> str:
+    """Where weights are clipped if the number of trajectories is public, and what that may cut
+    off: `cut`, a part of the weights, in the model."""
+    bound = "" if math.isinf(most) else f" (at most {percent(1 - cap / most)}, {POWER})"
+    return (
+        f"weights of {weighed} are clipped at {plain(cap)}, which follows from the public number "
+        f"of trajectories and the noise; if their mean square is {RATIO_SQUARE:g}, {percent(cut)} "
+        f"of the weights are cut off{bound}: the interval is of the policy's value with clipped "
+        "weights, `true_value` is without clips"
+    )
+
+
+def people_needed(people: float, within: float, cap: float, most: float, own: float | None) -> str:
+    """How many trajectories a good answer takes; `own`: the clip that was asked for."""
+    if cap >= most:
+        clipped = "and no weight is cut off then"
+    elif own is not None:
+        clipped = f"with weights clipped at {plain(cap)}"
+    else:
+        clipped = f"with weights clipped at {plain(cap)}; more trajectories have a larger clip"
+    return (
+        f"the target policy's value within about ± {plain(within)} by noise takes some "
+        f"{rounded(people):,.0f} trajectories at this epsilon, {clipped}"
+    )
+
+
 def cut_sentence(mass: Told) -> str:
     """How much of the weights is cut off, where that can be told."""
     lower, upper = mass.ends
     if upper <= 0:
-        return "No weight can be cut off, by max_ratio and horizon"
+        return f"No weight can be cut off, {POWER}"
     if lower <= 0:
         return f"At most {percent(upper)} of the weights are cut off, perhaps none"
     return (
@@ -58,8 +105,8 @@ def wide_range(low: float, high: float, steps: int) -> str:
     if steps == 1:
         return says
     return (
-        f"{says}; where most steps have a reward, the method `per_decision` is nearer, if weights "
-        "are large by much"
+        f"{says}; where most steps have a reward and weights may be large, the method "
+        "`per_decision` is more accurate"
     )
 
 
@@ -68,6 +115,8 @@ def long_episodes(method: Any) -> tuple[str, ...]:
     by at most 1 - c/W on average, as it does where one person in W follows the target policy
     all along and weighs W."""
     most, cap = method.public.largest_weight, MOST_CAP if method.counted else method.fixed_cap
+    if method.counted and most <= method.uncut * MOST_CAP:
+        return ()  # of enough trajectories no weight is cut off
     lost = 1 - cap / most
     if not math.isfinite(most) or lost <= MUCH_CUT:
         return ()

@@ -180,6 +180,10 @@ class Routing(RoutingRequest):
             return None
         return {"demand": demand_of(public, released["trips"])}
 
+    @classmethod
+    def profiles(cls, problem: Mapping[str, Any], parameters: Mapping[str, Any]) -> bool:
+        return bool(parameters["method"] != "gradient")
+
     def expected(
         self, public: RoutingPublic, plan: Plan, confidence: float, around: Profile | None = None
     ) -> tuple[Expected, ...]:
