@@ -167,6 +167,20 @@ def test_nodes_beside_links_have_names_and_places(browser: Browser, tmp_path: Pa
     assert one_by_one["node_names"] == read.network["node_names"] == ["Süd", "Nord", "Kreuz, alt"]
     assert one_by_one["nodes_xy"] == read.network["nodes_xy"]
     assert one_by_one["nodes"] == 3
+    unnamed = (
+        NAMED_NODES.replace("name,", "label,")
+        .replace(",2\n", ",West\n")
+        .replace(",1\n", ",Mitte\n")
+    )
+    nodes.write_text(unnamed)
+    read = networks.read(links, nodes, units="km,kph")
+    with form(browser) as page:
+        page.get_by_label("Read it from a file").set_input_files([nodes, links])
+        page.get_by_label("Lengths in the file are in").select_option("km")
+        page.get_by_label("Speeds in the file are in").select_option("km/h")
+        page.get_by_text("in the order of the zones’ names: from zone 1 on Mitte, West.").wait_for()
+        found = page.evaluate("holder.network")
+    assert found["node_names"] == read.network["node_names"] == ["Mitte", "West", "17"]
     for own, other in zip(one_by_one["links"], read.network["links"], strict=True):
         assert own == pytest.approx(other)
 
