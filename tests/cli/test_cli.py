@@ -128,7 +128,7 @@ def test_plan_needs_no_server_and_names_bad_fields(file: Path) -> None:
     shown = discreet("plan", str(file))
     assert "one trip added or removed" in shown.stdout
     free = (
-        "afterwards free: discreet ask JOB --set FIELD=VALUE, with another objective, latency, "
+        "free afterwards: discreet ask JOB --set FIELD=VALUE, with another objective, latency, "
         "network"
     )
     assert free in " ".join(shown.stdout.split())

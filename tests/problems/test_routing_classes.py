@@ -221,7 +221,7 @@ def test_the_plan_says_what_classes_cost_and_assume() -> None:
     assert "each of the classes car, truck" in plan.noise[0].quantity
     told = "car (fixed costs by 1, 1 passenger cars), truck (fixed costs by 0.2, 2 passenger cars)"
     assert any(told in one for one in plan.assumptions)
-    assert "the class of a trip is recorded truly" in plan.assumptions
+    assert "the class of each trip is recorded correctly" in plan.assumptions
     assert any("1.41 times as large" in one for one in plan.advice)
     both = [
         {one.quantity: one for one in asked.expected(known, asked.plan(known, BUDGET), 0.9)}
