@@ -347,8 +347,8 @@ def test_capacities_of_an_hour_become_those_of_a_period(form: str, tmp_path: Pat
     assert "period_minutes" not in hourly.network
     assert (
         hourly.notes[-1]
-        == "capacities are taken as vehicles per period, as they stand in the file; if they are per "
-        "hour, give --period-minutes (period_minutes in Python)"
+        == "capacities are taken as vehicles per period, as they stand in the file; if they are "
+        "per hour, give --period-minutes (period_minutes in Python)"
     )
     assert two_hours.network["period_minutes"] == 120
     assert (

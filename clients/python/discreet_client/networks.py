@@ -237,8 +237,8 @@ def _of_a_period(made: Made, gmns: bool, minutes: float | None) -> Made:
     network, notes = made.network, made.notes
     if minutes is None and not gmns:
         says = (
-            "capacities are taken as vehicles per period, as they stand in the file; if they are per "
-            "hour, give --period-minutes (period_minutes in Python)"
+            "capacities are taken as vehicles per period, as they stand in the file; if they are "
+            "per hour, give --period-minutes (period_minutes in Python)"
         )
         return made._replace(notes=[*notes, says])
     minutes = 60.0 if minutes is None else minutes
