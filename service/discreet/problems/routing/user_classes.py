@@ -60,7 +60,7 @@ def assumptions(asked: RoutingRequest, public: RoutingPublic) -> Iterator[str]:
     if classes is None or public.user_classes is None:
         return
     each = ", ".join(
-        f"{name} (fixed costs times {weight:g}, a trip counts as {pce:g} passenger cars)"
+        f"{name} (fixed costs times {weight:g}, passenger cars per trip {pce:g})"
         for name, weight, pce in zip(
             public.user_classes, classes.weight.tolist(), classes.pce.tolist(), strict=True
         )
