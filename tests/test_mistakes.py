@@ -217,13 +217,13 @@ ROUTES = [
         "origin,destination\nKöln,2\n",
         TRIPS,
         "origin=origin",
-        "line 2 is no UTF-8: save table.csv as CSV in UTF-8",
+        "line 2 is not UTF-8: save table.csv as CSV in UTF-8",
     ),
     (
         "origin,destination\nKöln,2\n",
         TRIPS,
         "origin=origin",
-        "or say in what it is written, --encoding cp1252",
+        "or name its encoding, such as --encoding cp1252",
     ),
     (
         "origin,destination\nKöln,2\n",
@@ -235,7 +235,7 @@ ROUTES = [
         "origin,destination\nKöln,2\n",
         ruled(TRIPS, encoding="ascii"),
         "",
-        "line 2 is no ascii: save table.csv as CSV",
+        "line 2 is not ascii: save table.csv as CSV",
     ),
     (
         "origin,destination\n,2\n1,\n",
