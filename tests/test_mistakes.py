@@ -217,13 +217,13 @@ ROUTES = [
         "origin,destination\nKöln,2\n",
         TRIPS,
         "origin=origin",
-        "line 2 is no UTF-8: save table.csv as CSV in UTF-8",
+        "line 2 is not UTF-8: save table.csv as CSV in UTF-8",
     ),
     (
         "origin,destination\nKöln,2\n",
         TRIPS,
         "origin=origin",
-        "or say in what it is written, --encoding cp1252",
+        "or name its encoding, such as --encoding cp1252",
     ),
     (
         "origin,destination\nKöln,2\n",
@@ -235,7 +235,7 @@ ROUTES = [
         "origin,destination\nKöln,2\n",
         ruled(TRIPS, encoding="ascii"),
         "",
-        "line 2 is no ascii: save table.csv as CSV",
+        "line 2 is not ascii: save table.csv as CSV",
     ),
     (
         "origin,destination\n,2\n1,\n",
@@ -632,7 +632,7 @@ def test_text_of_two_bytes_a_letter_is_named(tmp_path: Path) -> None:
     """Excel's Unicode text."""
     file = tmp_path / "table.csv"
     file.write_text("origin;destination;period\n1;2;0\n", encoding="utf-16")
-    with pytest.raises(ValueError, match="say in what it is written, --encoding utf-16 where"):
+    with pytest.raises(ValueError, match="name its encoding, such as --encoding utf-16, in which"):
         readers.read("routing", file, TRIPS)
     reading = readers.read("routing", file, ruled(TRIPS, encoding="utf-16"))
     assert reading.columns["origin"].tolist() == [1]

@@ -86,6 +86,7 @@ def test_solve_leaves_a_result_and_a_ledger_and_no_server(file: Path, tmp_path: 
     second = json.loads(out.read_text())
     assert second["result"]["demand"] == answer["result"]["demand"]
     assert second["result"]["total_travel_time"] != answer["result"]["total_travel_time"]
+    assert second["job"]["name"] == "objective=user_equilibrium"
     wrong = discreet("ask", job, "--set", "method=gradient", "--state", str(state))
     assert (wrong.returncode, "/problem/method: fixed when" in wrong.stderr) == (1, True)
     assert discreet("ask", job, "--set", "objective", "--state", str(state)).returncode == 2
@@ -113,7 +114,7 @@ def test_solve_leaves_a_result_and_a_ledger_and_no_server(file: Path, tmp_path: 
     assert "Closing adds " in closed.stdout
     assert f"The 10 busiest of {len(links)} links" in closed.stdout
     assert third["job"]["price"]["epsilon"] == 0
-    assert third["job"]["name"] == f"Without {road}"
+    assert third["job"]["name"] == "; ".join([f"Without {road}", *values[1::2]])
     unknown = discreet("ask", job, "--close", "Hauptstr.", "--state", str(state))
     assert (
         unknown.returncode,
@@ -128,7 +129,7 @@ def test_plan_needs_no_server_and_names_bad_fields(file: Path) -> None:
     shown = discreet("plan", str(file))
     assert "one trip added or removed" in shown.stdout
     free = (
-        "afterwards free: discreet ask JOB --set FIELD=VALUE, with another objective, latency, "
+        "free afterwards: discreet ask JOB --set FIELD=VALUE, with another objective, latency, "
         "network"
     )
     assert free in " ".join(shown.stdout.split())

@@ -19,7 +19,7 @@ from discreet.installation import local
 from discreet.problems.charts import draw_result
 from discreet.problems.road_network import RoadNetwork
 from discreet_client.flows import NotWritten, busiest, link_flows
-from discreet_client.networks import MEASURED, read
+from discreet_client.networks import MEASURED, NetworkReading, read
 from discreet_client.tables import TableError
 from tests import bodies
 from tests.growth import LINEAR, growth
@@ -347,11 +347,14 @@ def test_capacities_of_an_hour_become_those_of_a_period(form: str, tmp_path: Pat
     assert "period_minutes" not in hourly.network
     assert (
         hourly.notes[-1]
-        == "capacity is of a period, as the file has it; where the file's is of an hour, say "
-        "--period-minutes, or period_minutes in Python"
+        == "capacities are taken as vehicles per period, as they stand in the file; if they are "
+        "per hour, give --period-minutes (period_minutes in Python)"
     )
     assert two_hours.network["period_minutes"] == 120
-    assert two_hours.notes[-1] == "capacity, of an hour in the file, is of a period of 120 minutes"
+    assert (
+        two_hours.notes[-1]
+        == "capacities, per hour in the file, were converted to periods of 120 minutes"
+    )
     capacities = (
         [link["capacity"] for link in one.network["links"]] for one in (hourly, two_hours)
     )
@@ -534,7 +537,7 @@ def test_links_without_an_opposite_one_are_counted_and_made(tmp_path: Path) -> N
     links = "tail,head,free_flow_time,capacity,name\nA,B,1,5,Mill\nB,A,1,5,Mill back\nB,C,2,6,Inn\n"
     (path,) = written(tmp_path, {"l.csv": links})
     says = (
-        "1 of 3 links has no opposite one, such as B to C: it is one-way; where it is not, "
+        "1 of 3 links lacks an opposite link, such as B to C: it is one-way; if it is not, "
         "--both-ways"
     )
     assert read(path).notes[0].startswith(says)
@@ -684,7 +687,7 @@ def test_capacities_that_a_town_does_not_have_follow_from_lanes(tmp_path: Path) 
         "--both-ways" in note for note in reading.notes
     )  # a column says which links are one-way
     assert any(
-        "1 of 3 links has no opposite one, such as a to b: it is one-way" in note
+        "1 of 3 links lacks an opposite link, such as a to b: it is one-way" in note
         for note in reading.notes
     )
     (plain,) = written(tmp_path, {"town.csv": "tail,head,free_flow_time\na,b,1\nb,a,1\n"})
@@ -714,13 +717,74 @@ def test_a_street_may_be_several_links(tmp_path: Path) -> None:
         "(B → C)",
         "Low",
     ]
-    assert reading.notes[-2].startswith("4 of 5 links, whose name others have too")
+    assert reading.notes[-2].startswith("4 of 5 links have no name, or share one")
     (single,) = written(
         tmp_path, {"l.csv": "tail,head,free_flow_time,capacity,name\nA,B,1,5,High\nB,C,1,5,High\n"}
     )
     names = read(single, both_ways=True).network["link_names"]
     assert names == ["High (A → B)", "High (B → A)", "High (B → C)", "High (C → B)"]
     assert RoadNetwork.model_validate(reading.network).own_issues() == []
+
+
+@pytest.mark.parametrize("form", ["csv", "gmns", "geojson"])
+def test_zones_with_names_are_what_their_nodes_are_called(tmp_path: Path, form: str) -> None:
+    """As trips name them. Zones with numbers, of several nodes, or called as another node is leave
+    nodes their ids."""
+    ends = [("7", "9", 1), ("9", "7", 1), ("9", "Pond", 2), ("Pond", "9", 2)]
+
+    def reading(zones: dict[str, str]) -> NetworkReading:
+        if form == "geojson":
+            places = {"7": [0, 0], "9": [1, 0], "Pond": [2, 1]}
+            properties = [
+                {"tail": tail, "head": head, "free_flow_time": time, "capacity": 50, "name": "Way"}
+                for tail, head, time in ends
+            ]
+            lines = [
+                {
+                    "type": "Feature",
+                    "properties": one,
+                    "geometry": {
+                        "type": "LineString",
+                        "coordinates": [places[one["tail"]], places[one["head"]]],
+                    },
+                }
+                for one in properties
+            ]
+            points = [
+                {
+                    "type": "Feature",
+                    "properties": {"zone": zone},
+                    "geometry": {"type": "Point", "coordinates": places[node]},
+                }
+                for node, zone in zones.items()
+            ]
+            files = {"l.geojson": json.dumps({"features": lines + points})}
+            return read(*written(tmp_path, files))
+        nodes = "".join(f"{node},{zones.get(node, '')}\n" for node in ("7", "9", "Pond"))
+        if form == "gmns":
+            rows = "".join(
+                f"{place},{tail},{head},1,1,60,50,Way\n"
+                for place, (tail, head, _) in enumerate(ends)
+            )
+            head = "link_id,from_node_id,to_node_id,directed,length,free_speed,capacity,name\n"
+            files = {"link.csv": head + rows, "node.csv": "node_id,zone_id\n" + nodes}
+            return read(*written(tmp_path, files), units="km,kph")
+        rows = "".join(f"{tail},{head},{time},50,Way\n" for tail, head, time in ends)
+        files = {
+            "l.csv": "tail,head,free_flow_time,capacity,name\n" + rows,
+            "n.csv": "node,zone\n" + nodes,
+        }
+        return read(*written(tmp_path, files))
+
+    named = reading({"7": "Weststadt", "Pond": "Altstadt"})
+    assert named.network["node_names"] == ["Altstadt", "Weststadt", "9"]
+    assert named.network["link_names"][0] == "Way (Weststadt → 9)"
+    assert named.network["links"][0]["tail"] == 2
+    assert any(note.endswith("from zone 1 on Altstadt, Weststadt") for note in named.notes)
+    assert reading({"7": "2", "Pond": "1"}).network["node_names"] == ["Pond", "7", "9"]
+    assert reading({"7": "9", "Pond": "A"}).network["node_names"] == ["7", "Pond", "9"]
+    with pytest.raises(TableError, match="zone A has the nodes 7 and Pond"):
+        reading({"7": "A", "Pond": "A"})
 
 
 def test_geojson_there_and_back(tmp_path: Path) -> None:

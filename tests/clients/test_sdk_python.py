@@ -733,11 +733,19 @@ def test_links_of_a_stored_network_have_their_ends_in_frames(service: Installati
         assert answer.frame("link_flows", called={"tail": names})["tail"].tolist() == [
             names[tail - 1] for tail, _ in ends
         ]
-        assert list(answer.frame("demand").index) == list(range(len(answer.demand)))
+        zones = list(range(1, len(answer.demand) + 1))  # as in `policy`, and in the request
+        assert list(answer.frame("demand").index) == list(answer.frame("demand").columns) == zones
+        assert set(answer.frame("policy")["origin"]) == set(zones)
+        by_pair = answer.frame("demand", intervals=True)
+        assert by_pair.loc[(1, 2), "demand"] == answer.demand[0, 1]
         job = answer.id
         named = client.solve(
             {**problem, "network": {**roads, "node_names": names}}, epsilon=0.01, anew=True
-        ).frame("link_flows", called={"tail": names})
+        )
+        assert list(named.frame("demand").columns) == names[: len(zones)]
+        assert named.frame("policy")["origin"].isin(names[: len(zones)]).all()
+        assert list(answer.frame("demand", called={"origin": names}).index) == names[: len(zones)]
+        named = named.frame("link_flows", called={"tail": names})
         assert list(zip(named["tail"], named["head"], strict=True)) == [
             (names[tail - 1], names[head - 1]) for tail, head in ends
         ]
@@ -800,7 +808,7 @@ def test_an_answer_in_a_notebook() -> None:
     assert "paid: epsilon 0.5" in shown
     assert "&lt;b&gt;" in shown
     assert "<b>" not in shown
-    assert list(RoutingAnswer(document, {}).frame("demand").index) == [0, 1]
+    assert list(RoutingAnswer(document, {}).frame("demand").index) == [1, 2]
     assert RoutingAnswer(document, {}).frame("demand").columns.name == "destination"
 
 
@@ -828,6 +836,12 @@ def test_frames_call_positions_as_a_network_calls_its_nodes() -> None:
         "High Street",
         "back",
     ]
+    file = io.BytesIO()
+    table = {"origin": [0, 0, 1, 1], "destination": [0, 1, 0, 1], "skims": [0.0, 3.0, 4.0, 0.0]}
+    pa.parquet.write_table(pa.table(table), file)  # of a large field: positions count from 0
+    large = RoutingAnswer(answer.document, {"skims": file.getvalue()}).frame("skims", called=names)
+    assert large["destination"].tolist() == ["Inn", "Mill", "Inn", "Mill"]
+    assert large["origin"].tolist() == ["Inn", "Inn", "Mill", "Mill"]
     for field in ("demand", "policy"):
         with pytest.raises(ValueError, match="destination: 2 positions, and 1 names"):
             answer.frame(field, called={"destination": ["Inn"]})

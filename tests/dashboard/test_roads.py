@@ -134,6 +134,26 @@ node_id,name,x_coord,y_coord,zone_id
 """
 
 
+def test_a_file_with_columns_of_its_own_is_told_which_it_lacks(
+    browser: Browser, tmp_path: Path
+) -> None:
+    """All at once, and which it has; and not that its rows are alike, of which nothing was read."""
+    links, drawn = tmp_path / "strassen.csv", tmp_path / "netz.geojson"
+    header = "Von-Knoten;Nach-Knoten;Straße;Länge [km];Tempo [km/h]\n"
+    links.write_text(header + "1;2;Markt;0,4;30\n2;1;Markt;0,4;30\n", encoding="cp1252")
+    drawn.write_text('{"type": "FeatureCollection",\n"features": []}')
+    with form(browser) as page:
+        file = page.get_by_label("Read it from a file")
+        file.set_input_files(links)
+        page.get_by_text(
+            "strassen.csv was not read: it has no column tail, head, free_flow_time, capacity; its "
+            "columns are Von-Knoten, Nach-Knoten, Straße, Länge [km], Tempo [km/h]."
+        ).wait_for()
+        file.set_input_files(drawn)
+        page.get_by_text("netz.geojson was not read: it has no column tail").wait_for()
+        page.get_by_text("discreet network add FILE --columns tail=…").wait_for()
+
+
 def test_nodes_beside_links_have_names_and_places(browser: Browser, tmp_path: Path) -> None:
     """Both files at once, or one after the other; nodes are numbered as the client does it, and
     files that do not fit are refused in a sentence."""
@@ -167,6 +187,20 @@ def test_nodes_beside_links_have_names_and_places(browser: Browser, tmp_path: Pa
     assert one_by_one["node_names"] == read.network["node_names"] == ["Süd", "Nord", "Kreuz, alt"]
     assert one_by_one["nodes_xy"] == read.network["nodes_xy"]
     assert one_by_one["nodes"] == 3
+    unnamed = (
+        NAMED_NODES.replace("name,", "label,")
+        .replace(",2\n", ",West\n")
+        .replace(",1\n", ",Mitte\n")
+    )
+    nodes.write_text(unnamed)
+    read = networks.read(links, nodes, units="km,kph")
+    with form(browser) as page:
+        page.get_by_label("Read it from a file").set_input_files([nodes, links])
+        page.get_by_label("Lengths in the file are in").select_option("km")
+        page.get_by_label("Speeds in the file are in").select_option("km/h")
+        page.get_by_text("in the order of the zones’ names: from zone 1 on Mitte, West.").wait_for()
+        found = page.evaluate("holder.network")
+    assert found["node_names"] == read.network["node_names"] == ["Mitte", "West", "17"]
     for own, other in zip(one_by_one["links"], read.network["links"], strict=True):
         assert own == pytest.approx(other)
 

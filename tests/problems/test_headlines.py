@@ -168,6 +168,10 @@ def test_travel_times_have_the_unit_that_the_network_says() -> None:
         truth
         == "On the true trips it takes 2,100 minutes, 5 % more than the best there is (simulation)"
     )
+    first_link, *others = asked["network"]["links"]
+    tolled = {**minutes["network"], "links": [{**first_link, "fixed_cost": 0.5}, *others]}
+    costs = headlines_of({**minutes, "network": tolled}, result)[0].text
+    assert " 2,060 minutes of travel time, including fixed costs such as tolls, where" in costs
     public = None if dataset is None else dataset.public
     for body, unit in ((asked, "the time unit of free_flow_time"), (minutes, "minutes")):
         advice = type(problem).model_validate(body).plan(public, budget).advice[0]

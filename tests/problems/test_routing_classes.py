@@ -219,9 +219,12 @@ def test_the_plan_says_what_classes_cost_and_assume() -> None:
     part = public(max_total=2000)
     plan = problem(user_classes=weighed).plan(part, BUDGET)
     assert "each of the classes car, truck" in plan.noise[0].quantity
-    told = "car (fixed costs by 1, 1 passenger cars), truck (fixed costs by 0.2, 2 passenger cars)"
+    told = (
+        "car (fixed costs times 1, passenger cars per trip 1), "
+        "truck (fixed costs times 0.2, passenger cars per trip 2)"
+    )
     assert any(told in one for one in plan.assumptions)
-    assert "the class of a trip is recorded truly" in plan.assumptions
+    assert "the class of each trip is recorded correctly" in plan.assumptions
     assert any("1.41 times as large" in one for one in plan.advice)
     both = [
         {one.quantity: one for one in asked.expected(known, asked.plan(known, BUDGET), 0.9)}

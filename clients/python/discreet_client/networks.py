@@ -22,7 +22,7 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from itertools import islice
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 
@@ -32,6 +32,7 @@ from discreet_client.tables import Floats, Table, TableError, WrongCell, missing
 
 Json = dict[str, Any]
 Point = tuple[float, float]
+P = TypeVar("P", Point, Point | None)
 
 LINK = ("tail", "head", "free_flow_time", "capacity")
 NODES = LINK[:2]
@@ -236,15 +237,15 @@ def _of_a_period(made: Made, gmns: bool, minutes: float | None) -> Made:
     network, notes = made.network, made.notes
     if minutes is None and not gmns:
         says = (
-            "capacity is of a period, as the file has it; where the file's is of an hour, say "
-            "--period-minutes, or period_minutes in Python"
+            "capacities are taken as vehicles per period, as they stand in the file; if they are "
+            "per hour, give --period-minutes (period_minutes in Python)"
         )
         return made._replace(notes=[*notes, says])
     minutes = 60.0 if minutes is None else minutes
     if not (isinstance(minutes, int | float) and 0 < minutes <= MOST_MINUTES):
         raise TableError(f"period_minutes is a number of minutes above 0, not {str(minutes)[:40]}")
     links = [{**link, "capacity": link["capacity"] * minutes / 60} for link in network["links"]]
-    says = f"capacity, of an hour in the file, is of a period of {minutes:g} minutes"
+    says = f"capacities, per hour in the file, were converted to periods of {minutes:g} minutes"
     return made._replace(
         network={**network, "links": links, "period_minutes": minutes}, notes=[*notes, says]
     )
@@ -854,6 +855,7 @@ def _geojson(paths: Sequence[Path], options: _Options) -> Made:
     zones = _zones_of_points(
         points, options, places, {point: node for node, point in places.items()}
     )
+    roads, places, zones = _by_their_zones(roads, places, zones)
     roads, once = _once(_both_ways(roads, table, options), options.doubled)
     directed = "directed" in table.columns
     network, told = _assembled(roads, places, zones, options, directed=directed)
@@ -961,12 +963,35 @@ def _by_their_names(
     tells them."""
     called = _called(source, columns, list(places))
     if not called:
-        return roads, places, zones
+        return _by_their_zones(roads, places, zones)
     _known_ends(roads, called)
     return (
         [replace(road, tail=called[road.tail], head=called[road.head]) for road in roads],
         {called[node]: place for node, place in places.items()},
         zones and {called[node]: zone for node, zone in zones.items()},
+    )
+
+
+def _by_their_zones(
+    roads: list[_Road], places: dict[str, P], zones: dict[str, str] | None
+) -> tuple[list[_Road], dict[str, P], dict[str, str] | None]:
+    """The same with the node of each zone called by its zone, where zones have names: trips know
+    these, and often nobody knows the ids that a GIS gave the nodes. Numbers of zones name none."""
+    ends = {node for road in roads for node in (road.tail, road.head)}
+    called = dict(zones or {})
+    others = (ends | places.keys()) - called.keys()
+    named = not all(_is_number(zone) for zone in called.values())
+    if not named or len(set(called.values())) < len(called) or others & set(called.values()):
+        return roads, places, zones
+    return (
+        [
+            replace(
+                road, tail=called.get(road.tail, road.tail), head=called.get(road.head, road.head)
+            )
+            for road in roads
+        ],
+        {called.get(node, node): place for node, place in places.items()},
+        {zone: zone for zone in called.values()},
     )
 
 
@@ -1003,23 +1028,23 @@ def _both_ways(roads: Sequence[_Road], table: Table, options: _Options) -> list[
 
 
 def _one_way(roads: Sequence[_Road], *, said: bool) -> list[str]:
-    """How many links have no opposite one, in a sentence. `said`: a column says which have."""
+    """How many links lack an opposite link, in a sentence. `said`: a column says which have one."""
     there = {(road.tail, road.head) for road in roads}
     alone = [road for road in roads if (road.head, road.tail) not in there]
     if not alone:
         return []
-    few, them = ("it is", "it") if len(alone) == 1 else ("they are", "them")
-    has = "has" if len(alone) == 1 else "have"
+    few, them = ("it is", "it") if len(alone) == 1 else ("they are", "each of them")
+    lacks = "lacks" if len(alone) == 1 else "lack"
     such = f"{alone[0].tail} to {alone[0].head}"
     one_way = (
-        f"{len(alone):,} of {len(roads):,} links {has} no opposite one, such as {such}: "
+        f"{len(alone):,} of {len(roads):,} links {lacks} an opposite link, such as {such}: "
         f"{few} one-way"
     )
     if said:
         return [one_way]
     return [
-        f"{one_way}; where {few} not, --both-ways (both_ways=True in Python) or a column "
-        f"`directed` makes two of {them}"
+        f"{one_way}; if {few} not, --both-ways (both_ways=True in Python) or a column "
+        f"`directed` makes two links of {them}"
     ]
 
 
@@ -1119,12 +1144,16 @@ def _assembled(
         )
         first = [by_zone[zone] for zone in order]
         nodes = first + [node for node in nodes if node not in zones]
-        notes.append(f"the first {len(first)} nodes are the zones, in the order of their names")
+        more = ", …" if len(first) > SHOWN_ZONES else ""
+        notes.append(
+            f"the first {len(first)} nodes are the zones, in the order of the zones' names: from "
+            f"zone 1 on {', '.join(first[:SHOWN_ZONES])}{more}"
+        )
     else:
         more = ", …" if len(nodes) > SHOWN_ZONES else ""
         notes.append(
-            "no zones are told: those of a dataset will be the first nodes, from zone 1 on "
-            f"{', '.join(nodes[:SHOWN_ZONES])}{more}"
+            "no file says which nodes are zones: those of a dataset are the first nodes, from "
+            f"zone 1 on {', '.join(nodes[:SHOWN_ZONES])}{more}"
         )
         if not options.through_zones:
             raise TableError("through_zones: the file does not tell which nodes are zones")
@@ -1147,11 +1176,10 @@ def _assembled(
     if names := _link_names(roads):
         network["link_names"] = names
         if few := sum(name != road.name for name, road in zip(names, roads, strict=True)):
-            says = (
-                "whose name others have too, or that have none, are called by the nodes at "
-                "their ends as well"
+            notes.append(
+                f"{few:,} of {len(roads):,} links have no name, or share one: the nodes at their "
+                "ends are added to it"
             )
-            notes.append(f"{few:,} of {len(roads):,} links, {says}")
     if any(road.shape for road in roads) and not known:
         notes.append(
             "nodes have no coordinates, so there is no map and the lines of links are left out"

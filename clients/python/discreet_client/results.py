@@ -242,21 +242,34 @@ class Answer:
         each, of an array of one or two dimensions its rows and columns, of one with more one row a
         number with its positions. Rows that are of one link each have its `tail` and `head` before
         the number: the nodes of the network that the job names, by their names where it has any.
+        Zones (`origin`, `destination`) have these names too, else their numbers, from 1; classes of
+        users have theirs.
 
         intervals: of an array that came in the JSON one row a number, with columns `lower`, `upper`
         (of its interval) and `only_noise` (whether it, or its row, is mostly noise) beside it.
 
         called: what the positions of an axis are called, in their order: `{"origin": names,
-        "destination": names}` with a network's `node_names`, for example. Of a list of objects the
-        columns of these names, whose numbers count from 1, get the names too. ValueError where
-        there are fewer names than positions.
+        "destination": names}`, for example. Of a list of objects the columns of these names, whose
+        numbers count from 1, get the names too. ValueError where there are fewer names than
+        positions.
 
         MissingExtra without pandas, which is an extra of this package.
         """
         frame = _with_ends(self._frame(name, intervals), self._network)
         for axis, names in (called or {}).items():
             frame = _with_names(frame, axis, names)
+        for axis in ("origin", "destination", "user_class"):
+            if axis not in (called or {}):
+                frame = _with_names(frame, axis, self._names_of(axis, _most(frame, axis)))
         return frame
+
+    def _names_of(self, axis: str, count: int) -> Sequence[Any]:
+        """What so many zones, or classes of users, are called."""
+        if axis == "user_class":
+            names = self.document["result"].get("user_classes") or ()
+        else:
+            names = self._network.get("node_names") or ()
+        return names if len(names) >= count else range(1, count + 1)
 
     def _frame(self, name: str, intervals: bool) -> pandas.DataFrame:
         try:
@@ -338,20 +351,37 @@ def _with_ends(frame: pandas.DataFrame, network: Mapping[str, Any]) -> pandas.Da
     return frame
 
 
-def _with_names(frame: pandas.DataFrame, axis: str, names: Sequence[str]) -> pandas.DataFrame:
+def _first(frame: pandas.DataFrame, axis: str) -> int:
+    """What a column of numbers counts from: 0 in the table of an array, which has every position,
+    and 1 in a list of objects."""
+    return 0 if len(frame) and int(frame[axis].min()) == 0 else 1
+
+
+def _most(frame: pandas.DataFrame, axis: str) -> int:
+    """How many positions of an axis a frame has numbers for; 0 where it has none."""
+    if axis in frame.columns:
+        numbered = len(frame) and frame[axis].dtype.kind in "iu"
+        return int(frame[axis].max()) + 1 - _first(frame, axis) if numbered else 0
+    for labels in (frame.index, frame.columns):
+        if axis in labels.names and len(values := labels.get_level_values(axis)):
+            return int(values.max()) + 1 if values.dtype.kind in "iu" else 0
+    return 0
+
+
+def _with_names(frame: pandas.DataFrame, axis: str, names: Sequence[Any]) -> pandas.DataFrame:
     """The frame with these names for an axis: an index or the columns, which count from 0, or a
-    column of numbers from
-    1. Nothing changes where the frame has no such axis, or has names there already."""
-    if axis in frame.columns and frame[axis].dtype.kind in "iu":
-        if (most := int(frame[axis].max())) > len(names):
-            raise ValueError(f"{axis}: {most} positions, and {len(names)} names")
-        return frame.assign(**{axis: [names[number - 1] for number in frame[axis]]})
+    column of numbers. Nothing changes where the frame has no such axis, or has names there
+    already."""
+    if not (most := _most(frame, axis)):
+        return frame
+    if most > len(names):
+        raise ValueError(f"{axis}: {most} positions, and {len(names)} names")
+    if axis in frame.columns:
+        first = _first(frame, axis)
+        return frame.assign(**{axis: [names[number - first] for number in frame[axis]]})
     for place, labels in enumerate((frame.index, frame.columns)):
         if axis in labels.names:
             level = labels.names.index(axis)
-            most = int(labels.get_level_values(level).max()) + 1
-            if most > len(names):
-                raise ValueError(f"{axis}: {most} positions, and {len(names)} names")
             return frame.rename(
                 dict(enumerate(names)), axis=place, level=level if labels.nlevels > 1 else None
             )

@@ -395,16 +395,16 @@ def _decoded(content: bytes, name: str, encodings: Sequence[str]) -> str:
                 continue
             start = error.start if isinstance(error, UnicodeDecodeError) else 0
             what = "UTF-8" if encoding == UTF_8 else encoding
-            option = "--encoding cp1252" if encoding == UTF_8 else "another --encoding"
+            option = "--encoding cp1252 for one saved by Excel"
+            if encoding != UTF_8:
+                option = "cp1252 or utf-8"
             if content.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
-                option = "--encoding utf-16"
+                option = "--encoding utf-16, in which it begins"
             says = (
-                f"line {content[:start].count(10) + 1} is no {what}: save {name} as CSV in "
-                "UTF-8, or say in what it is"
+                f"line {content[:start].count(10) + 1} is not {what}: save {name} as CSV in "
+                "UTF-8, or name its encoding"
             )
-            raise TableError(
-                f"{says} written, {option} where Excel wrote it (encoding in Python)"
-            ) from None
+            raise TableError(f"{says}, such as {option} (encoding in Python)") from None
     raise AssertionError("an encoding is given")
 
 

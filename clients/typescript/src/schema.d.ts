@@ -4958,13 +4958,13 @@ export interface components {
         RoutingPublic: {
             /**
              * Max Pair
-             * @description Public bound on the trips of one pair in one period, which the content must keep
+             * @description Most trips of one pair of zones in one period, known without the data; content with more is refused
              * @default null
              */
             max_pair?: number | null;
             /**
              * Max Person
-             * @description Public bound on the trips of one person over all periods, which the content must keep: what `max_trips_per_person: auto` takes
+             * @description Most trips of one person over all periods, known without the data; content with more is refused. `max_trips_per_person: auto` takes it
              * @default null
              */
             max_person?: number | null;
@@ -4976,36 +4976,42 @@ export interface components {
             max_rows?: number | null;
             /**
              * Max Total
-             * @description Public bound on the trips of one period, which the content must keep
+             * @description Most trips of one period, known without the data; content with more is refused. Plans can then tell how full roads are
              * @default null
              */
             max_total?: number | null;
-            /** Period Minutes */
+            /**
+             * Period Minutes
+             * @description Length of a period; flows and capacities are per period
+             */
             period_minutes: number;
             /**
              * Periods
-             * @description Periods observed, N
+             * @description How many periods the data cover, such as 30 mornings; answers are means of a period
              */
             periods: number;
             /**
              * Trip Scale
-             * @description Counts that a trip is worth: with 100 the content may have hundredths of trips. A trip more or less moves so many counts, and noise grows with them: in trips it stays what it is
+             * @description Parts into which a trip may be divided: with 100 the content may have hundredths of trips. Noise in trips stays the same
              * @default 1
              */
             trip_scale?: number;
             /**
              * Unit
-             * @description Whom a neighbouring dataset adds or removes
+             * @description What the guarantee hides: each single trip (request), or all trips of each person, which needs a column `person`
              * @enum {string}
              */
             unit: "request" | "person";
             /**
              * User Classes
-             * @description Names of the classes of users, such as car and truck, where each trip says its `user_class`: which it is, is private as the trip is. Absent: trips have no classes
+             * @description Names of the classes of users, such as car and truck, if each trip has a `user_class`, which is as private as the trip itself. Absent: trips have no classes
              * @default null
              */
             user_classes?: string[] | null;
-            /** Zones */
+            /**
+             * Zones
+             * @description Number of zones that trips begin and end in. Zone k is node k of the network
+             */
             zones: number;
         };
         /**

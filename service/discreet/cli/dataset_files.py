@@ -146,8 +146,8 @@ def zones_of(
     if "zones" not in body["public"]:
         body["public"]["zones"] = network["nodes"]
         typer.echo(
-            f"zones are all {network['nodes']:,} nodes of the network, as public.zones says no "
-            "number",
+            f"all {network['nodes']:,} nodes of the network are taken as zones: if only its first "
+            "nodes are, give their number, such as --set zones=12; fewer zones mean less noise",
             err=True,
         )
     count = body["public"]["zones"]

@@ -224,6 +224,8 @@ def ask(
         "release": job_ids[0] if len(job_ids) == 1 else job_ids,
     }
 
+    changes = [f"Without {', '.join(close)}"] if close else []
+    name = "; ".join([*changes, *(fields or [])])[: questions.LONGEST_NAME].strip()
     roads: Any = None
 
     def question(problem: Mapping[str, Any], network: str | None = None) -> dict[str, Any]:
@@ -236,15 +238,12 @@ def ask(
             asked["network"] = problem["network"]
         roads = roads_of(asked)
         if not close:
-            return {"problem": {**asked, **release}}
+            return {"problem": {**asked, **release}, **({"name": name} if name else {})}
         asked, told = questions.closed(asked, close)
         typer.echo(told, err=True)
         if network is not None:
             asked["network"] = network
-        return {
-            "problem": {**asked, **release},
-            "name": f"Without {', '.join(close)}"[: questions.LONGEST_NAME],
-        }
+        return {"problem": {**asked, **release}, "name": name}
 
     settings = settings_of(state)
     if server is None and running(settings.state) is None:  # of what `discreet solve` has released

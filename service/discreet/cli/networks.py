@@ -25,8 +25,8 @@ def add(
         list[Path],
         typer.Argument(
             exists=True,
-            help="NAME_net.tntp [NAME_node.tntp]; link.csv node.csv [config.csv] of GMNS, or "
-            "their folder; a .csv of links [and one of nodes]; .geojson",
+            help="NAME_net.tntp (and NAME_node.tntp); link.csv and node.csv of GMNS (and "
+            "config.csv), or their folder; a .csv of links (and one of nodes); .geojson",
         ),
     ],
     name: Annotated[
@@ -37,7 +37,7 @@ def add(
         typer.Option(
             help="The names of your columns: "
             "tail=from,head=to,free_flow_time=t,capacity=cap,name=street,node=id,x=lon,"
-            "y=lat; length=l,speed=v in the place of the time"
+            "y=lat; length=l,speed=v instead of the time"
         ),
     ] = None,
     units: Annotated[

@@ -1356,13 +1356,13 @@ class RoutingPublic(TypedDict):
 
     max_pair: NotRequired[int | None]
     """
-    Public bound on the trips of one pair in one period, which the content must keep; >= 1, <=
-    1000000000
+    Most trips of one pair of zones in one period, known without the data; content with more
+    is refused; >= 1, <= 1000000000
     """
     max_person: NotRequired[int | None]
     """
-    Public bound on the trips of one person over all periods, which the content must keep:
-    what `max_trips_per_person: auto` takes; >= 1, <= 1000000
+    Most trips of one person over all periods, known without the data; content with more is
+    refused. `max_trips_per_person: auto` takes it; >= 1, <= 1000000
     """
     max_rows: NotRequired[int | None]
     """
@@ -1371,27 +1371,38 @@ class RoutingPublic(TypedDict):
     many. Absent: 2,000,000 for requests, 500,000 for persons; >= 1, <= 1000000000
     """
     max_total: NotRequired[int | None]
-    """Public bound on the trips of one period, which the content must keep; >= 1, <= 1000000000"""
+    """
+    Most trips of one period, known without the data; content with more is refused. Plans can
+    then tell how full roads are; >= 1, <= 1000000000
+    """
     period_minutes: float
-    """> 0, <= 1e+06"""
+    """Length of a period; flows and capacities are per period; > 0, <= 1e+06"""
     periods: int
-    """Periods observed, N; >= 1, <= 100000"""
+    """
+    How many periods the data cover, such as 30 mornings; answers are means of a period; >= 1,
+    <= 100000
+    """
     trip_scale: NotRequired[int]
     """
-    Counts that a trip is worth: with 100 the content may have hundredths of trips. A trip
-    more or less moves so many counts, and noise grows with them: in trips it stays what it
-    is; >= 1, <= 1000; default `1`
+    Parts into which a trip may be divided: with 100 the content may have hundredths of trips.
+    Noise in trips stays the same; >= 1, <= 1000; default `1`
     """
     unit: Literal["request", "person"]
-    """Whom a neighbouring dataset adds or removes"""
+    """
+    What the guarantee hides: each single trip (request), or all trips of each person, which
+    needs a column `person`
+    """
     user_classes: NotRequired[list[str] | None]
     """
-    Names of the classes of users, such as car and truck, where each trip says its
-    `user_class`: which it is, is private as the trip is. Absent: trips have no classes;
-    length >= 2, length <= 8, each matches `^[^\\s/]([^\\x00-\\x1f\\x7f/]{0,38}[^\\s/])?$`
+    Names of the classes of users, such as car and truck, if each trip has a `user_class`,
+    which is as private as the trip itself. Absent: trips have no classes; length >= 2, length
+    <= 8, each matches `^[^\\s/]([^\\x00-\\x1f\\x7f/]{0,38}[^\\s/])?$`
     """
     zones: int
-    """>= 1, <= 3000"""
+    """
+    Number of zones that trips begin and end in. Zone k is node k of the network; >= 1, <=
+    3000
+    """
 
 
 class RoutingSelected(TypedDict):

@@ -313,7 +313,7 @@ export class Fields {
     const value = context.holder[context.name] ?? [];
     const shown = sort === "rows" ? value.map((row) => row.map(typed).join(", ")) : value;
     return element("textarea", {
-      ...this.base(context), className: "low", rows: Math.min(12, shown.length + 1), value: shown.join("\n"),
+      ...this.base(context), className: "low", rows: Math.min(12, shown.length + 1), value: shown.join("\n"), placeholder: sort === "rows" ? "one row per line" : "one per line",
       oninput: (event) => {
         const lines = event.target.value.split("\n").filter((one) => one.trim() !== "");
         const read = sort === "rows" ? lines.map(listOf) : lines;

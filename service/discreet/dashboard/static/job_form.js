@@ -86,7 +86,7 @@ const rounded = (epsilon) => Number(epsilon.toPrecision(2));
 function drawPrivacy() {
   const given = job.privacy;
   const box = element("fieldset", { className: "field" }, element("legend", {}, "Privacy"));
-  box.append(element("p", { className: "note", id: "privacy-note" }, "Epsilon says how much an answer may tell of any one person: the smaller, the more noise."));
+  box.append(element("p", { className: "note", id: "privacy-note" }, "Epsilon says how much an answer may tell about any one unit of the dataset (a trip, a person, a meter; the price names it): the smaller, the more noise."));
   const epsilon = given == null ? null : given.preset ? choices.presets[given.preset] : given.epsilon;
   const slider = element("input", { type: "range", id: "epsilon-slider", min: LEAST, max: MOST, step: STEP, value: Math.log10(Number(epsilon ?? 1)) });
   slider.setAttribute("aria-label", "Epsilon, from strict to loose");
@@ -156,7 +156,7 @@ function drawPrivacy() {
   box.append(
     ways,
     element("div", { className: "field" }, element("label", { htmlFor: "epsilon" }, "Epsilon"), slider, exact, error),
-    element("details", { open: given?.accuracy != null }, element("summary", {}, "Or say how near the answer shall be"),
+    element("details", { open: given?.accuracy != null }, element("summary", {}, "Or say how accurate the answer must be"),
       element("div", { className: "field" }, element("label", { htmlFor: "within" }, "Within"), element("p", { className: "note", id: "within-note" }, "In per cent, such as 5%, or in the unit of the answer. The smallest epsilon that is expected to do is then looked for."), near, nearError)),
   );
   box.append(element("details", {}, element("summary", {}, "Delta"), fields.field("delta", schema.delta, holder, "/privacy/delta", false)));

@@ -18,9 +18,10 @@ export class Places {
     const twice = doubled(ids);
     if (twice !== undefined) throw new Error(`node ${twice} stands more than once in the file of nodes`);
     const own = rule.called.find((one) => columns.includes(one) && !cell(one).includes("") && doubled(cell(one)) === undefined);
-    const labels = own ? cell(own) : ids;
+    const zones = has(rule.zone) ? cell(has(rule.zone)) : [];
+    const labels = own ? cell(own) : byZones(ids, zones);
     this.labels = new Map(ids.map((id, place) => [id, labels[place]]));
-    this.zoned(labels, has(rule.zone) ? cell(has(rule.zone)) : []);
+    this.zoned(labels, zones);
     this.points = placed(labels, records, rule.place.map(has), figure);
     this.note = [own && `Nodes are called by ${own}.`, this.note].filter(Boolean).join(" ");
   }
@@ -38,10 +39,11 @@ export class Places {
     const first = known.map((zone) => byZone.get(zone));
     const isZone = new Set(first);
     this.nodes = [...first, ...nodes.filter((one) => !isZone.has(one))];
-    const begins = `${nodes.slice(0, FIRST).join(", ")}${nodes.length > FIRST ? ", …" : ""}`;
+    const named = first.length ? first : nodes;
+    const begins = `from zone 1 on ${named.slice(0, FIRST).join(", ")}${named.length > FIRST ? ", …" : ""}`;
     this.note = first.length
-      ? `The first ${first.length} nodes are the zones, in the order of their names.`
-      : `No zones are told: those of a dataset are the first nodes, from zone 1 on ${begins}.`;
+      ? `The first ${first.length} nodes are the zones, in the order of the zones’ names: ${begins}.`
+      : `The file does not say which nodes are zones: those of a dataset are the first nodes, ${begins}.`;
   }
 
   // What links call a node is what it is called, where the file of nodes knows it.
@@ -69,6 +71,14 @@ export class Places {
       ...(this.points ? { [places]: this.nodes.map((node) => this.points.get(node)) } : {}),
     };
   }
+}
+
+// Nodes by their ids, but that of a zone by the zone's name, as `networks` of the client has it; numbers of zones name none.
+function byZones(ids, zones) {
+  const found = zones.filter(Boolean);
+  const others = new Set(ids.filter((_, place) => !zones[place]));
+  const named = !found.every(isNumber) && doubled(found) === undefined && !found.some((one) => others.has(one));
+  return named ? ids.map((id, place) => zones[place] || id) : ids;
 }
 
 function doubled(names) {

@@ -95,12 +95,20 @@ function separated(text, layout, item, numeric, said) {
     }
   });
   if (asked.length) throw new Asked(asked.map((one) => one.message).join("; and "), asked.flatMap((one) => one.asks));
+  lacking(rows, columns, item);
   const names = records.map((record) => record.get("name") ?? record.get("street") ?? "");
   if (layout.named) used.add("name").add("street");
   const [all, called, told] = bothWays(file, names, layout.both_ways, used);
   const left = columns.filter((one) => !used.has(one));
   notes.push(told, left.length ? `Columns left out: ${left.join(", ")}.` : "");
   return [all, notes.filter(Boolean).join(" "), called, beside];
+}
+
+// Refuses a file without a column that each row needs, with the way that takes columns of any name.
+function lacking(rows, columns, item) {
+  const missing = (item.required ?? []).filter((name) => rows.length && !rows.some((row) => name in row));
+  if (!missing.length) return;
+  throw new Error(`it has no column ${missing.join(", ")}; its columns are ${columns.join(", ")}. Name them so in its first line; or store it with discreet network add FILE --columns ${missing[0]}=…, which takes any names and GeoJSON too, and choose it here as a stored one`);
 }
 
 function figureOf(record, name, place, separator) {

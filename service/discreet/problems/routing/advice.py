@@ -154,28 +154,27 @@ def told(
     in_time = f"in {times or 'the time unit of free_flow_time'}, summed over the trips of a period"
     reach = event.reach(confidence) / public.counts_a_mean_trip
     spread = float(ndtri((1 + confidence) / 2)) * event.deviation() / public.counts_a_mean_trip
-    sure, took = f"with {percent(confidence)}", TOOK[around]
+    sure, took = f"with {percent(confidence)} confidence", TOOK[around]
     if roads is not None:
         width = own.total * max(kept.total * spread * roads.norm, reach * roads.most)
-        where = "max_total trips are made, fewer of them to far zones"
+        where = "for max_total trips, fewer of them to far zones"
         if around:
-            where = "trips are as they were released"
+            where = "for trips as they were released"
         says = (
             f"total travel time within {'' if around else 'about '}± {plain(width)} {sure} "
             f"({in_time}), "
         )
         if mean is None:
             says += (
-                "on empty roads, and wider on full ones: how full they are can only be told "
-                "from a public max_total"
+                "on empty roads, and less accurate on full ones: how full they are is only known "
+                "from a public max_total of the dataset"
             )
-            says += " of the dataset"
         elif width < roads.total:
             part = width / roads.total
             about = "less than 0.001" if part < 1e-5 else f"about {plain(100 * part)}"
-            says += f"{about} % of the {plain(roads.total, 3)} that it is where {where}"
+            says += f"{about} % of the {plain(roads.total, 3)} expected {where}"
         else:
-            says += f"more than the {plain(roads.total, 3)} that it is where {where}: mostly noise"
+            says += f"more than the {plain(roads.total, 3)} expected {where}: mostly noise"
         size = roads.total if mean else None
         within = width if size is not None and width < size else math.inf
         lacks = "" if mean is not None else NO_TOTAL
@@ -188,7 +187,7 @@ def told(
     near += 0.5 / public.counts_a_mean_trip
     says = f"the trips between each pair of zones within ± {plain(near)} a period {sure}"
     if mean is not None:
-        says += f", of {'' if around else 'at most '}{plain(mean, 3)} in the mean of all pairs"
+        says += f"; a pair has {'' if around else 'at most '}{plain(mean, 3)} on average"
     says += (
         f"; a pair with fewer than {plain(2 * near)} trips a period cannot be told from one "
         "without any"
@@ -197,10 +196,9 @@ def told(
     if roads is not None:
         width = own.flows * max(kept.flows * spread * math.sqrt(roads.pairs), reach)
         says = (
-            f"the flow of the link that most pairs of zones lead over within ± {plain(width)} "
-            f"trips a period {sure}"
+            f"the flow of the link that most pairs of zones use within ± {plain(width)} "
+            f"trips a period {sure}, those of other links more accurately"
         )
-        says += ", that of other links nearer"
         yield Expected(
             "link_flows", width, TRIPS, says, roads.flow if mean else None, took=took["link_flows"]
         )
@@ -341,7 +339,7 @@ def model_advice(
     may be off."""
     said, other = [], []
     if objective == "system_optimum":
-        said.append("trips are sent so that all together lose least")
+        said.append("trips are sent so that all together lose least (system optimum)")
         other.append("objective=user_equilibrium")
     if isinstance(latency, AffineLatency) and any(link.power is None for link in roads.links):
         said.append("travel times grow in proportion to flows")
@@ -349,8 +347,8 @@ def model_advice(
     if not said:
         return ()
     return (
-        f"{', and '.join(said)}; how people drive on roads by themselves is asked with "
-        f"{' and '.join(other)}, also afterwards, for free. Intervals are of noise alone",
+        f"{', and '.join(said)}; to see how people choose their own routes, ask with "
+        f"{' and '.join(other)}, also afterwards, for free. Intervals cover the noise only",
     )
 
 

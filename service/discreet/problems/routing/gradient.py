@@ -111,8 +111,9 @@ def assumptions(
 ) -> tuple[str, ...]:
     """Of both methods."""
     law = laws.sentence(roads, latency)
+    periods = "one period" if public.periods == 1 else f"{public.periods} periods"
     return (
-        f"the {public.periods} periods, the {public.zones} zones and the network are public",
+        f"the {periods}, the {public.zones} zones and the network are public",
         roads.of_periods(public.period_minutes),
         law[0].lower() + law[1:],
     )

@@ -32,6 +32,13 @@ def time_unit(problem: Mapping[str, Any]) -> str:
     return str(network.get("time_unit") or "") if isinstance(network, Mapping) else ""
 
 
+def _has_fixed_costs(problem: Mapping[str, Any]) -> bool:
+    """Whether the total has more in it than time: tolls and lengths by their weights."""
+    network = problem.get("network")
+    links = network.get("links") or () if isinstance(network, Mapping) else ()
+    return any(link.get("fixed_cost") for link in links)
+
+
 def headlines(problem: Mapping[str, Any], result: Mapping[str, Any]) -> list[Headline]:
     """The total travel time and on which roads, what closing some changes, the law of travel times,
     links that are only noise, and of simulations what the truth costs."""
@@ -44,6 +51,8 @@ def headlines(problem: Mapping[str, Any], result: Mapping[str, Any]) -> list[Hea
         return [Headline(says), *law]
     unit = time_unit(problem)
     told = f" {unit} of travel time" if unit else " of travel time"
+    if _has_fixed_costs(problem):
+        told += ", including fixed costs such as tolls"
     unknown = "" if unit else ", in the unit of the links' times"
     closed = (
         f"With {closures.told(result['closed'])} closed, all" if result.get("closed") else "All"

@@ -168,7 +168,8 @@ class Routing(RoutingRequest):
                 return [
                     FieldIssue(
                         "/problem/network",
-                        f"{says}: store it with the zones first, in the same order",
+                        f"{says}: store it with the zones first, in the same order and under the "
+                        "same names",
                     )
                 ]
         return []

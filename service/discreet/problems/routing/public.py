@@ -30,32 +30,38 @@ class RoutingPublic(Frozen):
     """What is published of a set of trips."""
 
     unit: Literal["request", "person"] = Field(
-        description="Whom a neighbouring dataset adds or removes"
+        description="What the guarantee hides: each single trip (request), or all trips of each "
+        "person, which needs a column `person`"
     )
-    zones: Zones
+    zones: Zones = Field(
+        description="Number of zones that trips begin and end in. Zone k is node k of the network"
+    )
     periods: Annotated[int, Field(strict=True, ge=1, le=100_000)] = Field(
-        description="Periods observed, N"
+        description="How many periods the data cover, such as 30 mornings; answers are means of "
+        "a period"
     )
-    period_minutes: Annotated[Real, Field(gt=0, le=1e6)]
+    period_minutes: Annotated[Real, Field(gt=0, le=1e6)] = Field(
+        description="Length of a period; flows and capacities are per period"
+    )
     trip_scale: Annotated[int, Field(strict=True, ge=1, le=FINEST)] = Field(
         default=1,
-        description="Counts that a trip is worth: with 100 the content may have hundredths of "
-        "trips. A trip more or less moves so many counts, and noise grows with them: in trips it "
-        "stays what it is",
+        description="Parts into which a trip may be divided: with 100 the content may have "
+        "hundredths of trips. Noise in trips stays the same",
     )
     max_total: Positive | None = Field(
         default=None,
-        description="Public bound on the trips of one period, which the content must keep",
+        description="Most trips of one period, known without the data; content with more is "
+        "refused. Plans can then tell how full roads are",
     )
     max_pair: Positive | None = Field(
         default=None,
-        description="Public bound on the trips of one pair in one period, which the content must "
-        "keep",
+        description="Most trips of one pair of zones in one period, known without the data; "
+        "content with more is refused",
     )
     max_person: Annotated[int, Field(strict=True, ge=1, le=MAX_TRIPS)] | None = Field(
         default=None,
-        description="Public bound on the trips of one person over all periods, which the content "
-        "must keep: what `max_trips_per_person: auto` takes",
+        description="Most trips of one person over all periods, known without the data; content "
+        "with more is refused. `max_trips_per_person: auto` takes it",
     )
     max_rows: Positive | None = Field(
         default=None,
@@ -69,8 +75,8 @@ class RoutingPublic(Frozen):
         Annotated[tuple[ClassName, ...], InPieces(min_length=2, max_length=MOST_CLASSES)] | None
     ) = Field(
         default=None,
-        description="Names of the classes of users, such as car and truck, where each trip says "
-        "its `user_class`: which it is, is private as the trip is. Absent: trips have no classes",
+        description="Names of the classes of users, such as car and truck, if each trip has a "
+        "`user_class`, which is as private as the trip itself. Absent: trips have no classes",
     )
 
     @field_validator("user_classes")

@@ -60,15 +60,15 @@ def assumptions(asked: RoutingRequest, public: RoutingPublic) -> Iterator[str]:
     if classes is None or public.user_classes is None:
         return
     each = ", ".join(
-        f"{name} (fixed costs by {weight:g}, {pce:g} passenger cars)"
+        f"{name} (fixed costs times {weight:g}, passenger cars per trip {pce:g})"
         for name, weight, pce in zip(
             public.user_classes, classes.weight.tolist(), classes.pce.tolist(), strict=True
         )
     )
     yield (
-        f"all classes of users meet the same travel times: {each}; capacities are in passenger cars"
+        f"all classes of users have the same travel times: {each}; capacities are in passenger cars"
     )
-    yield "the class of a trip is recorded truly"
+    yield "the class of each trip is recorded correctly"
 
 
 def advice(public: RoutingPublic) -> tuple[str, ...]:
@@ -77,9 +77,9 @@ def advice(public: RoutingPublic) -> tuple[str, ...]:
         return ()
     number = len(public.user_classes)
     return (
-        f"the class of a trip is private as the trip is, and the price is that of trips without "
-        f"classes; but each of {number} classes has noise of its own, so that of the trips of "
-        f"all classes together is {number**0.5:.3g} times as large",
+        f"the class of a trip is as private as the trip, and the price is the same as without "
+        f"classes; but each of the {number} classes has its own noise, so the noise on all classes "
+        f"together is {number**0.5:.3g} times as large",
     )
 
 
