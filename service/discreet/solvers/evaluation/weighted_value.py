@@ -34,7 +34,7 @@ VALUE, WEIGHTED_VALUE, ALL = (
 
 
 class Ends(NamedTuple):
-    """The width of an interval."""
+    """The ends of an interval."""
 
     lower: float
     upper: float
