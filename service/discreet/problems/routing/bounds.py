@@ -1,4 +1,4 @@
-"""The public bounds of trips, which their content keeps."""
+"""The public bounds of trips, which their content must keep."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ MAX_COUNT = 10**9
 
 
 def bounds_of(public: RoutingPublic) -> dict[str, tuple[int, int]]:
-    """Of each column of a table, both ends included; of counts those of one row."""
+    """The bounds of each column of a table, both ends included; for counts those of one row."""
     return {
         "period": (0, public.periods - 1),
         "origin": (1, public.zones),
@@ -22,7 +22,7 @@ def bounds_of(public: RoutingPublic) -> dict[str, tuple[int, int]]:
 
 
 def kept(public: RoutingPublic, content: Content, pointer: str) -> Content:
-    """The content, when it keeps the public bounds on trips."""
+    """The content if it keeps the public bounds on trips."""
     trips, scale = content["trips"], public.trip_scale
     if public.max_total is not None:
         totals = np.bincount(trips[:, 0], weights=trips[:, 3], minlength=1)
