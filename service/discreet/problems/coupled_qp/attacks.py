@@ -55,7 +55,7 @@ class Others:
         self._stacked = Participant(
             self.weight * rows, rows / (count + 1), cost, box, Steps(primal, 0.05)
         )
-        self._stacked.x = random.uniform(0, cap)  # at a point that nobody else knows, as agents begin
+        self._stacked.x = random.uniform(0, cap)  # at points that nobody else knows
         self._operator = np.array([self.weight * (count + 1), -2.2])
 
     def play(self, own: Floats) -> Floats:

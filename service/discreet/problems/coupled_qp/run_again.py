@@ -37,7 +37,7 @@ from discreet_client.prices import Prices
 Floats = NDArray[np.float64]
 WEAR = 0.05
 LIMIT = 2.2
-"""The cap of each hour for each agent."""
+"""The joint limit of each hour, per agent."""
 
 
 @dataclass(frozen=True)

@@ -54,8 +54,8 @@ class SumSession(Session):
         return self._begin(Ed25519PrivateKey.generate(), secrets.token_hex(16)).open()
 
     def accepts(self, number: int, agent: str, message: bytes) -> bool:
-        """Whether the message is authentic, from this agent, and expected; None if nothing is
-        expected."""
+        """Whether the message is authentic, from this agent, and expected; an empty one is valid
+        if none is expected."""
         place = self._places[agent]
         try:
             if not message:
