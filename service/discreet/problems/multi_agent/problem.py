@@ -115,7 +115,7 @@ class MultiAgent(MultiAgentRequest):
             )
             raise InvalidInput(says, pointer="/problem/schedule/iterations")
         most, reading = public.most_operations, 0.0
-        if joint.agents is not None:  # otherwise parsing, and the constraints, are within the margin
+        if joint.agents is not None:  # otherwise parsing and constraints are within the margin
             most += joint.operations
             reading = READING_SECONDS * (most + len(public.agents))
             most += joint.projecting
