@@ -235,8 +235,8 @@ def report(full: bool = False) -> Report:
         unreproduced=(
             (
                 "Table 1",
-                "its formulas give a sigma that costs thousands of per cent, not hundredths of a per "
-                "cent",
+                "its formulas give a sigma that costs thousands of per cent, not hundredths of a "
+                "per cent",
             ),
             ("the 2 % of Figure 2", "N = 50 steps of at most 1/beta move a random routing less"),
         ),
