@@ -504,7 +504,9 @@ def test_what_is_no_text_is_said(service: Installation, browser: Browser, tmp_pa
         seen.other_people()
         page.get_by_role("button", name="Next: the content").press("Enter")
         page.get_by_label("Parquet, CSV or JSON").set_input_files(file)
-        expect(page.get_by_text("This file cannot be read as CSV: it is not a text")).to_be_visible()
+        expect(
+            page.get_by_text("This file cannot be read as CSV: it is not a text")
+        ).to_be_visible()
         expect(page.get_by_text(RIGHT)).to_have_count(0)
 
 

@@ -1164,9 +1164,7 @@ def _assembled(
 def _known_ends(roads: Sequence[_Road], nodes: Collection[str]) -> None:
     ends = dict.fromkeys(node for road in roads for node in (road.tail, road.head))
     if lost := [node for node in ends if node not in nodes]:
-        raise TableError(
-            f"links end at {_few(lost, 'node')}, missing from the table of nodes"
-        )
+        raise TableError(f"links end at {_few(lost, 'node')}, missing from the table of nodes")
 
 
 def _unread(table: Table, read: Iterable[str], file: str) -> list[str]:

@@ -326,8 +326,7 @@ def report(full: bool = False) -> Report:
     capacity = [event_capacity.survival(size) for size in sizes]
     lines += [
         Line(
-            f"remaining net benefit of the event, {row['participants']:,} participants, epsilon "
-            "1",
+            f"remaining net benefit of the event, {row['participants']:,} participants, epsilon 1",
             None,
             None,
             f"{100 * row['benefit share']:.1f} %",
