@@ -215,7 +215,7 @@ def method_of(name: Name | None, steps: QpSteps | None, *, noise: bool) -> Metho
         return Auto(MOST_ROUNDS)
     if given := sorted(steps.model_fields_set - {"iterations"}):
         raise FieldError(
-            f"steps/{given[0]}", "method auto has no steps: give iterations alone, or nothing"
+            f"steps/{given[0]}", "method auto has no steps: give only iterations, or nothing"
         )
     if steps.iterations < FEWEST_ROUNDS:
         raise FieldError("steps/iterations", f"method auto takes {FEWEST_ROUNDS} rounds at least")
@@ -226,7 +226,7 @@ def _rpds(steps: QpSteps) -> Rpds:
     if steps.regularization == 0:
         raise FieldError(
             "steps/regularization",
-            "method rpds needs it above 0, 0.0001 say; without it, it is method spds",
+            "method rpds needs a value above 0, such as 0.0001; without it, use method spds",
         )
     if steps.shrink < 1:
         raise FieldError("steps/shrink", "method rpds does not shrink; method spds does")

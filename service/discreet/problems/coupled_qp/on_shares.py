@@ -140,7 +140,7 @@ def check_fields(problem: Shared) -> bool:
     if problem.encryption != Encryption(colluding=problem.encryption.colluding):
         raise FieldError(
             "encryption",
-            "protocol `mpc` has `colluding` alone: how many agents may pool what they see",
+            "protocol `mpc` has only `colluding`: the number of agents that may collude",
         )
     if isinstance(problem.agents, FederatedAgents):
         if problem.agents.reach is not None:
@@ -170,7 +170,7 @@ def plan(problem: Shared, public: None, budget: Budget) -> Plan:
         )
     if problem.mode != "simulation":
         raise InvalidInput(
-            "with the agents' data in the request all of them lie at the server: declare them "
+            "with the agents' data in the request all of them are at the server: declare them "
             "public with mode `simulation`, or give {count, coupled, constraints} and "
             "`federation`",
             pointer="/problem/mode",
@@ -198,7 +198,7 @@ def plan_federation(problem: Shared, agents: Sequence[Member], budget: Budget) -
         raise InvalidInput(says, pointer="/problem/federation/agents")
     if terms_of_session.on_missing != "abort":
         raise InvalidInput(
-            "an agent that is missing ends the computation: on_missing is `abort`",
+            "a missing agent ends the computation: on_missing must be `abort`",
             pointer="/problem/federation/on_missing",
         )
     checks.check_rows(problem.operator, public)
@@ -225,7 +225,7 @@ def _terms(problem: Shared, count: int, coupled: int, limited: int) -> Terms:
     assert bounds is not None
     if coupled and limited and coupled != limited:
         raise InvalidInput(
-            f"cost and limit must be of the same sums, one an hour; there are {coupled} and "
+            f"cost and limit must be of the same sums, one per hour; there are {coupled} and "
             f"{limited}",
             pointer="/problem/operator/d",
         )

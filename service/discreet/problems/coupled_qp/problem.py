@@ -105,7 +105,7 @@ class CoupledQp(CoupledQpRequest):
         agents = self._data()
         if self.mode != "simulation":
             raise InvalidInput(
-                "with protocol `job` all data lie at the server: declare them public with mode "
+                "with protocol `job` all data are at the server: declare them public with mode "
                 "`simulation`, or use protocol `federated`",
                 pointer="/problem/mode",
             )
@@ -167,8 +167,8 @@ class CoupledQp(CoupledQpRequest):
             raise InvalidInput(says, pointer="/problem/federation/agents")
         if terms.on_missing != "abort":
             raise InvalidInput(
-                "an agent that is missing ends the job: the sum with it less the next one without "
-                "it would nearly be its value",
+                "a missing agent ends the job: the difference of a sum with it and the "
+                "next one without it would nearly be its value",
                 pointer="/problem/federation/on_missing",
             )
         checks.check_rows(self.operator, public)

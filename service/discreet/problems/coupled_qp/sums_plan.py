@@ -92,11 +92,12 @@ def parameters_of(
         raise InvalidInput(says, pointer="/problem/encryption/colluding")
     if encryption.scheme == "masking" and encryption.slot_bits != 64:
         raise InvalidInput(
-            "masking adds modulo 2^64: slot_bits is 64", pointer="/problem/encryption/slot_bits"
+            "masking adds modulo 2^64: slot_bits must be 64",
+            pointer="/problem/encryption/slot_bits",
         )
     if encryption.fraction_bits >= encryption.slot_bits:
         raise InvalidInput(
-            "fraction_bits is below slot_bits", pointer="/problem/encryption/fraction_bits"
+            "fraction_bits must be below slot_bits", pointer="/problem/encryption/fraction_bits"
         )
     if encryption.scheme == "paillier":
         bits = encryption.key_bits

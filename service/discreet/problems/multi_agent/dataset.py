@@ -73,7 +73,7 @@ class MultiAgentPublic(Frozen):
     def _distinct(self) -> Self:
         names = [agent.name for agent in self.agents]
         if len(set(names)) != len(names):
-            raise FieldError("agents", "agents have distinct names")
+            raise FieldError("agents", "agents must have distinct names")
         count = sum(agent.count for agent in self.agents)
         if count > MAX_COORDINATES:
             raise FieldError(
@@ -89,9 +89,7 @@ class MultiAgentPublic(Frozen):
             )
             raise FieldError("agents", says)
         if len(set(self.names)) != count:
-            raise FieldError(
-                "agents", "an agent is called what a coordinate of another one is called"
-            )
+            raise FieldError("agents", "an agent has the same name as a coordinate of another one")
         return self
 
     @property

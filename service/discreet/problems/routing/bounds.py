@@ -28,18 +28,18 @@ def kept(public: RoutingPublic, content: Content, pointer: str) -> Content:
         totals = np.bincount(trips[:, 0], weights=trips[:, 3], minlength=1)
         if totals.max() > public.max_total * scale:
             raise InvalidInput(
-                "a period has more trips than public.max_total says", pointer=pointer
+                "a period has more trips than public.max_total allows", pointer=pointer
             )
     if public.max_pair is not None and len(trips):
         _, pair = np.unique(trips[:, :3], axis=0, return_inverse=True)
         if np.bincount(pair.ravel(), weights=trips[:, 3]).max() > public.max_pair * scale:
             raise InvalidInput(
-                "a pair has more trips in a period than public.max_pair says", pointer=pointer
+                "a pair has more trips in a period than public.max_pair allows", pointer=pointer
             )
     if public.max_person is not None and "person_start" in content:
         before = np.concatenate([[0], np.cumsum(trips[:, 3])])
         if np.diff(before[content["person_start"]]).max(initial=0) > public.max_person * scale:
             raise InvalidInput(
-                "a person has more trips than public.max_person says", pointer=pointer
+                "a person has more trips than public.max_person allows", pointer=pointer
             )
     return content

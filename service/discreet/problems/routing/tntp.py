@@ -156,7 +156,7 @@ def _counts(rows: Sequence[TripsRow], scale: int, *, round_trips: bool) -> list[
     """The trips of each row, as integer multiples of the unit."""
     trips = np.array([row.trips for row in rows], dtype=np.float64)
     if large := next((row for row in rows if row.trips > MOST_PARTS / scale), None):
-        raise InvalidInput(f"trips file, line {large.line}: these are too many trips")
+        raise InvalidInput(f"trips file, line {large.line}: there are too many trips")
     parts = in_parts(trips, scale)
     kept = parts if scale == 1 else parts / scale
     apart = np.flatnonzero(np.abs(kept - trips) * scale > NEARLY_WHOLE)

@@ -151,11 +151,11 @@ def _first_visits(
 ) -> tuple[Floats, Floats, float, float]:
     """Visits |X_s|, mean returns F_s, spread and largest absolute value of a return."""
     if not transitions.on_policy:
-        raise InvalidArgument("DP-LSW and DP-LSL evaluate the policy that was followed")
+        raise InvalidArgument("DP-LSW and DP-LSL evaluate only the policy that was followed")
     if not smoothing >= LEAST_SMOOTHING:
         raise InvalidArgument(f"the smoothing is at least {LEAST_SMOOTHING}")
     if horizon is None and not discount < 1:
-        raise NoSolution("returns have no bound without a horizon or a discount below 1")
+        raise NoSolution("returns are unbounded without a horizon or a discount below 1")
     lowest = -reward_bound if lowest_reward is None else lowest_reward
     if horizon is None:
         length = 1 / (1 - discount)

@@ -72,14 +72,14 @@ class Fourier:
 
     def __post_init__(self) -> None:
         if self.order < 0:
-            raise InvalidArgument("the order is not negative")
+            raise InvalidArgument("the order must not be negative")
         if len(self.low) != len(self.high) or not self.low:
-            raise InvalidArgument("low and high have one figure a coordinate")
+            raise InvalidArgument("low and high must have one number for each coordinate")
         if not all(
             math.isfinite(high - low) and low < high
             for low, high in zip(self.low, self.high, strict=True)
         ):
-            raise InvalidArgument("low is below high, both finite")
+            raise InvalidArgument("low must be below high, both finite")
 
     @property
     def dimension(self) -> int:

@@ -59,7 +59,7 @@ def joint_distance(radii: ArrayLike, sensitivities: ArrayLike, scales: ArrayLike
     moves = _moves(radii, sensitivities)
     s = np.asarray(scales, dtype=np.float64)
     if s.shape != moves.shape[:1] or not (s >= 0).all():
-        raise InvalidArgument("every output needs one scale, which is not negative")
+        raise InvalidArgument("every output needs one nonnegative scale")
     ratio = np.divide(moves, s[:, None], out=np.where(moves > 0, np.inf, 0.0), where=s[:, None] > 0)
     distance = float(np.sqrt((ratio * ratio).sum(axis=0)).max(initial=0.0))
     return distance * (1 + 1e-15 * (len(s) + 8))
@@ -120,7 +120,7 @@ def sparse_split(radii: ArrayLike, moves: Moves, mu: float) -> Floats:
         raise InvalidArgument("mu must be positive and finite")
     reach = moves.bound * np.asarray(radii, dtype=np.float64)[moves.column]
     if not (np.isfinite(reach).all() and (reach >= 0).all()):
-        raise InvalidArgument("radii and sensitivities are finite and not negative")
+        raise InvalidArgument("radii and sensitivities must be finite and nonnegative")
     scales = np.zeros(moves.size)
     kept = reach > 0
     if not kept.any():
@@ -172,9 +172,9 @@ def _moves(radii: ArrayLike, sensitivities: ArrayLike) -> Floats:
     """B_j K_oj, float64[p, n]."""
     b, k = np.asarray(radii, dtype=np.float64), np.asarray(sensitivities, dtype=np.float64)
     if k.ndim != 2 or b.shape != k.shape[1:]:
-        raise InvalidArgument("sensitivities are outputs by agents, radii one an agent")
+        raise InvalidArgument("sensitivities must be outputs by agents, radii one number per agent")
     if not (((b >= 0) & (b < np.inf)).all() and ((k >= 0) & (k < np.inf)).all()):
-        raise InvalidArgument("radii and sensitivities are finite and not negative")
+        raise InvalidArgument("radii and sensitivities must be finite and nonnegative")
     return k * b
 
 

@@ -49,7 +49,7 @@ class Iterate:
         middle = 0.5 * (problem.lower + problem.upper)
         start = middle if states is None else np.asarray(states, dtype=np.float64)
         if start.shape != middle.shape or not np.isfinite(start).all():
-            raise InvalidArgument("the initial states are one finite number an agent")
+            raise InvalidArgument("the initial states must be one finite number for each agent")
         mu = np.broadcast_to(np.asarray(multipliers, dtype=np.float64), problem.constraints)
         return cls(
             0,
@@ -111,10 +111,10 @@ def run(
     (0 <= . < 1) on. `progress(done, steps)` is called from time to time.
     """
     if steps < 1 or points < 1 or not 0 <= average < 1:
-        raise InvalidArgument("steps and points are at least 1, and 0 <= average < 1")
+        raise InvalidArgument("steps and points must be at least 1, and 0 <= average < 1")
     width = noise_width(outputs)
     if width and (generator is None) == (noise is None):
-        raise InvalidArgument("noise comes from a generator or from a function, one of them")
+        raise InvalidArgument("noise comes either from a generator or from a function")
     iterate = Iterate.initial(problem, outputs, states, multipliers)
     key = None if generator is None else normal_noise.key_of(generator)
     recorded = thinned(steps, points)

@@ -168,9 +168,9 @@ def noised_outputs(
     values = np.broadcast_to(np.asarray(value_scale, dtype=np.float64), m)
     gradients = np.broadcast_to(np.asarray(gradient_scale, dtype=np.float64), (m, n))
     if not (np.isfinite(values).all() and (values >= 0).all()):
-        raise InvalidArgument("scales are finite and not negative")
+        raise InvalidArgument("scales must be finite and nonnegative")
     if not (np.isfinite(gradients).all() and (gradients >= 0).all()):
-        raise InvalidArgument("scales are finite and not negative")
+        raise InvalidArgument("scales must be finite and nonnegative")
     found = zip(problem.agent.tolist(), problem.constraint.tolist(), strict=True)
     places = {pair: n + m + e for e, pair in enumerate(found)}
     rows = [(n + k, k, -1, float(values[k])) for k in range(m)]

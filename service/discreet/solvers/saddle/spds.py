@@ -113,7 +113,7 @@ def solve(
     if not parts:
         raise InvalidArgument("a coupled problem has agents")
     if any(part.A_u.shape[:1] != c.shape or part.A_g.shape[:1] != d.shape for part in parts):
-        raise InvalidArgument("A_u needs one row an entry of c, A_g one an entry of d")
+        raise InvalidArgument("A_u needs one row for each entry of c, A_g one for each entry of d")
     if steps is None:
         steps = step_sizes(parts)
     each = [steps] * len(parts) if isinstance(steps, Steps) else list(steps)

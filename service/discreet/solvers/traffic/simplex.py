@@ -20,7 +20,7 @@ def project(vector: NDArray[np.float64], total: float) -> NDArray[np.float64]:
         raise InvalidArgument(f"no nonnegative vector has the sum {total}")
     if total == 0 or vector.size == 0:
         if total > 0:
-            raise InvalidArgument("an empty vector has the sum 0")
+            raise InvalidArgument("the sum of an empty vector is 0")
         return np.zeros(vector.shape)
     # A common shift changes nothing; with the largest entry at 0 the partial sums stay small.
     values = np.asarray(vector, dtype=np.float64) - np.max(vector)

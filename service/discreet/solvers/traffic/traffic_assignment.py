@@ -81,7 +81,9 @@ class Network:
             array.shape != (self.tail.size,)
             for array in (self.tail, self.head, self.free_flow_time, self.capacity)
         ):
-            raise InvalidArgument("tail, head, free_flow_time and capacity need one entry a link")
+            raise InvalidArgument(
+                "tail, head, free_flow_time and capacity need one entry for each link"
+            )
         if not 0 <= self.zones <= self.nodes:
             raise InvalidArgument(f"{self.zones} zones do not fit into {self.nodes} nodes")
         if self.tail.size and not (
@@ -114,7 +116,9 @@ class Latency:
                 )
         power = np.asarray(self.power)
         if not ((power == 0) | ((power >= 1) & (power < np.inf))).all():
-            raise InvalidArgument(f"the power of a latency is 0 or at least 1, not {self.power}")
+            raise InvalidArgument(
+                f"the power of a latency must be 0 or at least 1, not {self.power}"
+            )
 
     def times(self, network: Network, flow: Floats) -> Floats:
         """`t(y)` of all links at the link flows y: float64[m]."""
