@@ -112,7 +112,7 @@ def survival(
 
 
 def true_transitions(public: DrEnsemblePublic, content: Content) -> Any:
-    """Frequencies of the data, mixed with a thousandth of a uniform distribution on the support, so
+    """Frequencies of the data, mixed with a hundredth of a uniform distribution on the support, so
     that no allowed transition is impossible."""
     counts = np.zeros((public.states, public.states))
     steps = np.diff(content["start"])[0]

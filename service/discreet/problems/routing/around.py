@@ -2,8 +2,8 @@
 has released.
 
 This gives before a release what intervals give after it. At last month's trips the width for the
-total travel time is accurate to a few per cent; at a demand made up from public figures, to some
-tens of per cent.
+total travel time is accurate to a few per cent; at a demand made up from public figures, to about
+ten per cent.
 """
 
 from __future__ import annotations

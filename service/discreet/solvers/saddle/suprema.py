@@ -34,7 +34,7 @@ MOST_BOXES = 50_000
 """The most boxes that one supremum may evaluate. If they do not suffice, `upper` is certified, but
 above the supremum."""
 MOST_WORK = 3_000_000
-"""Boxes times nodes of the expression and its derivatives that one supremum may evaluate: about a
+"""Boxes times nodes of the expression and its derivatives that one supremum may evaluate: at most a
 second."""
 MOST_UNBOUNDED = 4_000
 """Number of boxes after which a supremum that is still infinite is taken to be infinite."""
