@@ -48,9 +48,9 @@ CREATE TABLE ledger_entries (
   CONSTRAINT ledger_entries_kind CHECK (kind IN ('open', 'grant', 'reserve', 'data_touched', 'commit', 'release')),
   CONSTRAINT ledger_entries_once UNIQUE (job_id, account_id, kind)
 );
--- Kinds of lines that may be rare among many: whoever looks for them does not read the others.
+-- Kinds of lines that may be rare among many: a search for them does not read the others.
 CREATE INDEX ledger_entries_rare ON ledger_entries (account_id, kind, seq) WHERE kind IN ('open', 'grant', 'release');
--- Lines by time. Where the clock was set back that is not the order of the chain.
+-- Lines by time. If the clock was set back this is not the order of the chain.
 CREATE INDEX ledger_entries_time ON ledger_entries (account_id, at, seq);
 ALTER TABLE ledger_entries ENABLE ROW LEVEL SECURITY;
 ALTER TABLE ledger_entries FORCE ROW LEVEL SECURITY;
@@ -89,7 +89,7 @@ CREATE TABLE block_pages (
   sums block_amounts[] NOT NULL,  -- of each of its blocks, in order; one where all stand at the same
   PRIMARY KEY (chain_id, page)
 );
--- New sums find room beside the old ones, and nothing is compressed, which would take longer than all the rest.
+-- Room for new sums next to the old ones, without compression, which would take longer than everything else.
 ALTER TABLE block_pages SET (fillfactor = 50, toast_tuple_target = 8160);
 ALTER TABLE block_pages ENABLE ROW LEVEL SECURITY;
 ALTER TABLE block_pages FORCE ROW LEVEL SECURITY;

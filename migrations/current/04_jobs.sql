@@ -51,7 +51,7 @@ CREATE INDEX jobs_released ON jobs (tenant_id, release_key, ((price ->> 'rho')::
 ALTER TABLE jobs ENABLE ROW LEVEL SECURITY;
 ALTER TABLE jobs FORCE ROW LEVEL SECURITY;
 CREATE POLICY own_tenant ON jobs USING (current_setting('discreet.tenant', true) IN (tenant_id, '*'));
--- What was accepted stays: neither identity nor problem, seed and MAC. Plan and price become final with a signed roster.
+-- What was accepted cannot change: identity, problem, seed and MAC. Plan and price become final with a signed roster.
 GRANT SELECT, INSERT,
   UPDATE (plan, price, state, attempt, failures, lease_until, cancel_requested, step, total, error_code, error_detail,
     started_at, finished_at, mostly_noise, headline) ON jobs TO discreet_app;
@@ -200,14 +200,14 @@ SELECT greatest(1, ceil(coalesce((_plan #>> '{resources,release_quantum_seconds}
   + coalesce((_plan #>> '{resources,result_seconds}')::float8, 0))::integer)
 $$;
 
--- Who holds a worker's place for long never holds them all.
+-- Long jobs never take all places of a worker.
 CREATE FUNCTION queue_of(_queue text, _plan jsonb) RETURNS text
 LANGUAGE sql IMMUTABLE AS $$
 -- Jobs planned to take more than a minute have a queue of their own, from which a worker fills all places but one.
 SELECT CASE WHEN planned_seconds(_plan) > 60 THEN _queue || '-long' ELSE _queue END
 $$;
 
--- Whose turn it is: start-time fair queueing (Goyal, Vin, Cheng 1996) over tenants, by the time that jobs are planned to take.
+-- The order of jobs: start-time fair queueing (Goyal, Vin, Cheng 1996) over tenants, by the time that jobs are planned to take.
 CREATE FUNCTION fair_tag(_tenant text) RETURNS integer
 LANGUAGE plpgsql SET enable_sort = off AS $$
 -- The start tag of a tenant's next job: that of the tenant's last and the seconds which that is planned to take, but at
@@ -240,7 +240,7 @@ $$;
 CREATE TRIGGER jobs_no_turn BEFORE UPDATE OF state ON jobs
   FOR EACH ROW WHEN (NEW.state = 'awaiting_agents') EXECUTE FUNCTION jobs_no_turn();
 
--- Jobs that have released already what another one would, least noise first. Whoever asks a question sees them by itself.
+-- Jobs that have already released what another job would, least noise first. They are shown to who asks a question.
 CREATE FUNCTION reusable_jobs(_tenant text, _key bytea)
 RETURNS text[]
 LANGUAGE sql STABLE SET enable_sort = off AS $$

@@ -1,4 +1,4 @@
--- Webhooks and their messages: an outbox, written with what it tells of and emptied by the workers.
+-- Webhooks and their messages: an outbox, written in the transaction of the event and emptied by the workers.
 
 -- An address to which events are sent.
 CREATE TABLE webhooks (
