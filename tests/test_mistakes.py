@@ -424,7 +424,7 @@ VISITS += [  # what walking with a hospital's table stumbled on
     (
         SEEN,
         ruled(RULED, behaviour=HALVES, target="treat"),
-        "reader.target, at the end: after a feature comes one of >=",
+        "reader.target, at the end: a feature is followed by one of >=",
     ),
     (
         SEEN,

@@ -30,7 +30,7 @@ def test_the_encrypted_example_and_how_long_it_takes(encrypted: reproduce.Report
     assert (printed, ours, tuned) == (200.0, 456.0, 116.0)
     _, plain, own = found["RPDS, regularization 1e-4: iterations to 1e-3"]
     assert (plain, own) == (457.0, 116.0)
-    _, regularized, shrunken = found["RPDS, regularization 1e-4: how far it ends from the optimum"]
+    _, regularized, shrunken = found["RPDS, regularization 1e-4: final distance from the optimum"]
     assert 1e-4 < regularized < 2e-4  # type: ignore[operator]
     assert shrunken < 1e-12  # type: ignore[operator]
     assert found["objective without constants"][1] == pytest.approx(2.02364, abs=5e-6)

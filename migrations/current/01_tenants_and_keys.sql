@@ -9,7 +9,7 @@
 -- One customer; every other row belongs to one.
 CREATE TABLE tenants (
   id text PRIMARY KEY,  -- 'ten_' and 26 random characters; identifiers of all tables are made so
-  name text NOT NULL UNIQUE,  -- what operators call it
+  name text NOT NULL UNIQUE,  -- its name for operators
   created_at timestamptz NOT NULL DEFAULT now()  -- when it was made
 );
 ALTER TABLE tenants ENABLE ROW LEVEL SECURITY;
@@ -19,7 +19,7 @@ GRANT SELECT, INSERT ON tenants TO discreet_app;
 
 -- An API key of a principal: its public part and a MAC of the whole, never the key.
 CREATE TABLE keys (
-  id text PRIMARY KEY,  -- names the key in lists and in requests to revoke it; tells nothing of the key
+  id text PRIMARY KEY,  -- names the key in lists and in requests to revoke it; reveals nothing about the key
   tenant_id text NOT NULL REFERENCES tenants,  -- whose key it is
   principal text NOT NULL,  -- the person or program that holds it; keys of one principal share budgets and cap
   role text NOT NULL,  -- what its holder may do
@@ -27,9 +27,9 @@ CREATE TABLE keys (
   mac bytea NOT NULL,  -- HMAC-SHA256 of the whole key under a pepper
   pepper_id text,  -- which pepper that is; null: a key of before schema 0002 that was not used since
   created_at timestamptz NOT NULL DEFAULT now(),  -- when it was made
-  expires_at timestamptz,  -- when it ends by itself; null: never
-  revoked_at timestamptz,  -- since when it is refused; null: it is not
-  last_used_at timestamptz,  -- when a process last asked for requests of it, so late by at most one window
+  expires_at timestamptz,  -- when it expires; null: never
+  revoked_at timestamptz,  -- when it was revoked; null: it was not
+  last_used_at timestamptz,  -- when a process last took requests of its quota, so late by at most one window
   used_window bigint,  -- the number of the window of time that used_requests counts in
   used_requests integer NOT NULL DEFAULT 0,  -- requests of that window that were handed to processes
   CONSTRAINT keys_role CHECK (role IN ('operator', 'owner', 'analyst', 'auditor'))
@@ -41,19 +41,19 @@ CREATE POLICY own_tenant ON keys USING (current_setting('discreet.tenant', true)
 GRANT SELECT, INSERT,
   UPDATE (mac, pepper_id, expires_at, revoked_at, last_used_at, used_window, used_requests) ON keys TO discreet_app;
 
--- A person of an identity provider in one tenant. What they may do is said by each of their tokens anew.
+-- A person of an identity provider in one tenant. Each of their tokens decides anew what they may do.
 CREATE TABLE identities (
   id text PRIMARY KEY,  -- names the person in lists, and in requests to remove them
-  tenant_id text NOT NULL REFERENCES tenants,  -- where they have a role
+  tenant_id text NOT NULL REFERENCES tenants,  -- the tenant in which they have a role
   issuer text NOT NULL,  -- the provider that vouches for them
-  subject text NOT NULL,  -- what it calls them, for ever and nobody else
-  name text,  -- what people call them, as the newest token said; null: it did not
-  role text NOT NULL,  -- what the newest token gave; nothing is decided by it
-  created_at timestamptz NOT NULL DEFAULT now(),  -- when they first came
-  last_used_at timestamptz,  -- when a process last asked for requests of them, so late by at most one window
-  ended_at timestamptz,  -- logins and tokens that the provider made up to then count no more; null: all count
-  removed_at timestamptz,  -- since when they are refused; null: they are not
-  everywhere boolean NOT NULL DEFAULT false,  -- an operator has removed them: from all tenants, and those to come
+  subject text NOT NULL,  -- the provider's identifier for them, which never changes and is never reused
+  name text,  -- their display name in the newest token; null: it had none
+  role text NOT NULL,  -- the role that the newest token gave; nothing is decided by it
+  created_at timestamptz NOT NULL DEFAULT now(),  -- when they first logged in
+  last_used_at timestamptz,  -- when a process last took requests of their quota, so late by at most one window
+  ended_at timestamptz,  -- logins and tokens that the provider made up to then are no longer valid; null: all are
+  removed_at timestamptz,  -- when they were removed; null: they were not
+  everywhere boolean NOT NULL DEFAULT false,  -- an operator has removed them from all tenants, including future ones
   used_window bigint,  -- the number of the window of time that used_requests counts in
   used_requests integer NOT NULL DEFAULT 0,  -- requests of that window that were handed to processes
   CONSTRAINT identities_role CHECK (role IN ('operator', 'owner', 'analyst', 'auditor')),
@@ -73,11 +73,11 @@ CREATE TABLE web_sessions (
   tenant_id text NOT NULL REFERENCES tenants,  -- of the key or the person
   key_id text REFERENCES keys,  -- whose rights the login has; null: those of a person
   created_at timestamptz NOT NULL DEFAULT now(),  -- when somebody logged in
-  expires_at timestamptz NOT NULL,  -- when the cookie counts no more
-  identity_id text REFERENCES identities,  -- the person who logged in by an identity provider; null: a key did
-  role text,  -- what the person's ID token gave them; null: the key says it
+  expires_at timestamptz NOT NULL,  -- when the cookie expires
+  identity_id text REFERENCES identities,  -- the person who logged in through an identity provider; null: a key was used
+  role text,  -- the role from the person's ID token; null: the key has it
   issued_at timestamptz,  -- when the provider made that token, by its clock; null: there is none
-  sid text,  -- what the provider calls its own session; null: it does not say
+  sid text,  -- the provider's identifier of its own session; null: none was given
   hint bytea,  -- the ID token for the provider's logout, sealed: only with the cookie it opens; null: there is none
   CONSTRAINT web_sessions_whose CHECK ((key_id IS NULL) <> (identity_id IS NULL)),
   CONSTRAINT web_sessions_role CHECK ((identity_id IS NULL) = (role IS NULL))
@@ -95,7 +95,7 @@ CREATE TABLE login_links (
   tenant_id text NOT NULL REFERENCES tenants,  -- of the key
   key_id text NOT NULL REFERENCES keys,  -- whose rights the login will have
   created_at timestamptz NOT NULL DEFAULT now(),  -- when it was asked for
-  expires_at timestamptz NOT NULL  -- when it counts no more
+  expires_at timestamptz NOT NULL  -- when it expires
 );
 CREATE INDEX login_links_age ON login_links (expires_at);
 ALTER TABLE login_links ENABLE ROW LEVEL SECURITY;

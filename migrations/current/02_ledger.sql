@@ -14,10 +14,10 @@
 
 -- What a privacy budget is charged to.
 CREATE TABLE accounts (
-  id text PRIMARY KEY,  -- identifies the account; the ledger's lines name it
+  id text PRIMARY KEY,  -- identifies the account; lines of the ledger name it
   tenant_id text NOT NULL REFERENCES tenants,  -- whose account it is
-  scope text NOT NULL,  -- what is protected or capped: data of a dataset, all of a tenant, a principal, an agent; source: a chain of blocks
-  subject text NOT NULL,  -- which one of them: an account of data, a tenant, a principal's name, a key's fingerprint
+  scope text NOT NULL,  -- what is protected or capped: a dataset's data, a tenant, a principal, an agent's data, or a source's chain of blocks
+  subject text NOT NULL,  -- whose it is within the scope: an account of data, a tenant, a principal's name, a key's fingerprint
   unit text NOT NULL,  -- what neighbouring data differ by: a request, a person, an agent's data, ...
   created_at timestamptz NOT NULL DEFAULT now(),  -- when it was opened
   CONSTRAINT accounts_scope CHECK (scope IN ('data', 'tenant', 'principal', 'agent', 'source')),
@@ -28,9 +28,9 @@ ALTER TABLE accounts FORCE ROW LEVEL SECURITY;
 CREATE POLICY own_tenant ON accounts USING (current_setting('discreet.tenant', true) IN (tenant_id, '*'));
 GRANT SELECT ON accounts TO discreet_app;
 
--- One line of an account's hash chain. The last line of an account is its whole state: no mutable balance exists.
+-- One line of an account's hash chain. The last line of an account is its whole state: there is no mutable balance.
 CREATE TABLE ledger_entries (
-  account_id text NOT NULL,  -- whose chain it is; whoever writes holds the account's row, and no account is ever deleted
+  account_id text NOT NULL,  -- whose chain it is; who writes a line holds a lock on the account's row, and no account is ever deleted
   seq bigint NOT NULL,  -- the line's number in the chain, from 1 without a gap
   tenant_id text NOT NULL,  -- the account's, which has the foreign key: a check here would lock the tenant's row each time
   kind text NOT NULL,  -- what happened; a commit ends a reservation that touched data, a release one that did not
@@ -48,9 +48,9 @@ CREATE TABLE ledger_entries (
   CONSTRAINT ledger_entries_kind CHECK (kind IN ('open', 'grant', 'reserve', 'data_touched', 'commit', 'release')),
   CONSTRAINT ledger_entries_once UNIQUE (job_id, account_id, kind)
 );
--- Kinds of lines that may be rare among many: whoever looks for them does not read the others.
+-- Kinds of lines that may be rare among many: a search for them does not read the others.
 CREATE INDEX ledger_entries_rare ON ledger_entries (account_id, kind, seq) WHERE kind IN ('open', 'grant', 'release');
--- Lines by time. Where the clock was set back that is not the order of the chain.
+-- Lines by time. If the clock was set back this is not the order of the chain.
 CREATE INDEX ledger_entries_time ON ledger_entries (account_id, at, seq);
 ALTER TABLE ledger_entries ENABLE ROW LEVEL SECURITY;
 ALTER TABLE ledger_entries FORCE ROW LEVEL SECURITY;
@@ -89,14 +89,14 @@ CREATE TABLE block_pages (
   sums block_amounts[] NOT NULL,  -- of each of its blocks, in order; one where all stand at the same
   PRIMARY KEY (chain_id, page)
 );
--- New sums find room beside the old ones, and nothing is compressed, which would take longer than all the rest.
+-- Room for new sums next to the old ones, without compression, which would take longer than everything else.
 ALTER TABLE block_pages SET (fillfactor = 50, toast_tuple_target = 8160);
 ALTER TABLE block_pages ENABLE ROW LEVEL SECURITY;
 ALTER TABLE block_pages FORCE ROW LEVEL SECURITY;
 CREATE POLICY own_tenant ON block_pages USING (current_setting('discreet.tenant', true) IN (tenant_id, '*'));
 GRANT SELECT ON block_pages TO discreet_app;
 
--- Both together, a row a block: what whoever reads asks.
+-- Both together, with one row per block: the view for readers.
 CREATE VIEW block_sums WITH (security_invoker = true) AS
   SELECT c.chain_id, c.number, c.account_id, c.tenant_id, c.cap, c.limits, b.*
   FROM block_caps AS c
@@ -870,18 +870,18 @@ GRANT EXECUTE ON FUNCTION ledger_amounts(numeric, numeric, numeric, numeric),
   ledger_reserve(text, text[], jsonb, text, text), ledger_touch(text, text), ledger_settle(text, text),
   ledger_caps(text, text), read_budgets(text, text) TO discreet_app;
 
--- Somebody asks an owner to raise a cap. No ledger changes before a grant answers.
+-- A request to an owner to raise a cap. No ledger changes before an owner grants it.
 CREATE TABLE budget_requests (
   id text PRIMARY KEY,  -- identifies the request
   tenant_id text NOT NULL REFERENCES tenants,  -- whose account it is about
-  account_id text NOT NULL REFERENCES accounts,  -- the account whose cap shall be raised
+  account_id text NOT NULL REFERENCES accounts,  -- the account whose cap should be raised
   principal text NOT NULL,  -- who asks
   more jsonb NOT NULL,  -- by how much: epsilon and delta in the units of the ledger
-  reason text NOT NULL,  -- why; the reason of a grant that answers it repeats that
+  reason text NOT NULL,  -- why; the reason of a grant that answers it repeats this
   created_at timestamptz NOT NULL DEFAULT now(),  -- when it was asked
   state text NOT NULL DEFAULT 'open',  -- open until an owner has granted or declined it
   answered_by text,  -- the owner who did; null: nobody yet
-  answer text,  -- what that owner said; null: nobody yet
+  answer text,  -- the owner's answer; null: none yet
   answered_at timestamptz,  -- when that was; null: not yet
   CONSTRAINT budget_requests_state CHECK (state IN ('open', 'granted', 'declined'))
 );

@@ -1,19 +1,19 @@
--- Datasets: what may be known of them, and their content, sealed; sources, whose blocks are datasets; and public objects,
--- of which everything may be known.
+-- Datasets: their public part, and their sealed content; sources, whose blocks are datasets; and public objects,
+-- which are public as a whole.
 
--- A source: data that keep coming, in blocks of which each is a dataset. What it says of its blocks never changes.
+-- A source: data that keep arriving, in blocks, each of which is a dataset. Its row never changes.
 CREATE TABLE sources (
   id text PRIMARY KEY,  -- identifies the source
   tenant_id text NOT NULL REFERENCES tenants,  -- whose it is
-  name text NOT NULL,  -- what its owner calls it; no other source of the tenant is called so
-  kind text NOT NULL,  -- of problem, as of all its blocks
+  name text NOT NULL,  -- its owner's name for it, unique in the tenant
+  kind text NOT NULL,  -- kind of problem, the same for all its blocks
   public jsonb NOT NULL,  -- the public part of each of its blocks
-  mode text NOT NULL,  -- private or simulation, as of all its blocks
-  block_by text NOT NULL,  -- which records a block has: those of a day, of a month, or what the owner calls by its label
+  mode text NOT NULL,  -- private or simulation, the same for all its blocks
+  block_by text NOT NULL,  -- which records a block has: those of a day, of a month, or those to which the owner gives its label
   cap_of text NOT NULL,  -- block: each block has an account of its own; source: all have one, charged once by each job
-  cap jsonb NOT NULL,  -- epsilon and delta, as of a cap of the ledger, that a new account begins with
-  block_bytes bigint NOT NULL,  -- the most that the content of a block takes in memory; public, so that jobs go by it
-  retention_days integer,  -- the content of a version is erased after so many days; null: when somebody deletes it
+  cap jsonb NOT NULL,  -- the cap (epsilon and delta) that a new account begins with
+  block_bytes bigint NOT NULL,  -- the most memory that the content of a block takes; public, so that plans can use it
+  retention_days integer,  -- the content of a version is erased after so many days; null: only on request
   account_id text REFERENCES accounts,  -- the account of all blocks; null: cap_of is block
   chain_id text REFERENCES accounts,  -- the chain that has the entries of all blocks; null: each block has a chain of its own
   created_by text NOT NULL,  -- the principal who made it
@@ -29,27 +29,27 @@ ALTER TABLE sources FORCE ROW LEVEL SECURITY;
 CREATE POLICY own_tenant ON sources USING (current_setting('discreet.tenant', true) IN (tenant_id, '*'));
 GRANT SELECT, INSERT ON sources TO discreet_app;
 
--- A registered dataset. Its content lies sealed in chunks or in an object, and is known by a keyed digest.
+-- A registered dataset. Its content is stored sealed, in chunks or in an object, and is recognised by a keyed digest.
 CREATE TABLE datasets (
   id text PRIMARY KEY,  -- identifies the dataset
   tenant_id text NOT NULL REFERENCES tenants,  -- whose it is
   account_id text NOT NULL REFERENCES accounts,  -- what jobs on it are charged to; datasets of the same data share one
-  name text NOT NULL,  -- what its owner calls it
+  name text NOT NULL,  -- its owner's name for it
   kind text NOT NULL,  -- of problem; it decides the schema of the content
-  public jsonb NOT NULL,  -- the part of the dataset that anybody may know
+  public jsonb NOT NULL,  -- the public part of the dataset, which anybody may know
   mode text NOT NULL,  -- private: jobs are charged; simulation: the data are public, nothing is charged
   digest bytea NOT NULL,  -- HMAC-SHA256 of tenant and canonical content, so that the same content is registered once
   content_key_id text NOT NULL,  -- the master key that wraps wrapped_key, or sealed the chunks where there is none
   wrapped_key bytea,  -- the content's own key, bound to this row's terms; null: erased, or registered by schema 0001
-  sealed_bytes bigint,  -- how long the sealed content is; null: registered by schema 0001
+  sealed_bytes bigint,  -- the length of the sealed content in bytes; null: registered by schema 0001
   object_name text,  -- where the sealed content lies in the object storage; null: in dataset_chunks
-  expires_at timestamptz,  -- when the content is erased; null: when somebody deletes it
+  expires_at timestamptz,  -- when the content is erased; null: only on request
   delete_after_job boolean NOT NULL DEFAULT false,  -- the content is erased when its first job has succeeded
   created_at timestamptz NOT NULL DEFAULT now(),  -- when it was registered
-  deleted_at timestamptz,  -- since when its content is erased; null: it is there
+  deleted_at timestamptz,  -- when its content was erased; null: it exists
   source_id text REFERENCES sources,  -- the source of which it is a block; null: it stands alone
-  block text,  -- the block's name in its source: a day, a month or a label; null: it is no block
-  version integer,  -- which version of its block it is, from 1: a later one has late records; null: it is no block
+  block text,  -- the block's name in its source: a day, a month or a label; null: it is not a block
+  version integer,  -- which version of its block it is, from 1: a later one adds late records; null: it is not a block
   CONSTRAINT datasets_mode CHECK (mode IN ('private', 'simulation')),
   CONSTRAINT datasets_in_source CHECK (
     (source_id IS NULL) = (block IS NULL) AND (source_id IS NULL) = (version IS NULL))
@@ -83,9 +83,9 @@ GRANT SELECT, INSERT, DELETE, MAINTAIN ON dataset_chunks TO discreet_app;
 CREATE TABLE public_objects (
   tenant_id text NOT NULL REFERENCES tenants,  -- whose it is
   id text NOT NULL,  -- 130 bits of the content's SHA-256 behind the prefix of its type: the same content, the same id
-  type text NOT NULL,  -- what it is, in a word: network
-  name text NOT NULL,  -- what who stored it first calls it
-  sizes jsonb NOT NULL,  -- what lists say of it: figures of its content
+  type text NOT NULL,  -- its type, such as network
+  name text NOT NULL,  -- the name that its first sender gave it
+  sizes jsonb NOT NULL,  -- figures of its content that lists show
   content bytea NOT NULL,  -- its canonical JSON, in the clear
   created_by text NOT NULL,  -- the principal who stored it first
   created_at timestamptz NOT NULL DEFAULT now(),  -- when that was

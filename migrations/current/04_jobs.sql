@@ -1,37 +1,37 @@
 -- Jobs: acceptance, turns, events, releases and results.
 
--- A job: what was asked, what it will do, and how far it is.
+-- A job: what was requested, what it will do, and its state.
 CREATE TABLE jobs (
   id text PRIMARY KEY,  -- identifies the job
   tenant_id text NOT NULL REFERENCES tenants,  -- whose it is
   dataset_id text REFERENCES datasets,  -- what it reads; null: blocks of a source, what its problem holds, or agents' data
   principal text NOT NULL,  -- who asked for it
   kind text NOT NULL,  -- of problem
-  problem jsonb NOT NULL,  -- what is to be solved, as it was asked
+  problem jsonb NOT NULL,  -- the problem to solve, as it was requested
   plan jsonb NOT NULL,  -- what will be done: mechanisms with their noise, steps, limits
   price jsonb NOT NULL,  -- what is charged for that, by price column
   seed bigint,  -- of the noise of a simulation; null: noise is drawn anew, as it always is for private data
   tamper_seal text,  -- MAC over what it will do: key id, colon, hex (no colon: the digests' key); null: federated
-  traceparent text,  -- the trace that the request came with (W3C Trace Context); null: none
-  state text NOT NULL DEFAULT 'queued',  -- how far it is
-  attempt integer NOT NULL DEFAULT 0,  -- the fencing token: one more each time that somebody takes the job
-  failures integer NOT NULL DEFAULT 0,  -- attempts that ended without a result and are not to be repeated for ever
-  lease_until timestamptz,  -- until when the worker that has the job is left alone; null: nobody has it
-  cancel_requested boolean NOT NULL DEFAULT false,  -- whoever runs it shall stop
+  traceparent text,  -- the trace context of the request (W3C Trace Context); null: none
+  state text NOT NULL DEFAULT 'queued',  -- its state
+  attempt integer NOT NULL DEFAULT 0,  -- the fencing token: it grows by one each time that a process takes the job
+  failures integer NOT NULL DEFAULT 0,  -- attempts that failed without a result; a job with too many is not tried again
+  lease_until timestamptz,  -- when the lease of the worker that has the job ends; null: no worker has it
+  cancel_requested boolean NOT NULL DEFAULT false,  -- the process that runs it must stop
   step integer NOT NULL DEFAULT 0,  -- progress, of total
   total integer NOT NULL DEFAULT 1,  -- the number of steps that the plan has
   fair_tag integer NOT NULL DEFAULT 0,  -- its turn: small tags run first; 0 for federated jobs, which wait for agents
-  error_code text,  -- why it failed, as a stable word; null: it did not
+  error_code text,  -- why it failed, as a stable code; null: it did not fail
   error_detail text,  -- the same in a sentence
   created_at timestamptz NOT NULL DEFAULT now(),  -- when it was accepted
   started_at timestamptz,  -- when it was first taken
   finished_at timestamptz,  -- when it reached its final state
-  released_by text[],  -- the jobs whose releases it finishes again, for nothing; null: it releases for itself
+  released_by text[],  -- the jobs whose releases it reuses, free of charge; null: it makes its own release
   release_key bytea,  -- SHA-256 of dataset, kind and all fields that its release fixes; null: it has no such release
-  name text,  -- what who asked calls it; null: nothing
-  mostly_noise boolean NOT NULL DEFAULT false,  -- its result says of itself that it is
-  headline text,  -- what its result answers, in a sentence; null: nothing, from before schema 0012, or gone with the result
-  result_gone_at timestamptz,  -- when its result, release and events went, by retention; null: they have not
+  name text,  -- the name that its sender gave it; null: none
+  mostly_noise boolean NOT NULL DEFAULT false,  -- its result says that it is mostly noise
+  headline text,  -- the answer of its result, in a sentence; null: none, from before schema 0012, or deleted with the result
+  result_gone_at timestamptz,  -- when its result, release and events were deleted by retention; null: they were not
   CONSTRAINT jobs_state CHECK (
     state IN ('queued', 'awaiting_agents', 'waiting', 'running', 'succeeded', 'failed', 'cancelled')),
   CONSTRAINT jobs_headline CHECK (length(headline) <= 200)
@@ -51,12 +51,12 @@ CREATE INDEX jobs_released ON jobs (tenant_id, release_key, ((price ->> 'rho')::
 ALTER TABLE jobs ENABLE ROW LEVEL SECURITY;
 ALTER TABLE jobs FORCE ROW LEVEL SECURITY;
 CREATE POLICY own_tenant ON jobs USING (current_setting('discreet.tenant', true) IN (tenant_id, '*'));
--- What was accepted stays: neither identity nor problem, seed and MAC. Plan and price become final with a signed roster.
+-- What was accepted cannot change: identity, problem, seed and MAC. Plan and price become final with a signed roster.
 GRANT SELECT, INSERT,
   UPDATE (plan, price, state, attempt, failures, lease_until, cancel_requested, step, total, error_code, error_detail,
     started_at, finished_at, mostly_noise, headline) ON jobs TO discreet_app;
 
--- A public object that a job names, and that stays as long as the job.
+-- A public object that a job names, which cannot be deleted while the job exists.
 CREATE TABLE job_objects (
   job_id text NOT NULL REFERENCES jobs,  -- which job
   object_id text NOT NULL,  -- which object
@@ -84,11 +84,11 @@ ALTER TABLE job_blocks FORCE ROW LEVEL SECURITY;
 CREATE POLICY own_tenant ON job_blocks USING (current_setting('discreet.tenant', true) IN (tenant_id, '*'));
 GRANT SELECT, INSERT ON job_blocks TO discreet_app;
 
--- What the event stream of a job tells, in order. Rows are added and never changed; long after the end the last is left.
+-- The events of a job's stream, in order. Rows are added and never changed; retention deletes all but the last.
 CREATE TABLE job_events (
   job_id text NOT NULL REFERENCES jobs,  -- whose stream
   seq integer NOT NULL,  -- the event's number in the stream, from 1
-  event text NOT NULL,  -- what it tells: state or progress
+  event text NOT NULL,  -- its type: state or progress
   details jsonb NOT NULL,  -- the state, or step and total
   PRIMARY KEY (job_id, seq),
   CONSTRAINT job_events_seq CHECK (seq > 0)
@@ -99,15 +99,15 @@ CREATE POLICY own_tenant ON job_events
   USING (current_setting('discreet.tenant', true) = '*' OR EXISTS (SELECT FROM jobs WHERE jobs.id = job_id));
 GRANT SELECT, INSERT ON job_events TO discreet_app;
 
--- What a job's mechanisms released, written before anything is made of it, so that data are touched once, and kept as long
--- as the job's result, so that other questions can be asked of it.
+-- What a job's mechanisms released, written before anything is computed from it, so that data are touched once, and kept as
+-- long as the job's result, so that it can answer other questions.
 CREATE TABLE releases (
-  job_id text PRIMARY KEY REFERENCES jobs,  -- whose release; the row goes when the job fails or is cancelled
+  job_id text PRIMARY KEY REFERENCES jobs,  -- whose release; the row is deleted when the job fails or is cancelled
   attempt integer NOT NULL,  -- the fencing token of who wrote it
   content_key_id text NOT NULL,  -- the master key that wraps wrapped_key, or sealed the release where there is none
-  wrapped_key bytea,  -- the release's own key, bound to terms; null: a session's, or of before schema 0009
-  terms bytea,  -- SHA-256 of what was accepted: tenant, problem, plan, price, dataset with public part; null: as there
-  digest bytea,  -- SHA-256 of what was released, which certificates name; null: the row goes with the end of the job
+  wrapped_key bytea,  -- the release's own key, bound to terms; null: the release of a session, or from before schema 0009
+  terms bytea,  -- SHA-256 of what was accepted: tenant, problem, plan, price, dataset with public part; null: as for wrapped_key
+  digest bytea,  -- SHA-256 of what was released, which certificates name; null: the row is deleted when the job ends
   sealed bytea NOT NULL,  -- the release under authenticated encryption
   at timestamptz NOT NULL DEFAULT now()  -- when it was written
 );
@@ -120,7 +120,7 @@ GRANT SELECT, INSERT, DELETE, UPDATE (content_key_id, wrapped_key, sealed) ON re
 -- A published result.
 CREATE TABLE job_results (
   job_id text PRIMARY KEY REFERENCES jobs,  -- whose result
-  result bytea,  -- JSON text, as it is answered; null: it went, by retention
+  result bytea,  -- JSON text, as the API returns it; null: deleted by retention
   certificate jsonb NOT NULL,  -- what was charged and released, with the result's digest, signed
   at timestamptz NOT NULL DEFAULT now()  -- when it was published
 );
@@ -176,14 +176,14 @@ $$;
 REVOKE ALL ON FUNCTION forget_results(integer, integer) FROM PUBLIC;
 GRANT EXECUTE ON FUNCTION forget_results(integer, integer) TO discreet_app;
 
--- An accepted request by its Idempotency-Key: the same key answers the same job again.
+-- An accepted request by its Idempotency-Key: the same request with the same key gets the same job again.
 CREATE TABLE idempotent_requests (
   tenant_id text NOT NULL,  -- who asked
   principal text NOT NULL,  -- who of them
   key text NOT NULL,  -- the header's value
   request_digest bytea NOT NULL,  -- SHA-256 of the body: another request under this key is refused
   job_id text NOT NULL REFERENCES jobs,  -- the job that it made
-  created_at timestamptz NOT NULL DEFAULT now(),  -- from when on its promised time runs
+  created_at timestamptz NOT NULL DEFAULT now(),  -- when the time starts for which the key is kept
   PRIMARY KEY (tenant_id, principal, key)
 );
 CREATE INDEX idempotent_requests_age ON idempotent_requests (created_at);
@@ -200,14 +200,14 @@ SELECT greatest(1, ceil(coalesce((_plan #>> '{resources,release_quantum_seconds}
   + coalesce((_plan #>> '{resources,result_seconds}')::float8, 0))::integer)
 $$;
 
--- Who holds a worker's place for long never holds them all.
+-- Long jobs never take all places of a worker.
 CREATE FUNCTION queue_of(_queue text, _plan jsonb) RETURNS text
 LANGUAGE sql IMMUTABLE AS $$
 -- Jobs planned to take more than a minute have a queue of their own, from which a worker fills all places but one.
 SELECT CASE WHEN planned_seconds(_plan) > 60 THEN _queue || '-long' ELSE _queue END
 $$;
 
--- Whose turn it is: start-time fair queueing (Goyal, Vin, Cheng 1996) over tenants, by the time that jobs are planned to take.
+-- The order of jobs: start-time fair queueing (Goyal, Vin, Cheng 1996) over tenants, by the time that jobs are planned to take.
 CREATE FUNCTION fair_tag(_tenant text) RETURNS integer
 LANGUAGE plpgsql SET enable_sort = off AS $$
 -- The start tag of a tenant's next job: that of the tenant's last and the seconds which that is planned to take, but at
@@ -240,7 +240,7 @@ $$;
 CREATE TRIGGER jobs_no_turn BEFORE UPDATE OF state ON jobs
   FOR EACH ROW WHEN (NEW.state = 'awaiting_agents') EXECUTE FUNCTION jobs_no_turn();
 
--- Jobs that have released already what another one would, least noise first. Whoever asks a question sees them by itself.
+-- Jobs that have already released what another job would, least noise first. They are shown to who asks a question.
 CREATE FUNCTION reusable_jobs(_tenant text, _key bytea)
 RETURNS text[]
 LANGUAGE sql STABLE SET enable_sort = off AS $$

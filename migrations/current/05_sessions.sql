@@ -3,22 +3,22 @@
 -- The session of a federated job. Its fencing token is the job's attempt.
 CREATE TABLE sessions (
   job_id text PRIMARY KEY REFERENCES jobs,  -- the job that it runs
-  id text NOT NULL UNIQUE,  -- what agents call it
+  id text NOT NULL UNIQUE,  -- its id for agents
   tenant_id text NOT NULL REFERENCES tenants,  -- the job's
   terms jsonb NOT NULL,  -- what agents agree to: numbers of agents, times to wait
   budget jsonb NOT NULL,  -- the most that the announcements of a roster may cost, by price column
-  owner text,  -- fingerprint of the key that shall sign the roster; null: no enrolment links were made yet
+  owner text,  -- fingerprint of the key that must sign the roster; null: no enrolment links exist yet
   roster bytea,  -- the signed list of agents with their announcements, as it was signed; null: not signed yet
   roster_signature bytea,  -- Ed25519 signature of it by the owner's key
   owner_key bytea,  -- that public key
-  approved_at timestamptz,  -- when the roster was taken
+  approved_at timestamptz,  -- when the roster was accepted
   holder text,  -- the rpc process that runs the session; null: none
-  lease_until timestamptz,  -- until when it is left alone; null: nobody has it
-  wanted text,  -- a process that agents have come to and that asks the holder for the session; null: none
-  round bigint NOT NULL DEFAULT '0',  -- how many steps the kept state is behind
+  lease_until timestamptz,  -- when the holder's lease ends; null: nobody has it
+  wanted text,  -- a process to which agents have connected and that asks the holder for the session; null: none
+  round bigint NOT NULL DEFAULT '0',  -- number of steps that led to the stored state
   content_key_id text,  -- the master key that sealed the state
   sealed bytea,  -- state after round steps, with the broadcast that agents may have seen; null: not begun
-  transcript bytea  -- the hash over all rounds so far, which agents compare
+  transcript bytea  -- the hash of all rounds so far, which agents compare
 );
 CREATE INDEX sessions_lease ON sessions (lease_until);
 ALTER TABLE sessions ENABLE ROW LEVEL SECURITY;
@@ -29,9 +29,9 @@ GRANT SELECT, INSERT, UPDATE ON sessions TO discreet_app;
 -- A one-time token of enrolment.
 CREATE TABLE session_tokens (
   mac bytea PRIMARY KEY,  -- HMAC-SHA256 of the token, never the token
-  job_id text NOT NULL REFERENCES jobs,  -- the session that it lets into
+  job_id text NOT NULL REFERENCES jobs,  -- the session that it admits to
   created_at timestamptz NOT NULL DEFAULT now(),  -- when it was made
-  expires_at timestamptz NOT NULL,  -- when it counts no more
+  expires_at timestamptz NOT NULL,  -- when it expires
   used_by text,  -- fingerprint of the agent that used it; null: nobody
   used_at timestamptz,  -- when
   name text  -- the name of the agent that it is for; null: of any

@@ -6,7 +6,7 @@
 GRANT ALL ON procrastinate_jobs, procrastinate_events, procrastinate_periodic_defers, procrastinate_workers TO discreet_app;
 GRANT USAGE ON ALL SEQUENCES IN SCHEMA public TO discreet_app;
 
--- procrastinate's own trigger, which wakes its workers, but for who says that it will do so itself.
+-- procrastinate's own trigger, which wakes its workers, except for transactions that announce to do so themselves.
 CREATE OR REPLACE TRIGGER procrastinate_jobs_notify_queue_job_inserted_v1
   AFTER INSERT ON procrastinate_jobs FOR EACH ROW
   WHEN (NEW.status = 'todo' AND current_setting('discreet.tell', true) IS DISTINCT FROM 'later')

@@ -7,7 +7,7 @@
 
 -- Entries that the log does not hold yet, in an order in which each account's come as in its chain.
 CREATE TABLE log_pending (
-  id bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,  -- who comes first
+  id bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,  -- the order of entries
   tenant_id text NOT NULL,  -- whose entry it is
   account_id text NOT NULL,  -- the account of the entry
   seq bigint NOT NULL  -- its number in the account's chain
@@ -44,9 +44,9 @@ ALTER TABLE log_nodes FORCE ROW LEVEL SECURITY;
 CREATE POLICY all_tenants ON log_nodes USING (current_setting('discreet.tenant', true) = '*');
 GRANT SELECT ON log_nodes TO discreet_app;
 
--- What was signed of the tree, each a text that anybody may have.
+-- Signed checkpoints of the tree, which anybody may read.
 CREATE TABLE log_checkpoints (
-  size bigint PRIMARY KEY,  -- how many leaves the tree had
+  size bigint PRIMARY KEY,  -- the number of leaves that the tree had
   root bytea NOT NULL,  -- its root then
   note text NOT NULL,  -- the signed note (C2SP checkpoint): origin, size, root, signature
   created_at timestamptz NOT NULL DEFAULT now()  -- when it was signed
@@ -69,7 +69,7 @@ ALTER TABLE log_cosignatures FORCE ROW LEVEL SECURITY;
 CREATE POLICY all_tenants ON log_cosignatures USING (current_setting('discreet.tenant', true) = '*');
 GRANT SELECT, INSERT ON log_cosignatures TO discreet_app;
 
--- What the log is called, for ever: the first line of every checkpoint. One row.
+-- The name of the log, which never changes: the first line of every checkpoint. One row.
 CREATE TABLE log_origin (
   origin text PRIMARY KEY  -- the name; random, so that no two installations share it
 );

@@ -1,17 +1,17 @@
--- Every change by whom.
+-- Every change, and who made it.
 
--- A change of anything but the ledger, which names its own actors: who made it. Rows are never altered or deleted.
+-- A change of anything but the ledger, which names its own actors. Rows are never altered or deleted.
 CREATE TABLE audit_log (
-  id bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,  -- who comes later has a larger number; numbers may be missing
+  id bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,  -- later entries have larger numbers; numbers may be missing
   tenant_id text NOT NULL,  -- whose object was changed
   at timestamptz NOT NULL DEFAULT clock_timestamp(),  -- when
   action text NOT NULL,  -- what was done, such as key.create
   object text,  -- to which object; null: the action says it
-  principal text NOT NULL,  -- by whom: the name that budgets and the ledger call them
+  principal text NOT NULL,  -- who made the change, by their name in budgets and the ledger
   role text NOT NULL,  -- with which role
-  credential text NOT NULL,  -- by which key, or as which person (the id of their row)
-  issuer text,  -- of a person: the identity provider; null: a key
-  subject text,  -- of a person: what it calls them; null: a key
+  credential text NOT NULL,  -- the key that was used, or the person (the id of their row)
+  issuer text,  -- the identity provider of a person; null for a key
+  subject text,  -- the provider's identifier for a person; null for a key
   details jsonb NOT NULL  -- further figures of the change; nothing private, no secret
 );
 CREATE INDEX audit_log_tenant ON audit_log (tenant_id, id);

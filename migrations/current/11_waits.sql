@@ -1,13 +1,13 @@
 -- Who may spend which share of a source's blocks, and jobs that wait for budget.
 
--- Who may spend which share of each block of a source. The newest version counts; rows are added and never changed.
+-- Who may spend which share of each block of a source. The newest version applies; rows are added and never changed.
 CREATE TABLE source_rules (
   source_id text NOT NULL REFERENCES sources,  -- which source
   version integer NOT NULL,  -- from 1
   tenant_id text NOT NULL REFERENCES tenants,  -- whose it is
   shares jsonb NOT NULL,  -- millionths of each block by principal; together at most a million
-  lent_days integer NOT NULL,  -- what of a block is unused is lent to all, linearly over so many days from its first version on
-  created_by text NOT NULL,  -- the principal who said so
+  lent_days integer NOT NULL,  -- the unused part of a block is lent to all, linearly over so many days from its first version on
+  created_by text NOT NULL,  -- the principal who set it
   created_at timestamptz NOT NULL DEFAULT now(),  -- when that was
   PRIMARY KEY (source_id, version),
   CONSTRAINT source_rules_version CHECK (version > 0),
@@ -18,12 +18,12 @@ ALTER TABLE source_rules FORCE ROW LEVEL SECURITY;
 CREATE POLICY own_tenant ON source_rules USING (current_setting('discreet.tenant', true) IN (tenant_id, '*'));
 GRANT SELECT, INSERT ON source_rules TO discreet_app;
 
--- What each principal has spent or reserved on a block, so that shares can be held. The ledger has the last word: this admits nothing.
+-- What each principal has spent or reserved on a block, so that shares can be enforced. Only the ledger admits jobs; this table does not.
 CREATE TABLE source_uses (
   source_id text NOT NULL REFERENCES sources,  -- which source
   block text NOT NULL,  -- which block of it
-  principal text NOT NULL,  -- who asked for the jobs
-  tenant_id text NOT NULL,  -- whose all of them are
+  principal text NOT NULL,  -- who sent the jobs
+  tenant_id text NOT NULL,  -- the tenant of all of them
   epsilon numeric(38, 0) NOT NULL,  -- the sum of this column of the prices of jobs that reserved, and were not released since
   delta numeric(38, 0) NOT NULL,  -- as epsilon
   rho numeric(38, 0) NOT NULL,  -- as epsilon
@@ -40,10 +40,10 @@ CREATE TABLE job_waits (
   job_id text PRIMARY KEY REFERENCES jobs,  -- which job
   source_id text NOT NULL REFERENCES sources,  -- whose blocks it reads
   tenant_id text NOT NULL,  -- whose both are
-  place float8 NOT NULL,  -- its place in the order of those who wait, which never changes: small ones first
-  until timestamptz NOT NULL,  -- when its wait is over: it is decided by then
-  next_try timestamptz NOT NULL,  -- when shares let it pass, if nothing comes free before: it is decided then
-  block text NOT NULL  -- the block that lets it pass last
+  place float8 NOT NULL,  -- its place among waiting jobs, which never changes: small ones first
+  until timestamptz NOT NULL,  -- when its wait ends: it is decided by then
+  next_try timestamptz NOT NULL,  -- when shares suffice for it, if no budget is freed before: it is decided then
+  block text NOT NULL  -- the last block to allow it
 );
 CREATE INDEX job_waits_place ON job_waits (source_id, place, job_id);
 CREATE INDEX job_waits_next ON job_waits (next_try);
@@ -52,7 +52,7 @@ ALTER TABLE job_waits FORCE ROW LEVEL SECURITY;
 CREATE POLICY own_tenant ON job_waits USING (current_setting('discreet.tenant', true) IN (tenant_id, '*'));
 GRANT SELECT, INSERT, DELETE, UPDATE (next_try, block) ON job_waits TO discreet_app;
 
--- Budget came free on a source: who waits is to be decided. Rows are only added, so that nobody who adds one waits for a decision.
+-- Budget was freed on a source: its waiting jobs are to be decided. Rows are only added, so that nobody who adds one waits for a decision.
 CREATE TABLE source_wakes (
   id bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,  -- which
   source_id text NOT NULL,  -- on which source

@@ -225,7 +225,7 @@ def test_a_file_of_ones_own_is_asked_for_with_its_rules(
     policy = ["Age >= 65 -> drug A", RULE, "day_first"]
     said = answered(kind, "2", "a b.csv", "trial", "2", *columns, *figures, *policy, **here)
     assert "Names with a number each are needed" in said
-    assert "after an action comes a comma" in said
+    assert "an action is followed by a comma" in said
     assert not list(tmp_path.glob("*.toml"))
     command = said[said.index("discreet dataset add") :]
     words = shlex.split(command.replace("\\\n", ""))[1:]

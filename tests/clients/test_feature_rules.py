@@ -84,13 +84,13 @@ def test_the_first_condition_that_holds_says_what_is_done() -> None:
     ("text", "says"),
     [
         ("", "a rule is needed, such as"),
-        ("treat", "at the end: after a feature comes one of >=, >, <=, <, =, !="),
-        ("age >= 65", "at the end: after a condition comes -> and what is done"),
+        ("treat", "at the end: a feature is followed by one of >=, >, <=, <, =, !="),
+        ("age >= 65", "at the end: a condition is followed by -> and an action"),
         (
             "age >= 65 -> treat",
-            "at the end: after an action comes a comma, and at the end what is done else",
+            "at the end: an action is followed by a comma, and the last one by else and an action",
         ),
-        ("age >= 65 -> treat, else", "at the end: what is done else is needed here"),
+        ("age >= 65 -> treat, else", "at the end: the action after else is needed here"),
         (
             "age => 65 -> treat, else wait",
             "at '> 65 -> treat, else', letter 6: a number or a text is needed here",
@@ -99,10 +99,13 @@ def test_the_first_condition_that_holds_says_what_is_done() -> None:
             "age >= 65 & p > 1 -> a, else b",
             "at '& p > 1 -> a, else b', letter 11: this is neither a name, a number",
         ),
-        ("age >= old -> a, else b", "a text is compared by = or != alone"),
-        ("age >= 65 p > 1 -> a, else b", "after a number comes and, or, -> or a parenthesis"),
-        ("(age >= 65 -> a, else b", "a parenthesis that was opened is closed here"),
-        ("age >= 65 -> a, else b, else c", "nothing comes after what is done else"),
+        ("age >= old -> a, else b", "a text can be compared only by = or !="),
+        (
+            "age >= 65 p > 1 -> a, else b",
+            "a number is followed by and, or, -> or a closing parenthesis",
+        ),
+        ("(age >= 65 -> a, else b", "a closing parenthesis is needed here"),
+        ("age >= 65 -> a, else b, else c", "nothing may follow the action after else"),
         (
             "age >= 65,5 -> a, else b",
             "at ',5 -> a, else b', letter 10: a number has a decimal point here",
@@ -111,10 +114,10 @@ def test_the_first_condition_that_holds_says_what_is_done() -> None:
             "x = 1 or x = one -> a, else b",
             "x is compared with a number and with a text: it can be one of the two",
         ),
-        ("(" * 50 + "x = 1" + ")" * 50 + " -> a, else b", "within too many parentheses"),
-        (f"{'long ' * 50} > 1 -> a, else b", "a rule has at most 200 letters"),
-        ('age > 65 -> "tre\u202eat", else b', "the letter U+202E cannot be seen, and all who read"),
-        ('"a\x07ge" > 65 -> treat, else b', "letter 3: the letter U+0007 cannot be seen"),
+        ("(" * 50 + "x = 1" + ")" * 50 + " -> a, else b", "nested in too many parentheses"),
+        (f"{'long ' * 50} > 1 -> a, else b", "a rule has at most 200 characters"),
+        ('age > 65 -> "tre\u202eat", else b', "the character U+202E is invisible, and everybody"),
+        ('"a\x07ge" > 65 -> treat, else b', "letter 3: the character U+0007 is invisible"),
     ],
 )
 def test_what_is_no_rule_is_refused_with_the_place(text: str, says: str) -> None:
@@ -210,7 +213,7 @@ def test_a_patient_is_read_by_that_patients_rows_alone() -> None:
             {"target": "reward = improved -> treat, else none"},
             "known before it is decided, and reward is none",
         ),
-        ({"target": "age > 65 -> treat, " * 30_000 + "else none"}, "at most 200 letters"),
+        ({"target": "age > 65 -> treat, " * 30_000 + "else none"}, "at most 200 characters"),
         (
             {"target": "age > 65 -> operate, else none"},
             "'operate', which reader.behaviour never does: what nobody",

@@ -120,7 +120,7 @@ def test_gmns(tmp_path: Path) -> None:
             "link.csv",
             "b,20,30",
             "b,20,31",
-            "line 3, column to_node_id: a node of which node.csv knows nothing, not '31'",
+            "line 3, column to_node_id: a node that is not in node.csv, not '31'",
         ),
         ("link.csv", ",name\n", ",allowed_uses\n", "column allowed_uses: a link without cars"),
         ("link.csv", ",name\n", ",toll\n", "column toll: a number is needed"),
@@ -1072,7 +1072,7 @@ def test_what_is_wrong_with_geojson_is_said_once_for_all_of_a_sort(tmp_path: Pat
         },
     )
     with pytest.raises(
-        TableError, match=r"links end at nodes x, y, of which the table of nodes knows nothing"
+        TableError, match=r"links end at nodes x, y, missing from the table of nodes"
     ):
         read(tmp_path / "l.csv", tmp_path / "n.csv")
     (tmp_path / "n.csv").write_text("node\na\nb\nx\ny\nx\ny\n")

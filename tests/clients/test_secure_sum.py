@@ -266,7 +266,7 @@ def test_frames_tell_nothing_of_magnitudes() -> None:
         (3, {"dimension": 0}, "at least 1"),
         (3, {"rounds": 0}, "at least 1"),
         (3, {"scheme": "rot13"}, "no scheme"),
-        (3, {"scheme": "masking", "slot_bits": 32}, "slot_bits is 64"),
+        (3, {"scheme": "masking", "slot_bits": 32}, "slot_bits must be 64"),
         (3, {"noise_sigma": 1.0}, "noise needs"),
         (3, {"noise_sigma": 1e9, "clip": 1.0}, "a slot has 64"),
     ],

@@ -159,7 +159,7 @@ def map_columns(seen: Watched, name: str, folder: Path) -> None:
         page.get_by_label("Your zones by name").fill(zones)
         page.get_by_label("Period 0 begins").fill("2026-11-02T07:00")
     elif way == "meters":
-        page.get_by_label("Your clocks against UTC").fill("+01:00")
+        page.get_by_label("Offset of your clocks from UTC").fill("+01:00")
     else:
         page.get_by_label("Treatments and their known").fill("treat 0.5 1\nwait 0.5 0")
     page.get_by_text("every cell is of the right form").wait_for()

@@ -233,7 +233,7 @@ def test_names_of_zones_and_times_become_numbers_in_the_browser(
         page.get_by_label("period", exact=True).select_option("left at")
         page.get_by_label("Your zones by name").fill("Harbour\nInn\n\nMill\n")
         page.get_by_text(
-            "origin: “Moon” in line 5 is none of the zones that you listed."
+            "origin: “Moon” in line 5 is not one of the zones that you listed."
         ).wait_for()
         page.get_by_text(
             "“02.03.2026 07:10” in line 2 is a time: say above when period 0 begins"
@@ -294,13 +294,13 @@ def test_readings_of_a_local_clock_get_its_offset(people: Tenant, tmp_path: Path
         page.get_by_role("button", name="Next: the content").press("Enter")
         page.get_by_label("Parquet, CSV or JSON").set_input_files(file)
         page.get_by_text(
-            "“10/02/2026 00:00” in line 2 may have its day first or its month"
+            "“10/02/2026 00:00” in line 2 may begin with the day or the month"
         ).wait_for()
         page.get_by_label("In your file 01/02/2026 is").select_option("day_first")
         page.get_by_text(
-            "has no time zone: say above how your clocks stand against UTC"
+            "has no time zone: give the offset of your clocks from UTC above"
         ).first.wait_for()
-        page.get_by_label("Your clocks against UTC").fill("+01:00")
+        page.get_by_label("Offset of your clocks from UTC").fill("+01:00")
         page.get_by_text("kw: a cell in line 6 is empty; one more is wrong.").wait_for()
         page.get_by_label("Leave out readings without a value").press("Space")
         page.get_by_text(

@@ -74,7 +74,7 @@ def test_from_energy_to_an_answer(
         hands.take("Parquet, CSV or JSON", lacking)
         page.get_by_text("Say whether the values are power or energy").wait_for()
         assert "sent as" not in page.locator("main").inner_text()
-        hands.fill("Your clocks against UTC", "Europe/Berlin")
+        hands.fill("Offset of your clocks from UTC", "Europe/Berlin")
         hands.choose("The values are", "energy")
         page.get_by_text("Readings without a value may be left out: tick the box above.").wait_for()
         hands.reach("Leave out readings without a value")

@@ -53,7 +53,7 @@ def leads_to_a_heading(address: str) -> bool:
     """Whether an address of this documentation exists, with its anchor."""
     place, _, anchor = address.partition("#")
     page = handbook.page(place.removeprefix("/help").removeprefix("/") or handbook.START)
-    return not anchor or anchor in page.anchors
+    return not anchor or anchor in {section.anchor for section in page.sections}
 
 
 def test_every_page_is_served_to_everybody(api_only: Installation) -> None:

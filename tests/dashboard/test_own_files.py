@@ -328,7 +328,7 @@ def test_a_rule_on_features_is_that_of_the_client(
             "your file has no column pressure: it has Patient ID, Visit date, Age"
         ).wait_for()
         rule.fill('Outcome = "improved" and Age >= 65')
-        page.get_by_text("The rule, at the end: after a condition comes ->").wait_for()
+        page.get_by_text("The rule, at the end: a condition is followed by ->").wait_for()
         rule.fill("Outcome = improved -> drug A, else none")
         page.get_by_text(
             "known before it is decided, and Outcome, which is the reward, is"
@@ -538,7 +538,9 @@ def test_what_is_no_text_is_said(service: Installation, browser: Browser, tmp_pa
         seen.other_people()
         page.get_by_role("button", name="Next: the content").press("Enter")
         page.get_by_label("Parquet, CSV or JSON").set_input_files(file)
-        expect(page.get_by_text("This file cannot be read as CSV: it is no text")).to_be_visible()
+        expect(
+            page.get_by_text("This file cannot be read as CSV: it is not a text")
+        ).to_be_visible()
         expect(page.get_by_text(RIGHT)).to_have_count(0)
 
 
@@ -649,7 +651,7 @@ def test_days_and_clocks_in_two_columns(
         assert (
             page.get_by_label("Its time of day").locator("option:checked").inner_text() == "Uhrzeit"
         )
-        page.get_by_label("Your clocks against UTC").fill("+01:00")
+        page.get_by_label("Offset of your clocks from UTC").fill("+01:00")
         page.get_by_text(f"6 rows, and {RIGHT}").wait_for()
         assert "stays on this machine" not in page.locator("main").inner_text()
         lacking = written(
@@ -695,7 +697,7 @@ def test_a_column_for_each_meter(
             page.get_by_label("Columns that are no meters").input_value()
             == "Summe kW\nAußentemperatur"
         )
-        page.get_by_label("Your clocks against UTC").fill("+01:00")
+        page.get_by_label("Offset of your clocks from UTC").fill("+01:00")
         page.get_by_text("Haus 2: a cell in line 4 is empty; one more is wrong.").wait_for()
         page.get_by_label("Leave out readings without a value").press("Space")
         page.get_by_text("2 of 18 readings are left out by your rules").wait_for()
@@ -755,7 +757,7 @@ def test_energy_across_a_change_of_clocks(
         ):
             page.get_by_label(column, exact=True).select_option(own)
         clocks, units = (
-            page.get_by_label("Your clocks against UTC"),
+            page.get_by_label("Offset of your clocks from UTC"),
             page.get_by_label("The values are"),
         )
         clocks.fill("Europe/Berlin")
@@ -798,7 +800,7 @@ def test_what_the_order_of_rows_does_not_tell_of_a_change_of_clocks(
     with tab(browser, service.url) as seen:
         seen.login(key)
         page = second_step(seen, "dr_ensemble", "once", public, file)
-        page.get_by_label("Your clocks against UTC").fill("Europe/Berlin")
+        page.get_by_label("Offset of your clocks from UTC").fill("Europe/Berlin")
         page.get_by_text("Line 4: clocks in Europe/Berlin show this hour twice").wait_for()
         page.get_by_label("The values are").select_option("kWh")
         page.get_by_text("seconds apart").wait_for(state="detached")
@@ -806,7 +808,7 @@ def test_what_the_order_of_rows_does_not_tell_of_a_change_of_clocks(
         page.get_by_text("is a time that clocks in Europe/Berlin skip").first.wait_for()
         halves = {**public, "meters": {**public["meters"], "interval_seconds": 1800}}
         page = second_step(seen, "dr_ensemble", "halves", halves, file)
-        page.get_by_label("Your clocks against UTC").fill("+01:00")
+        page.get_by_label("Offset of your clocks from UTC").fill("+01:00")
         page.get_by_label("The values are").select_option("kWh")
         page.get_by_text(
             "Most readings are 3,600 seconds apart, and a period of the public part has 1,800"

@@ -176,8 +176,8 @@ def test_nodes_beside_links_have_names_and_places(browser: Browser, tmp_path: Pa
         page.get_by_text("Read from link.csv and node.csv: 4 rows").wait_for()
         assert page.evaluate("holder.network") == one_by_one
         for bad, said in (
-            (NAMED_NODES.replace("101,", "102,"), "a link begins or ends at 101, of which"),
-            (NAMED_NODES + "17,Ost,1,2,\n", "node 17 stands more than once in the file of nodes"),
+            (NAMED_NODES.replace("101,", "102,"), "a link begins or ends at 101, which is not in"),
+            (NAMED_NODES + "17,Ost,1,2,\n", "node 17 is in the file of nodes more than once"),
             (NAMED_NODES.replace("53.4,1", "53.4,2"), "zone 2 has the nodes Nord and Süd"),
             (NAMED_NODES.replace("53.4", "west"), "line 4, y_coord: “west” is not a number"),
         ):

@@ -392,7 +392,7 @@ def test_sets_that_have_no_state_or_no_sense_are_refused_by_field(
 
 
 def test_names_of_coordinates_are_nobody_elses() -> None:
-    with pytest.raises(ValidationError, match="what a coordinate of another one is called"):
+    with pytest.raises(ValidationError, match="same name as a coordinate of another one"):
         public(agents=[AGENTS[0], {**AGENTS[2], "name": "ev_1"}])
 
 

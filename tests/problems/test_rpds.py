@@ -95,7 +95,7 @@ def test_noise_is_that_of_the_sums_whatever_the_steps() -> None:
     ("steps", "field", "says"),
     [
         (None, "steps", "method rpds, and sums with noise, need them"),
-        ({"iterations": 9}, "steps/regularization", "needs it above 0"),
+        ({"iterations": 9}, "steps/regularization", "needs a value above 0"),
         (
             {"iterations": 9, "regularization": 0.1, "shrink": 0.9},
             "steps/shrink",

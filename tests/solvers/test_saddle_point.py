@@ -284,7 +284,7 @@ def test_bad_arguments() -> None:
             noised_outputs(problem, scale, 0.0)
         with pytest.raises(ValueError, match="scales"):
             noised_outputs(problem, 0.0, scale)
-    with pytest.raises(ValueError, match="one of them"):
+    with pytest.raises(ValueError, match="either from a generator"):
         run(problem, outputs, SCHEDULE, 10)
     with pytest.raises(ValueError, match="at least 1"):
         run(problem, outputs, SCHEDULE, 0, generator=np.random.default_rng(0))

@@ -305,7 +305,7 @@ def test_bad_input_is_refused() -> None:
     parts, c, d = paper()
     with pytest.raises(ValueError, match="has agents"):
         solve([], c, d, iterations=1)
-    with pytest.raises(ValueError, match="one row an entry"):
+    with pytest.raises(ValueError, match="one row for each entry"):
         solve(parts, np.ones(3), d, iterations=1)
     with pytest.raises(ValueError, match="step sizes"):
         solve(parts, c, d, steps=[Steps(1, 1)], iterations=1)

@@ -664,7 +664,7 @@ def test_a_policy_carries_another_demand(sioux_falls: tuple[Network, Floats]) ->
 
 def test_arrays_that_do_not_fit_are_refused() -> None:
     one = np.ones(1)
-    with pytest.raises(ValueError, match="one entry a link"):
+    with pytest.raises(ValueError, match="one entry for each link"):
         Network(2, 2, 0, np.array([0]), np.array([1]), one, np.ones(2))
     with pytest.raises(ValueError, match=r"links join nodes 0\.\.1"):
         Network(2, 2, 0, np.array([0]), np.array([2]), one, one)

@@ -25,8 +25,8 @@ __all__ = [
 
 
 class CoupledQpAnswer(Answer):
-    """Result of `coupled_qp`. Of agents apart rounds, transcript and evidence alone; each finds
-    its own optimum at home."""
+    """Result of `coupled_qp`. For a session only rounds, transcript and evidence; each agent
+    finds its own optimum itself."""
 
     KIND: ClassVar[str] = "coupled_qp"
     AXES: ClassVar[Mapping[str, tuple[str, ...]]] = {"multipliers": ("constraint",)}
@@ -124,7 +124,7 @@ class DrEnsembleAnswer(Answer):
 
 
 class MultiAgentAnswer(Answer):
-    """Result of `multi_agent`. Functions of the noised outputs alone."""
+    """Result of `multi_agent`. Functions of only the noised outputs."""
 
     KIND: ClassVar[str] = "multi_agent"
     AXES: ClassVar[Mapping[str, tuple[str, ...]]] = {
@@ -199,8 +199,8 @@ class OffPolicyEvaluationAnswer(Answer):
 
 
 class RoutingAnswer(Answer):
-    """Result of `routing`. What follows from the released trips, or of the method gradient from
-    the released routing."""
+    """Result of `routing`. The post-processing of released trips or, with the method gradient,
+    of the released routing."""
 
     KIND: ClassVar[str] = "routing"
     AXES: ClassVar[Mapping[str, tuple[str, ...]]] = {

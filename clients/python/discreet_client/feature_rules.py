@@ -60,7 +60,7 @@ _PLAIN = re.compile(r"[^\W\d](?:[\w.%/]|-(?!>))*(?: [^\W\d](?:[\w.%/]|-(?!>))*)*
 
 
 _UNSEEN = frozenset(("Cc", "Cf", "Cs", "Zl", "Zp"))
-"""Unicode's categories of letters that are not seen, or that turn about what is seen."""
+"""Unicode's categories of characters that are invisible, or that reorder visible ones."""
 
 
 class Part(NamedTuple):
@@ -194,7 +194,8 @@ def parse(text: Any, name: str) -> Rule:
     rule = None if len(text) > MOST_WRITTEN else _Parser(text, name).rule()
     if rule is None or len(str(rule)) > LONGEST:
         raise TableError(
-            f"{name}: a rule has at most {LONGEST} letters, as all who read an answer read it"
+            f"{name}: a rule has at most {LONGEST} characters, since everybody who reads an "
+            "answer reads it"
         )
     mixed = {one.feature for one in rule.comparisons if one.of_numbers} & set(rule.texts())
     if mixed:
@@ -254,18 +255,19 @@ class _Parser:
         cases = []
         while not self.take("else"):
             condition = self.joined("or")
-            self.need("->", "after a condition comes -> and what is done where it holds")
-            cases.append((condition, self.named("what is done where that holds")))
-            self.need(",", "after an action comes a comma, and at the end what is done else")
-        otherwise = self.named("what is done else")
+            self.need("->", "a condition is followed by -> and an action")
+            cases.append((condition, self.named("an action")))
+            says = "an action is followed by a comma, and the last one by else and an action"
+            self.need(",", says)
+        otherwise = self.named("the action after else")
         if self.next.what != "end":
-            raise self.error(self.next.at, "nothing comes after what is done else")
+            raise self.error(self.next.at, "nothing may follow the action after else")
         return Rule(tuple(cases), otherwise)
 
     def joined(self, word: str) -> Condition:
         self.depth += 1
         if self.depth > 2 * DEEPEST:
-            raise self.error(self.next.at, "this stands within too many parentheses")
+            raise self.error(self.next.at, "this is nested in too many parentheses")
         parts: list[Condition] = []
         while not parts or self.take(word):
             one = self.joined("and") if word == "or" else self.single()
@@ -279,7 +281,7 @@ class _Parser:
             denied = not denied
         if self.take("("):
             found = self.joined("or")
-            self.need(")", "a parenthesis that was opened is closed here")
+            self.need(")", "a closing parenthesis is needed here")
         else:
             found = self.comparison()
         if not denied:
@@ -290,19 +292,20 @@ class _Parser:
         feature = self.named("the name of a feature")
         sign = self.next
         if self.keyword() not in SIGNS:
-            raise self.error(sign.at, "after a feature comes one of >=, >, <=, <, =, !=")
+            raise self.error(sign.at, "a feature is followed by one of >=, >, <=, <, =, !=")
         self.place += 1
         value, of_numbers = self.next.text, self.next.what == "number"
         if of_numbers:
             self.place += 1
             if self.next.what in ("number", "word", "text") and not self.keyword():
-                raise self.error(self.next.at, "after a number comes and, or, -> or a parenthesis")
+                says = "a number is followed by and, or, -> or a closing parenthesis"
+                raise self.error(self.next.at, says)
             if self.keyword() == "," and self.parts[self.place + 1].what == "number":
                 raise self.error(self.next.at, "a number has a decimal point here, not a comma")
         else:
             value = self.named("a number or a text")
             if sign.text not in OF_TEXTS:
-                raise self.error(sign.at, "a text is compared by = or != alone")
+                raise self.error(sign.at, "a text can be compared only by = or !=")
         return Comparison(feature, sign.text, value, of_numbers)
 
     def named(self, what: str) -> str:
@@ -312,8 +315,8 @@ class _Parser:
                 if category(letter) in _UNSEEN:
                     raise self.error(
                         at,
-                        f"the letter U+{ord(letter):04X} cannot be seen, and all who read an "
-                        "answer read its rule",
+                        f"the character U+{ord(letter):04X} is invisible, and everybody who "
+                        "reads an answer reads its rule",
                     )
             self.place += 1
             return self.parts[self.place - 1].text.strip()
@@ -324,9 +327,7 @@ class _Parser:
             words.append(self.next.text)
             self.place += 1
         if not words:
-            raise self.error(
-                self.next.at, f"{what} is needed here, in quotes where signs are a part of it"
-            )
+            raise self.error(self.next.at, f"{what} is needed here, in quotes if it contains signs")
         return " ".join(words)
 
 

@@ -440,7 +440,7 @@ def _check_gmns(table: Table, nodes: Table, options: _Options) -> None:
         known = set(nodes.names("node_id").tolist())
         names = table.names(column)
         lost = np.array([name not in known for name in names.tolist()], dtype=bool)
-        table.refuse(lost, column, "a node of which node.csv knows nothing", names)
+        table.refuse(lost, column, "a node that is not in node.csv", names)
 
     columns = [partial(ends, column) for column in ("from_node_id", "to_node_id")]
     rest: list[Callable[[], Any]] = [partial(_tolls, table, options), partial(_geometries, table)]
@@ -1192,9 +1192,7 @@ def _assembled(
 def _known_ends(roads: Sequence[_Road], nodes: Collection[str]) -> None:
     ends = dict.fromkeys(node for road in roads for node in (road.tail, road.head))
     if lost := [node for node in ends if node not in nodes]:
-        raise TableError(
-            f"links end at {_few(lost, 'node')}, of which the table of nodes knows nothing"
-        )
+        raise TableError(f"links end at {_few(lost, 'node')}, missing from the table of nodes")
 
 
 def _unread(table: Table, read: Iterable[str], file: str) -> list[str]:

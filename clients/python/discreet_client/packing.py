@@ -48,7 +48,7 @@ class FixedPoint:
         if self.slot_bits % 8 or not 16 <= self.slot_bits <= 64:
             raise ValueError(f"slots have 16, 24, … or 64 bits, not {self.slot_bits}")
         if not 0 <= self.fraction_bits < self.slot_bits:
-            raise ValueError(f"fraction_bits is below slot_bits: {self.fraction_bits}")
+            raise ValueError(f"fraction_bits must be below slot_bits: {self.fraction_bits}")
         if not (
             np.isfinite(self.bound) and self.bound >= 0 and self.terms >= 1 and self.allowance >= 0
         ):

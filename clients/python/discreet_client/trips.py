@@ -380,7 +380,7 @@ def _counts(table: Table, scale: int, rounding: bool, notes: list[str]) -> NDArr
     """Trips, of which each row has a whole number, or a whole number of parts."""
     trips = table.numbers("count")
     table.refuse(trips < 0, "count", "a number of trips is not negative", trips)
-    table.refuse(trips > MOST_PARTS / scale, "count", "these are too many trips", trips)
+    table.refuse(trips > MOST_PARTS / scale, "count", "there are too many trips", trips)
     parts = in_parts(trips, scale)
     kept = parts if scale == 1 else parts / scale
     apart = np.abs(kept - trips) * scale > NEARLY_WHOLE

@@ -1111,8 +1111,8 @@ export interface components {
         /**
          * AgentData
          * @description One agent's part, k variables. A_u: rows of c by k; A_g: rows of d by k; A_q: any rows by k;
-         *     a_l: k. `terms`: convex costs beside `|A_q x|² + a_l · x`. `budget`: least and most sum of its
-         *     variables; `polytope`: rows that they keep; both within a box of two ends.
+         *     a_l: k. `terms`: convex costs in addition to `|A_q x|² + a_l · x`. `budget`: least and most sum
+         *     of its variables; `polytope`: rows that they satisfy; both within a bounded box.
          */
         AgentData: {
             /** A G */
@@ -1207,7 +1207,7 @@ export interface components {
         };
         /**
          * Agreement
-         * @description What agents signed of all that was broadcast:
+         * @description What agents signed about all broadcasts:
          *     `discreet_client.federation.history.unsigned_of_result`.
          */
         Agreement: {
@@ -1330,7 +1330,7 @@ export interface components {
         };
         /**
          * Ball
-         * @description Points no farther than `radius` from `centre`.
+         * @description Points within `radius` of `centre`.
          */
         Ball: {
             /** Centre */
@@ -1813,8 +1813,8 @@ export interface components {
          * @description Agents minimize a joint quadratic cost under joint constraints, over sums that only they can
          *     open.
          *
-         *     `protocol: job` runs operator and agents in one process, with all data at the server: for `mode:
-         *     simulation` alone.
+         *     `protocol: job` runs operator and agents in one process, with all data at the server: only for
+         *     `mode: simulation`.
          */
         CoupledQp: {
             /** Agents */
@@ -1881,7 +1881,8 @@ export interface components {
         };
         /**
          * CoupledQpResult
-         * @description Of agents apart rounds, transcript and evidence alone; each finds its own optimum at home.
+         * @description For a session only rounds, transcript and evidence; each agent finds its own optimum
+         *     itself.
          */
         CoupledQpResult: {
             /**
@@ -2429,7 +2430,7 @@ export interface components {
         };
         /**
          * EntropyTerm
-         * @description weight Σ u log u, u = A x - b, which the box keeps above 0.
+         * @description weight Σ u log u, u = A x - b, which must be above 0 on the box.
          */
         EntropyTerm: {
             /**
@@ -2561,7 +2562,7 @@ export interface components {
         };
         /**
          * FederatedAgents
-         * @description How many agents there will be, and public dimensions of what they sum.
+         * @description The number of agents, and public dimensions of their sums.
          */
         FederatedAgents: {
             /**
@@ -3169,7 +3170,7 @@ export interface components {
         };
         /**
          * LogBarrierTerm
-         * @description -weight Σ log (b - A x); the box keeps away from where it ends.
+         * @description -weight Σ log (b - A x); the box must lie inside its domain.
          */
         LogBarrierTerm: {
             /**
@@ -3260,9 +3261,9 @@ export interface components {
          * @description Minimize the sum of the agents' objectives subject to `constraints` <= 0, by a noised
          *     primal-dual iteration.
          *
-         *     All entries of the constraints' values and gradients that any state moves get Gaussian noise in
-         *     every step, their scales split at least cost, such that the whole transcript moves by one unit
-         *     of the one event that is charged.
+         *     All entries of the constraints' values and gradients that depend on a state get Gaussian noise
+         *     in every step. Its scales are split at least cost such that the whole transcript moves by one
+         *     unit of the single event that is charged.
          */
         MultiAgent: {
             /**
@@ -3308,7 +3309,8 @@ export interface components {
         };
         /**
          * MultiAgentContent
-         * @description The private content: each agent's objective, of its own state alone, and where it starts.
+         * @description The private content: each agent's objective, which depends only on its own state, and its
+         *     initial state.
          */
         MultiAgentContent: {
             /**
@@ -3371,7 +3373,7 @@ export interface components {
         };
         /**
          * MultiAgentPublic
-         * @description What is published of the agents.
+         * @description The public part of the agents.
          */
         MultiAgentPublic: {
             /** Agents */
@@ -3391,7 +3393,7 @@ export interface components {
         };
         /**
          * MultiAgentResult
-         * @description Functions of the noised outputs alone.
+         * @description Functions of only the noised outputs.
          */
         MultiAgentResult: {
             /** @description How the chain of all broadcasts ends, and who signed it; of protocol federated */
@@ -3537,7 +3539,7 @@ export interface components {
         };
         /**
          * NoisyGradient
-         * @description A noised derivative of a constraint in an agent's state.
+         * @description A noised derivative of a constraint with respect to an agent's state.
          */
         NoisyGradient: {
             /** Agent */
@@ -3931,8 +3933,8 @@ export interface components {
         };
         /**
          * OperatorData
-         * @description What the operator holds: c of the coupled objective, d of the constraints. Not published, nor
-         *     told to agents.
+         * @description The operator's data: c of the coupled objective, d of the constraints. They are neither
+         *     published nor sent to agents.
          */
         OperatorData: {
             /** C */
@@ -4053,7 +4055,7 @@ export interface components {
         };
         /**
          * PiecewiseLinearTerm
-         * @description weight max (A x - b): the largest of the rows counts.
+         * @description weight max (A x - b), the maximum over the rows.
          */
         PiecewiseLinearTerm: {
             /**
@@ -4238,7 +4240,7 @@ export interface components {
         };
         /**
          * PolytopeRows
-         * @description `A x <= b` within the box, which then has two ends.
+         * @description `A x <= b` within the box, which must then be bounded.
          */
         PolytopeRows: {
             /** A */
@@ -4723,7 +4725,7 @@ export interface components {
          *     `max_norm_per_person` c they move them by c in l2 at most.
          *
          *     `gradient` (unit request only) releases the unit flows of all pairs after one regularized
-         *     gradient step a period; how far one request moves them is `unit_flow_descent.sensitivity`.
+         *     gradient step per period; how far one request moves them is `unit_flow_descent.sensitivity`.
          */
         Routing: {
             /**
@@ -4953,7 +4955,7 @@ export interface components {
         };
         /**
          * RoutingPublic
-         * @description What is published of a set of trips.
+         * @description The public part of a set of trips.
          */
         RoutingPublic: {
             /**
@@ -5016,7 +5018,8 @@ export interface components {
         };
         /**
          * RoutingResult
-         * @description What follows from the released trips, or of the method gradient from the released routing.
+         * @description The post-processing of released trips or, with the method gradient, of the released
+         *     routing.
          */
         RoutingResult: {
             /**
@@ -5334,7 +5337,7 @@ export interface components {
         };
         /**
          * ShareBounds
-         * @description Public bounds that the number of bits follows from. An agent whose data pass one takes no
+         * @description Public bounds that determine the number of bits. An agent whose data exceed one does not take
          *     part.
          */
         ShareBounds: {
@@ -5619,8 +5622,8 @@ export interface components {
         };
         /**
          * StepSchedule
-         * @description gamma_k = gamma k^-c1, alpha_k = alpha k^-c2, 0 < c2 < c1, c1 + c2 < 1 (eqs 7 and 8), and how
-         *     many steps.
+         * @description gamma_k = gamma k^-c1, alpha_k = alpha k^-c2, 0 < c2 < c1, c1 + c2 < 1 (eqs 7 and 8), and the
+         *     number of steps.
          */
         StepSchedule: {
             /** Alpha */
@@ -5636,7 +5639,7 @@ export interface components {
         };
         /**
          * SumBudget
-         * @description How much an agent's variables sum to, such as the energy that a vehicle charges.
+         * @description The range of the sum of an agent's variables, such as the energy that a vehicle charges.
          */
         SumBudget: {
             /** Lower */
@@ -5646,7 +5649,8 @@ export interface components {
         };
         /**
          * SumNoise
-         * @description Noise inside the sums: what is opened is then private in itself, over all rounds together.
+         * @description Noise inside the sums: the opened sums of all rounds together are then differentially
+         *     private.
          */
         SumNoise: {
             /**
@@ -5662,7 +5666,7 @@ export interface components {
         };
         /**
          * SumRange
-         * @description What a state's coordinates may add up to: an energy over hours.
+         * @description The range of the sum of a state's coordinates, such as an energy over hours.
          */
         SumRange: {
             /** Lower */
@@ -5733,8 +5737,9 @@ export interface components {
         };
         /**
          * Trip
-         * @description Trips of one pair in one period, whole or in parts of `trip_scale`; `person` where the unit
-         *     is a person, `user_class` where trips have classes: one of the public `user_classes`.
+         * @description Trips of one pair in one period, in whole trips or in multiples of 1/`trip_scale`; `person`
+         *     if the unit is a person, `user_class` if trips have classes: one of the public
+         *     `user_classes`.
          */
         Trip: {
             /** Count */
@@ -5810,7 +5815,7 @@ export interface components {
         };
         /**
          * UserClass
-         * @description What a class of users weighs and counts on the roads.
+         * @description The weight and passenger car equivalent of a class of users.
          *
          *     A link costs it `time + fixed_cost_weight * fixed_cost`, the time at the flow of all classes.
          */

@@ -31,10 +31,6 @@ SUFFIXES = (".toml", ".json")
 NAMES = "The name of a job file ends in .toml, which has comments, or in .json"
 """By which it is read."""
 PRESETS = ("strict", "usual", "loose")
-PRIVACY = (
-    "How much may be given away: strict is epsilon 0.1, usual 1, loose 4. A smaller epsilon "
-    "protects more and answers less exactly."
-)
 EXAMPLE = "a small example that comes with it"
 OWN = "a file of your own, which is not stored yet"
 MADE_UP = "AN EXAMPLE, made up: replace it with your own."

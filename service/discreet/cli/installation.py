@@ -41,6 +41,15 @@ ChildrenSocketOption = Annotated[
     int | None, typer.Option(help="Socket at which to request fork servers", hidden=True)
 ]
 
+HeadsOption = Annotated[
+    list[Path] | None,
+    typer.Option(
+        "--head",
+        exists=True,
+        dir_okay=False,
+        help="A head of the ledger that was stored elsewhere (JSON); repeatable",
+    ),
+]
 ForgetFlag = Annotated[
     bool,
     typer.Option(
@@ -215,14 +224,7 @@ def note_backup(
 @app.command()
 def restore(
     folder: Annotated[Path, typer.Argument(exists=True, file_okay=False, help="A backup")],
-    head: Annotated[
-        list[Path] | None,
-        typer.Option(
-            exists=True,
-            dir_okay=False,
-            help="A head of the ledger that was kept elsewhere (JSON); repeatable",
-        ),
-    ] = None,
+    head: HeadsOption = None,
     forget_spending: ForgetFlag = False,
     state: StateOption = None,
     as_json: JsonFlag = False,
@@ -261,14 +263,7 @@ def restore(
 
 @app.command()
 def adopt(
-    head: Annotated[
-        list[Path] | None,
-        typer.Option(
-            exists=True,
-            dir_okay=False,
-            help="A head of the ledger that was kept elsewhere (JSON); repeatable",
-        ),
-    ] = None,
+    head: HeadsOption = None,
     forget_spending: ForgetFlag = False,
     as_json: JsonFlag = False,
 ) -> None:

@@ -57,10 +57,6 @@ class HelpPage:
     """With its title as the first heading."""
     sections: tuple[Section, ...]
 
-    @property
-    def anchors(self) -> set[str]:
-        return {section.anchor for section in self.sections}
-
 
 def folder() -> Path:
     """Where the text lies: inside the wheel, or at the top of a source tree."""

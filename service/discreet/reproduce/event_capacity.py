@@ -1,8 +1,8 @@
 """How much of a demand-response event survives the noise: 100, 1,000 and 10,000 SYNTHETIC buildings
 at epsilon 1.
 
-The policy of a released matrix is applied to the true one, which is only possible because the data
-are made up.
+The policy of a released matrix is applied to the true one, which is possible only because the data
+are synthetic.
 """
 
 from __future__ import annotations
@@ -23,7 +23,8 @@ from discreet.reproduce.load_ensemble import LoadEnsemble, generate
 from discreet.solvers.control import linearly_solvable_mdp as lsmdp
 
 REACH = 4
-"""States that a building passes in a quarter of an hour at most: the public support."""
+"""The most states by which a building moves in a quarter of an hour: this defines the public
+support."""
 CLIP = 0.35
 """Bound on the norm of a building's histogram; those of the ensemble are .29 to .34."""
 SIZES = (100, 1_000, 10_000)
@@ -33,7 +34,7 @@ RELEASES = 20
 def job_body(
     ensemble: LoadEnsemble, *, mode: str = "private", epsilon: float = 1, **problem: Any
 ) -> dict[str, Any]:
-    """The job on an ensemble, its dataset inside."""
+    """The job on an ensemble, with its dataset inside."""
     trajectories = state_sequences(ensemble.power, ensemble.edges)
     states = ensemble.bin_power.size
     near = [[a, b] for a in range(states) for b in range(states) if abs(a - b) <= REACH]
@@ -68,8 +69,8 @@ def job_body(
 def survival(
     participants: int, epsilon: float = 1, releases: int = RELEASES, seed: int = 0
 ) -> dict[str, Any]:
-    """Medians over releases: the share of the saved power, and of the event's net benefit, that is
-    left."""
+    """Medians over releases: the remaining share of the saved power, and of the event's net
+    benefit."""
     ensemble = generate(participants, days=max(2, 20 * 100 // participants), seed=seed)
     body = job_body(ensemble, epsilon=epsilon)
     spec = body["problem"].pop("dataset")
@@ -111,8 +112,8 @@ def survival(
 
 
 def true_transitions(public: DrEnsemblePublic, content: Content) -> Any:
-    """Frequencies of the data, mixed with a thousandth of what the support allows: no transition is
-    impossible."""
+    """Frequencies of the data, mixed with a hundredth of a uniform distribution on the support, so
+    that no allowed transition is impossible."""
     counts = np.zeros((public.states, public.states))
     steps = np.diff(content["start"])[0]
     states = content["states"].reshape(-1, steps)
@@ -130,7 +131,7 @@ def released_policy(
     utility: Any,
     seed: int,
 ) -> Any:
-    """The policy that one release leads to."""
+    """The policy that follows from one release."""
     released = problem.release(public, plan, content, Noise.seeded(seed))
     result = problem.finish(public, plan, released, lambda *_: None).to_json()
     return lsmdp.solve(np.array(result["transitions"]), utility, problem.discomfort_weight)

@@ -1,10 +1,10 @@
 """The numerical example of Hale & Egerstedt 2015, Section IV: as printed, and at the same guarantee
 for all outputs.
 
-Seven agents in [-10, 10], four constraints, epsilon = ln 3, delta = .05, radius 1. `tables()` sets
-Tables I and II beside ours, `study(seeds, steps)` runs the variants and gives quantiles of the
-errors; the saddle point is CVXPY's. The paper's errors at 200,000 and 500,000 steps are not
-reproduced by its own algorithm and noise. The example is SYNTHETIC.
+Seven agents in [-10, 10], four constraints, epsilon = ln 3, delta = .05, radius 1. `tables()`
+compares Tables I and II with ours, `study(seeds, steps)` runs the variants and gives quantiles of
+the errors; the saddle point is CVXPY's. The paper's own algorithm and noise do not reproduce its
+errors at 200,000 and 500,000 steps. The example is SYNTHETIC.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ PRINTED = {
     "saddle_mu": (1.8139, 0.0, 0.6409, 2.7314),
     "errors": {200_000: (0.4839, 0.5459), 500_000: (0.2612, 0.2123)},
 }
-"""What the paper prints; errors are those of the states and of the multipliers."""
+"""The paper's figures; errors are those of the states and of the multipliers."""
 
 
 # Calibrations -------------------------------------------------------------------------------------
@@ -65,8 +65,8 @@ PRINTED = {
 
 @dataclass(frozen=True)
 class Variant:
-    """A way to add noise. `distance`: the joint mu that it gives, `delta`: of all outputs together
-    at epsilon ln 3."""
+    """A way to add noise. `distance`: its joint mu; `delta`: that of all outputs together at
+    epsilon ln 3."""
 
     name: str
     problem: SaddleProblem
@@ -87,17 +87,17 @@ def vector_rows(found: Sensitivities) -> Floats:
 
 def entry_rows(found: Sensitivities) -> Floats:
     """Sensitivities of single entries, float64[4 + 28, 7]: g_k, then dg_k/dx_i, k by k. Constant
-    ones have none."""
+    entries have none."""
     return np.vstack([found.value_entries, found.gradient_entries.reshape(-1, len(NAMES))])
 
 
 def variants(tuned: Schedule | None = None) -> list[Variant]:
-    """The paper's calibration and sound ones, each better than the one before; `tuned`: a schedule
-    for one more.
+    """The paper's calibration and sound ones, each better than the previous one; `tuned`: a
+    schedule for one more.
 
-    As printed; the paper's outputs jointly, analytic and equally split; single entries, none for
-    constants, split at least cost with every weight 1; the same on the box that the constraints
-    imply.
+    As printed; the paper's outputs jointly, with the analytic Gaussian and an equal split; single
+    entries, without noise for constants, split at least cost with every weight 1; the same on the
+    box that the constraints imply.
     """
     g, terms, mu = constraints(), objectives(), gaussian_mu(EPSILON, DELTA)
     problem = saddle_problem(terms, g, NAMES, BOX)
@@ -132,8 +132,8 @@ def variants(tuned: Schedule | None = None) -> list[Variant]:
 
 
 def tables() -> list[dict[str, Any]]:
-    """Figures of the paper beside ours: as printed by exact arithmetic, and at the same guarantee
-    for all outputs."""
+    """Figures of the paper next to ours: the printed method in exact arithmetic, and at the same
+    guarantee for all outputs."""
     g = constraints()
     wide = sensitivities(g, NAMES, BOX)
     kappa, mu = hale_kappa(DELTA, EPSILON), gaussian_mu(EPSILON, DELTA)
@@ -195,8 +195,8 @@ def errors(
     """For each number of steps, float64[seeds, 4]: l2 errors of states and multipliers, last
     iterates and averages.
 
-    Averages are over the second half. Starts at 0, states and multipliers. Noise: the key that
-    PCG64(seed) gives.
+    Averages are over the second half. States and multipliers start at 0. The noise uses the key
+    that PCG64(seed) gives.
     """
     x, mu = saddle() if at is None else at
     found = {}
@@ -225,11 +225,11 @@ def errors(
 def tune(
     seed: int = 2015, stand_ins: int = 6, steps: int = 200_000
 ) -> list[tuple[float, Schedule]]:
-    """Schedules by their mean error, states plus multipliers, averaged iterates, on made-up
+    """Schedules by their mean error, states plus multipliers, averaged iterates, on synthetic
     objectives; best first.
 
-    The stand-ins are (x_i - c_i)^2 with c_i uniform in the box: nothing of the agents' own
-    objectives is looked at, so the choice costs no privacy.
+    The stand-ins are (x_i - c_i)^2 with c_i uniform in the box: the agents' own objectives are not
+    used, so the choice costs no privacy.
     """
     rng = np.random.default_rng(seed)
     (variant,) = [variant for variant in variants() if variant.name == "the same, implied box"]
@@ -279,8 +279,8 @@ TUNED = Schedule(gamma=0.008, alpha=0.02, c1=0.34, c2=0.33)
 def study(
     seeds: Sequence[int] = range(30), steps: Sequence[int] = (200_000, 500_000)
 ) -> list[dict[str, Any]]:
-    """One row a variant and number of steps: delta of all outputs at ln 3, and quantiles of the
-    errors over `seeds`."""
+    """One row for each variant and number of steps: delta of all outputs at ln 3, and quantiles of
+    the errors over `seeds`."""
     at = saddle()
     rows = []
     for variant in variants(TUNED):
@@ -301,8 +301,8 @@ def study(
 
 
 def plots(found: list[dict[str, Any]], folder: Path) -> list[Path]:
-    """Draw errors over the steps, medians with 10 % to 90 % of the seeds; the paper's two figures
-    beside."""
+    """Draw errors over the steps, medians with 10 % to 90 % of the seeds, and the paper's two
+    figures."""
     names = list(dict.fromkeys(row["variant"] for row in found))
     files = [folder / f"multi-agent-{what}.png" for what in ("states", "multipliers")]
     for position, what in enumerate(("states", "multipliers")):
@@ -378,7 +378,8 @@ def report(full: bool = False) -> Report:
             ),
             (
                 "the saddle point's x_5",
-                "(x_5 + 3)^6 alone decides it, and is least at -3; -2.863 is a solver's tolerance",
+                "(x_5 + 3)^6 alone decides it, and is minimal at -3; -2.863 is within a solver's "
+                "tolerance",
             ),
         ),
         tables={"errors": [_flat(row) for row in found]},

@@ -2,10 +2,10 @@
 `study()`.
 
 Nothing here is released: transitions are those of the data, and all four policies are functions of
-them. The study shows what the policies are like and what they cost. How private a Dirichlet draw
-is, `hassan_privacy` says exactly. The paper says that Taylor, digamma and average policies are as
-private as one draw; that is true only of what is made FROM one draw, as the policy "one draw" is,
-and it costs more than any of them.
+them. The study shows the policies and their costs. `hassan_privacy` gives the exact epsilon of a
+Dirichlet draw. The paper says that Taylor, digamma and average policies are as private as one draw;
+that is true only of a policy made FROM one draw, such as the policy "one draw", which costs more
+than any of them.
 """
 
 from __future__ import annotations
@@ -47,12 +47,12 @@ STATE, ROW = 18, 17
 CLOCK = 12.75
 DRAWS = 1000
 TARIFFS = ((TARIFF, EVENT_PAYMENT), (0.10, 0.30), (0.05, 0.15))
-"""Dollars a kWh always and in the event: the ensemble's own, and milder ones under which the
-orderings change."""
+"""Dollars per kWh at all times, and in addition in the event: the ensemble's own, and milder ones
+under which the orderings change."""
 
 
 def study(seed: int = 0) -> dict[str, Any]:
-    """All tables, of plain lists and numbers; a function of `seed`. Takes some 20 seconds.
+    """All tables, as plain lists and numbers; a function of `seed`. It takes some 20 seconds.
 
     "policies": at 12:45 from state 18, for its row and the adjacent one. "load": kW a building, by
     time. "cost": dollars a building from the start of control, by k. "epsilon": of one row, and of
@@ -76,7 +76,7 @@ def study(seed: int = 0) -> dict[str, Any]:
 
 
 def transition_matrix(ensemble: LoadEnsemble) -> Floats:
-    """float64[20, 20]: frequencies of all transitions. A state that no building was in is not
+    """float64[20, 20]: frequencies of all transitions. A state in which no building was is never
     left."""
     states = np.array(state_sequences(ensemble.power, ensemble.edges))
     n = ensemble.bin_power.size
@@ -88,7 +88,7 @@ def transition_matrix(ensemble: LoadEnsemble) -> Floats:
 
 
 def adjacent(P: Floats) -> Floats:
-    """`P` with h/2 of the row of state 18 moved from its entry 18 to its entry 19."""
+    """`P` with h/2 in the row of state 18 moved from entry 18 to entry 19."""
     moved = P.copy()
     moved[ROW, ROW] -= H / 2
     moved[ROW, ROW + 1] += H / 2
@@ -114,7 +114,7 @@ def made(P: Floats, utility: Floats, gamma: float, k: float, seed: int) -> dict[
 
 
 def policies(ensemble: LoadEnsemble, P: Floats, seed: int) -> list[dict[str, Any]]:
-    """The row of state 18 at 12:45 in both policies, and their l1 distance beside the paper's."""
+    """The row of state 18 at 12:45 in both policies, and their l1 distance next to the paper's."""
     utility = tariff_utility(ensemble.price, ensemble.bin_power)
     step = int(np.flatnonzero(ensemble.clock == CLOCK)[0])
     other = adjacent(P)
@@ -259,7 +259,7 @@ def plots(found: dict[str, Any], folder: Path) -> list[Path]:
         scale="loglog",
     )
     rows = [row for row in found["policies"] if row["k"] == PAPER_K and row["method"] in shown]
-    states = np.arange(13, 21)  # what is beyond the support stays 0
+    states = np.arange(13, 21)  # entries off the support stay 0
 
     def change(row: dict[str, Any]) -> Floats:
         difference = np.zeros(states.size)
@@ -279,7 +279,7 @@ def plots(found: dict[str, Any], folder: Path) -> list[Path]:
 
 
 def report(full: bool = False) -> Report:
-    """Figures 3 to 8 on synthetic buildings, and what is left of an event where the matrix is truly
+    """Figures 3 to 8 on synthetic buildings, and what is left of an event if the matrix is really
     released."""
     found = study()
     distance = {(row["method"], row["k"]): row["l1"] for row in found["policies"]}
@@ -311,7 +311,7 @@ def report(full: bool = False) -> Report:
         row = cost[k]
         lines.append(
             Line(
-                f"Figure 8: cost of privacy, $ a building, k = {k}",
+                f"Figure 8: cost of privacy, $ per building, k = {k}",
                 None,
                 row["one draw"],
                 None,
@@ -326,8 +326,7 @@ def report(full: bool = False) -> Report:
     capacity = [event_capacity.survival(size) for size in sizes]
     lines += [
         Line(
-            f"net benefit of the event that is left, {row['participants']:,} participants, epsilon "
-            "1",
+            f"remaining net benefit of the event, {row['participants']:,} participants, epsilon 1",
             None,
             None,
             f"{100 * row['benefit share']:.1f} %",
@@ -364,7 +363,7 @@ def report(full: bool = False) -> Report:
             ),
             (
                 "(.88, .05) and (5.45, .05) of Figure 4",
-                "no floor gives both: the exact epsilon grows at most 3.3-fold, not 6.2",
+                "no floor gives both: the exact epsilon grows at most 3.3-fold, not 6.2-fold",
             ),
             (
                 "the 15 % saving of privacy costs",

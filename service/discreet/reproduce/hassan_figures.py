@@ -1,7 +1,7 @@
 """Figures 3, 4, 6 and today's practice of Figure 7 of Hassan et al. (2020), on SYNTHETIC buildings.
 
 As in `hassan`, transitions are those of the data. The dots of Figures 4 and 6 are Dirichlet draws,
-each of which costs epsilon anew; the paper shows 1,000 of them as if they cost one.
+each of which costs epsilon anew; the paper shows 1,000 of them as if they cost as much as one.
 """
 
 from __future__ import annotations
@@ -18,17 +18,17 @@ from discreet.reproduce.report import Line
 from discreet.solvers.control import linearly_solvable_mdp as lsmdp
 
 NEAREST = (16, 17, 18)
-"""The paper's states 17, 18 and 19, counted from 1, which the row of state 18 leads to most."""
+"""The paper's states 17, 18 and 19, counted from 1, the most likely ones in the row of state 18."""
 DOTS = 1000
 SHOWN_KS = (50, 200)
 STATES_SHED = 1
-"""By which every building is below its habit during the event, in today's practice as we take it.
-The paper does not say what its practice is."""
+"""How far every building is below its usual load during the event, in states, as our assumption of
+today's practice. The paper does not define its practice."""
 
 
 def day(ensemble: LoadEnsemble) -> dict[str, list[float]]:
-    """Figure 3 (a): MW of all buildings by the time of day: the mean over the days, the least and
-    the most."""
+    """Figure 3 (a): MW of all buildings by the time of day: mean, minimum and maximum over the
+    days."""
     total = ensemble.power.sum(axis=0).reshape(-1, STEPS_A_DAY) / 1e3
     clock = np.arange(STEPS_A_DAY) * STEP_HOURS
     figures = {
@@ -74,16 +74,16 @@ def dots(
 
 
 def practice(ensemble: LoadEnsemble, default: Floats) -> Floats:
-    """kW a building by time, of buildings that follow their habits, float64[T, n], but for
-    `STATES_SHED` states less during the event."""
+    """kW per building by time, of buildings with their usual loads, float64[T, n], reduced by
+    `STATES_SHED` states during the event."""
     shed = ensemble.bin_power[np.maximum(np.arange(ensemble.bin_power.size) - STATES_SHED, 0)]
     power: Floats = np.where(ensemble.event, default @ shed, default @ ensemble.bin_power)
     return power
 
 
 def capacity(load: dict[str, Any]) -> dict[str, float]:
-    """kW a building that each curve of `load_curves` is below the one without control, at the
-    event's hour in which the exact policy takes most."""
+    """The reduction of each curve of `load_curves` from the one without control, in kW per
+    building, at the time of the event at which the exact policy reduces most."""
     event = np.array(load["event"])
     less = {
         name: np.subtract(load["default"], curve)
@@ -95,8 +95,8 @@ def capacity(load: dict[str, Any]) -> dict[str, float]:
 
 
 def lines(found: dict[str, Any], printed: dict[int, float]) -> list[Line]:
-    """Of `study`'s tables what Figures 6 and 7 say; `printed`: the l1 distances of Figure 6 by
-    k."""
+    """The statements of Figures 6 and 7 from the tables of `study`; `printed`: the l1 distances of
+    Figure 6 by k."""
     taken, k = capacity(found["load"]), found["load"]["k"]
     others = min(one for name, one in taken.items() if name != "practice")
     return [
@@ -112,16 +112,16 @@ def lines(found: dict[str, Any], printed: dict[int, float]) -> list[Line]:
             for one in found["dots"]
         ),
         Line(
-            "Figure 7: every policy takes more than today's practice",
+            "Figure 7: every policy reduces more than today's practice",
             "yes",
             "yes" if taken["practice"] < others else "no",
             None,
-            f"at the event's peak, kW a building: exact {taken['exact']:.0f}, practice "
-            f"{taken['practice']:.0f}; the paper does not say what its practice is: here a state "
+            f"at the event's peak, kW per building: exact {taken['exact']:.0f}, practice "
+            f"{taken['practice']:.0f}; the paper does not define its practice: here one state "
             "(14 kW) less",
         ),
         Line(
-            "Figure 7: what the average policy takes less at the peak than Taylor's",
+            "Figure 7: reduction of the average policy at the peak below Taylor's",
             "about 15 %",
             f"{100 * (1 - taken['average'] / taken['taylor']):.1f} %",
             None,

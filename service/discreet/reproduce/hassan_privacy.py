@@ -1,4 +1,4 @@
-"""The epsilon that a draw of Hassan et al. really has."""
+"""The true epsilon of a draw of Hassan et al."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ FLOORS = (0.05, 0.1, 0.2)
 
 
 def epsilons(k: float, rows: int = 20) -> dict[str, Any]:
-    """The exact epsilon of Dir(k p) at delta .05 by public floor: of one row, and of a person who
+    """The exact epsilon of Dir(k p) at delta .05 by public floor: for one row, and for a person who
     is in all 20."""
     found: dict[str, Any] = {"k": k, "paper": PAPER_EPSILON.get(int(k))}
     for floor in FLOORS:
@@ -51,8 +51,8 @@ def exact_epsilon(delta: Callable[[float], float]) -> float:
 
 
 def orderings(costs: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """By tariff and k: is digamma dearer than Taylor, the average dearest; does each cost fall from
-    the last k?"""
+    """By tariff and k: whether digamma is dearer than Taylor, whether the average is dearest, and
+    whether each cost is lower than for the previous k."""
     found = []
     for last, row in zip([None, *costs], costs, strict=False):
         other = {

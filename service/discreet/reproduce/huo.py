@@ -1,8 +1,8 @@
 """Huo & Liu: the example of Section V of the encrypted protocol for coupled quadratic programs.
 
 Three agents with two variables each, two coupled terms and two constraints (eq. 21). The iteration
-is `solvers.spds`, the plaintext twin of the encrypted run; with `resolution` contributions are
-rounded as the encryption rounds them.
+is `solvers.spds`, the plaintext counterpart of the encrypted run; with `resolution` contributions
+are rounded as the encryption rounds them.
 """
 
 from __future__ import annotations
@@ -78,7 +78,7 @@ def needed(errors: Floats) -> float:
 
 
 def report(full: bool = False) -> Report:
-    """The optimum, the iterations it takes, and what rounding before encryption changes."""
+    """The optimum, the number of iterations, and the effect of rounding before encryption."""
     best = solve(parts(), C, D, iterations=4000)
     printed, tuned = (course(steps, best) for steps in (PRINTED_STEPS, TUNED_STEPS))
     plain = course(REGULARIZED_STEPS, best)
@@ -123,7 +123,7 @@ def report(full: bool = False) -> Report:
             "alpha .016, beta .8; alpha (.1, .016, .1)",
         ),
         Line(
-            "RPDS, regularization 1e-4: how far it ends from the optimum",
+            "RPDS, regularization 1e-4: final distance from the optimum",
             None,
             apart(regularized, best),
             apart(solve(parts(), C, D, steps=TUNED_STEPS, iterations=4000), best),
@@ -158,12 +158,12 @@ def report(full: bool = False) -> Report:
         unreproduced=(
             (
                 "200 iterations of Figure 2",
-                "its step sizes need 456; the figure's fits the size of the last step only",
+                "its step sizes need 456; the figure's number fits only the size of the last step",
             ),
             (
                 "the protocol's secrecy",
                 "eight attacks on it succeed (`tests/clients/attacks`): shares of c, one common "
-                "key, float exponents, overflow, replays; all fail on the protocol that is served",
+                "key, float exponents, overflow, replays; all fail on the protocol of this service",
             ),
             (
                 "the times of Figures 4 and 5",

@@ -3,9 +3,9 @@
 
 The setting is that of Hassan et al. (2020), section VI; its data, of a building of New York
 University, are not public. Every building follows one base profile of a working day (heating and
-cooling, lighting, elevators) within ±10 %, apart by noise that drifts. Figures are of the paper's
-size (its state 18 is 321 kW a building, here 325), but all are made up: nobody's power is in them,
-and no finding of the paper's can be confirmed or refuted to the digit.
+cooling, lighting, elevators) within ±10 %, with drifting noise. Figures have the paper's magnitude
+(its state 18 is 321 kW per building, here 325), but all are synthetic: they contain no real
+measurements, and no finding of the paper can be confirmed or refuted to the digit.
 """
 
 from __future__ import annotations
@@ -20,13 +20,13 @@ Floats = NDArray[np.float64]
 STEP_HOURS = 0.25
 STEPS_A_DAY = 96
 EDGES: Floats = np.linspace(80.0, 360.0, 21)
-"""kW: edges of the 20 states. Public: chosen from the base profile, which is public, and the ±10
+"""kW: edges of the 20 states. They are public: chosen from the public base profile and the ±10
 %."""
 DISCOMFORT_WEIGHT = 15.0
 """gamma of the paper, dollars."""
 TARIFF, EVENT_PAYMENT = 0.20, 1.00
-"""Dollars a kWh: always, and beside it for a kWh saved in the event. Typical of New York, not a
-quote."""
+"""Dollars per kWh: at all times, and in addition for a kWh saved in the event. Typical of New York,
+not a quotation."""
 
 
 @dataclass(frozen=True)
@@ -34,7 +34,7 @@ class LoadEnsemble:
     """`power`: float64[participants, days * 96], kW in steps of 15 minutes from midnight, all days
     working days.
 
-    Public besides: `edges` float64[21] and `bin_power` float64[20], kW, of the states; `price`
+    Public as well: `edges` float64[21] and `bin_power` float64[20], kW, of the states; `price`
     float64[22], dollars per kW and step, at the times `clock` (hours) from half an hour before the
     event, when control begins, to an hour after; `event`, which of these times are in the event
     from 11:00 to 15:00; `initial`, the distribution over states when control begins, as the base
@@ -52,11 +52,11 @@ class LoadEnsemble:
 
 
 def base_profile() -> Floats:
-    """float64[96], kW: what one building takes on a working day, step by step."""
+    """float64[96], kW: the load of one building on a working day, step by step."""
     clock = np.arange(STEPS_A_DAY) * STEP_HOURS
 
     def between(opens: float, closes: float, ramp: float) -> Floats:
-        """0 at night, 1 by day, in between over some `ramp` hours."""
+        """0 at night, 1 by day, with transitions of about `ramp` hours."""
         return np.asarray(
             1 / (1 + np.exp((opens - clock) / ramp)) / (1 + np.exp((clock - closes) / ramp))
         )
@@ -73,7 +73,7 @@ def generate(participants: int = 100, days: int = 20, seed: int = 0) -> LoadEnse
     """The ensemble, a function of its arguments.
 
     Noise is stationary, Gaussian, correlated by .97 from step to step (a building stays above its
-    profile for hours) and bent to stay within ±10 %; its standard deviation is some 4 %.
+    profile for hours) and squashed to stay within ±10 %; its standard deviation is some 4 %.
     """
     rng = np.random.RandomState(
         seed

@@ -1,4 +1,4 @@
-"""Sioux Falls, the network of Tsao et al.: figures, and mornings that are SYNTHETIC.
+"""Sioux Falls, the network of Tsao et al.: figures, and SYNTHETIC mornings.
 
 LeBlanc, Morlok and Pierskalla, "An efficient approach to solving the road network equilibrium
 traffic assignment problem", Transportation Research 9(5), 1975; the figures are in
@@ -41,5 +41,5 @@ def poisson_mornings(mornings: int = MORNINGS, factor: float = 1.0) -> NDArray[n
     """int64[mornings, 24, 24]: independent Poisson numbers of trips whose means are the table's,
     times `factor`."""
     table = np.array(sioux_falls_figures()["trips"]) * factor
-    # Of numpy's generators only RandomState gives the same numbers in every version (NEP 19).
+    # Of NumPy's generators only RandomState gives the same numbers in every version (NEP 19).
     return np.random.RandomState(SEED).poisson(table, size=(mornings, *table.shape))

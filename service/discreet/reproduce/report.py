@@ -1,5 +1,5 @@
-"""What a paper prints beside what its method gives when it is run, and beside what this service
-gives."""
+"""A paper's printed figures next to those of its method when it is run, and next to those of this
+service."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ Cell = str | float | None
 class Line:
     """One figure of a paper.
 
-    `paper`: as printed. `honest`: the paper's own method, run here with its errors mended or at its
-    true price. `ours`: what this service gives at the same guarantee. None: there is none.
+    `paper`: as printed. `honest`: the paper's own method, run here with its errors corrected or at
+    its true price. `ours`: the result of this service at the same guarantee. None: there is none.
     """
 
     quantity: str
@@ -38,8 +38,8 @@ class Line:
 
 @dataclass(frozen=True)
 class Report:
-    """One paper's lines; further tables by name, each a list of rows with the same fields; and its
-    pictures.
+    """One paper's figures; further tables by name, each a list of rows with the same fields; and
+    its pictures.
 
     `unreproduced`: what could not be reproduced, and why. `draw` writes pictures into a folder and
     names them.
@@ -102,7 +102,7 @@ class Report:
 
 
 def shown(cell: Cell) -> str:
-    """A figure with four digits, or a text as it is."""
+    """A number with four digits, or a text unchanged."""
     match cell:
         case None:
             return ""

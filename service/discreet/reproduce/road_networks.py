@@ -1,4 +1,4 @@
-"""A folder of public networks, each at the user equilibrium of its public demand, beside the
+"""A folder of public networks, each at the user equilibrium of its public demand, compared with the
 best-known link flows.
 
     for row in road_networks(folder):
@@ -6,9 +6,9 @@ best-known link flows.
 
 Nothing is private here, no noise is added, and trips keep their fractions. The files are those of
 the collection "Transportation Networks for Research": `NAME_net.tntp`, `NAME_trips.tntp` beside it,
-and `NAME_flow.tntp` (From, To, Volume, Cost) where link flows are published. What a unit of toll
-and of length costs stands in the network file or, mostly, nowhere: then it is what explains the
-published costs at the published volumes.
+and `NAME_flow.tntp` (From, To, Volume, Cost) if link flows are published. The weights of toll and
+length are in the network file or, mostly, nowhere: then they are those that explain the published
+costs at the published volumes.
 """
 
 from __future__ import annotations
@@ -33,15 +33,15 @@ from discreet_client.tntp import NetworkFile
 
 GAP, MOST_ITERATIONS = 1e-10, 300
 EXPLAINED = 1e-4
-"""Weights explain published costs when they leave no more than this part of the largest."""
+"""Weights explain published costs if they leave at most this fraction of the largest."""
 _NETWORK = re.compile(r"(.+)[_-]net\.(tntp|txt)", re.IGNORECASE)
 
 
 @dataclass(frozen=True)
 class Row:
-    """A network: loaded, or refused and why. The differences are those of link flows to the
-    published ones, of any link relative to the largest flow, and of all links relative to the sum
-    of flows; None where none are published."""
+    """A network: loaded, or refused with the reason. The differences are those of link flows from
+    the published ones: the largest relative to the largest flow, and their sum relative to the sum
+    of flows; None if none are published."""
 
     network: str
     status: str
@@ -53,7 +53,7 @@ class Row:
     mib: float
 
     def to_json(self) -> dict[str, Any]:
-        """Without what there is nothing to say of; `gap` is always there."""
+        """Without fields that do not apply; `gap` is always present."""
         return {
             name: value
             for name, value in asdict(self).items()
@@ -62,11 +62,12 @@ class Row:
 
 
 def road_networks(folder: Path, threads: int = 1) -> Iterator[Row]:
-    """A row of each network in the folder and those in it, by path; assigned by so many threads."""
+    """A row for each network in the folder and its subfolders, by path; assigned with this many
+    threads."""
     one = Network(2, 2, 0, np.array([0, 1]), np.array([1, 0]), np.ones(2), np.ones(2))
     start = Latency(np.ones(2), np.ones(2), np.zeros(2))
-    # Kernels are loaded before anything is measured: a gap that is never reached takes one step of
-    # them all.
+    # Kernels are loaded before anything is measured: an unreachable gap runs one step of all of
+    # them.
     assign(one, start, np.ones((2, 2)), "user_equilibrium", gap=-1.0, max_iterations=1)
     for path in sorted(folder.rglob("*")):
         if (name := _NETWORK.fullmatch(path.name)) and path.is_file():
@@ -93,7 +94,7 @@ def _row(name: str, path: Path, threads: int) -> Row:
 def _solved(
     name: str, path: Path, threads: int
 ) -> tuple[str | None, float, float | None, float | None]:
-    """What is to be said of it, the gap and the two differences."""
+    """The remark on it, the gap and the two differences."""
     if "asym" in f"{path.parent.name} {name}".lower():
         raise InvalidInput(
             "its costs are asymmetric (a link's depends on other links' flows), which is not "
@@ -162,7 +163,7 @@ def _solved(
 
 
 def _arrays(file: NetworkFile) -> tuple[Network, Latency]:
-    """The solver's form, without tolls and lengths."""
+    """The network as the solver takes it, without tolls and lengths."""
     rows = file.links
     network = Network(
         nodes=file.nodes,
@@ -179,9 +180,9 @@ def _arrays(file: NetworkFile) -> tuple[Network, Latency]:
 
 
 def _weights(file: NetworkFile, rest: Floats) -> tuple[float, float] | None:
-    """The weights of toll and length, least squares, that leave nothing of the costs that times do
-    not explain; else None. Rounded, as those who publish choose round figures, where that explains
-    as much."""
+    """The least-squares weights of toll and length, if they fully explain the costs that times do
+    not explain; otherwise None. They are rounded if that explains as much, since publishers choose
+    round figures."""
     columns = np.array([(row.toll, row.length) for row in file.links], dtype=np.float64)
     sizes = np.maximum(np.abs(columns).max(axis=0, initial=0.0), np.finfo(float).tiny)
     found = np.linalg.lstsq(columns / sizes, rest, rcond=None)[0] / sizes
@@ -205,7 +206,7 @@ def _published(text: str, file: NetworkFile) -> tuple[tuple[Floats, Floats] | No
             continue
         given[fields[0], fields[1]].append(figures)
     rows = []
-    for link in reversed(file.links):  # of parallel links each takes the last that is left
+    for link in reversed(file.links):  # of parallel links each takes the last remaining one
         ends = str(file.numbers[link.tail - 1]), str(file.numbers[link.head - 1])
         if not given[ends]:
             return None, f"the flow file has no flow of the link from {ends[0]} to {ends[1]}"
@@ -215,8 +216,8 @@ def _published(text: str, file: NetworkFile) -> tuple[tuple[Floats, Floats] | No
 
 
 def _beside(path: Path, name: str, what: str) -> Path | None:
-    """The file of this network of another kind, whatever its letters' case; or the folder's only
-    one of that kind."""
+    """The file of this network of another kind, ignoring case; or the folder's only one of that
+    kind."""
     files = [
         one for one in sorted(path.parent.iterdir()) if one.suffix.lower() in (".tntp", ".txt")
     ]
@@ -237,7 +238,7 @@ def _text(path: Path) -> str:
 
 
 def _forget_peak() -> None:
-    """Where the kernel allows it the peak of memory is counted anew."""
+    """Reset the peak of memory if the kernel allows it."""
     try:
         Path("/proc/self/clear_refs").write_text("5")
     except OSError:
@@ -245,7 +246,7 @@ def _forget_peak() -> None:
 
 
 def _peak_mib() -> float:
-    """The most memory that this process has had, since `_forget_peak` where that works."""
+    """The peak memory of this process, since `_forget_peak` if that works."""
     try:
         status = Path("/proc/self/status").read_text()
         return int(re.findall(r"VmHWM:\s*(\d+) kB", status)[0]) / 1024

@@ -1,5 +1,5 @@
 """Simulators of patients and cars: trajectories that are EXAMPLES of data for off-policy
-evaluation, nobody's own.
+evaluation, not of real people.
 
     chain(m, rng), chain_moments(), mountain_car(m, rng), hiv_treatment(m, rng)
 
@@ -22,11 +22,11 @@ Ints = NDArray[np.int64]
 
 @dataclass(frozen=True)
 class Rows:
-    """One row a transition, in order of trajectory and step.
+    """One row per transition, in order of trajectory and step.
 
     `state` and `next_state` are (N,) integers or (N, k) coordinates. `behaviour` and `target` are
-    the probabilities of the action under the policy that was followed and the one to evaluate; None
-    both where they are the same.
+    the probabilities of the action under the policy that was followed and the one to evaluate; both
+    None if the policies are the same.
     """
 
     trajectory: NDArray[np.int32]
@@ -49,11 +49,11 @@ CHAIN_DISCOUNT = 0.99
 def chain(m: int, rng: np.random.Generator, states: int = CHAIN_STATES) -> Rows:
     """The chain of Xie, Thomas & Miklau (2019), section 7: stages of recovery, on-policy.
 
-    Starts in a uniformly random state; stays or advances with probability 1/2 each; to leave the
-    last state is to be absorbed, with reward 1, and ends the episode. All other rewards are 0.
+    It starts in a uniformly random state, and stays or advances with probability 1/2 each; leaving
+    the last state has reward 1 and ends the episode. All other rewards are 0.
     """
     first = rng.integers(0, states, m).astype(np.int32)
-    left = states - first  # states to pass, each for a geometric number of steps
+    left = states - first  # number of states to pass, each for a geometric number of steps
     ends = np.cumsum(left)
     stays = rng.geometric(0.5, int(ends[-1]))
     passed = np.arange(stays.size, dtype=np.int32) - np.repeat((ends - left).astype(np.int32), left)
@@ -75,8 +75,8 @@ def chain(m: int, rng: np.random.Generator, states: int = CHAIN_STATES) -> Rows:
 
 
 def chain_topology(states: int = CHAIN_STATES) -> Ints:
-    """The cells that the chain can use, (2 states, 2): to stay, or to advance; `states` is the end
-    of the episode."""
+    """The possible cells of the chain, (2 states, 2): staying, or advancing; `states` is the end of
+    the episode."""
     each = np.arange(states)
     return np.stack([np.repeat(each, 2), np.stack([each, each + 1], axis=1).ravel()], axis=1)
 
@@ -94,17 +94,17 @@ def chain_moments(
     """The population's A, b and C of tabular features, each trajectory divided by its length tau.
 
     From k states before absorption tau = G_1 + … + G_k, independent geometric variables (p = 1/2)
-    that are exchangeable: a state that is passed takes the share 1/k of the time in the mean. It is
-    left once: E[1/tau] = int_0^1 E[z^(tau-1)] dz = int_0^1 z^(k-1) / (2 - z)^k dz = u_k. With v =
+    that are exchangeable: a state that is passed takes the mean share 1/k of the time. It is left
+    once: E[1/tau] = int_0^1 E[z^(tau-1)] dz = int_0^1 z^(k-1) / (2 - z)^k dz = u_k. With v =
     z/(2-z), dz = 2/(1+v)² dv, z = 2v/(1+v): u_k = int_0^1 v^(k-1)/(1+v) dv, so u_1 = ln 2 and
     u_{k+1} = 1/k - u_k.
     """
-    # An error of u only alternates in sign along the recurrence: it stays at rounding.
+    # An error of u only alternates in sign along the recurrence, so it stays a rounding error.
     u = np.empty(states + 1)
     u[1] = np.log(2)
     for k in range(1, states):
         u[k + 1] = 1 / k - u[k]
-    ahead = states - np.arange(states)  # states to pass from a start in each
+    ahead = states - np.arange(states)  # number of states to pass from a start in each state
     time = np.cumsum(1 / ahead) / states
     left = np.cumsum(u[ahead]) / states
     A = np.diag(time - discount * (time - left)) - discount * np.diag(left[:-1], 1)
@@ -131,11 +131,11 @@ def mountain_car(
     evaluated: float = 0.9,
 ) -> Rows:
     """Mountain Car (Sutton & Barto 1998) with gymnasium's figures: position and velocity, reward -1
-    a step.
+    per step.
 
-    The policies push where the car is going already (right when it stands) with probability
-    `followed` or `evaluated`, and take one of the three actions uniformly else: every action has a
-    positive probability under both. Episodes end at the goal, and are cut, not terminal, at
+    The policies push in the direction of motion (right if the car stands) with probability
+    `followed` or `evaluated`, and otherwise take one of the three actions uniformly: every action
+    has a positive probability under both. Episodes end at the goal, and are cut, not terminal, at
     `horizon`.
     """
     position, velocity = rng.uniform(-0.6, -0.4, m), np.zeros(m)
@@ -171,7 +171,7 @@ def mountain_car(
 
 
 def _in_order(columns: list[tuple[NDArray[Any], ...]]) -> Rows:
-    """Steps of all trajectories, brought into the order of trajectories."""
+    """Steps of all trajectories, sorted by trajectory."""
     whole = [np.concatenate(parts) for parts in zip(*columns, strict=True)]
     order = np.lexsort((whole[1], whole[0]))
     return Rows(*(column[order] for column in whole))
@@ -213,12 +213,12 @@ def hiv_rates(x: Floats, transcriptase: float, protease: float, rates: Floats) -
 
 @numba.njit(cache=True, nogil=True)
 def hiv_advance(x: Floats, transcriptase: float, protease: float, days: float) -> None:
-    """Move x by `days` in place, by the classical Runge–Kutta method in steps that the fastest
-    decay rate bounds."""
+    """Move x by `days` in place, by the classical Runge–Kutta method with steps bounded by the
+    fastest decay rate."""
     k1, k2, k3, k4 = np.empty(6), np.empty(6), np.empty(6), np.empty(6)
     left = days
     while left > 0.0:
-        # Virus decays at 13 and is taken up by cells; cells decay by what infects or kills them.
+        # Virus decays at rate 13 and is taken up by cells; cells decay by infection and killing.
         rate = 13 + 8e-7 * x[0] + 1e-4 * x[1] + 1e-4 * x[4] + 1e-5 * x[5]
         h = min(left, 1.0 / rate)
         left -= h
@@ -237,15 +237,15 @@ def hiv_treatment(
     followed: float = 0.4,
     evaluated: float = 0.8,
 ) -> Rows:
-    """HIV treatment (Ernst, Stan, Goncalves & Wehenkel 2006): every five days none, one or both of
-    two drugs.
+    """HIV treatment (Ernst, Stan, Goncalves & Wehenkel 2006): every five days the patient gets
+    none, one or both of two drugs.
 
     States are the decimal logarithms of the six concentrations. Patients start near the untreated
-    steady state, each concentration times a log-normal factor (deviation 10 %). The policies give
-    both drugs while there are more than 1000 copies of the virus per ml, none below, with
-    probability `followed` or `evaluated`, and one of the four actions uniformly else. The reward of
-    an interval is -0.1 V + 1000 E - 20000 (efficacies squared), V and E at its beginning, in units
-    of 1e5. Nobody leaves: no transition is terminal.
+    steady state, each concentration times a log-normal factor (deviation 10 %). With probability
+    `followed` or `evaluated`, the policies give both drugs above 1000 copies of the virus per ml
+    and none below; otherwise they choose one of the four actions uniformly. The reward of an
+    interval is -0.1 V + 1000 E - 20000 (efficacies squared), V and E at its beginning, in units of
+    1e5. No patient leaves: no transition is terminal.
     """
     x = np.array(HIV_STEADY_STATE) * np.exp(0.1 * rng.standard_normal((m, 6)))
     taken, policy, chance = (

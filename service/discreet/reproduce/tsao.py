@@ -2,9 +2,9 @@
 steps.
 
 The paper's Algorithm 1 as printed (its beta and C from the data, its formula for the noise, flows
-without an upper bound), the same with what it needs to be true (`solvers.unit_flow_descent`), and
-the counts that this service releases. Mornings are synthetic Poisson trips around the network's
-table, seed 1975, as in the paper's Section 5.1.
+without an upper bound), the corrected algorithm (`solvers.unit_flow_descent`), and the counts that
+this service releases. Mornings are synthetic Poisson trips around the network's table, seed 1975,
+as in the paper's Section 5.1.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ TABLE_1 = {
     (0.5, 0.1): 2.44e-3,
     (0.5, 0.5): 2.05e-3,
 }
-"""Per cent of travel time that the noise costs, by epsilon and delta."""
+"""The paper's cost of noise in per cent of travel time, by epsilon and delta."""
 PRINTED_BETA = 2.08e7
 ALPHA = 1e4
 PERIOD_MINUTES = 60.0
@@ -56,8 +56,7 @@ OPTIMUM_STEPS = 1500
 
 @dataclass(frozen=True)
 class Setting:
-    """Mornings on the network: trips float64[N, pairs], the mean demand, and what is public of
-    them."""
+    """Mornings on the network: trips float64[N, pairs], the mean demand, and their public part."""
 
     flows: UnitFlows
     unbounded: UnitFlows
@@ -73,13 +72,13 @@ class Setting:
         factor: float = 1.0,
         demand: float = 1.0,
     ) -> Setting:
-        """`factor`: of travel time at capacity over free flow, minus 1; `demand`: of the table's
-        trips."""
+        """`factor`: the ratio of travel times at capacity and in free flow, minus 1; `demand`: a
+        multiple of the table's trips."""
         network, _ = sioux_falls()
         latency = Latency(factor, 1.0)
         flows = UnitFlows.of_pairs(network)
         trips = poisson_mornings(mornings, demand)[:, flows.origin, flows.destination].astype(float)
-        # Public bounds a little above what the mornings hold: a tenth.
+        # Public bounds a tenth above the values of the mornings.
         terms = descent.Terms.of(
             network, latency, alpha, 1.1 * trips.sum(axis=1).max(), 1.1 * trips.max()
         )
@@ -90,8 +89,8 @@ class Setting:
         return np.asarray(self.trips.mean(axis=0))
 
     def travel_time(self, x: Floats) -> float:
-        """F without its regularization, at the mean demand: flow that goes round in circles counts,
-        as in the paper."""
+        """F without its regularization, at the mean demand: circulating flow counts, as in the
+        paper."""
         y = self.mean @ x
         return float(np.sum(y * (self.terms.slope * y + self.terms.constant)))
 
@@ -122,7 +121,7 @@ class Setting:
         return x, course
 
     def regularized_optimum(self, alpha: float) -> Floats:
-        """The least of F of the mean demand with alpha/2 |x|², by accelerated projected gradient
+        """The minimum of F of the mean demand with alpha/2 |x|², by accelerated projected gradient
         (Nesterov 2004)."""
         smooth = 2 * self.beta + alpha
         root = math.sqrt(alpha / smooth)
@@ -158,7 +157,7 @@ def report(full: bool = False) -> Report:
             528.0,
             552.0,
             552.0,
-            "only the pairs with trips: that tells which have any",
+            "only the pairs with trips: this reveals which have any",
         ),
         Line(
             "beta at the mean demand",
@@ -175,11 +174,11 @@ def report(full: bool = False) -> Report:
             "with public bounds 10 % above the data's",
         ),
         Line(
-            "C, what one trip does to the gradient",
+            "C, the effect of one trip on the gradient",
             PRINTED_BETA,
             setting.terms.gradient_change,
             None,
-            "C = beta has no reason",
+            "C = beta is not justified",
         ),
         Line(
             "sensitivity of x_N",
@@ -207,14 +206,14 @@ def report(full: bool = False) -> Report:
             None,
             100 * regularized[1e4],
             None,
-            "where Algorithm 1 would end with ever more data",
+            "the limit of Algorithm 1 with ever more data",
         ),
         Line(
             "Table 2, error 3: the same at alpha 1e3, %",
             0.01,
             100 * regularized[1e3],
             None,
-            "8.17e-3 is printed, as a part or as %",
+            "8.17e-3 is printed, as a fraction or in %",
         ),
         *(
             Line(
@@ -236,7 +235,8 @@ def report(full: bool = False) -> Report:
         unreproduced=(
             (
                 "Table 1",
-                "its formulas give a sigma that costs thousands of per cent, not hundredths of one",
+                "its formulas give a sigma that costs thousands of per cent, not hundredths of a "
+                "per cent",
             ),
             ("the 2 % of Figure 2", "N = 50 steps of at most 1/beta move a random routing less"),
         ),
@@ -256,8 +256,8 @@ def noise_costs(
 ) -> dict[tuple[float, float], dict[str, float]]:
     """Per cent of extra travel time by (epsilon, delta), medians over seeds.
 
-    "by its formula": the paper's x_alg against x_N, unbounded flows with their circles. "honest":
-    the served gradient method, whole policy against the optimum. "ours": the served counts against
+    "by its formula": the paper's x_alg against x_N, unbounded flows with cycles. "honest": the
+    service's gradient method, its policy against the optimum. "ours": the service's counts against
     the optimum.
     """
     found = {}

@@ -2,13 +2,12 @@
 SYNTHETIC data.
 
 Every private answer here is what a job would release: plan, release and finish of the problem kind
-on its canonical content, delta 1e-5. What each answer misses is the mean squared projected Bellman
+on its canonical content, delta 1e-5. The error of each answer is the mean squared projected Bellman
 error (MSPBE) of the POPULATION, known exactly for the chain and from an independent sample
-elsewhere; a release never shows it.
+elsewhere; a release never contains it.
 
 "GPOPE as printed" has the noise of the paper's Lemma 1 and is NOT private at the epsilon that it
-claims; LSTD and WIS-LSTD are not private at all. They are what the private answers are held
-against.
+claims; LSTD and WIS-LSTD are not private at all. They are baselines for the private answers.
 """
 
 from __future__ import annotations
@@ -44,7 +43,7 @@ DENSE_SIZES, DENSE_FULL_SIZES = (1_000,), (1_000, 3_000, 10_000)
 DENSE_EPSILONS = (0.1, 1.0)
 MOMENTS_FEATURES = 16
 LSL_PENALTIES = (1e2, 1e4, 1e6, 1e8)
-"""Of DP-LSL; the best is shown, though none could be chosen so in private."""
+"""Penalties of DP-LSL; the best is shown, although it could not be chosen in this way privately."""
 
 
 # The paper's Figure 1: the chain ------------------------------------------------------------------
@@ -98,7 +97,7 @@ def chain_row(m: int, slow: int = 3, fast: int = 9) -> dict[str, Any]:
 def step_sizes(
     m: int = STEPS_AT, factors: tuple[float, ...] = STEP_FACTORS, slow: int = 3, fast: int = 9
 ) -> list[dict[str, Any]]:
-    """Median MSPBE by the factor on each method's default step size. `moments` has none."""
+    """Median MSPBE by the factor on each method's default step size. `moments` has no step size."""
     setting = chain_setting(m)
     defaults = {
         method: setting.job(method=method)
@@ -130,11 +129,11 @@ def step_sizes(
 
 
 def dense_rows(name: str, setting: Setting, releases: int = 3) -> list[dict[str, Any]]:
-    """One row an epsilon: median MSPBE relative to that of predicting 0 everywhere, which needs no
-    data.
+    """One row for each epsilon: median MSPBE relative to that of predicting 0 everywhere, which
+    needs no data.
 
-    "best constant" is the constant that is best for the population; nobody knows it without data.
-    `moments` is left out where its noise would be on thousands of sums.
+    "best constant" is the best constant for the population; it is unknown without data. `moments`
+    is left out if its noise would be on thousands of sums.
     """
     features = setting.job().features
     assert isinstance(features, FourierFeatures)
@@ -155,7 +154,7 @@ def dense_rows(name: str, setting: Setting, releases: int = 3) -> list[dict[str,
     for epsilon in DENSE_EPSILONS:
         asked = setting.job(
             initial=[list(features.low)]
-        )  # without `initial` off-policy data are weighed instead
+        )  # without `initial`, off-policy data are weighted instead
         auto = asked.plan(setting.public, Privacy(epsilon=epsilon, delta=DELTA).budget).parameters[
             "method"
         ]
@@ -204,10 +203,10 @@ def study(full: bool = False) -> dict[str, list[dict[str, Any]]]:
 
 
 def plots(found: dict[str, list[dict[str, Any]]], folder: Path) -> list[Path]:
-    """The tables as pictures off-policy-*.png; the files written. DP-LSW and DP-LSL are off every
+    """The tables as pictures off-policy-*.png; the files written. DP-LSW and DP-LSL are off the
     scale.
 
-    Of Mountain Car and HIV only where there are several sizes, as with --full.
+    Mountain Car and HIV are drawn only if there are several sizes, as with --full.
     """
     chain_rows, steps = found["chain"], found["steps"]
     sizes = [row["m"] for row in chain_rows]
@@ -251,12 +250,12 @@ def plots(found: dict[str, list[dict[str, Any]]], folder: Path) -> list[Path]:
         by_epsilon = {e: [row for row in rows if row["epsilon"] == e] for e in DENSE_EPSILONS}
         sizes = [row["m"] for row in by_epsilon[EPSILON]]
         if len(sizes) < 2:
-            continue  # one point is no curve
+            continue  # one point is not a curve
         curves = [
             Curve(f"{method}, epsilon {epsilon:g}", sizes, [row[method] for row in part])
             for method in ("moments", "minibatch", "GPOPE")
             for epsilon, part in by_epsilon.items()
-            # GPOPE's two curves coincide, and at .1 moments are noise.
+            # GPOPE's two curves coincide, and at .1 moments are only noise.
             if part[0][method] is not None and (method == "minibatch" or epsilon > EPSILON)
         ]
         curves += [
@@ -322,7 +321,7 @@ def report(full: bool = False) -> Report:
             sigma,
             event.scale,
             None,
-            "what the guarantee takes",
+            "required by the guarantee",
         ),
         Line(
             "epsilon of Lemma 1's sigma at delta 1e-5",
@@ -351,7 +350,7 @@ def report(full: bool = False) -> Report:
         unreproduced=(
             (
                 "numbers of Figures 1 to 6",
-                "the paper has curves without a table; only their order can be compared",
+                "the paper has curves and no tables; only their order can be compared",
             ),
             (
                 "Lemma 1",
@@ -360,7 +359,7 @@ def report(full: bool = False) -> Report:
             ),
             (
                 "Q-learning policies of Figures 3 and 4",
-                "rule policies stand in: the paper does not give its own",
+                "rule policies are used instead: the paper does not give its own",
             ),
         ),
         tables={"chain": found["chain"], "step-sizes": found["steps"], "features": found["dense"]},

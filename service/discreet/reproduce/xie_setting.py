@@ -34,7 +34,7 @@ EPSILON, DELTA = 0.1, 1e-5
 
 @dataclass(frozen=True)
 class Setting:
-    """A dataset as it is registered, and the A, b and C of its population."""
+    """A dataset as it is registered, and A, b and C of its population."""
 
     public: OffPolicyPublic
     content: Content
@@ -84,7 +84,7 @@ class Setting:
 
 
 def registered(rows: Rows, public: dict[str, Any]) -> tuple[OffPolicyPublic, Content]:
-    """Rows as a dataset of a public number of trajectories: the one form that every method
+    """Rows as a dataset with a public number of trajectories: the only form that every method
     takes."""
     columns: dict[str, Any] = {
         name: getattr(rows, name)

@@ -1,4 +1,4 @@
-"""The settings of Xie et al.: the chain, the mountain car and the treatment of HIV."""
+"""The settings of Xie et al.: the chain, Mountain Car and the treatment of HIV."""
 
 from __future__ import annotations
 
@@ -31,8 +31,8 @@ from discreet.solvers.evaluation import least_squares_temporal_difference as lst
 from discreet.solvers.evaluation.value_features import Fourier
 
 DATA_SEED, REFERENCE_SEED = 11, 12
-"""Of the data of every size, and of the sample that stands for the population. Releases have the
-seeds 0, 1, …"""
+"""Seeds of the data of every size, and of the sample that represents the population. Releases have
+the seeds 0, 1, …"""
 CAR_ORDER, HIV_ORDER, HIV_REWARD = 3, 1, 3.0
 REFERENCE = 10_000
 
@@ -50,7 +50,7 @@ def chain_setting(m: int, known: bool = True) -> Setting:
 def fourier_setting(
     rows: Rows, reference: Rows, public: dict[str, Any], problem: dict[str, Any]
 ) -> Setting:
-    """A dataset beside the moments of an independent sample."""
+    """A dataset and the moments of an independent sample."""
     data = registered(rows, public)
     known, other = registered(reference, public)
     features = Setting(known, other, problem, (np.empty(0),) * 3).job().features
@@ -78,7 +78,7 @@ def car_setting(m: int, off_policy: bool) -> Setting:
 
 
 def _followed(rows: Rows) -> Rows:
-    """Without probabilities: the policy that was followed is the one to evaluate."""
+    """Without probabilities: the behaviour policy is the one to evaluate."""
     return Rows(
         rows.trajectory,
         rows.step,

@@ -62,7 +62,7 @@ class AgentPolytope(TypedDict):
 
 class Agreement(TypedDict):
     """
-    What agents signed of all that was broadcast:
+    What agents signed about all broadcasts:
     `discreet_client.federation.history.unsigned_of_result`.
     """
 
@@ -157,7 +157,7 @@ class BackupState(TypedDict):
 
 
 class Ball(TypedDict):
-    """Points no farther than `radius` from `centre`."""
+    """Points within `radius` of `centre`."""
 
     centre: list[float]
     """length >= 1, length <= 1000, each >= -1e+06, <= 1e+06"""
@@ -318,7 +318,10 @@ class Combined(TypedDict):
 
 
 class CoupledQpResult(TypedDict):
-    """Of agents apart rounds, transcript and evidence alone; each finds its own optimum at home."""
+    """
+    For a session only rounds, transcript and evidence; each agent finds its own optimum
+    itself.
+    """
 
     bytes_sent: NotRequired[int]
     """By an agent, at most; of protocol job; unit: bytes"""
@@ -422,7 +425,7 @@ class Encryption(TypedDict):
 
 
 class EntropyTerm(TypedDict):
-    """weight Σ u log u, u = A x - b, which the box keeps above 0."""
+    """weight Σ u log u, u = A x - b, which must be above 0 on the box."""
 
     A: NotRequired[list[list[float]] | None]
     """One column a variable; x itself without"""
@@ -485,7 +488,7 @@ class FeatureRange(TypedDict):
 
 
 class FederatedAgents(TypedDict):
-    """How many agents there will be, and public dimensions of what they sum."""
+    """The number of agents, and public dimensions of their sums."""
 
     constraints: int
     """Rows of A_g, entries of d; >= 0, <= 16384"""
@@ -786,7 +789,7 @@ class LoadLimits(TypedDict):
 
 
 class LogBarrierTerm(TypedDict):
-    """-weight Σ log (b - A x); the box keeps away from where it ends."""
+    """-weight Σ log (b - A x); the box must lie inside its domain."""
 
     A: NotRequired[list[list[float]] | None]
     """One column a variable; x itself without"""
@@ -834,7 +837,10 @@ class Meters(TypedDict):
 
 
 class MultiAgentContent(TypedDict):
-    """The private content: each agent's objective, of its own state alone, and where it starts."""
+    """
+    The private content: each agent's objective, which depends only on its own state, and its
+    initial state.
+    """
 
     initial: NotRequired[dict[str, float | list[float]] | None]
     """By agent; of a vector a number for all coordinates, or a list. Absent: the middle"""
@@ -885,7 +891,7 @@ class NoiseSummary(TypedDict):
 
 
 class NoisyGradient(TypedDict):
-    """A noised derivative of a constraint in an agent's state."""
+    """A noised derivative of a constraint with respect to an agent's state."""
 
     agent: str
     constraint: int
@@ -964,8 +970,8 @@ class OffPolicyPublic(TypedDict):
 
 class OperatorData(TypedDict):
     """
-    What the operator holds: c of the coupled objective, d of the constraints. Not published,
-    nor told to agents.
+    The operator's data: c of the coupled objective, d of the constraints. They are neither
+    published nor sent to agents.
     """
 
     c: list[float]
@@ -1035,7 +1041,7 @@ class PersonState(TypedDict):
 
 
 class PiecewiseLinearTerm(TypedDict):
-    """weight max (A x - b): the largest of the rows counts."""
+    """weight max (A x - b), the maximum over the rows."""
 
     A: NotRequired[list[list[float]] | None]
     """One column a variable; x itself without"""
@@ -1101,7 +1107,7 @@ class PlannedSource(TypedDict):
 
 
 class PolytopeRows(TypedDict):
-    """`A x <= b` within the box, which then has two ends."""
+    """`A x <= b` within the box, which must then be bounded."""
 
     A: list[list[float]]
     b: list[float]
@@ -1352,7 +1358,7 @@ class RoutingPath(TypedDict):
 
 
 class RoutingPublic(TypedDict):
-    """What is published of a set of trips."""
+    """The public part of a set of trips."""
 
     max_pair: NotRequired[int | None]
     """
@@ -1507,8 +1513,8 @@ class SessionTokensRequest(TypedDict):
 
 class ShareBounds(TypedDict):
     """
-    Public bounds that the number of bits follows from. An agent whose data pass one takes no
-    part.
+    Public bounds that determine the number of bits. An agent whose data exceed one does not
+    take part.
     """
 
     least_curvature: float
@@ -1601,7 +1607,7 @@ class States(TypedDict):
 class StepSchedule(TypedDict):
     """
     gamma_k = gamma k^-c1, alpha_k = alpha k^-c2, 0 < c2 < c1, c1 + c2 < 1 (eqs 7 and 8), and
-    how many steps.
+    the number of steps.
     """
 
     alpha: float
@@ -1617,14 +1623,17 @@ class StepSchedule(TypedDict):
 
 
 class SumBudget(TypedDict):
-    """How much an agent's variables sum to, such as the energy that a vehicle charges."""
+    """The range of the sum of an agent's variables, such as the energy that a vehicle charges."""
 
     lower: float
     upper: float
 
 
 class SumNoise(TypedDict):
-    """Noise inside the sums: what is opened is then private in itself, over all rounds together."""
+    """
+    Noise inside the sums: the opened sums of all rounds together are then differentially
+    private.
+    """
 
     clip: NotRequired[float | None]
     """
@@ -1638,7 +1647,7 @@ class SumNoise(TypedDict):
 
 
 class SumRange(TypedDict):
-    """What a state's coordinates may add up to: an energy over hours."""
+    """The range of the sum of a state's coordinates, such as an energy over hours."""
 
     lower: float
     """>= -1e+09, <= 1e+09"""
@@ -1690,8 +1699,9 @@ class TransitionRow(TypedDict):
 
 class Trip(TypedDict):
     """
-    Trips of one pair in one period, whole or in parts of `trip_scale`; `person` where the
-    unit is a person, `user_class` where trips have classes: one of the public `user_classes`.
+    Trips of one pair in one period, in whole trips or in multiples of 1/`trip_scale`;
+    `person` if the unit is a person, `user_class` if trips have classes: one of the public
+    `user_classes`.
     """
 
     count: float
@@ -1740,7 +1750,7 @@ class UntilSpent(TypedDict):
 
 class UserClass(TypedDict):
     """
-    What a class of users weighs and counts on the roads.
+    The weight and passenger car equivalent of a class of users.
 
     A link costs it `time + fixed_cost_weight * fixed_cost`, the time at the flow of all
     classes.
@@ -1857,8 +1867,8 @@ Terms: TypeAlias = QuadraticTerm | PowerTerm | PiecewiseLinearTerm | LogBarrierT
 class AgentData(TypedDict):
     """
     One agent's part, k variables. A_u: rows of c by k; A_g: rows of d by k; A_q: any rows by
-    k; a_l: k. `terms`: convex costs beside `|A_q x|² + a_l · x`. `budget`: least and most sum
-    of its variables; `polytope`: rows that they keep; both within a box of two ends.
+    k; a_l: k. `terms`: convex costs in addition to `|A_q x|² + a_l · x`. `budget`: least and
+    most sum of its variables; `polytope`: rows that they satisfy; both within a bounded box.
     """
 
     A_g: list[list[float]]
@@ -1973,8 +1983,8 @@ class CoupledQp(TypedDict):
     Agents minimize a joint quadratic cost under joint constraints, over sums that only they
     can open.
 
-    `protocol: job` runs operator and agents in one process, with all data at the server: for
-    `mode: simulation` alone.
+    `protocol: job` runs operator and agents in one process, with all data at the server: only
+    for `mode: simulation`.
     """
 
     agents: list[AgentData] | FederatedAgents
@@ -2252,9 +2262,9 @@ class MultiAgent(TypedDict):
     Minimize the sum of the agents' objectives subject to `constraints` <= 0, by a noised
     primal-dual iteration.
 
-    All entries of the constraints' values and gradients that any state moves get Gaussian
-    noise in every step, their scales split at least cost, such that the whole transcript
-    moves by one unit of the one event that is charged.
+    All entries of the constraints' values and gradients that depend on a state get Gaussian
+    noise in every step. Its scales are split at least cost such that the whole transcript
+    moves by one unit of the single event that is charged.
     """
 
     constraints: list[str]
@@ -2280,7 +2290,7 @@ class MultiAgent(TypedDict):
 
 
 class MultiAgentPublic(TypedDict):
-    """What is published of the agents."""
+    """The public part of the agents."""
 
     agents: list[AgentFigures]
     """length >= 2, length <= 2000"""
@@ -2295,7 +2305,7 @@ class MultiAgentPublic(TypedDict):
 
 
 class MultiAgentResult(TypedDict):
-    """Functions of the noised outputs alone."""
+    """Functions of only the noised outputs."""
 
     agreement: NotRequired[Agreement]
     """How the chain of all broadcasts ends, and who signed it; of protocol federated"""
@@ -2552,7 +2562,8 @@ class Routing(TypedDict):
     most.
 
     `gradient` (unit request only) releases the unit flows of all pairs after one regularized
-    gradient step a period; how far one request moves them is `unit_flow_descent.sensitivity`.
+    gradient step per period; how far one request moves them is
+    `unit_flow_descent.sensitivity`.
     """
 
     closed_links: NotRequired[list[int]]
@@ -2662,7 +2673,10 @@ class RoutingPair(TypedDict):
 
 
 class RoutingResult(TypedDict):
-    """What follows from the released trips, or of the method gradient from the released routing."""
+    """
+    The post-processing of released trips or, with the method gradient, of the released
+    routing.
+    """
 
     closed: NotRequired[list[str]]
     """The links of `closed_links`, as people call them: nobody can take these"""

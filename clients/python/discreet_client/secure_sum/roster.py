@@ -144,7 +144,7 @@ class Parameters:
         ):
             raise Unacceptable("operator_from is a round from 1 on, or left out")
         if self.scheme == "masking" and self.slot_bits != 64:
-            raise Unacceptable("masking adds modulo 2^64: slot_bits is 64")
+            raise Unacceptable("masking adds modulo 2^64: slot_bits must be 64")
         if not (
             np.isfinite(self.noise_sigma)
             and self.noise_sigma >= 0

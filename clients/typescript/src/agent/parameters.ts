@@ -70,7 +70,7 @@ export function sumsOf(value: unknown, agents: number): Sums {
   if (scheme !== "masking") throw new Unacceptable(`this agent knows the scheme masking alone, not ${String(scheme)}`);
   if (allow_dropout !== false) throw new Unacceptable("this agent takes part in sums over the whole roster alone, without allow_dropout");
   if (noise_sigma !== 0 || clip !== 0) throw new Unacceptable("this agent makes no noise: the sums ask for it");
-  if (slot_bits !== 64) throw new Unacceptable("masking adds modulo 2^64: slot_bits is 64");
+  if (slot_bits !== 64) throw new Unacceptable("masking adds modulo 2^64: slot_bits must be 64");
   if (agents < 3 || agents >= OPERATOR) throw new Unacceptable(`sums are over 3 to ${OPERATOR - 1} agents, not ${agents}`);
   const colluding = count(sums.colluding, "colluding", 1);
   if (colluding > agents - 2) throw new Unacceptable(`of ${agents} agents 1 to ${agents - 2} may collude, not ${colluding}`);

@@ -1,8 +1,8 @@
 // Policies that are rules on features, `age >= 65 and pressure > 140 -> treat, else none`, as `discreet_client.feature_rules`
-// reads them; a test holds the two together. The first condition that holds says what is done.
+// reads them; a test holds the two together. The first condition that holds decides the action.
 
 const LONGEST = 200;
-const MOST_WRITTEN = 10 * LONGEST; // of what is read as a rule at all: spaces, parentheses and `not` may fall away
+const MOST_WRITTEN = 10 * LONGEST; // the longest text that is parsed: spaces, parentheses and `not` may be removed
 const DEEPEST = 20;
 const WRITTEN = "such as “age >= 65 and pressure > 140 -> treat, else none”";
 const SIGNS = {
@@ -21,7 +21,7 @@ const PART = new RegExp(
   String.raw`\s*(?:(->|→|>=|<=|==|!=|≥|≤|≠|[<>=(),;])|([+-]?(?:[0-9]+(?:\.[0-9]*)?|\.[0-9]+)(?![\p{L}\p{N}_.]))|"([^"]*)"|([\p{L}\p{N}_]${WORD}))`,
   "uy",
 );
-const UNSEEN = /[\p{Cc}\p{Cf}\p{Cs}\p{Zl}\p{Zp}]/u; // letters that are not seen, or that turn about what is seen
+const UNSEEN = /[\p{Cc}\p{Cf}\p{Cs}\p{Zl}\p{Zp}]/u; // characters that are invisible, or that reorder visible ones
 const PLAIN = new RegExp(String.raw`^[\p{L}_]${WORD}(?: [\p{L}_]${WORD})*$`, "u");
 
 const quoted = (name) => (PLAIN.test(name) && !name.split(" ").some((word) => KEYWORDS.includes(word.toLowerCase())) ? name : `"${name}"`);
@@ -46,10 +46,10 @@ function* comparisons(condition) {
 }
 
 export class Rule {
-  // `nameOf` is the one writing of a name; throws an Error for a text that is no rule.
+  // `nameOf` returns the canonical form of a name; throws an Error for a text that is not a rule.
   constructor(text, nameOf) {
     this.nameOf = nameOf;
-    const tooLong = `a rule has at most ${LONGEST} letters, as all who read an answer read it`;
+    const tooLong = `a rule has at most ${LONGEST} characters, since everybody who reads an answer reads it`;
     if (text.length > MOST_WRITTEN) throw new Error(tooLong);
     Object.assign(this, new Parser(text).rule());
     this.compared = this.cases.flatMap(([condition]) => [...comparisons(condition)]);
@@ -61,12 +61,12 @@ export class Rule {
     if (mixed) throw new Error(`${mixed.feature} is compared with a number and with a text: it can be one of the two`);
   }
 
-  // The rule as it is understood, in one writing: what is published of it.
+  // The canonical text of the rule, which is published.
   get text() {
     return `${this.cases.map(([condition, action]) => `${say(condition)} -> ${quoted(action)}, `).join("")}else ${quoted(this.otherwise)}`;
   }
 
-  // What it does, of each feature's value: a number, or a name where it is compared with texts.
+  // The action for the values of the features: a number, or a name if it is compared with texts.
   chosen(values) {
     const found = this.cases.find(([condition]) => holds(condition, values, this.nameOf));
     return this.nameOf(found ? found[1] : this.otherwise);
@@ -121,18 +121,18 @@ class Parser {
     const cases = [];
     while (!this.take("else")) {
       const condition = this.joined("or");
-      this.need("->", "after a condition comes -> and what is done where it holds");
-      cases.push([condition, this.named("what is done where that holds")]);
-      this.need(",", "after an action comes a comma, and at the end what is done else");
+      this.need("->", "a condition is followed by -> and an action");
+      cases.push([condition, this.named("an action")]);
+      this.need(",", "an action is followed by a comma, and the last one by else and an action");
     }
-    const otherwise = this.named("what is done else");
-    if (this.next.what !== "end") throw this.error(this.next.at, "nothing comes after what is done else");
+    const otherwise = this.named("the action after else");
+    if (this.next.what !== "end") throw this.error(this.next.at, "nothing may follow the action after else");
     return { cases, otherwise };
   }
 
   joined(word) {
     this.depth += 1;
-    if (this.depth > 2 * DEEPEST) throw this.error(this.next.at, "this stands within too many parentheses");
+    if (this.depth > 2 * DEEPEST) throw this.error(this.next.at, "this is nested in too many parentheses");
     const parts = [];
     do {
       const one = word === "or" ? this.joined("and") : this.single();
@@ -148,7 +148,7 @@ class Parser {
     let found;
     if (this.take("(")) {
       found = this.joined("or");
-      this.need(")", "a parenthesis that was opened is closed here");
+      this.need(")", "a closing parenthesis is needed here");
     } else {
       found = this.comparison();
     }
@@ -160,26 +160,26 @@ class Parser {
     const feature = this.named("the name of a feature");
     const { at } = this.next;
     const sign = this.keyword;
-    if (!Object.hasOwn(SIGNS, sign)) throw this.error(at, "after a feature comes one of >=, >, <=, <, =, !=");
+    if (!Object.hasOwn(SIGNS, sign)) throw this.error(at, "a feature is followed by one of >=, >, <=, <, =, !=");
     this.place += 1;
     const ofNumbers = this.next.what === "number";
     const value = ofNumbers ? this.next.said : this.named("a number or a text");
-    if (!ofNumbers && !OF_TEXTS.includes(sign)) throw this.error(at, "a text is compared by = or != alone");
+    if (!ofNumbers && !OF_TEXTS.includes(sign)) throw this.error(at, "a text can be compared only by = or !=");
     if (ofNumbers) {
       this.place += 1;
-      if (["number", "word", "text"].includes(this.next.what) && !this.keyword) throw this.error(this.next.at, "after a number comes and, or, -> or a parenthesis");
+      if (["number", "word", "text"].includes(this.next.what) && !this.keyword) throw this.error(this.next.at, "a number is followed by and, or, -> or a closing parenthesis");
       if (this.keyword === "," && this.parts[this.place + 1].what === "number") throw this.error(this.next.at, "a number has a decimal point here, not a comma");
     }
     return { kind: "comparison", feature, sign, value, ofNumbers };
   }
 
-  // One text in quotes, or words up to the next sign or word of the language.
+  // One text in quotes, or words up to the next sign or keyword.
   named(what) {
     if (this.next.what === "text" && this.next.said.trim()) {
       const unseen = UNSEEN.exec(this.next.said);
       if (unseen) {
         const code = unseen[0].codePointAt(0).toString(16).toUpperCase().padStart(4, "0");
-        throw this.error(this.next.at + 1 + unseen.index, `the letter U+${code} cannot be seen, and all who read an answer read its rule`);
+        throw this.error(this.next.at + 1 + unseen.index, `the character U+${code} is invisible, and everybody who reads an answer reads its rule`);
       }
       this.place += 1;
       return this.parts[this.place - 1].said.trim();
@@ -189,7 +189,7 @@ class Parser {
       words.push(this.next.said);
       this.place += 1;
     }
-    if (!words.length) throw this.error(this.next.at, `${what} is needed here, in quotes where signs are a part of it`);
+    if (!words.length) throw this.error(this.next.at, `${what} is needed here, in quotes if it contains signs`);
     return words.join(" ");
   }
 }

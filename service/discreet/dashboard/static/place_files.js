@@ -1,9 +1,9 @@
-// The nodes of a network from a file beside that of its links: their numbers, names and places. Which columns are which
-// stands in the schema (`x-file`, `nodes`).
+// The nodes of a network from a file next to that of its links: their numbers, names and places. The schema (`x-file`,
+// `nodes`) says which column is which.
 
 import { isMissing } from "./table_text.js";
 
-const FIRST = 6; // zones that are named where nobody says which nodes are zones
+const FIRST = 6; // zones that are listed if the file does not mark zones
 const isNumber = (text) => /^\d{1,15}$/.test(text);
 
 export class Places {
@@ -16,7 +16,7 @@ export class Places {
     const lacking = ids.indexOf("");
     if (lacking >= 0) throw new Error(`the file of nodes has none in line ${lacking + 2}`);
     const twice = doubled(ids);
-    if (twice !== undefined) throw new Error(`node ${twice} stands more than once in the file of nodes`);
+    if (twice !== undefined) throw new Error(`node ${twice} is in the file of nodes more than once`);
     const own = rule.called.find((one) => columns.includes(one) && !cell(one).includes("") && doubled(cell(one)) === undefined);
     const zones = has(rule.zone) ? cell(has(rule.zone)) : [];
     const labels = own ? cell(own) : byZones(ids, zones);
@@ -46,7 +46,7 @@ export class Places {
       : `The file does not say which nodes are zones: those of a dataset are the first nodes, ${begins}.`;
   }
 
-  // What links call a node is what it is called, where the file of nodes knows it.
+  // The name that links use for a node, if the file of nodes has it.
   called(id) {
     return this.labels.get(id) ?? id;
   }
@@ -55,7 +55,7 @@ export class Places {
     const known = new Set(this.nodes);
     for (const row of rows) {
       const lost = this.rule.ends.map((end) => row[end]).find((one) => !known.has(one));
-      if (lost !== undefined) throw new Error(`a link begins or ends at ${lost}, of which the file of nodes knows nothing`);
+      if (lost !== undefined) throw new Error(`a link begins or ends at ${lost}, which is not in the file of nodes`);
     }
   }
 

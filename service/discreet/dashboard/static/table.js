@@ -1,6 +1,6 @@
-// The owner's own file, looked at in this browser alone: which column is which, and every wrong cell, before anything
-// is sent. What is uploaded has the columns that the dataset needs, under their names, and no others; a file that is
-// right already goes as it is. Without this file the form sends what was chosen.
+// The owner's file, checked only in this browser: which column is which, and every wrong cell, before anything
+// is sent. The upload has the columns that the dataset needs, under their names, and no others; a file that is
+// already right is sent unchanged. Without this script the form sends the chosen file.
 
 import { halves, holdsTimes, isClock, isHalf, joined } from "./day_and_clock.js";
 import { fromText } from "./fields.js";
@@ -10,15 +10,15 @@ import { Visits } from "./visits.js";
 import { Wide } from "./wide.js";
 
 const SHOWN_FAULTS = 12;
-const REMEMBERED = 100_000; // names of people, until one comes again
-const PIECE_CHARACTERS = 1 << 22; // of what is written anew
+const REMEMBERED = 100_000; // names of people, until one is repeated
+const PIECE_CHARACTERS = 1 << 22; // of rewritten text
 const ABSENT = "absent";
 const FIXED = "fixed";
 const EMPTY = "is empty";
 
 // Values --------------------------------------------------------------------------------------------------------------
 
-// What is wrong with a value, in words; null where nothing is.
+// The error of a value, in words; null if there is none.
 function fault(column, value, separator, shift) {
   if (isMissing(value)) return EMPTY;
   if (column.holds === "names") return null;
@@ -48,8 +48,8 @@ function plain(name) {
   return letters.toLowerCase().replaceAll(/[^a-z0-9]+/g, "_").replaceAll(/^_|_$/g, "");
 }
 
-// The likeliest column of a file for each that is needed: by its very name, by another word for it, by a part of it. A
-// plain `id` is taken for a person's last of all: where rows have numbers of their own, each would be another person.
+// The likeliest column of a file for each needed one: by its exact name, by another word for it, by a part of it. A
+// plain `id` is the last choice for a person: if it numbers the rows, each would be another person.
 function guess(columns, names) {
   const plains = names.map(plain);
   const taken = new Set();
@@ -74,12 +74,12 @@ function guess(columns, names) {
   return columns.map((column) => chosen.get(column) ?? (column.needed ? (column.usual ? FIXED : "") : asked(column) ? "" : ABSENT));
 }
 
-// A name of the file that may mean the column or something else; null where there is none. It is asked for, not guessed.
+// A name in the file that may mean the column or something else; null if there is none. The user is asked.
 function doubted(column, names) {
   return names.find((name) => plain(name).split("_").some((word) => column.doubtful.includes(word))) ?? null;
 }
 
-// The layout most of whose needed columns are found by name; the first of equals.
+// The layout with most of its needed columns found by name; the first of equals.
 function likeliest(layouts, { names, rows, separator }) {
   const isFigure = (text) => isMissing(text.trim()) || !Number.isNaN(number(text.trim(), separator));
   const share = ({ columns, reads }) => {
@@ -113,9 +113,9 @@ class Table {
     this.form = panel.closest("form");
     this.input = this.form.querySelector("input[type=file]");
     this.input.accept += ",.tsv,.txt";
-    this.turn = 0; // of what is being looked at: what belongs to an earlier one stops
+    this.turn = 0; // number of the current check; earlier ones stop
     this.ready = null; // what is sent instead of the file
-    this.names = null; // of the columns that the panel is about
+    this.names = null; // of the columns in the panel
     this.input.addEventListener("change", () => this.open());
     this.form.addEventListener("submit", (event) => this.send(event), { capture: true });
     this.form.addEventListener("formdata", (event) => {
@@ -150,7 +150,7 @@ class Table {
       return;
     }
     if (before.names?.join("\n") === this.head.names.join("\n")) {
-      this.names = before.names; // the same file, mended: what was said of it stays
+      this.names = before.names; // the same file, corrected: the choices stay
       this.panel.replaceChildren(...before.shown);
     } else {
       this.build(likeliest(this.layouts, this.head));
@@ -208,7 +208,7 @@ class Table {
       { id, required: column.needed || guessed === "" },
       option("", "choose …"),
       ...this.head.names.map((name, at) => option(String(at), name)),
-      ...(column.owner ? [] : [option(FIXED, "the same in every row")]), // all would be one person
+      ...(column.owner ? [] : [option(FIXED, "the same in every row")]), // all rows would be one person
       ...(column.needed ? [] : [option(ABSENT, "not in my file")]),
     );
     select.value = guessed;
@@ -239,14 +239,14 @@ class Table {
     return { column, select, fixed, add, shift, clock, day, element: made("div", {}, label, select, fixed, day, note, shift) };
   }
 
-  // Shows where times of day may be: proposed where days and times stand in two columns that look so.
+  // Shows the choice of a column for times of day, proposed if days and times seem to be in two columns.
   halve() {
     const rows = this.head.rows.map((row) => cells(row, this.head.separator));
     const isPlace = ({ value }) => value !== "" && value !== ABSENT && value !== FIXED;
     for (const one of this.controls) {
       if (one.clock === null) continue;
       const chosen = isPlace(one.select) ? Number(one.select.value) : null;
-      if (chosen === one.halved) continue; // nothing else was chosen: what was said of its clock stays
+      if (chosen === one.halved) continue; // unchanged: the choice of its clock stays
       const others = new Set(this.controls.filter((other) => other !== one && isPlace(other.select)).map(({ select }) => Number(select.value)));
       const found = chosen === null ? null : halves(rows, this.head.names.length, chosen, others);
       if (found) [one.select.value, one.clock.value] = found.map(String);
@@ -256,7 +256,7 @@ class Table {
     }
   }
 
-  // What the controls say: of each column that is sent its place in the file or its fixed value, and what is added.
+  // The values of the controls: for each column that is sent its position in the file or its fixed value, and the addend.
   plan() {
     const chosen = this.controls
       .filter(({ select }) => select.value !== ABSENT && select.value !== "")
@@ -406,22 +406,22 @@ class Table {
       ? `${size}; the server would refuse this file. Nothing has been sent.`
       : `${size}, and every cell is of the right form.` +
         (leftOut
-          ? ` ${leftOut.toLocaleString("en")} of ${units.toLocaleString("en")} ${this.wide ? "readings" : "rows"} ${leftOut === 1 ? "is" : "are"} left out by your rules; only you are told so.`
+          ? ` ${leftOut.toLocaleString("en")} of ${units.toLocaleString("en")} ${this.wide ? "readings" : "rows"} ${leftOut === 1 ? "is" : "are"} left out by your rules; only you can see this.`
           : "") +
         found.notes.map((note) => ` ${note.slice(0, 1).toUpperCase()}${note.slice(1)}.`).join("");
     this.status.className = sentences.length ? "notice refused" : "notice done";
     this.faults.replaceChildren(...sentences.map((text) => made("li", {}, text)));
     for (const { column, label } of rows > 1 ? alone : []) {
       const says =
-        `Every row has another ${column.name} in ${label}. Where people have several rows, another column says whose they are: ` +
-        "by this one each row would be hidden for itself, and nobody’s rows together.";
+        `Every row has another ${column.name} in ${label}. If people have several rows, another column identifies the people: ` +
+        "by this one each row would be protected separately, and not all rows of a person together.";
       this.faults.append(made("li", {}, says));
     }
     this.panel.dataset.checked = sentences.length ? "wrong" : "right";
     if (this.reader) this.foresee(sentences.length > 0);
   }
 
-  // The first rows that the reader made.
+  // The first rows of the reader's output.
   foresee(isWrong) {
     this.preview.hidden = isWrong;
     if (isWrong) return;
@@ -458,7 +458,7 @@ class Table {
           (left.length ? `; ${left.join(", ")} ${left.length === 1 ? "stays" : "stay"} on this machine.` : ".");
   }
 
-  // Whether the file is what the server takes, without a change.
+  // Whether the server accepts the file unchanged.
   isRight(plan) {
     const { names, headless, separator } = this.head;
     return (
@@ -472,7 +472,7 @@ class Table {
     );
   }
 
-  // What is sent of a cell that a rule turns into something else, in words; none of one that goes as it is written.
+  // In words, the value sent for a cell that a rule changes; none if it is sent as written.
   becomes({ column, shift }, text, found) {
     if (found.says || (found === text && shift === 0)) return "";
     const sent = shifted(found, shift);
@@ -517,12 +517,12 @@ class Table {
     const { submitter } = event;
     if (this.reader) {
       if (this.panel.dataset.checked !== "right") {
-        this.status.scrollIntoView({ block: "center" }); // there is nothing to send
+        this.status.scrollIntoView({ block: "center" }); // nothing to send
         return;
       }
       this.publish();
       this.ready = this.made();
-      setTimeout(() => this.form.requestSubmit(submitter)); // not while this submission is being told of
+      setTimeout(() => this.form.requestSubmit(submitter)); // not during the current submit event
       return;
     }
     const turn = ++this.turn;
@@ -532,7 +532,7 @@ class Table {
       const ready = await this.written(this.plan(), () => turn !== this.turn);
       if (turn !== this.turn) return;
       this.ready = ready;
-      this.status.textContent = before; // what the server says stands beside it
+      this.status.textContent = before; // the server's message is next to it
     } catch (error) {
       this.status.textContent = unreadable(error);
       return;
@@ -542,10 +542,10 @@ class Table {
 
   publishes() {
     const said = Object.entries(this.reader.published ?? {}).map(([name, value]) => `${name} ${value}`);
-    return said.length ? ` Published beside, as it follows from the rules: ${said.join(", ")}.` : "";
+    return said.length ? ` Also published, since it follows from the rules: ${said.join(", ")}.` : "";
   }
 
-  // Where the public part says the same already, it stays as it is said.
+  // If the public part has the same value, its text is kept.
   publish() {
     const { metadata } = this.form.elements;
     this.metadata ??= metadata.value;
@@ -553,7 +553,7 @@ class Table {
     metadata.value = JSON.stringify({ ...told, public: { ...this.reader.published, ...told.public } });
   }
 
-  // What the reader made, as a file.
+  // The output of the reader, as a file.
   made() {
     const parts = [];
     let text = `${this.reader.header.join(",")}\n`;
@@ -605,7 +605,7 @@ class Table {
     }
   }
 
-  // Where a row that was refused stands in the owner's own file: what `live.js` says in the place of the row's number.
+  // The position of a refused row in the owner's file, which `live.js` shows instead of the row's number.
   async placeOf(row, name) {
     if (!this.head) return null;
     const plan = this.plan();

@@ -161,7 +161,7 @@ function bothWays({ columns, records, rows }, names, rule, used) {
   const [from, to] = rule.ends;
   const all = rows.flatMap((row, place) => (rule.no.includes((records[place].get(rule.column) ?? "").toLowerCase()) ? [[row, names[place]], [{ ...row, [from]: row[to], [to]: row[from] }, names[place]]] : [[row, names[place]]]));
   const more = all.length - rows.length;
-  return [all.map(([row]) => row), all.map(([, name]) => name), more ? `${more} that lead both ways are two each.` : ""];
+  return [all.map(([row]) => row), all.map(([, name]) => name), more ? `${more} rows that lead in both directions became two each.` : ""];
 }
 
 // A name for each row, all different: those that share one are told apart by their ends.
@@ -225,5 +225,5 @@ function marked(text, layout, item, said) {
     }
     return row;
   });
-  return [rows, unweighted ? "Lengths and tolls count for nothing: the file says no factor for them." : ""];
+  return [rows, unweighted ? "Lengths and tolls are ignored: the file has no factors for them." : ""];
 }

@@ -1,6 +1,6 @@
-// Rules by which a file as people have it becomes what a dataset needs: zones by their names, times of the clock in the
-// place of periods, dates as spreadsheets write them. They are public choices, and what becomes of a row follows from it
-// alone: neighbouring datasets stay neighbours. Nothing here is sent but what the rules made.
+// Rules that convert a file as people have it to the form of a dataset: zones by their names, times of the clock in
+// place of periods, dates as spreadsheets write them. They are public choices, and the result for a row follows from it
+// alone: neighbouring datasets stay neighbours. Only the result of the rules is sent.
 
 import { element } from "./fields.js";
 import { PlaceClock } from "./place_clock.js";
@@ -15,7 +15,7 @@ const OFFSET = /^(Z|[+-]\d\d:?\d\d)$/;
 const ZONED = /[T ]\d\d:\d\d\S{0,20} ?(Z|[+-]\d\d:?\d\d)$/;
 const WRITTEN = /^(\d{1,4})([./-])(\d{1,2})\2(\d{1,4})(?:[ T]+(\d{1,2}):(\d\d)(?::(\d\d)(?:[.,]\d+)?)?(?: *([ap])m)?)?$/i;
 
-// Milliseconds of a clock as if it stood in UTC; null for what is no time, and where slashes leave open which is the day.
+// Milliseconds of a clock as if it were in UTC; null for a text that is not a time, or whose slashes leave the day ambiguous.
 export function clock(text, dates) {
   const [, first, mark, second, third, hours = "0", minutes = "0", seconds = "0", half] = WRITTEN.exec(text) ?? [];
   if (!mark || (mark === "/" && !dates)) return null;
@@ -27,20 +27,20 @@ export function clock(text, dates) {
   return found.getUTCMonth() === Number(month) - 1 && found.getUTCDate() === Number(day) ? found.getTime() : null;
 }
 
-// Whether a name is one that is not proposed for a column: a word of it, or, of more than four letters, a part of it.
+// Whether a name is never proposed for a column: by one of its words or, if longer than four letters, a part of it.
 export function isNever(column, name) {
   const words = name.toLowerCase().split(/[^a-z0-9]+/);
   return column.never.some((word) => (word.length > 4 ? name.toLowerCase().includes(word) : words.includes(word)));
 }
 
-// Why a text is no time, in words. `such`: how one may be written.
+// Why a text is not a time, in words. `such`: an example.
 export function noTime(text, dates, such) {
   return text.includes("/") && !dates
-    ? "may have its day first or its month: say above which"
+    ? "may begin with the day or the month: say above which"
     : `is not a ${such.includes(" ") ? "time" : "date"} such as ${such} or 21.11.2026 15:00`;
 }
 
-// {at, isZoned}: when a text says it was, in milliseconds since 1970, of UTC or of a clock that stands nowhere; or null.
+// {at, isZoned}: the time of a text in milliseconds since 1970, in UTC or by a clock without a time zone; or null.
 export function instant(text, dates) {
   const zone = ZONED.exec(text)?.[1] ?? "";
   const time = clock(text.slice(0, text.length - zone.length).trim(), dates);
@@ -62,7 +62,7 @@ export function choice(id, options) {
 export class Rules {
   // `changed` is called after every change of a rule.
   constructor(changed) {
-    this.ways = new Map(); // by column: how its cells are read; none where they are as the dataset needs them
+    this.ways = new Map(); // by column: how its cells are read; no entry if they have the form of the dataset
     this.numbers = new Map(); // of zones, by name
     this.zones = element("textarea", { id: "rule-zones", rows: 6, spellcheck: false });
     this.start = element("input", { id: "rule-start", type: "datetime-local" });
@@ -83,19 +83,19 @@ export class Rules {
       ["kW", "power, in kW"],
       ["kWh", "energy of one period each, in kWh"],
     ]);
-    this.place = null; // the clock of a place that was named in the stead of an offset
-    this.owner = ""; // whose row is being read, and its line
+    this.place = null; // the clock of a place that was named instead of an offset
+    this.owner = ""; // the owner of the row that is being read, and its line
     this.line = 0;
     this.elsewhere = element("input", { id: "rule-elsewhere", type: "checkbox" });
     const length = "Zone 1 is the first, and the network’s first node. Paste a column of your list of zones.";
     this.lacking = element("input", { id: "rule-lacking", type: "checkbox", "aria-describedby": "rule-lacking-note" });
-    this.gaps = ""; // what becomes of values that a column lacks; empty where none may
+    this.gaps = ""; // the treatment of values that a column lacks; empty if none may be missing
     this.becomes = element("span", { className: "note", id: "rule-lacking-note" });
     this.parts = {
-      zones: [labelled("Your zones by name, one a line", this.zones, length)],
+      zones: [labelled("Your zones by name, one per line", this.zones, length)],
       dates: [labelled("In your file 01/02/2026 is", this.dates)],
       clock: [labelled("Period 0 begins", this.start), labelled("The others begin", this.every)],
-      offset: [labelled("Your clocks against UTC", this.offset, "+01:00 is Berlin in winter, −05:00 New York. Where clocks change in between, name the place: Europe/Berlin.")],
+      offset: [labelled("Offset of your clocks from UTC", this.offset, "+01:00 is Berlin in winter, −05:00 New York. Where clocks change in between, name the place: Europe/Berlin.")],
       units: [labelled("The values are", this.units, "Energy is divided by the hours of a period, which then must be the time between two readings.")],
       elsewhere: [
         element("p", {}, this.elsewhere, " ", element("label", { htmlFor: "rule-elsewhere" }, "Leave out rows of other zones and other times")),
@@ -104,7 +104,7 @@ export class Rules {
         element("p", {}, this.lacking, " ", element("label", { htmlFor: "rule-lacking" }, "Leave out readings without a value"), this.becomes),
       ],
     };
-    const note = "Choose these by what is known anyway, without looking at the data.";
+    const note = "Choose these from public knowledge, without looking at the data.";
     this.element = element(
       "fieldset",
       { hidden: true },
@@ -123,7 +123,7 @@ export class Rules {
     }
   }
 
-  // Shows the rules that these columns need: `first` has the first cells of each, by its place in the file.
+  // Shows the rules that these columns need: `first` has the first cells of each, by its position in the file.
   suit(plan, first, isNumber) {
     this.ways.clear();
     let slashes = false;
@@ -159,7 +159,7 @@ export class Rules {
     return this.hours !== null && this.units.value === "kWh";
   }
 
-  // Before the first row of a file; each row says whose it is and where it stands.
+  // Before the first row of a file; each row has its owner and its line.
   begin() {
     this.place?.begin();
     this.between = new Map(); // by seconds between two readings of the first meter: how often
@@ -170,9 +170,9 @@ export class Rules {
     [this.owner, this.line] = [owner, line];
   }
 
-  // What can only be said of all rows together, in sentences.
+  // Sentences about all rows together.
   conclude() {
-    const found = this.hours !== null && this.units.value === "" ? ["Say whether the values are power or energy: a column is called like energy (kWh)."] : [];
+    const found = this.hours !== null && this.units.value === "" ? ["Say whether the values are power or energy: the name of a column suggests energy (kWh)."] : [];
     const usual = [...this.between].reduce((best, one) => (one[1] > best[1] ? one : best), [null, 0])[0];
     if (this.isEnergy && usual !== null && usual !== this.hours * 3600) {
       found.push(`Most readings are ${usual.toLocaleString("en")} seconds apart, and a period of the public part has ${(this.hours * 3600).toLocaleString("en")}: values in kWh are of one period each.`);
@@ -191,7 +191,7 @@ export class Rules {
     this.before.at = at.at;
   }
 
-  // What is sent for a cell: a text, LEFT_OUT for its whole row, or {says} where a rule is missing or broken.
+  // The value to send for a cell: a text, LEFT_OUT for its whole row, or {says} if a rule is missing or violated.
   value(column, text, separator) {
     const read = this.read(column, text, separator);
     if (column.holds === "times" && typeof read === "string") this.apart(read);
@@ -213,8 +213,8 @@ export class Rules {
 
   zoneOf(name) {
     if (this.numbers.has(name)) return String(this.numbers.get(name));
-    if (!this.numbers.size) return { says: "is a name: list your zones above, one a line" };
-    return this.elsewhere.checked ? LEFT_OUT : { says: "is none of the zones that you listed" };
+    if (!this.numbers.size) return { says: "is a name: list your zones above, one per line" };
+    return this.elsewhere.checked ? LEFT_OUT : { says: "is not one of the zones that you listed" };
   }
 
   momentOf(text, time) {
@@ -225,7 +225,7 @@ export class Rules {
       return says ? { says } : zoned;
     }
     const offset = this.offset.value.trim().replace("−", "-");
-    if (!OFFSET.test(offset)) return { says: "has no time zone: say above how your clocks stand against UTC" };
+    if (!OFFSET.test(offset)) return { says: "has no time zone: give the offset of your clocks from UTC above" };
     return `${new Date(time).toISOString().slice(0, 19)}${offset}`;
   }
 

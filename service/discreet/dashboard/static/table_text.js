@@ -1,4 +1,4 @@
-// The text of a file of comma separated values, or of values parted otherwise, as this browser reads it.
+// The text of a file of values separated by commas or otherwise, as this browser reads it.
 
 const FIRST_BYTES = 1 << 18; // enough to show the first rows
 export const SHOWN_ROWS = 6;
@@ -20,14 +20,14 @@ async function isUtf8(file) {
   }
 }
 
-// The file with its text in UTF-8, and how it was written where that was otherwise: UTF-16 says so with its first two
-// bytes, and what is no UTF-8 has one byte a letter. What has zero bytes then is no text.
+// The file with its text in UTF-8, and its original encoding if that was different: UTF-16 is recognised by its first two
+// bytes, and any other text that is not UTF-8 has one byte per character. If it has zero bytes then, it is not a text.
 export async function inUtf8(file) {
   const start = new Uint8Array(await file.slice(0, 2).arrayBuffer()).join();
   const label = { "255,254": "utf-16le", "254,255": "utf-16be" }[start] ?? ((await isUtf8(file)) ? null : "windows-1252");
   if (label === null) return { file, written: "" };
   const text = new TextDecoder(label).decode(await file.arrayBuffer());
-  if (text.includes("\0")) throw new Error("it is no text");
+  if (text.includes("\0")) throw new Error("it is not a text");
   return { file: new File([text], file.name, { type: "text/csv" }), written: WRITTEN[label] };
 }
 
@@ -44,7 +44,7 @@ function cut(text, isLast) {
   const lines = text.split("\n");
   const tail = isLast ? null : lines.pop();
   const records = [];
-  let parts = []; // lines of a record that is open; each is looked at once
+  let parts = []; // lines of an open record; each is scanned once
   let length = 0;
   for (const line of lines) {
     const open = (parts.length > 0) !== isOpen(line);
@@ -107,7 +107,7 @@ export async function* batches(file, isStale) {
   }
 }
 
-// What the beginning of a file tells: separator, names of the columns, first rows.
+// From the beginning of a file: separator, names of the columns, first rows.
 export async function beginning(file) {
   const text = new TextDecoder("utf-8", { fatal: true }).decode(await file.slice(0, FIRST_BYTES).arrayBuffer(), {
     stream: file.size > FIRST_BYTES,
@@ -133,12 +133,12 @@ export async function beginning(file) {
 
 const MISSING = new Set(["", "na", "n/a", "#n/a", "#na", "#n/a n/a", "null"]);
 
-// Whether this is how files say that there is no value.
+// Whether this text stands for a missing value.
 export function isMissing(text) {
   return MISSING.has(text.toLowerCase());
 }
 
-// A number as it is written where columns are parted by commas, or with a decimal comma where they are not.
+// A number as written in files separated by commas, or with a decimal comma if the separator is another.
 export function number(text, separator) {
   const plain = separator === "," ? text : text.replace(/^([+-]?\d*),(\d+)$/, "$1.$2");
   // No digit may be read in two ways: a long one that ends in a letter would be tried as often as it has digits, squared.

@@ -28,7 +28,7 @@ const truth = (text) => (TRUE.test(text) ? 1 : FALSE.test(text) ? 0 : undefined)
 
 const counted = (count, all, what) => `${count.toLocaleString("en")} of ${all.toLocaleString("en")} ${what}${all === 1 ? "" : "s"}`;
 
-// One name is one person: spaces around it, the form of its accents and the `.0` of whole numbers are no part of it.
+// One name is one person: spaces around it, the form of its accents and the `.0` of integers do not belong to it.
 const nameOf = (text) => text.normalize("NFC").trim().replace(/^([+-]?[0-9]+)\.0*$/, "$1");
 
 const lacking = (name, rule) =>
@@ -44,7 +44,7 @@ const largestRatio = (followed, target, rule) => {
   return { max_ratio: Math.max(...ratios) };
 };
 
-// What the target policy does, where that is a public rule, of actions one that is short enough to be read.
+// The target policy if it is a public rule; a rule by actions only if it is short enough to be read.
 const inWords = (target, rule) => {
   if (rule) return { target_policy: rule.text };
   if (!target) return {};
@@ -54,14 +54,14 @@ const inWords = (target, rule) => {
   return words.length <= LONGEST_WORDS ? { target_policy: words } : {};
 };
 
-// 0 where every outcome is a word, and none counts less.
+// 0 if every outcome is a word and none counts less.
 const leastReward = (counts) => (counts && [...counts.values()].every((one) => one >= 0) ? { least_reward: 0 } : {});
 
 export class Visits {
   // `changed` is called after every change of a rule.
   constructor({ columns, facts }, names, changed) {
     this.facts = facts;
-    this.names = names; // of all columns of the file: a rule may speak of any
+    this.names = names; // of all columns of the file: a rule may use any
     this.reserved = columns.filter((one) => one.scale === null && one.name !== "state").map((one) => one.name);
     this.features = columns.filter((one) => one.scale !== null);
     this.actions = element("textarea", { id: "visits-actions", rows: 3, className: "low", spellcheck: false, placeholder: "treat 2/3 1\nwait 1/3 0" });
@@ -98,7 +98,7 @@ export class Visits {
     }
   }
 
-  // Shows the rules that these columns need, and reads them anew.
+  // Shows the rules that these columns need, and reads them again.
   suit(plan, dates) {
     this.dates = dates;
     this.taken = new Map(plan.filter(({ column }) => this.reserved.includes(column.name)).flatMap(({ column, place, clock }) => [[place, column.name], [clock, column.name]]));
@@ -117,7 +117,7 @@ export class Visits {
     this.isZoned = null;
   }
 
-  // {behaviour, target}: the probability of each action; null for a policy of which the lines say nothing.
+  // {behaviour, target}: the probability of each action; null for a policy that the lines do not give.
   readActions() {
     const isSaid = ([policy, column]) => this.has.has(column) || (policy === "target" && this.rule.value.trim());
     const said = POLICIES.filter((one) => !isSaid(one)).map(([policy]) => policy);
@@ -145,7 +145,7 @@ export class Visits {
     return found;
   }
 
-  // The target policy as a rule on features, with the place of each in the file; null where there is none.
+  // The target policy as a rule on features, with the position of each in the file; null if there is none.
   readRule() {
     const text = this.rule.value.trim();
     if (!text || !this.has.has("action") || this.has.has("target")) return null;
@@ -172,7 +172,7 @@ export class Visits {
     return place;
   }
 
-  // What words count, {name: number}; null where no line says so.
+  // The values of words, {name: number}; null if no line gives one.
   readOutcomes() {
     const lines = this.outcomes.value.split("\n").filter((one) => one.trim());
     if (!lines.length) return null;
@@ -186,12 +186,12 @@ export class Visits {
     return found;
   }
 
-  // What an outcome counts; NaN for what is none.
+  // The value of an outcome; NaN if it is not one.
   rewardOf(text, separator) {
     return this.counts ? (this.counts.get(nameOf(text)) ?? NaN) : (truth(text) ?? number(text, separator));
   }
 
-  // What is wrong with a cell that has rules of its own; undefined where those of its column are all.
+  // The error of a cell with rules of its own; undefined if only those of its column apply.
   fault(column, text) {
     if (isMissing(text)) {
       const spared = this.missing.value === "leave_out" ? column.name !== "patient" : column.scale !== null && this.missing.value === "carry";
@@ -259,7 +259,7 @@ export class Visits {
     });
   }
 
-  // {sentences, notes} of what keeps rows from becoming steps, and of what is left out; the steps are kept.
+  // {sentences, notes} about errors that prevent steps, and about omissions; the steps are stored.
   conclude() {
     this.steps = [];
     const sentences = [...this.wrong, ...this.lacking()];
@@ -272,7 +272,7 @@ export class Visits {
       if (lacks.size) notes.push(`left out: ${counted(lacks.size, patients, "patient")} with a value that is missing`);
     }
     rows = rows.toSorted((one, other) => one.owner - other.owner || one.time - other.time);
-    const faults = new Map(); // by what is said: [first line, how many]
+    const faults = new Map(); // by sentence: [first line, count]
     const refuse = (row, says) => {
       const [line, count] = faults.get(says) ?? [Infinity, 0];
       faults.set(says, [Math.min(line, row.line), count + 1]);
@@ -304,7 +304,7 @@ export class Visits {
     return Boolean(this.has.has(column) || this.chances[policy] || (policy === "target" && this.told));
   }
 
-  // Of which policy the probabilities are missing, where something is said of one, or the public part says of both.
+  // The policy without probabilities, if the other has some or the public part asks for both.
   lacking() {
     const never = this.chances.behaviour && this.told?.actions.find((one) => !(this.chances.behaviour.get(one) > 0));
     if (never) return [`The rule takes “${never}”, which was never done by the probabilities above: what nobody was given cannot be evaluated.`];
@@ -361,7 +361,7 @@ export class Visits {
     );
   }
 
-  // 1 of each row in which the rule does what was done, else 0, as its second chance.
+  // The target probability of each row: 1 if the rule chooses the action that was taken, else 0.
   follow(rows, refuse) {
     const before = this.told.features.map(() => null);
     for (const row of rows) {
@@ -377,7 +377,7 @@ export class Visits {
     }
   }
 
-  // What is published beside the public part, as it follows from rules: the largest ratio of two policies, the target in
+  // What is published in addition, since it follows from rules: the largest ratio of two policies, the target in
   // words, and the least reward.
   get published() {
     const [followed, target] = POLICIES.map(([policy]) => this.chances[policy]);
@@ -390,7 +390,7 @@ export class Visits {
     return ["trajectory", "step", ...places, "reward", "terminal", ...(this.isOffPolicy ? ["behaviour", "target"] : [])];
   }
 
-  // What is sent, row by row, with the line that each comes from.
+  // The rows to send, each with its line in the file.
   *written() {
     for (const [row, step, here, there, terminal] of this.steps) {
       yield [row.line, [row.owner, step, ...here, ...there, row.reward, terminal, ...(this.isOffPolicy ? row.chances : [])]];

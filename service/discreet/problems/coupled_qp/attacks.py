@@ -1,15 +1,14 @@
-"""What one agent that lies finds out from opened sums: the attack behind the table of
-docs/security.md.
+"""What one lying agent finds out from opened sums: the attack behind the table of docs/security.md.
 
     python -m discreet.problems.coupled_qp.attacks [AGENTS …]
 
-Stock agents (`discreet_client.updates.Participant`) of one variable: private need, curvature and
-cap. The attacker is one of them, knows the signed steps and coefficients and sees what every agent
-sees, the opened sums; it may send any value. It drives all others to zero, where one step at a
-price p answers with the sum of `alpha max(g - p, 0)`, g = 2 curvature need: a curve of straight
-pieces with a kink an agent. It peels that from the highest g down; a second step at the same price
-shows curvatures. Masks and encryption hide nothing of this: it reads sums that are meant to be
-read.
+The agents are standard ones (`discreet_client.updates.Participant`) with one variable: private
+need, curvature and cap. The attacker is one of them, knows the signed steps and coefficients and
+sees the opened sums, as every agent does; it may send any value. It drives all others to zero,
+where the response to one step at a price p is the sum of `alpha max(g - p, 0)`, g = 2 curvature
+need: a piecewise linear curve with one kink per agent. It resolves the kinks from the highest g
+down; a second step at the same price reveals curvatures. Masks and encryption do not prevent this:
+it reads sums that are meant to be read.
 """
 
 from __future__ import annotations
@@ -28,19 +27,19 @@ Floats = NDArray[np.float64]
 Found = list[tuple[float, float]]
 GRID = 2.0**-32
 FAR = np.array([1e6, -1e6])
-"""A contribution that drives everybody to the lower end of its box, and keeps the multiplier of the
-limit at zero."""
+"""A contribution that drives every agent to the lower end of its box, and keeps the multiplier of
+the limit at zero."""
 NEEDS, CURVATURES, CAPS = (4.0, 9.0), (0.5, 1.5), (3.7, 7.4)
 HIGHEST_PRICE = 2 * NEEDS[1] * CURVATURES[1]
-"""Above it nobody answers: 2 curvature need."""
+"""Above this price no agent responds: 2 curvature need."""
 ROUNDS = (10, 20, 40, 100, 200)
 SAME = 1e-5
-"""Prices and sums nearer than this are one and the same."""
+"""Prices and sums closer than this count as equal."""
 
 
 class Others:
-    """The honest agents: `count` of them, seeded, stacked into one participant, whose steps are
-    then theirs."""
+    """The honest agents: `count` of them, seeded, stacked into one participant, which makes the
+    steps of all."""
 
     def __init__(self, count: int, seed: int, primal: float = 0.1) -> None:
         random = np.random.RandomState(seed)
@@ -56,11 +55,11 @@ class Others:
         self._stacked = Participant(
             self.weight * rows, rows / (count + 1), cost, box, Steps(primal, 0.05)
         )
-        self._stacked.x = random.uniform(0, cap)  # where nobody knows, as agents begin
+        self._stacked.x = random.uniform(0, cap)  # at points that nobody else knows
         self._operator = np.array([self.weight * (count + 1), -2.2])
 
     def play(self, own: Floats) -> Floats:
-        """One round: what is opened when the attacker contributes `own`."""
+        """One round: the sum that is opened when the attacker contributes `own`."""
         opened: Floats = (
             np.round((self._stacked.contribution() + own + self._operator) / GRID) * GRID
         )
@@ -68,7 +67,7 @@ class Others:
         return opened
 
     def true_of(self, found: Found) -> int:
-        """How many of these (g, curvature) are an agent's: its need within 1 %, its curvature
+        """How many of these (g, curvature) belong to an agent: its need within 1 %, its curvature
         within 5 %."""
         pairs = [(g / (2 * curvature), curvature) for g, curvature in found if curvature > 0]
         return sum(
@@ -82,12 +81,11 @@ class Others:
 
 
 class OutOfRounds(Exception):
-    """No sums are opened any more."""
+    """No more sums are opened."""
 
 
 class Peeler:
-    """The attacker. It uses nothing of `others` but rounds and what is public: steps and
-    coefficients."""
+    """The attacker. It uses only rounds of `others` and public values: steps and coefficients."""
 
     def __init__(self, others: Others, rounds: int) -> None:
         self._others, self._left = others, rounds
@@ -112,7 +110,7 @@ class Peeler:
         return self._others.play(own) - own
 
     def _probe(self, price: float, twice: bool) -> None:
-        """The others' answers to a price, from zero: their sum after one step, and with `twice`
+        """The others' responses to a price, from zero: their sum after one step, and with `twice`
         after another one."""
         weight = self._others.weight
         if self._left < 2 + twice:
@@ -121,12 +119,12 @@ class Peeler:
         self._send(offer)
         first = (self._send(offer if twice else FAR)[0] - self._idle) / weight
         self._sums[price] = first / self._others.primal
-        if twice:  # their own answer has raised the price
+        if twice:  # their own response has raised the price
             second = (self._send(FAR)[0] - self._idle) / weight
             self._seconds[price] = second / self._others.primal, price + first * weight**2
 
     def _rest(self, price: float) -> float:
-        """What those who are not found yet answered at a price."""
+        """The response at a price of the agents that are not found yet."""
         return self._sums[price] - sum(max(g - price, 0) for g in self._found)
 
     def _peel(self) -> None:
@@ -142,7 +140,7 @@ class Peeler:
                 continue
             low = max(answered)
             rest = self._rest(low)
-            if low + rest > high + SAME:  # several answer there: go to where about one does
+            if low + rest > high + SAME:  # several respond there: go to where about one does
                 several = max(2 * rest / (high - low), 1.5)
                 self._probe(high - (high - low) * min(1.2 / several, 0.6), twice=False)
                 continue
@@ -150,16 +148,16 @@ class Peeler:
             if high - low < SAME or middle in self._sums:
                 return
             self._probe(middle, twice=True)
-            if abs(self._rest(middle) - rest / 2) < SAME:  # one alone answers in a straight line
+            if abs(self._rest(middle) - rest / 2) < SAME:  # a single agent responds linearly
                 self._found.append(low + rest)
 
     def _curvatures(self) -> Floats:
-        """By least squares from second steps, which are linear in curvatures where all that answer
-        are known."""
+        """By least squares from second steps, which are linear in curvatures if all agents that
+        respond are known."""
         g, primal = np.array(self._found), self._others.primal
         if not g.size:
             return g
-        lowest = g[0] - min(CAPS) / (2 * primal)  # below it somebody may be at its cap
+        lowest = g[0] - min(CAPS) / (2 * primal)  # below it an agent may be at its cap
         known = [
             price for price in self._seconds if lowest < price < g[0] and self._rest(price) < SAME
         ]
@@ -178,8 +176,8 @@ class Peeler:
 
 
 def figures(agents: int, rounds: int, seeds: int) -> tuple[float, float]:
-    """Over so many seeds: how often somebody is found, and the mean share of the other agents that
-    are."""
+    """Over this many seeds: how often any agent is found, and the mean share of the other agents
+    that are."""
     counts = []
     for seed in range(seeds):
         others = Others(agents - 1, seed)
@@ -189,7 +187,8 @@ def figures(agents: int, rounds: int, seeds: int) -> tuple[float, float]:
 
 
 def main(sizes: Sequence[int]) -> None:
-    """The table, as Markdown: chance that somebody is found / mean share of the others that are."""
+    """The table, as Markdown: chance that any agent is found / mean share of the others that
+    are."""
     print("| agents |", " | ".join(f"{rounds} rounds" for rounds in ROUNDS), "|")
     print("|---" * (len(ROUNDS) + 1) + "|")
     for agents in sizes:

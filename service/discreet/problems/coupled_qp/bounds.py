@@ -1,8 +1,8 @@
-"""How large entries of contributions and sums may be: what the slots hold, and what the owner says.
+"""Limits of entries of contributions and sums: those of the slots, and those that the owner sets.
 
-Slots hold far more than any honest sum: a number that one agent invents fits in. Where the owner
-says by `agents.reach` how far one agent's entries go, agents check every opened sum against all of
-them together, and complain, signed, of one that is larger.
+Slots hold far more than any honest sum, so a number that one agent invents fits in. If the owner
+bounds one agent's entries by `agents.reach`, agents check every opened sum against the bounds of
+all together, and sign a complaint about one that is larger.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from discreet.problems.coupled_qp.data import Encryption, FederatedAgents, Opera
 
 
 def of_slots(encryption: Encryption, count: int) -> float:
-    """What the slots hold of each of so many agents and the operator."""
+    """The largest entry that the slots can hold from each of this many agents and the operator."""
     spare = 3 + math.ceil(math.log2(count + 1))
     return 2.0 ** (encryption.slot_bits - spare - encryption.fraction_bits)
 
@@ -25,7 +25,8 @@ def check_federated(
     encryption: Encryption,
     noise: SumNoise | None,
 ) -> None:
-    """InvalidInput for what the slots do not hold, and for bounds that do not fit the problem."""
+    """InvalidInput for entries that the slots cannot hold, and for bounds that do not fit the
+    problem."""
     largest = of_slots(encryption, public.count)
     beyond = f"is beyond {largest:g}, which the slots hold of {public.count} agents"
     for name in ("c", "d"):
@@ -38,7 +39,8 @@ def check_federated(
         if noise.clip is None:
             says = "needed: nobody sees the boxes to derive it from"
             raise InvalidInput(says, pointer="/problem/noise/clip")
-        # An agent with a longer contribution would have to give up, which would tell of its data.
+        # An agent with a longer contribution would have to give up, which would reveal something
+        # about its data.
         if noise.clip > largest:
             raise InvalidInput(f"{noise.clip:g} {beyond}", pointer="/problem/noise/clip")
         if public.reach is not None:
@@ -55,16 +57,16 @@ def check_federated(
 
 
 def of_rows(public: FederatedAgents, rows: int) -> tuple[float, ...] | None:
-    """The largest magnitude of each entry of a contribution; None where the owner says nothing."""
+    """The largest magnitude of each entry of a contribution; None if the owner sets none."""
     if public.reach is None or isinstance(public.reach, tuple):
         return public.reach
     return (public.reach,) * rows
 
 
 def of_sums(operator: OperatorData, public: FederatedAgents) -> tuple[float, ...] | None:
-    """The largest magnitude of each entry of a sum with the operator's part in it, float[rows].
+    """The largest magnitude of each entry of a sum, including the operator's part, float[rows].
 
-    Agents are told it, so the operator's own figure is in it as the next power of two.
+    Agents are told it, so the operator's own figure is included as the next power of two.
     """
     own = (*operator.c, *operator.d)
     reach = of_rows(public, len(own))

@@ -1,4 +1,4 @@
-"""Charts of encrypted sums, of simulations alone: what agents do, slack, multipliers."""
+"""Charts of encrypted sums, only for simulations: the agents' variables, slack, multipliers."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ from discreet.solvers.saddle.saddle_iteration import thinned
 
 SHOWN = "simulation: what each agent does, slack, multipliers step by step"
 MAX_REPEATED_UPDATES = 20_000
-"""Agents times iterations up to which a run on public data is done again to draw it."""
+"""The most agents times iterations for which a run on public data is repeated to draw it."""
 
 
 def charts_of(problem: dict[str, Any], plan: dict[str, Any], result: dict[str, Any]) -> list[Chart]:
-    """Nothing of a federated run: the result has nothing of the agents; `session_chart` tells who
-    was there."""
+    """None for a federated run: the result has nothing from the agents; `session_chart` shows who
+    took part."""
     if "x" not in result:
         return []
     read = CoupledQp.model_validate(problem)
@@ -95,8 +95,8 @@ def charts_of(problem: dict[str, Any], plan: dict[str, Any], result: dict[str, A
 
 
 def _repeated(problem: CoupledQp, parts: Sequence[spds.Part]) -> tuple[list[int], Floats] | None:
-    """Steps and multipliers of the same run without encryption; None where that takes long, where
-    sums have noise, of method auto, whose agents draw a haze, and where nothing was summed."""
+    """Steps and multipliers of the same run without encryption; None if that takes too long, if
+    sums have noise, for method auto, whose agents add random haze, and if nothing was summed."""
     if problem.protocol == "mpc":
         return None
     way = problem.way

@@ -1,5 +1,4 @@
-"""What a coupled problem must be before it is planned: counts, shapes, steps, and a point that
-satisfies it."""
+"""Checks of a coupled problem before it is planned: counts, shapes, steps, and feasibility."""
 
 from __future__ import annotations
 
@@ -31,13 +30,13 @@ MAX_AGENTS = 1000
 MAX_COEFFICIENTS = 20_000_000
 FEASIBILITY_TOLERANCE = 1e-9
 MAX_SECONDS = 600
-"""Of a run in one process, as estimated."""
+"""The most estimated seconds of a run in one process."""
 MAX_PLAN_SECONDS = 20
-"""Of looking at the agents' own polytopes and terms, as estimated."""
+"""The most estimated seconds for checking the agents' polytopes and terms."""
 
 
 def refuse_few(count: int) -> None:
-    """Between three agents, of whose sum nobody knows the other's part, and the most that a job
+    """From three agents, below which a sum reveals the other's part, to the most that a job
     takes."""
     if count < FEWEST_AGENTS:
         raise InvalidInput(
@@ -49,7 +48,7 @@ def refuse_few(count: int) -> None:
 
 
 def check_shapes(operator: OperatorData, agents: Sequence[AgentData], coefficients: int) -> None:
-    """Dimensions that disagree, each with its place."""
+    """Dimensions that disagree, each with its location."""
     rows = {
         "A_u": (len(operator.c), "entries of operator.c"),
         "A_g": (len(operator.d), "entries of operator.d"),
@@ -109,7 +108,7 @@ def check_shapes(operator: OperatorData, agents: Sequence[AgentData], coefficien
 
 
 def _own_issues(agent: AgentData, where: str) -> list[FieldIssue]:
-    """What is wrong with an agent's set and the terms of its cost, whose box is right."""
+    """The errors in an agent's set and the terms of its cost, if its box is valid."""
     if agent.budget is None and agent.polytope is None and not agent.terms:
         return []
     try:
@@ -127,7 +126,7 @@ def _own_issues(agent: AgentData, where: str) -> list[FieldIssue]:
 
 
 def check_rows(operator: OperatorData, public: FederatedAgents) -> None:
-    """What the operator of a federated job holds against the dimensions of what the agents sum."""
+    """Check the operator's data of a federated job against the dimensions of the agents' sums."""
     for name, given, rows in (
         ("c", len(operator.c), public.coupled),
         ("d", len(operator.d), public.constraints),
@@ -142,7 +141,7 @@ def check_rows(operator: OperatorData, public: FederatedAgents) -> None:
 
 
 def check_steps(steps: QpSteps, count: int) -> None:
-    """Both steps or none, and one an agent where they are listed."""
+    """Both steps or none, and one for each agent if they are listed."""
     if (steps.primal is None) != (steps.dual is None):
         raise InvalidInput(
             "primal and dual steps must be given together or not at all", pointer="/problem/steps"
@@ -155,7 +154,7 @@ def check_steps(steps: QpSteps, count: int) -> None:
 def check_feasible(
     operator: OperatorData, parts: Sequence[Part], agents: Sequence[AgentData]
 ) -> None:
-    """`min t, Σ A_g x + d <= t` over the agents' sets (a linear program): t > 0 says that no x
+    """`min t, Σ A_g x + d <= t` over the agents' sets (a linear program): t > 0 means that no x
     satisfies the coupling."""
     rows = len(operator.d)
     if rows == 0:
@@ -184,7 +183,7 @@ def check_feasible(
 
 def _own_rows(parts: Sequence[Part]) -> tuple[Floats, Floats]:
     """`totals x <= limits` of the agents' budgets and polytopes, float64[r, k + 1] and float64[r];
-    the last column is of t."""
+    the last column belongs to t."""
     columns = sum(part.A_g.shape[1] for part in parts) + 1
     totals, limits, at = [np.zeros((0, columns))], [np.zeros(0)], 0
     for part in parts:
@@ -227,14 +226,14 @@ def _seconds_of(
 
 
 def own_seconds(agents: Sequence[AgentData]) -> float:
-    """An upper estimate of what the agents with polytopes or terms take to answer once, one after
-    the other, from measurements on one core."""
+    """An upper estimate of the seconds in which the agents with polytopes or terms respond once,
+    one after the other, from measurements on one core."""
     numbers = [len(agent.a_l) + agent.own_rows for agent in agents if agent.terms or agent.polytope]
     return sum(1e-2 + 3e-4 * n + 1.2e-8 * n**3 for n in numbers)
 
 
 def check_own_time(agents: Sequence[AgentData]) -> None:
-    """At most `MOST_NUMBERS` in one of them, and `MAX_PLAN_SECONDS` of looking at all."""
+    """At most `MOST_NUMBERS` in one of them, and `MAX_PLAN_SECONDS` for checking all."""
     large = [
         FieldIssue(
             f"/problem/agents/{place}/{'terms' if agent.terms else 'polytope'}",
@@ -262,7 +261,7 @@ def check_time(
     iterations: int,
     own: float = 0.0,
 ) -> None:
-    """At most `MAX_SECONDS` in one process, as estimated; `own`: of the agents' own answers of a
+    """At most `MAX_SECONDS` estimated in one process; `own`: seconds of the agents' responses in a
     round."""
     seconds = _seconds_of(encryption, agents, dimension, coefficients, iterations)
     seconds += own * iterations

@@ -1,4 +1,4 @@
-"""What operator and agents of a coupled quadratic program hold, and how it is to be solved."""
+"""The data of operator and agents of a coupled quadratic program, and how it is to be solved."""
 
 from __future__ import annotations
 
@@ -38,15 +38,15 @@ Tolerance = Annotated[
 
 
 class OperatorData(Frozen):
-    """What the operator holds: c of the coupled objective, d of the constraints. Not published, nor
-    told to agents."""
+    """The operator's data: c of the coupled objective, d of the constraints. They are neither
+    published nor sent to agents."""
 
     c: Vector
     d: Vector
 
 
 class SumBudget(Frozen):
-    """How much an agent's variables sum to, such as the energy that a vehicle charges."""
+    """The range of the sum of an agent's variables, such as the energy that a vehicle charges."""
 
     lower: Real
     upper: Real
@@ -75,19 +75,19 @@ class PowerTerm(RowsTerm):
 
 
 class PiecewiseLinearTerm(RowsTerm):
-    """weight max (A x - b): the largest of the rows counts."""
+    """weight max (A x - b), the maximum over the rows."""
 
     kind: Literal["piecewise_linear"]
 
 
 class LogBarrierTerm(RowsTerm):
-    """-weight Σ log (b - A x); the box keeps away from where it ends."""
+    """-weight Σ log (b - A x); the box must lie inside its domain."""
 
     kind: Literal["log_barrier"]
 
 
 class EntropyTerm(RowsTerm):
-    """weight Σ u log u, u = A x - b, which the box keeps above 0."""
+    """weight Σ u log u, u = A x - b, which must be above 0 on the box."""
 
     kind: Literal["entropy"]
 
@@ -99,7 +99,7 @@ CostTerm = Annotated[
 
 
 class PolytopeRows(Frozen):
-    """`A x <= b` within the box, which then has two ends."""
+    """`A x <= b` within the box, which must then be bounded."""
 
     A: Matrix
     b: Vector
@@ -107,8 +107,8 @@ class PolytopeRows(Frozen):
 
 class AgentData(Frozen):
     """One agent's part, k variables. A_u: rows of c by k; A_g: rows of d by k; A_q: any rows by k;
-    a_l: k. `terms`: convex costs beside `|A_q x|² + a_l · x`. `budget`: least and most sum of its
-    variables; `polytope`: rows that they keep; both within a box of two ends."""
+    a_l: k. `terms`: convex costs in addition to `|A_q x|² + a_l · x`. `budget`: least and most sum
+    of its variables; `polytope`: rows that they satisfy; both within a bounded box."""
 
     A_u: Matrix
     A_g: Matrix
@@ -126,7 +126,7 @@ class AgentData(Frozen):
 
     @property
     def matrices(self) -> list[tuple[str, Matrix]]:
-        """All that have one column a variable, with their places."""
+        """All matrices with one column for each variable, with their locations."""
         found = [(name, getattr(self, name)) for name in ("A_u", "A_g", "A_q")]
         for place, term in enumerate(self.terms):
             name, matrix = ("P", term.P) if isinstance(term, QuadraticTerm) else ("A", term.A)
@@ -137,14 +137,14 @@ class AgentData(Frozen):
 
     @property
     def own_rows(self) -> int:
-        """Of its terms and its polytope."""
+        """The rows of its terms and its polytope."""
         return self.solved_rows + sum(
             len(term.P) for term in self.terms if isinstance(term, QuadraticTerm)
         )
 
     @property
     def solved_rows(self) -> int:
-        """Those that it solves for by an interior point method, or 0: quadratic terms are none."""
+        """The rows for which it uses an interior point method, or 0: quadratic terms need none."""
         rows = 0 if self.polytope is None else len(self.polytope.b)
         for term in self.terms:
             if not isinstance(term, QuadraticTerm):
@@ -153,12 +153,12 @@ class AgentData(Frozen):
 
     @property
     def coefficients(self) -> int:
-        """Numbers of its cost and set, beside its rows of the sums."""
+        """The number of entries of its cost and set, without its rows of the sums."""
         return len(self.a_l) * (len(self.A_q) + self.own_rows)
 
 
 class FederatedAgents(Frozen):
-    """How many agents there will be, and public dimensions of what they sum."""
+    """The number of agents, and public dimensions of their sums."""
 
     count: Positive
     coupled: Annotated[
@@ -207,7 +207,8 @@ class Encryption(Frozen):
 
 
 class SumNoise(Frozen):
-    """Noise inside the sums: what is opened is then private in itself, over all rounds together."""
+    """Noise inside the sums: the opened sums of all rounds together are then differentially
+    private."""
 
     epsilon: Epsilon
     delta: Annotated[Delta, Field(gt=0)]
@@ -237,7 +238,7 @@ def agent_cost(agent: AgentData) -> QuadraticCost | ConvexCost:
 
 
 def set_of(agent: AgentData) -> Box | BudgetedBox | Polytope:
-    """ValueError where box, budget and polytope have nothing in common."""
+    """ValueError if box, budget and polytope have no common point."""
     low, high = sides_of(agent)
     budget = None if agent.budget is None else (agent.budget.lower, agent.budget.upper)
     if agent.polytope is not None:

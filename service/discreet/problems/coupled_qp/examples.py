@@ -17,7 +17,7 @@ from discreet_client import secure_sum
 
 
 def example() -> dict[str, Any]:
-    """The example of the paper (Huo & Liu, section V-A) with masks, which take no time."""
+    """The example of the paper (Huo & Liu, section V-A) with masks, which are fast."""
     return {
         "problem": {
             "kind": "coupled_qp",
@@ -57,7 +57,7 @@ def example() -> dict[str, Any]:
 
 
 def rehearse_session(kind: type[FederatedProblem]) -> None:
-    """Three agents and two rounds; masks alone, for keys take time and need no other code. Then a
+    """Three agents and two rounds, only with masks: keys take time and need no other code. Then a
     session on shares."""
     shares_session.rehearse()
     problem = kind.model_validate(

@@ -1,5 +1,5 @@
-"""What agents can learn about each other by the sums that all of them are told: said, and refused
-among few.
+"""What agents can learn about each other from the sums that all of them see: stated, and refused
+for few agents.
 
 The figures rest on the attacks in `attacks`, whose table is in docs/security.md.
 """
@@ -35,12 +35,12 @@ AGAIN_WITH_PRICES = (
     "within 15 %; of an agent whose cost has a kink where its wish is, one pair of jobs shows the "
     "wish itself, haze or not; the first sum tells how steep all costs are together"
 )
-"""Of method auto, whose sums are exact answers to prices in the end and hazy ones at first:
+"""For method auto, whose sums are exact responses to prices at the end and have haze at first:
 `run_again.by_prices`, `run_again.repeated` and `run_again.wish_at_a_kink`."""
 
 FIGURES_OF_AN_AGENT = 2
-"""What it needs and how much it minds: with so many numbers opened that act on it, it can be worked
-out."""
+"""Need and curvature of an agent: with this many opened numbers that act on it, they can be
+computed."""
 
 USEFUL_NOISE = 0.25
 """Noise longer (in l2) than this share of the longest sum hides the sum from the solver as well."""
@@ -49,8 +49,8 @@ USUAL = Privacy(epsilon=Decimal(1), delta=Decimal("1e-6"))
 
 
 def noise_agents(rounds: int, dimension: int) -> int | None:
-    """From how many agents on sums are useful with noise at epsilon 1 and delta 1e-6, whatever the
-    clip; None where no noise can be calibrated for so many rounds."""
+    """The number of agents from which on sums are useful with noise at epsilon 1 and delta 1e-6,
+    whatever the clip; None if no noise can be calibrated for this many rounds."""
     try:
         event = calibration.discrete_gaussian(
             2 * 2.0**32,
@@ -70,7 +70,7 @@ def protects(sums: secure_sum.Parameters, agents: int) -> str:
 
 
 def of_sums(sums: secure_sum.Parameters, agents: int) -> Exposure:
-    """What one agent that lies finds out, for plan and certificate."""
+    """What one lying agent can find out, for plan and certificate."""
     rounds, others = sums.rounds, agents - 1
     opened = f"the {rounds} sums" if rounds > 1 else "the sum"
     again = AGAIN if sums.operator_from is None else AGAIN_WITH_PRICES
@@ -107,7 +107,7 @@ def of_sums(sums: secure_sum.Parameters, agents: int) -> Exposure:
 
 
 def refuse_exposed(sums: secure_sum.Parameters, agents: int) -> None:
-    """Exposed for few agents without noise, unless the owner has accepted it by name."""
+    """Raises Exposed for few agents without noise, unless the owner has explicitly accepted it."""
     if sums.exposure == ACCEPTED or agents >= sums.crowd:
         return
     raise Exposed(

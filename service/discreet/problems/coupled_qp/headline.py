@@ -1,5 +1,5 @@
-"""What a coupled quadratic program answers: whether the agents have found their joint optimum, and
-what it costs."""
+"""The answer of a coupled quadratic program: whether the agents have found their joint optimum, and
+its cost."""
 
 from __future__ import annotations
 
@@ -12,8 +12,7 @@ from discreet_client import intervals
 
 
 def headlines(problem: Mapping[str, Any], result: Mapping[str, Any]) -> list[Headline]:
-    """The joint cost where the server knows it; else whether what each agent holds is the
-    optimum."""
+    """The joint cost if the server knows it; otherwise whether each agent holds its optimum."""
     if problem.get("protocol") == "mpc":
         return [_on_shares(result)]
     if "objective" in result:

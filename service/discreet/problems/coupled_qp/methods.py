@@ -1,8 +1,8 @@
-"""The methods by which agents of a coupled program come to their optimum over opened sums.
+"""The methods by which agents of a coupled program reach their optimum over opened sums.
 
-`spds` and `rpds` are the paper's: short steps, as many as the owner says. `auto` has none to set:
-agents answer prices exactly (`discreet_client.best_responses`), and a quasi-Newton method finds the
-prices (`discreet_client.prices`).
+`spds` and `rpds` are the paper's: short steps, as many as the owner sets. `auto` has no steps to
+set: agents respond to prices exactly (`discreet_client.best_responses`), and a quasi-Newton method
+finds the prices (`discreet_client.prices`).
 """
 
 from __future__ import annotations
@@ -33,47 +33,47 @@ MEANING = (
     "`auto`"
 )
 FEWEST_ROUNDS = 3
-"""Of `auto`: slopes, answers to the first prices, and to the next."""
+"""Fewest rounds of `auto`: slopes, responses to the first prices, and to the next."""
 
 
 class Method(ABC):
-    """What a job's plan and its agents need to know of how it iterates."""
+    """What a job's plan and its agents need to know about the iteration."""
 
     name: ClassVar[Name]
     added: ClassVar[int] = 0
-    """Entries of a sum beside the couplings."""
+    """Entries of a sum in addition to the couplings."""
     operator_from: ClassVar[int | None] = None
     """See `secure_sum.Parameters`."""
 
     def __init__(self, iterations: int) -> None:
         self.iterations = iterations
-        """Sums that are opened, at most."""
+        """The most sums that are opened."""
 
     @property
     def assumptions(self) -> tuple[str, ...]:
-        """What plan and certificate say of its answer."""
+        """The statement of plan and certificate about its answer."""
         return ()
 
     @property
     @abstractmethod
     def signed(self) -> dict[str, Any]:
-        """What agents must know of it, signed by the owner."""
+        """The parameters for agents, signed by the owner."""
 
     @abstractmethod
     def check(self, count: int, couplings: int) -> None:
-        """InvalidInput for what does not fit so many agents."""
+        """InvalidInput for values that do not fit this many agents."""
 
     @abstractmethod
     def check_federated(self, count: int, couplings: int) -> None:
-        """The same where nobody sees all data."""
+        """The same if nobody sees all data."""
 
     @abstractmethod
     def check_parts(self, parts: Sequence[Part]) -> None:
-        """InvalidInput for data that it cannot take."""
+        """InvalidInput for data that it cannot handle."""
 
     def bound(self, reach: float, slots: float) -> float:
-        """The largest entry of a contribution, whose couplings reach so far, in slots that hold so
-        much."""
+        """The largest entry of a contribution with couplings up to this bound, in slots of this
+        capacity."""
         return reach
 
     @abstractmethod
@@ -134,8 +134,8 @@ class Spds(Method):
 
 class Rpds(Spds):
     """Koshal, Nedić, Shanbhag (2011): steps of the Lagrangian plus `ε/2 |x|² - ε/2 |λ|²`, ε the
-    regularization. At its fixed point a constraint of price λ is exceeded by ε λ. What is opened is
-    what `spds` opens: one sum a round, of the same entries."""
+    regularization. At its fixed point a constraint of price λ is exceeded by ε λ. It opens the same
+    as `spds`: one sum per round, of the same entries."""
 
     name: ClassVar[Name] = "rpds"
 
@@ -174,10 +174,10 @@ class Auto(Method):
         self.check(count, couplings)
 
     def check_parts(self, parts: Sequence[Part]) -> None:
-        """All boxes have two ends, or their sums would not fit their slots."""
+        """All boxes are bounded, otherwise their sums would not fit their slots."""
 
     def bound(self, reach: float, slots: float) -> float:
-        """All that the slots hold: slopes and regrets are cut off there, whatever the data."""
+        """The capacity of the slots: slopes and regrets are clipped to it, whatever the data."""
         return max(reach, slots)
 
     def updates(
@@ -186,7 +186,7 @@ class Auto(Method):
         coupled, couplings = parts[0].A_u.shape[0], sums.dimension - self.added
         prices = Prices(
             coupled, couplings, sums.rounding(len(parts))
-        )  # one for all: they are the same everywhere
+        )  # one for all: they are the same for every agent
         return [
             PricedRounds(_responder(part, sums.bound), prices, self.iterations) for part in parts
         ]
@@ -197,8 +197,8 @@ def _responder(part: Part, bound: float) -> Responder:
 
 
 def method_of(name: Name | None, steps: QpSteps | None, *, noise: bool) -> Method:
-    """The method of a request: as it is named, else by what it gives. Raises FieldError where these
-    disagree."""
+    """The method of a request: the named one, otherwise the one that fits its fields. Raises
+    FieldError if these disagree."""
     if name is None:
         name = "spds" if steps is not None or noise else "auto"
     if name != "auto":
@@ -215,7 +215,7 @@ def method_of(name: Name | None, steps: QpSteps | None, *, noise: bool) -> Metho
         return Auto(MOST_ROUNDS)
     if given := sorted(steps.model_fields_set - {"iterations"}):
         raise FieldError(
-            f"steps/{given[0]}", "method auto has no steps: give iterations alone, or nothing"
+            f"steps/{given[0]}", "method auto has no steps: give only iterations, or nothing"
         )
     if steps.iterations < FEWEST_ROUNDS:
         raise FieldError("steps/iterations", f"method auto takes {FEWEST_ROUNDS} rounds at least")
@@ -226,7 +226,7 @@ def _rpds(steps: QpSteps) -> Rpds:
     if steps.regularization == 0:
         raise FieldError(
             "steps/regularization",
-            "method rpds needs it above 0, 0.0001 say; without it, it is method spds",
+            "method rpds needs a value above 0, such as 0.0001; without it, use method spds",
         )
     if steps.shrink < 1:
         raise FieldError("steps/shrink", "method rpds does not shrink; method spds does")

@@ -1,4 +1,4 @@
-"""Noise inside the sums: how much of it a budget asks for, and from how many agents on that leaves
+"""Noise inside the sums: its amount for a budget, and the number of agents from which on it leaves
 an answer."""
 
 from __future__ import annotations
@@ -16,13 +16,13 @@ def noise_event(
     budget: Budget, *, agents: int, rounds: int, dimension: int, clip: float, fraction_bits: int
 ) -> DiscreteGaussian:
     """The noise of all rounds together. Contributions of one agent are vectors of l2 norm at most
-    the clip, on the grid (rounded toward zero): another agent's instead moves a sum by at most
-    twice that. That is so whatever the agent's cost and set are: x is a point of its box, found by
-    the agent itself, and the contribution is scaled to the clip after it. A steep cost moves x
-    farther within the box and the sensitivity not at all, so no Lipschitz constant enters; what a
-    cost must have is a slope everywhere in the box, or x would not be a number
-    (`discreet_client.cost_terms`). What an agent sends depends on its data and on sums that were
-    opened, noise included, so the rounds compose adaptively.
+    the clip, on the grid (rounded toward zero): replacing them by another agent's moves a sum by at
+    most twice that. This holds whatever the agent's cost and set: x is a point of its box, found by
+    the agent itself, and the contribution is scaled to the clip afterwards. A steep cost moves x
+    farther within the box but does not change the sensitivity, so no Lipschitz constant is needed;
+    a cost only must have a slope everywhere in the box, or x would not be a number
+    (`discreet_client.cost_terms`). What an agent sends depends on its data and on the opened sums,
+    noise included, so the rounds compose adaptively.
     """
     if clip == 0:
         raise InvalidInput(

@@ -1,12 +1,12 @@
-"""`protocol: mpc`: the agents compute on secret shares among themselves, and each is opened its own
-x.
+"""`protocol: mpc`: the agents compute on secret shares among themselves, and each x is opened only
+to its agent.
 
-Nothing is summed in the open, so that no sum shows the others' data to an agent, however few they
-are. The server takes no part in the computation: it says who is there, brings the operator's c and
-d (one summand to each agent, sealed to its key; of all n summands n - 1 tell nothing), and keeps
-what the agents sign. What is computed and how is `discreet_client.mpc`; problems are those of hours
-that agents share: one variable an hour, costs that are a sum over hours, the same sum under the
-joint cost and the limit.
+No sum is opened, so that no sum reveals the others' data to an agent, however few they are. The
+server takes no part in the computation: it tells the agents who takes part, distributes the
+operator's c and d (one summand to each agent, sealed to its key; any n - 1 of the n summands reveal
+nothing), and stores what the agents sign. The computation is `discreet_client.mpc`; problems
+consist of hours that agents share: one variable per hour, costs that are a sum over hours, and the
+same sums in the joint cost and the limit.
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ Bound = Annotated[Real, Field(gt=0)]
 
 
 class ShareBounds(Frozen):
-    """Public bounds that the number of bits follows from. An agent whose data pass one takes no
+    """Public bounds that determine the number of bits. An agent whose data exceed one does not take
     part."""
 
     reach: Bound = Field(
@@ -111,7 +111,7 @@ class Shared(Protocol):
 def instead(
     way: Callable[Concatenate[Any, P], R],
 ) -> Callable[[Callable[Concatenate[S, P], R]], Callable[Concatenate[S, P], R]]:
-    """Of a method: with `protocol: mpc` it is `way`."""
+    """Decorator of a method: with `protocol: mpc`, `way` is called instead."""
 
     def chosen(method: Callable[Concatenate[S, P], R]) -> Callable[Concatenate[S, P], R]:
         @wraps(method)
@@ -125,22 +125,22 @@ def instead(
 
 
 def check_fields(problem: Shared) -> bool:
-    """Whether a problem is of this protocol. FieldError for a field that it does not know, or
-    needs."""
+    """Whether a problem uses this protocol. FieldError for a field that does not belong to it, or
+    is missing."""
     if problem.protocol != PROTOCOL_NAME:
         if problem.mpc is not None:
             raise FieldError("mpc", "only protocol `mpc` has these bounds")
         return False
     if problem.mpc is None:
         raise FieldError("mpc", "protocol `mpc` needs it: public bounds of the agents' data")
-    # By value: a problem that was stored names all its fields.
+    # Compared by value: a stored problem names all its fields.
     for name in ("method", "steps", "noise", "exposure"):
         if getattr(problem, name) is not None:
             raise FieldError(name, "not with protocol `mpc`: it has no steps, and opens no sums")
     if problem.encryption != Encryption(colluding=problem.encryption.colluding):
         raise FieldError(
             "encryption",
-            "protocol `mpc` has `colluding` alone: how many agents may pool what they see",
+            "protocol `mpc` has only `colluding`: the number of agents that may collude",
         )
     if isinstance(problem.agents, FederatedAgents):
         if problem.agents.reach is not None:
@@ -161,7 +161,7 @@ def check_fields(problem: Shared) -> bool:
 
 
 def plan(problem: Shared, public: None, budget: Budget) -> Plan:
-    """Of a simulation: the same computation in the clear."""
+    """The plan of a simulation: the same computation in the clear."""
     agents = problem.agents
     if isinstance(agents, FederatedAgents):
         raise InvalidInput(
@@ -170,7 +170,7 @@ def plan(problem: Shared, public: None, budget: Budget) -> Plan:
         )
     if problem.mode != "simulation":
         raise InvalidInput(
-            "with the agents' data in the request all of them lie at the server: declare them "
+            "with the agents' data in the request all of them are at the server: declare them "
             "public with mode `simulation`, or give {count, coupled, constraints} and "
             "`federation`",
             pointer="/problem/mode",
@@ -198,7 +198,7 @@ def plan_federation(problem: Shared, agents: Sequence[Member], budget: Budget) -
         raise InvalidInput(says, pointer="/problem/federation/agents")
     if terms_of_session.on_missing != "abort":
         raise InvalidInput(
-            "an agent that is missing ends the computation: on_missing is `abort`",
+            "a missing agent ends the computation: on_missing must be `abort`",
             pointer="/problem/federation/on_missing",
         )
     checks.check_rows(problem.operator, public)
@@ -225,7 +225,7 @@ def _terms(problem: Shared, count: int, coupled: int, limited: int) -> Terms:
     assert bounds is not None
     if coupled and limited and coupled != limited:
         raise InvalidInput(
-            f"cost and limit must be of the same sums, one an hour; there are {coupled} and "
+            f"cost and limit must be of the same sums, one per hour; there are {coupled} and "
             f"{limited}",
             pointer="/problem/operator/d",
         )
@@ -250,8 +250,8 @@ def _terms(problem: Shared, count: int, coupled: int, limited: int) -> Terms:
 
 
 MESSAGE_ROUNDS = 80
-"""Of messages that wait for each other, as measured by delaying them; each costs the network's
-delay once."""
+"""Number of sequential message rounds, as measured by delaying messages; each costs the network's
+latency once."""
 
 
 def _plan(problem: Shared, terms: Terms) -> Plan:
@@ -307,8 +307,7 @@ def _plan(problem: Shared, terms: Terms) -> Plan:
 
 
 def check_announcement(announced: Any) -> None:
-    """InvalidInput for an agent that has not said where it listens, with a certificate of its
-    own."""
+    """InvalidInput for an agent that has not announced its address and a certificate of its own."""
     try:
         member.check_announcement(announced)
     except ValueError as error:
@@ -325,8 +324,8 @@ def open_session(problem: Shared, plan: Plan, agents: Sequence[Member]) -> Sessi
 
 
 def release(problem: Shared, public: None, plan: Plan, content: Content, noise: Noise) -> Released:
-    """In the clear, on data that are declared public, with c and d as the shares would hold
-    them."""
+    """The computation in the clear, on data that are declared public, with c and d as in the
+    shares."""
     agents = problem.agents
     assert not isinstance(agents, FederatedAgents)
     terms = Terms.read(plan.parameters["shares"])
@@ -384,8 +383,7 @@ def finish(
 
 
 def evidence_of(problem: Shared, plan: Plan, result: bytes) -> dict[str, Any] | None:
-    """The section `cryptographic`; of a simulation what a session would have, with nobody's
-    signature."""
+    """The section `cryptographic`; for a simulation that of a session, without signatures."""
     if problem.terms is not None:
         return dict(json.loads(result)["evidence"])
     terms = Terms.read(plan.parameters["shares"])

@@ -1,12 +1,11 @@
-"""Coupled quadratic programs: agents that share a feeder, a link, a budget, and show each other
-nothing but sums.
+"""Coupled quadratic programs: agents that share a feeder, a link or a budget, and reveal only sums
+to each other.
 
 `min ½|Σ A_u,i x_i + c|² + Σ f_i(x_i)`, x_i in X_i, `Σ A_g,i x_i + d <= 0` (Huo & Liu, eq. 1), where
 f_i is `|A_q,i x_i|² + a_l,i·x_i` (eq. 22 without the constants) and convex terms, and X_i a box or
-a polytope within one. What couples the agents are the two sums;
-in each round every agent learns these and nothing else, the operator nothing at all:
-`discreet_client.secure_sum`. The guarantee is cryptographic, so a job has no privacy budget, unless
-`noise` asks for sums that are private in themselves.
+a polytope within one. The two sums couple the agents; in each round every agent learns these and
+nothing else, and the operator learns nothing: `discreet_client.secure_sum`. The guarantee is
+cryptographic, so a job has no privacy budget, unless `noise` asks for differentially private sums.
 """
 
 from __future__ import annotations
@@ -46,8 +45,8 @@ class CoupledQp(CoupledQpRequest):
     """Agents minimize a joint quadratic cost under joint constraints, over sums that only they can
     open.
 
-    `protocol: job` runs operator and agents in one process, with all data at the server: for `mode:
-    simulation` alone.
+    `protocol: job` runs operator and agents in one process, with all data at the server: only for
+    `mode: simulation`.
     """
 
     title: ClassVar[str] = "Coupled quadratic program"
@@ -77,8 +76,8 @@ class CoupledQp(CoupledQpRequest):
 
     @classmethod
     def worst_cases(cls) -> tuple[Neighbours, ...]:
-        """None: nothing is released by a mechanism. What the sums show is attacked in
-        tests/clients/attacks."""
+        """None: no mechanism releases anything. tests/clients/attacks attacks what the sums
+        reveal."""
         return ()
 
     def budget(self, privacy: Privacy | None) -> Budget:
@@ -97,7 +96,8 @@ class CoupledQp(CoupledQpRequest):
 
     @on_shares.instead(on_shares.plan)
     def plan(self, public: None, budget: Budget) -> Plan:
-        """Raises InvalidInput for everything that keeps the agents from agreeing on these sums."""
+        """Raises InvalidInput for everything that prevents the agents from agreeing on these
+        sums."""
         if self.protocol == "federated":
             raise InvalidInput(
                 "a federated job is planned with its agents", pointer="/problem/protocol"
@@ -105,12 +105,12 @@ class CoupledQp(CoupledQpRequest):
         agents = self._data()
         if self.mode != "simulation":
             raise InvalidInput(
-                "with protocol `job` all data lie at the server: declare them public with mode "
+                "with protocol `job` all data are at the server: declare them public with mode "
                 "`simulation`, or use protocol `federated`",
                 pointer="/problem/mode",
             )
         checks.refuse_few(len(agents))
-        # By counts alone, before sets are looked at one by one, which takes long.
+        # By counts alone, before sets are checked one by one, which takes long.
         checks.check_own_time(agents)
         checks.check_time(
             self.encryption,
@@ -148,7 +148,7 @@ class CoupledQp(CoupledQpRequest):
 
     @on_shares.instead(on_shares.plan_federation)
     def plan_federation(self, agents: Sequence[Member], budget: Budget) -> Plan:
-        """The same plan with and without the roster: what is summed is fixed with the job, agents
+        """The same plan with and without the roster: the sums are fixed with the job, and agents
         announce nothing."""
         terms, public = self.terms, self.agents
         assert terms is not None
@@ -167,8 +167,8 @@ class CoupledQp(CoupledQpRequest):
             raise InvalidInput(says, pointer="/problem/federation/agents")
         if terms.on_missing != "abort":
             raise InvalidInput(
-                "an agent that is missing ends the job: the sum with it less the next one without "
-                "it would nearly be its value",
+                "a missing agent ends the job: the difference of a sum with it and the "
+                "next one without it would nearly be its value",
                 pointer="/problem/federation/on_missing",
             )
         checks.check_rows(self.operator, public)
@@ -213,8 +213,8 @@ class CoupledQp(CoupledQpRequest):
 
     @on_shares.instead(on_shares.release)
     def release(self, public: None, plan: Plan, content: Content, noise: Noise) -> Released:
-        """The protocol itself, operator and agents in this process; keys, masks and noise are drawn
-        from the operating system, never from `noise`.
+        """The protocol itself, with operator and agents in this process; keys, masks and noise are
+        drawn from the operating system, never from `noise`.
         """
         sums = secure_sum.Parameters(**plan.parameters["sums"])
         agents = self.way.updates(self.plain_parts(), sums)

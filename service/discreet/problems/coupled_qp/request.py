@@ -1,4 +1,4 @@
-"""What a coupled quadratic program asks: its fields, and what follows from them alone."""
+"""The fields of a coupled quadratic program, and what follows from them alone."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from discreet_client.exposure import Exposure as Accepted
 
 
 class CoupledQpRequest(FederatedProblem):
-    """The fields of `CoupledQp`, for the files that it is made of."""
+    """The fields of `CoupledQp`, for its modules."""
 
     kind: Literal["coupled_qp"]
     mode: Mode = "private"
@@ -45,12 +45,12 @@ class CoupledQpRequest(FederatedProblem):
     @model_validator(mode="after")
     def _fields_of_the_protocol(self) -> Self:
         if not on_shares.check_fields(self):
-            _ = self.way  # the method fits what is given
+            _ = self.way  # the method fits the given fields
         return self
 
     @property
     def way(self) -> methods.Method:
-        """The method that is named, or that follows from what is given."""
+        """The method that is named, or that follows from the given fields."""
         return methods.method_of(self.method, self.steps, noise=self.noise is not None)
 
     def rows(self) -> tuple[int, int]:

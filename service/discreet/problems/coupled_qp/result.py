@@ -8,7 +8,8 @@ from discreet.problems.results import ResultFields, shown
 
 
 class CoupledQpResult(ResultFields, total=False):
-    """Of agents apart rounds, transcript and evidence alone; each finds its own optimum at home."""
+    """For a session only rounds, transcript and evidence; each agent finds its own optimum
+    itself."""
 
     rounds: Required[
         Annotated[
@@ -59,5 +60,5 @@ class CoupledQpResult(ResultFields, total=False):
 
 
 def status_of(settled: Any) -> dict[str, str]:
-    """Whether the sums settled, as a field; nothing where nobody was asked."""
+    """Whether the sums settled, as a field; no field if agents were not asked."""
     return {} if settled is None else {"status": "converged" if settled else "iteration_limit"}

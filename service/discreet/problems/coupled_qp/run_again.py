@@ -1,18 +1,18 @@
-"""What the same job run again without one agent shows of that agent, with `method: auto`: behind a
-table of docs/security.md.
+"""What running the same job again without one agent reveals about it, with `method: auto`: the
+attack behind a table of docs/security.md.
 
     python -m discreet.problems.coupled_qp.run_again [AGENTS …]
 
-An attacker sees the sums of two jobs: one of all agents, one of all but the last. It only listens:
+An attacker sees the sums of two jobs: one of all agents, one without the last. It is passive:
 prices, sums and slopes are opened to every agent. From the differences it estimates what the last
-agent would take if nothing had a price (its wish), how steep its cost is, and what it took in the
-end. Masks and encryption hide nothing of this. The agents are the stock ones, with their haze or,
-to show what that is for, without.
+agent would take if prices were zero (its wish), how steep its cost is, and what it took at the end.
+Masks and encryption do not prevent this. The agents are the standard ones, with their haze or, to
+show its effect, without.
 
-A table of agents whose costs have a kink where their wish is says that the last sums of one pair
-show it. Two more say what many pairs show: of the same jobs (`repeated`), where the part of the
-haze that is the agents' own stays, and of jobs in which the operator has chosen other figures each
-time (`by_prices`), where nothing hides what an agent takes in the end.
+A table for agents whose costs have a kink at their wish shows that the last sums of one pair reveal
+it. Two more show what many pairs reveal: of the same jobs (`repeated`), where the constant part of
+the agents' haze remains, and of jobs in which the operator chooses other figures each time
+(`by_prices`), where nothing hides what an agent takes at the end.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ from discreet_client.prices import Prices
 Floats = NDArray[np.float64]
 WEAR = 0.05
 LIMIT = 2.2
-"""Of each hour, for each agent."""
+"""The joint limit of each hour, per agent."""
 
 
 @dataclass(frozen=True)
@@ -49,7 +49,7 @@ class Private:
     box: Box
 
     def best(self, prices: Floats) -> Floats:
-        """What it would add to the sums at these prices, exactly; its cost is quadratic."""
+        """Its exact contribution to the sums at these prices; its cost is quadratic."""
         assert isinstance(self.cost, QuadraticCost)
         H, low = self.cost.curvature, np.asarray(self.box.lower)
         p = self.cost.a_l + self.A.T @ prices
@@ -89,20 +89,21 @@ class Opened(NamedTuple):
     """Answers to prices zero."""
     last: Floats
     prices: Floats
-    """Which the last sums answer."""
+    """The prices to which the last sums respond."""
     learned: Floats
-    """How the sums fall with prices, as everybody's quasi-Newton matrix has it at the end."""
+    """The slope of the sums in prices, by the quasi-Newton matrix that all agents have at the
+    end."""
 
 
 def kept_draws(agents: Sequence[Private]) -> list[Own]:
-    """The part of each agent's haze that stays the same over jobs of these agents. Keys are their
+    """The part of each agent's haze that is the same in all jobs of these agents. Keys are their
     places."""
     keys = [place.to_bytes(32, "big") for place in range(len(agents))]
     return [own_haze(key, one.cost, one.box, keys) for key, one in zip(keys, agents, strict=True)]
 
 
 def play(agents: Sequence[Private], own: Floats, seed: int, *, haze: bool) -> Opened:
-    """One job of stock agents."""
+    """One job of standard agents."""
     random, m = np.random.default_rng(seed), own.size
     prices = Prices(m // 2, m, (len(agents) + 1) * GRID / 2)
     rounds = [
@@ -122,24 +123,23 @@ def play(agents: Sequence[Private], own: Floats, seed: int, *, haze: bool) -> Op
 
 
 class Errors(NamedTuple):
-    """Relative errors of what is estimated of the agent that is left out, in what it adds to the
-    sums."""
+    """Relative errors of the estimates of the left-out agent's contributions to the sums."""
 
     wish: float
     """From the first sums of both jobs."""
     wish_from_last: float
-    """From the last sums, prolonged to prices zero by what was learned of the slopes."""
+    """From the last sums, extrapolated to prices zero by the learned slopes."""
     wish_by_guess: float
-    """Its wish taken for the mean wish of the others, without any second job."""
+    """The mean wish of the others as a guess of its wish, without a second job."""
     steepness: float
     """From the first, opened slopes."""
     use: float
-    """What it would take at the last prices: from the last sums, corrected by what was learned of
-    the slopes."""
+    """What it would take at the last prices: from the last sums, corrected by the learned
+    slopes."""
 
 
 def errors(count: int, hours: int, seed: int, *, haze: bool) -> Errors:
-    """Of one pair of jobs."""
+    """The errors of one pair of jobs."""
     agents, own = crowd(count, hours, seed)
     left, nothing = agents[-1], np.zeros(own.size)
     whole = play(agents, own, 2 * seed, haze=haze)
@@ -167,9 +167,9 @@ def figures(count: int, hours: int, seeds: int, *, haze: bool) -> Errors:
 
 
 def repeated(count: int, hours: int, seed: int, pairs: int, *, kept: bool) -> float:
-    """Relative error of the wish by the mean of the first sums of so many pairs of jobs, each of
-    the same agents and data, where the attacker knows the box; with the agents' own part of the
-    haze or, to show what that is for, without.
+    """Relative error of the wish by the mean of the first sums of this many pairs of jobs, all of
+    the same agents and data, if the attacker knows the box; with the agents' constant part of the
+    haze or, to show its effect, without.
     """
     agents, own = crowd(count, hours, seed)
     left, nothing, random = agents[-1], np.zeros(own.size), np.random.default_rng(seed)
@@ -189,13 +189,13 @@ def repeated(count: int, hours: int, seed: int, pairs: int, *, kept: bool) -> fl
     ]
     apart = np.mean([first(*groups[0]) - first(*groups[1]) for _ in range(pairs)], axis=0)
     middle = left.A @ ((np.asarray(left.box.lower) + np.asarray(left.box.upper)) / 2)
-    # Of an answer half is the start, whose mean is the middle of the box, and half what is best.
+    # Half of a response is the start, whose mean is the middle of the box, and half is the optimum.
     return float(np.linalg.norm(2 * apart - middle - wish) / np.linalg.norm(wish))
 
 
 def kinked_crowd(count: int, seed: int) -> tuple[list[Private], Floats]:
-    """Agents of one hour who mind how far they are from a need, `steepness |x - need|`, and the
-    operator's part of a sum. Their needs are where their costs have a kink."""
+    """Agents of one hour with the cost `steepness |x - need|`, and the operator's part of a sum.
+    Their costs have a kink at their needs."""
     random, weight, agents = np.random.RandomState(seed), np.sqrt(0.1 / count), []
     for _ in range(count):
         need, steepness = random.uniform(1.0, 3.5), random.uniform(5.0, 15.0)
@@ -208,7 +208,7 @@ def kinked_crowd(count: int, seed: int) -> tuple[list[Private], Floats]:
 
 def wish_at_a_kink(count: int, seed: int) -> tuple[float, float]:
     """Relative errors of the last agent's need, by the last sums of a pair of jobs and by the mean
-    need of the others, which is a guess without any second job."""
+    need of the others, which is a guess without a second job."""
     agents, own = kinked_crowd(count, seed)
     whole, less = (
         play(those, own, 2 * seed + place, haze=True)
@@ -220,7 +220,7 @@ def wish_at_a_kink(count: int, seed: int) -> tuple[float, float]:
 
 
 class Taken(NamedTuple):
-    """How far estimates of what an agent takes are off, in parts of its cap, over the prices of the
+    """Errors of estimates of what an agent takes, relative to its cap, over the prices of the
     jobs."""
 
     worst: float
@@ -228,9 +228,9 @@ class Taken(NamedTuple):
 
 
 def by_prices(count: int, seed: int, pairs: int) -> Taken:
-    """Of pairs of jobs of one hour, whose operator chooses c anew each time, so that they end at
-    prices from zero to where nobody takes anything. Only last sums are used, which no haze is
-    in."""
+    """The errors for pairs of jobs of one hour, whose operator chooses another c each time, so that
+    they end at prices from zero to where no agent takes anything. Only last sums are used, which
+    have no haze."""
     agents, _ = crowd(count, 1, seed)
     left, weight = agents[-1], float(agents[-1].A[0, 0])
 
@@ -250,7 +250,7 @@ def by_prices(count: int, seed: int, pairs: int) -> Taken:
 
 
 def tables(sizes: Sequence[int]) -> None:
-    """What many pairs show, as Markdown."""
+    """What many pairs reveal, as Markdown."""
     numbers = (1, 10, 100)
     print("| agents | haze |", " | ".join(f"{pairs} pairs" for pairs in numbers), "|")
     for count in sizes:

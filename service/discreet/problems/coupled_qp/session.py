@@ -1,4 +1,4 @@
-"""The operator's machine of an encrypted sum as a session."""
+"""The operator's state machine of an encrypted sum as a session."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ from discreet_client import secure_sum
 
 
 class SumSession(Session):
-    """The operator's machine as a session: one exchange is one of its phases.
+    """The operator's state machine as a session: one exchange is one of its phases.
 
-    Its Ed25519 key is made here. What makes it the operator's is the signature of the server, which
-    the agents' tokens pin, on the broadcast that brings it. `state` holds that key and the link
-    masks; it is sealed where it is stored.
+    Its Ed25519 key is generated here. The signature of the server, whose key the agents' tokens
+    pin, authenticates it in the broadcast that contains it. `state` holds that key and the link
+    masks; it is stored sealed.
     """
 
     def __init__(self, plan: Plan, agents: Sequence[Member], own: Floats) -> None:
@@ -54,7 +54,8 @@ class SumSession(Session):
         return self._begin(Ed25519PrivateKey.generate(), secrets.token_hex(16)).open()
 
     def accepts(self, number: int, agent: str, message: bytes) -> bool:
-        """Authentic, this agent's own, and due; nothing where nothing is due."""
+        """Whether the message is authentic, from this agent, and expected; an empty one is valid
+        if none is expected."""
         place = self._places[agent]
         try:
             if not message:

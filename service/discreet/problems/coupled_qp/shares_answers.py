@@ -1,4 +1,4 @@
-"""What a computation on secret shares answers, as figures and fields."""
+"""The answer of a computation on secret shares, as figures and fields."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from discreet_client.mpc.terms import Terms
 
 
 def figures_of(terms: Terms, operator: OperatorData) -> list[int]:
-    """c and d in units of the reach, as numbers with a fixed point."""
+    """c and d in units of the reach, as fixed-point numbers."""
     figures: list[int] = []
     for asked, values, bound in (
         (terms.coupled, operator.c, terms.cost_bound),
@@ -29,7 +29,7 @@ def figures_of(terms: Terms, operator: OperatorData) -> list[int]:
 
 
 def responses_of(terms: Terms, agents: Sequence[AgentData]) -> list[Response]:
-    """InvalidInput that names the agent whose data do not fit."""
+    """InvalidInput that names an agent whose data exceed the bounds."""
     found = []
     for place, agent in enumerate(agents):
         try:
@@ -46,5 +46,5 @@ def _response(terms: Terms, part: Part) -> Response:
 
 
 def status_of(kept: bool | None) -> dict[str, str]:
-    """Whether the limit is kept, as a field; the computation itself always comes to the optimum."""
+    """Whether the limit is kept, as a field; the computation itself always reaches the optimum."""
     return {} if kept is None else {"status": "converged" if kept else "infeasible"}

@@ -1,4 +1,4 @@
-"""What a computation on secret shares takes: comparisons, time and bytes."""
+"""The cost of a computation on secret shares: comparisons, time and bytes."""
 
 from __future__ import annotations
 
@@ -9,16 +9,15 @@ from discreet_client.mpc.terms import Terms
 
 
 def comparisons(terms: Terms) -> int:
-    """Of the computation: what it mostly consists of."""
+    """The number of comparisons, of which the computation mostly consists."""
     agents = terms.agents
     reasons = 2 if terms.limited else 1
     return terms.hours * (2 * agents * (agents - 1) + 2 * agents * reasons + 6)
 
 
 def seconds_of(terms: Terms) -> float:
-    """About what the computation takes where all parties share two slow cores, and twice what they
-    take on quiet ones: 3, 5 and 10 agents of 24 hours were measured
-    (docs/problems/coupled_qp.md)."""
+    """About the seconds of the computation if all parties share two slow cores, and twice the time
+    on idle ones: 3, 5 and 10 agents of 24 hours were measured (docs/problems/coupled_qp.md)."""
     subsets = min(math.comb(terms.agents, terms.threshold), MOST_SUBSETS)
     return (
         START_SECONDS
@@ -32,7 +31,7 @@ def seconds_of(terms: Terms) -> float:
 
 
 def bytes_of(terms: Terms) -> int:
-    """About what an agent sends in all."""
+    """About the bytes that an agent sends in total."""
     word = (terms.bits + terms.fraction_bits + 42 + 7) // 8
     return int(comparisons(terms) * terms.bits * word * WORDS_A_BIT * (terms.threshold + 1))
 
@@ -40,4 +39,4 @@ def bytes_of(terms: Terms) -> int:
 START_SECONDS = 5.0
 COMPARISON_SECONDS = 2.5e-4
 WORDS_A_BIT = 3.0
-"""That an agent sends of a comparison, for each bit of it and each of threshold + 1."""
+"""Bytes that an agent sends for a comparison, for each bit of it and each of threshold + 1."""

@@ -1,5 +1,5 @@
-"""The operator's side of a computation on shares: it brings each agent its summand of c and d, and
-keeps what they sign. It takes no part in the computation, and sees nothing of it."""
+"""The operator's side of a computation on shares: it sends each agent its summand of c and d, and
+stores what they sign. It takes no part in the computation, and sees nothing of it."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class SharesSession(Session):
         self._evidence: dict[str, Any] = {}
 
     def opening(self, noise: Noise) -> bytes:
-        """To each agent its summand, sealed to the key that it has announced."""
+        """Each agent's summand, sealed to the key that it has announced."""
         parts = keys.summands(self._figures, len(self._agents))
         sealed = {
             one.fingerprint: keys.seal(
@@ -45,7 +45,7 @@ class SharesSession(Session):
         return self._broadcast
 
     def accepts(self, number: int, agent: str, message: bytes) -> bool:
-        """An end that the agent has signed, or a code of why there is none."""
+        """An end that the agent has signed, or a code for why there is none."""
         try:
             said = json.loads(message)
             if "broken" in said:
@@ -59,8 +59,8 @@ class SharesSession(Session):
             return False
 
     def step(self, number: int, messages: Mapping[str, bytes], noise: Noise) -> bytes:
-        """All signatures, for everybody: SessionFailed where somebody broke off, or agents say
-        different things."""
+        """All signatures, for all agents; SessionFailed if an agent broke off, or if agents
+        disagree."""
         said = {agent: json.loads(message) for agent, message in messages.items()}
         if any("broken" in one for one in said.values()):
             raise SessionFailed("computation_broken")
@@ -87,7 +87,7 @@ class SharesSession(Session):
 
 
 def rehearse() -> None:
-    """Three agents from opening to released, in this process."""
+    """A session of three agents from its opening to its release, in this process."""
     terms = Terms(3, 1, 1, False, True, 1.0, 1.0, 1.0, 1.0, 1e-3)
     identities = [Identity.generate() for _ in range(3)]
     members = [

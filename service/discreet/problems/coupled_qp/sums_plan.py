@@ -19,10 +19,11 @@ from discreet_client.paillier import SMALLEST_KEY_BITS
 
 MAX_KEY_BITS = 8192
 LEAST_SHARE_VARIANCE = 100
-"""Of an agent's noise on the grid: shares sum to a discrete Gaussian but for e^-900 (Kairouz et al.
-2021, Lemma 10)."""
+"""Least variance of an agent's noise on the grid: then shares sum to a discrete Gaussian up to
+e^-900 (Kairouz et al. 2021, Lemma 10)."""
 SETUP_EXCHANGES = 4
-"""Of a session, beside one a round: HELLO, DEAL, ACK, and TRANSCRIPT at the end."""
+"""Exchanges of a session in addition to one per round: HELLO, DEAL, ACK, and TRANSCRIPT at the
+end."""
 
 
 def sums_plan(
@@ -91,11 +92,12 @@ def parameters_of(
         raise InvalidInput(says, pointer="/problem/encryption/colluding")
     if encryption.scheme == "masking" and encryption.slot_bits != 64:
         raise InvalidInput(
-            "masking adds modulo 2^64: slot_bits is 64", pointer="/problem/encryption/slot_bits"
+            "masking adds modulo 2^64: slot_bits must be 64",
+            pointer="/problem/encryption/slot_bits",
         )
     if encryption.fraction_bits >= encryption.slot_bits:
         raise InvalidInput(
-            "fraction_bits is below slot_bits", pointer="/problem/encryption/fraction_bits"
+            "fraction_bits must be below slot_bits", pointer="/problem/encryption/fraction_bits"
         )
     if encryption.scheme == "paillier":
         bits = encryption.key_bits
@@ -136,7 +138,7 @@ def parameters_of(
 
 
 def _bounds_of_sums(problem: CoupledQpRequest) -> dict[str, Any]:
-    """What the owner signs of how large contributions and sums may be, where the request says."""
+    """The limits of contributions and sums that the owner signs, if the request sets them."""
     public = problem.agents
     if not isinstance(public, FederatedAgents) or public.reach is None:
         return {}

@@ -1,5 +1,5 @@
-"""What is public of an agent: its state's coordinates, the set that they are in, and the radius of
-its protection."""
+"""The public part of an agent: its state's coordinates, their set, and the radius of its
+protection."""
 
 from __future__ import annotations
 
@@ -20,13 +20,13 @@ Floats = NDArray[np.float64]
 
 MAX_DIMENSION = 1000
 MAX_NUMBERS = 128
-"""Coordinates and rows of a polytope together: a dense system of so many equations is solved."""
+"""The most coordinates plus rows of a polytope: a dense system of this many equations is solved."""
 MAX_ENTRIES = 20_000
-"""Of the rows of all polytopes together."""
+"""The most entries of the rows of all polytopes together."""
 MAX_POLYTOPES = 500
-"""Whether each has a point is looked at in some milliseconds."""
+"""The most polytopes: each is checked for a point in some milliseconds."""
 CUTS = 3
-"""Times that a box is cut to what the rows of a polytope leave of it."""
+"""Number of passes that tighten a box by the rows of a polytope."""
 Name = Annotated[str, StringConstraints(pattern=r"^[A-Za-z_][A-Za-z0-9_]{0,31}$")]
 Bound = Annotated[Real, Field(ge=-1e6, le=1e6)]
 Vector = Annotated[list[Bound], Field(min_length=1, max_length=MAX_DIMENSION, fail_fast=True)]
@@ -34,7 +34,7 @@ SumBound = Annotated[Real, Field(ge=-1e9, le=1e9)]
 
 
 class SumRange(Frozen):
-    """What a state's coordinates may add up to: an energy over hours."""
+    """The range of the sum of a state's coordinates, such as an energy over hours."""
 
     lower: SumBound
     upper: SumBound = Field(description="May equal `lower`: then the sum is fixed")
@@ -47,7 +47,7 @@ class SumRange(Frozen):
 
 
 class Ball(Frozen):
-    """Points no farther than `radius` from `centre`."""
+    """Points within `radius` of `centre`."""
 
     centre: Vector
     radius: Annotated[Real, Field(gt=0, le=1e6)]
@@ -90,7 +90,7 @@ EMPTY = "no point of the box keeps all rows"
 
 
 class Announcement(Frozen):
-    """What is public of an agent: the set of its states, and the radius of its protection."""
+    """The public part of an agent: the set of its states, and the radius of its protection."""
 
     dimension: Annotated[int, Field(strict=True, ge=1, le=MAX_DIMENSION)] | None = Field(
         default=None,
@@ -159,7 +159,7 @@ class Announcement(Frozen):
         return self
 
     def _check_rows(self, polytope: AgentPolytope) -> None:
-        """What can be told of a polytope without solving for a point of it, see `check_set`."""
+        """Checks of a polytope that need no search for a point in it, for which see `check_set`."""
         for matrix in ("A", "C"):
             for place, row in enumerate(getattr(polytope, matrix)):
                 if len(row) != self.dimension:
@@ -178,7 +178,7 @@ class Announcement(Frozen):
             raise FieldError("polytope", EMPTY)
 
     def check_set(self) -> None:
-        """FieldError where no state keeps all rows of the polytope."""
+        """FieldError if no state satisfies all rows of the polytope."""
         if self.polytope is None:
             return
         try:
@@ -193,7 +193,7 @@ class Announcement(Frozen):
 
     @property
     def within(self) -> dict[str, Any] | None:
-        """The set beside the box, as `discreet_client.projections.onto` takes it."""
+        """The set apart from the box, in the form of `discreet_client.projections.onto`."""
         found = {name: getattr(self, name) for name in SETS if getattr(self, name) is not None}
         return {name: one.model_dump() for name, one in found.items()} or None
 
@@ -215,8 +215,8 @@ class Announcement(Frozen):
         return polytope_rows(self.polytope.model_dump(), self.count)
 
     def cut(self) -> tuple[Floats, Floats]:
-        """The box, cut to what each row leaves of it: `R_i x_i` is at most the row's limit without
-        the least that the other coordinates come to. All sums are rounded, outwards."""
+        """The box, tightened by each row: `R_i x_i` is at most the row's limit minus the least sum
+        of the other coordinates. All sums are rounded outwards."""
         low, high = self.lowers().copy(), self.uppers().copy()
         R, least, most = self._rows()
         for _ in range(CUTS):
@@ -224,11 +224,11 @@ class Announcement(Frozen):
                 ends = np.sort(np.stack([row * low, row * high]), axis=0)
                 others = ends.sum(axis=1, keepdims=True) - ends
                 limit = abs(end) if np.isinf(begin) else max(abs(begin), abs(end))
-                # Products below the least normal double are off by more than their share.
+                # Products below the least normal double have a larger relative error.
                 room = 1e-12 * (float(np.abs(ends).sum()) + limit) + 1e-300
                 used = row != 0
                 bounds = np.stack([begin - others[1] - room, end - others[0] + room])[:, used]
-                with np.errstate(over="ignore"):  # of a tiny entry: then it bounds nothing
+                with np.errstate(over="ignore"):  # by a tiny entry: then it bounds nothing
                     bounds = np.sort(bounds / row[used], axis=0)
                 low[used] = np.maximum(low[used], bounds[0])
                 high[used] = np.minimum(high[used], bounds[1])
@@ -237,7 +237,7 @@ class Announcement(Frozen):
         return low, high
 
     def widest(self) -> float:
-        """No two states of the set are farther apart, in l2."""
+        """Upper bound of the l2 distance of two states of the set."""
         low, high = (self.lowers(), self.uppers()) if self.polytope is None else self.cut()
         width = float(np.linalg.norm(high - low))
         return width if self.ball is None else min(width, 2 * self.ball.radius)
@@ -250,19 +250,19 @@ class AgentFigures(Announcement):
 
     @property
     def coordinates(self) -> tuple[str, ...]:
-        """What expressions call them."""
+        """The names of its coordinates in expressions."""
         return coordinates_of(self.name, self.dimension)
 
     def group(self) -> Group:
         return Group(self.name, self.coordinates, self.within)
 
     def ranges(self) -> dict[str, tuple[float, float]]:
-        """Of each coordinate, what the set beside the box leaves of it as well."""
+        """The range of each coordinate, also tightened by the set apart from the box."""
         low, high = self.lowers(), self.uppers()
         if self.polytope is not None:
             low, high = self.cut()
         if self.budget is not None:
-            # What the others need at least, and can take at most; their sums are rounded.
+            # The least and the most of the other coordinates; their sums are rounded.
             room = 1e-12 * float(
                 np.abs(low).sum() + np.abs(high).sum() + abs(self.budget.lower + self.budget.upper)
             )
@@ -289,5 +289,5 @@ def coordinates_of(name: str, dimension: int | None) -> tuple[str, ...]:
 
 
 def hides_all(agent: Announcement, steps: int) -> bool:
-    """Whether the radius spans any two trajectories of so many steps."""
+    """Whether the radius covers any two trajectories of this many steps."""
     return agent.radius >= agent.widest() * math.sqrt(steps)

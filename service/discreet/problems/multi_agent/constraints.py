@@ -1,4 +1,4 @@
-"""Shared constraints: read, proven convex, and the ranges that they leave."""
+"""Shared constraints: parsing, proofs of convexity, and the ranges that they imply."""
 
 from __future__ import annotations
 
@@ -25,23 +25,23 @@ from discreet.solvers.saddle.saddle_point import saddle_problem
 from discreet_client.expressions import FUNCTIONS, Expression, ExpressionError, parse
 
 MAX_COUPLINGS = 10_000
-"""Constraints times agents squared, up to which ranges are tightened by a conic solver and every
-pair is looked at."""
+"""The most constraints times squared agents for which a conic solver tightens ranges and every pair
+is examined."""
 
 
 def term_by_term(constraints: Sequence[Any], public: MultiAgentPublic) -> bool:
-    """Whether a problem is planned term by term: where states are vectors, or agents too many to
-    look at all pairs."""
+    """Whether a problem is planned term by term: if states are vectors, or agents too many to
+    examine all pairs."""
     return not public.plain or len(constraints) * len(public.agents) ** 2 > MAX_COUPLINGS
 
 
 def read(text: str, names: Sequence[str]) -> Expression:
-    """A constraint; ExpressionError."""
+    """A parsed constraint; ExpressionError if it is not an expression."""
     return parse(text, names, most_characters=MAX_CHARACTERS, most_nodes=MAX_CHARACTERS)
 
 
 def names_in(texts: Sequence[str]) -> list[str]:
-    """The agents that constraints name; InvalidInput where a constraint is not an expression."""
+    """The agents that constraints name; InvalidInput if a constraint is not an expression."""
     words = {word for text in texts for word in re.findall(r"[A-Za-z_][A-Za-z0-9_]*", text)}
     names = sorted(words - set(FUNCTIONS))
     issues = []
@@ -75,7 +75,7 @@ def proven(texts: Sequence[str], public: MultiAgentPublic) -> list[Expression]:
 def tightened(
     constraints: list[Expression], public: MultiAgentPublic
 ) -> dict[str, tuple[float, float]]:
-    """The ranges, tightened to what the constraints allow: smaller ranges need less noise."""
+    """The ranges, tightened by the constraints: smaller ranges need less noise."""
     if term_by_term(constraints, public):
         return _shaved(constraints, public)
     try:

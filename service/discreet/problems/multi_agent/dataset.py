@@ -1,4 +1,4 @@
-"""What is public of agents, and their private objectives and first states."""
+"""The public part of agents, and their private objectives and initial states."""
 
 from __future__ import annotations
 
@@ -34,27 +34,28 @@ Floats = NDArray[np.float64]
 
 MAX_AGENTS = 2000
 FEW_AGENTS = 200
-"""Up to which what a content takes is counted as it was before there were more: in operations of
-derivatives alone."""
+"""The number of agents up to which the cost of a content is counted as before larger problems
+existed: only in operations of derivatives."""
 MAX_COORDINATES = 5000
-"""Of all agents together."""
+"""The most coordinates of all agents together."""
 MAX_CONSTRAINTS = 100
 UNDECLARED_OPERATIONS = 50
-"""Of an agent's objective, on average, at most, where no bound is declared: releases take the time
-of so many."""
+"""Default bound of the mean operations of an agent's objective: releases take the time for this
+many."""
 NEAR = 1e-6
-"""Beside its size, how far an initial state may be from its set: sums of decimals are rounded."""
+"""Relative distance that an initial state may have from its set: sums of decimals are rounded."""
 MAX_PROGRAM = MAX_INSTRUCTIONS // 2
-"""Instructions of all constraints, and of all objectives: together what a program may have."""
+"""The most instructions of all constraints, and of all objectives; together the limit of a
+program."""
 MAX_CHARACTERS = 100_000
-"""Of a constraint: a sum over all agents has room."""
+"""The longest text of a constraint, which allows a sum over all agents."""
 MAX_CHARACTERS_TOGETHER = 500_000
 Text = Annotated[str, StringConstraints(min_length=1, max_length=4000)]
 LongText = Annotated[str, StringConstraints(min_length=1, max_length=MAX_CHARACTERS)]
 
 
 class MultiAgentPublic(Frozen):
-    """What is published of the agents."""
+    """The public part of the agents."""
 
     unit: Literal["trajectory"] = Field(
         description="One agent's trajectory of states is what neighbours change"
@@ -72,7 +73,7 @@ class MultiAgentPublic(Frozen):
     def _distinct(self) -> Self:
         names = [agent.name for agent in self.agents]
         if len(set(names)) != len(names):
-            raise FieldError("agents", "agents have distinct names")
+            raise FieldError("agents", "agents must have distinct names")
         count = sum(agent.count for agent in self.agents)
         if count > MAX_COORDINATES:
             raise FieldError(
@@ -88,14 +89,12 @@ class MultiAgentPublic(Frozen):
             )
             raise FieldError("agents", says)
         if len(set(self.names)) != count:
-            raise FieldError(
-                "agents", "an agent is called what a coordinate of another one is called"
-            )
+            raise FieldError("agents", "an agent has the same name as a coordinate of another one")
         return self
 
     @property
     def names(self) -> tuple[str, ...]:
-        """Of all coordinates, agent by agent, as expressions call them."""
+        """The names of all coordinates in expressions, agent by agent."""
         return tuple(name for agent in self.agents for name in agent.coordinates)
 
     @property
@@ -105,18 +104,19 @@ class MultiAgentPublic(Frozen):
 
     @property
     def many(self) -> bool:
-        """Whether the time of reading the objectives counts, beside that of their derivatives."""
+        """Whether the time of parsing the objectives counts, in addition to that of their
+        derivatives."""
         return not self.plain or len(self.agents) > FEW_AGENTS
 
     @property
     def agent_of(self) -> list[int]:
-        """Position of the agent of each coordinate."""
+        """The position of the agent of each coordinate."""
         return [position for position, agent in enumerate(self.agents) for _ in range(agent.count)]
 
     @property
     def most_operations(self) -> int:
-        """How many operations the derivatives of all objectives may take, from public figures; with
-        `many`, together with the nodes of the objectives."""
+        """The most operations of the derivatives of all objectives, from public figures; with
+        `many`, including the nodes of the objectives."""
         return self.max_operations or UNDECLARED_OPERATIONS * sum(
             agent.count for agent in self.agents
         )
@@ -126,7 +126,8 @@ class MultiAgentPublic(Frozen):
 
 
 class MultiAgentContent(Frozen):
-    """The private content: each agent's objective, of its own state alone, and where it starts."""
+    """The private content: each agent's objective, which depends only on its own state, and its
+    initial state."""
 
     objectives: dict[Name, Text]
     initial: dict[Name, Real | Annotated[list[Real], Field(fail_fast=True)]] | None = Field(
@@ -186,16 +187,16 @@ class MultiAgentDataset(Dataset):
                 texts.append(str(objective))
                 parse(
                     texts[-1], agent.coordinates
-                )  # as a release will: 1e9 has become 1000000000, maybe too long
+                )  # as a release will: 1e9 has become 1000000000, which may be too long
                 slopes += _slopes(objective, agent)
-            except (ValueError, TooManyEntries) as error:  # of the grammar, or not convex
+            except (ValueError, TooManyEntries) as error:  # not in the grammar, or not convex
                 found.append(FieldIssue(pointer, str(error)))
             start, issue = _start(agent, (content.initial or {}).get(agent.name))
             found += [] if issue is None else [FieldIssue(f"/content/initial/{agent.name}", issue)]
             initial += start
         if found:
             raise InvalidInput(found)
-        try:  # now: a release that met it would fail because of the data
+        try:  # refused now: a release would fail because of the data
             compiled(slopes, public.names, MAX_PROGRAM)
         except ExpressionError as error:
             raise InvalidInput(str(error), pointer="/content/objectives") from None
@@ -230,7 +231,7 @@ class MultiAgentDataset(Dataset):
 
     @classmethod
     def read_table(cls, public: MultiAgentPublic, table: pa.Table) -> Content:
-        """Columns `agent, objective` and, if starts are given, `initial`."""
+        """Columns `agent, objective` and, if initial states are given, `initial`."""
         given = ["initial"] if "initial" in table.column_names else []
         check_names(table, ["agent", "objective", *given], [], "/content")
         names = [str(name) for name in table.column("agent").to_pylist()]
@@ -253,7 +254,7 @@ def _slopes(objective: Expression, agent: AgentFigures) -> list[Expression]:
 def _start(
     agent: AgentFigures, given: float | list[float] | None
 ) -> tuple[list[float], str | None]:
-    """Where an agent starts, and what is wrong with what was given."""
+    """An agent's initial state, and the errors in the given value."""
     low, high = agent.lowers(), agent.uppers()
     if given is None and agent.dimension is None:
         return [float((low[0] + high[0]) / 2)], None
@@ -288,7 +289,8 @@ def check_sets(public: MultiAgentPublic) -> None:
 
 
 def protection(public: MultiAgentPublic, steps: int) -> str:
-    """What a radius protects: a whole trajectory only where it spans the range in every step."""
+    """The unit that a radius protects: a whole trajectory only if it covers the range in every
+    step."""
     if all(hides_all(agent, steps) for agent in public.agents):
         return (
             "the radii are as large as any two trajectories of the ranges are apart: all of a "

@@ -23,11 +23,11 @@ MADE_UP = (
     "expression that is to be at most 0, and step sizes that fit."
 )
 MOST_IN_A_SUM = 100
-"""Agents of one constraint of an example: so many names fit in its text."""
+"""The most agents of one constraint of an example: this many names fit in its text."""
 
 
 def example() -> dict[str, Any]:
-    """Two synthetic neighbours share a feeder: each wants power, together they may take 4."""
+    """Two synthetic neighbours share a feeder: each wants power, and together they may take 4."""
     return {
         "problem": {
             "kind": "multi_agent",
@@ -58,15 +58,15 @@ def example() -> dict[str, Any]:
 
 
 def example_for(public: MultiAgentPublic) -> dict[str, Any]:
-    """Agents together stay below three quarters of their ranges, in groups that a constraint has
-    room for."""
+    """Agents together stay below three quarters of their ranges, in groups that fit in one
+    constraint."""
     body = example()
     del body["problem"]["dataset"]
     constraints = []
     count = len(public.names)
     for first in range(0, count, max(MOST_IN_A_SUM, -(-count // MAX_CONSTRAINTS))):
         names = public.names[first : first + max(MOST_IN_A_SUM, -(-count // MAX_CONSTRAINTS))]
-        # In agents' sets there is a point below: the nearest one to their lowest ends.
+        # Agents' sets have a point below: the nearest one to their lower ends.
         least, largest = (sum(ends[name] for name in names) for ends in _ends(public))
         most = least + 0.75 * (largest - least) if largest > least else least + 1
         constraints.append(f"{' + '.join(names)} {'-' if most >= 0 else '+'} {abs(most):.6g}")
@@ -75,8 +75,8 @@ def example_for(public: MultiAgentPublic) -> dict[str, Any]:
 
 
 def _ends(public: MultiAgentPublic) -> list[dict[str, float]]:
-    """Of every coordinate its value in the state nearest to the lower ends, and to the upper
-    ones."""
+    """The value of every coordinate in the state nearest to the lower ends, and nearest to the
+    upper ends."""
     found: list[dict[str, float]] = [{}, {}]
     for agent in public.agents:
         for place, end in enumerate((agent.lowers(), agent.uppers())):
@@ -85,8 +85,8 @@ def _ends(public: MultiAgentPublic) -> list[dict[str, float]]:
 
 
 def worst_cases(kind: type[FederatedProblem]) -> tuple[Neighbours, ...]:
-    """One agent that stands elsewhere in the one step there is, by its radius; outputs are as far
-    apart, one of them or many."""
+    """One agent whose state differs by its radius in the only step; outputs differ by as much, one
+    of them or many."""
     body = kind.example()
     public = MultiAgentPublic.model_validate(body["problem"]["dataset"]["public"])
     cases = []
@@ -123,8 +123,8 @@ def worst_cases(kind: type[FederatedProblem]) -> tuple[Neighbours, ...]:
 
 
 def _worst_vector(kind: type[FederatedProblem]) -> Neighbours:
-    """An agent of four coordinates within a budget that moves all of them alike, by its radius in
-    l2: their sum moves by twice that, and the sum of their squares by as much as it can."""
+    """An agent of four coordinates within a budget that moves all of them equally, by its radius in
+    l2: their sum moves by twice that, and the sum of their squares by the most possible."""
     agents = [
         {
             "name": "left",

@@ -1,5 +1,5 @@
-"""What a multi-agent coordination answers: which shared constraints hold, and what the dearest of
-them costs."""
+"""The answer of a multi-agent coordination: which shared constraints hold, and the cost of the
+dearest of them."""
 
 from __future__ import annotations
 
@@ -13,7 +13,8 @@ LONGEST_CONSTRAINT = 60
 
 
 def headlines(problem: Mapping[str, Any], result: Mapping[str, Any]) -> list[Headline]:
-    """How many constraints hold beyond the noise, and which one has the highest multiplier."""
+    """The number of constraints that hold beyond the noise, and the one with the highest
+    multiplier."""
     found = []
     if "noisy_values" in result:
         found.append(_kept(result))
@@ -36,8 +37,8 @@ def headlines(problem: Mapping[str, Any], result: Mapping[str, Any]) -> list[Hea
 
 
 def _kept(result: Mapping[str, Any]) -> Headline:
-    """Of the constraints' mean values over the second half of the steps: a constraint is kept where
-    that is not above 0."""
+    """Sentences about the constraints' mean values over the second half of the steps: a constraint
+    holds if that is not above 0."""
     values = result["noisy_values"]
     ends = (result.get("uncertainty") or {}).get("values", {}).get("noisy_values")
     all_of_them = counted(len(values), "shared constraint")

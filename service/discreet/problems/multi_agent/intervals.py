@@ -1,10 +1,10 @@
-"""How far the noise may have moved the values of the constraints; and how far it is expected to,
+"""How far the noise may have moved the values of the constraints, and how far it is expected to,
 from public figures.
 
-The mean of a constraint's noised values is the mean of its values, at the states that were, plus
-the mean of independent noise: that is exact. Multipliers and states are another matter: they answer
-to the noise of every step through objectives that nobody but the agents knows, so no interval of
-them follows from what was released.
+The mean of a constraint's noised values is the mean of its values at the actual states, plus the
+mean of independent noise: this is exact. Multipliers and states are different: they respond to the
+noise of every step through objectives that only the agents know, so no interval of them follows
+from what was released.
 """
 
 from __future__ import annotations
@@ -29,8 +29,9 @@ Floats = NDArray[np.float64]
 def uncertainty_of(constraints: Sequence[str], plan: Plan, values: Floats) -> Uncertainty:
     """The field `uncertainty`; values: float64[constraints], `noisy_values`.
 
-    What a constraint can be at all, on the public ranges, cuts its interval off. Where the noise is
-    as wide as that the value is mostly noise; the answer is where all are whose values have noise.
+    The possible values of a constraint on the public ranges cut its interval off. If the noise is
+    as wide as these, the value is mostly noise; the answer is mostly noise if all noised values
+    are.
     """
     reach, (low, high) = _reach(constraints, plan, LEVEL), _ranges(constraints, plan)
     lower = np.minimum(np.maximum(values - reach, low), values)
@@ -45,7 +46,8 @@ def uncertainty_of(constraints: Sequence[str], plan: Plan, values: Floats) -> Un
 
 
 def expected_values(constraints: Sequence[str], plan: Plan, confidence: float) -> Expected:
-    """Of the constraint whose values have the most noise beside what they can be at all."""
+    """The expectation for the constraint whose values have the most noise relative to their
+    possible range."""
     reach, (low, high) = _reach(constraints, plan, confidence), _ranges(constraints, plan)
     parts = 2 * reach / np.maximum(high - low, np.finfo(float).tiny)
     k = int(np.argmax(parts))
@@ -64,8 +66,8 @@ def expected_values(constraints: Sequence[str], plan: Plan, confidence: float) -
 
 
 def _reach(constraints: Sequence[str], plan: Plan, level: float) -> Floats:
-    """What the noise of the mean over the second half of the steps stays within, of each
-    constraint's value."""
+    """The half width of the noise of the mean of each constraint's value over the second half of
+    the steps."""
     (event,) = plan.events
     steps = plan.iterations["steps"]
     deviations = event.deviation() * np.array(plan.parameters["units"][: len(constraints)])
@@ -74,8 +76,7 @@ def _reach(constraints: Sequence[str], plan: Plan, level: float) -> Floats:
 
 
 def _ranges(constraints: Sequence[str], plan: Plan) -> tuple[Floats, Floats]:
-    """Ends between which each constraint lies on the agents' ranges; infinite where they cannot be
-    told."""
+    """Bounds of each constraint on the agents' ranges; infinite if they cannot be determined."""
     box: dict[str, Any] = {
         name: intervals.Interval(np.array([low]), np.array([high]))
         for name, low, high in plan.parameters["box"]

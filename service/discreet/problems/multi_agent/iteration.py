@@ -48,7 +48,7 @@ def form_of(
 def run_of(
     asked: MultiAgentRequest, public: MultiAgentPublic, plan: Plan, content: Content, noise: Noise
 ) -> saddle_iteration.Path:
-    """Of a request on these objectives and states, with noise drawn step by step."""
+    """The run of a request on these objectives and states, with noise drawn step by step."""
     texts = zip(public.agents, content["objectives"].tolist(), strict=True)
     objectives = {agent.name: parse(text, agent.coordinates) for agent, text in texts}
     problem, outputs = form_of(asked, plan, objectives)

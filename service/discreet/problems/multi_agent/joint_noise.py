@@ -1,9 +1,9 @@
-"""Scales of the noise of all outputs of a step, for a joint distance of 1, and how they stand in a
+"""Scales of the noise of all outputs of a step, for a joint distance of 1, and their form in a
 plan.
 
-Two forms: `units` of every value and every derivative, dense, as plans of states of one number have
-them; and of the outputs that there are, in the order of `layout`, where states are vectors or
-agents are many. The second names `agents` too, each with its dimension and its set.
+There are two forms: dense `units` of every value and every derivative, in plans of scalar states;
+and units of the existing outputs, in the order of `layout`, if states are vectors or agents are
+many. The second also has `agents`, each with its dimension and its set.
 """
 
 from __future__ import annotations
@@ -30,22 +30,23 @@ from discreet.solvers.saddle.saddle_point import Group, SaddleProblem
 from discreet_client.expressions import Expression, ExpressionError
 
 ROUNDING = 1e-9
-"""Of the arithmetic with sensitivities and scales themselves."""
+"""Allowance for rounding in sensitivities and scales themselves."""
 PROJECTION = 20
-"""Operations that projecting on a budget or a ball takes for each coordinate."""
+"""Operations of projecting on a budget or a ball, for each coordinate."""
 ARITHMETIC = 1 / 30
-"""Of an operation, what compiled arithmetic takes for a number of a polytope's equations: three
-times what was measured at 64 coordinates and rows, and no less than at three."""
+"""Compiled operations for each number of a polytope's equations, as a fraction of an operation:
+three times the measured value at 64 coordinates and rows, and no less than at three."""
 MAX_ROUNDING = 0.1
-"""Most that floating point may add to the distance of neighbours; the noise covers it."""
+"""The most that floating-point errors may add to the distance of neighbours; the noise covers
+it."""
 
 
 @dataclass(frozen=True)
 class JointNoise:
-    """`layout`: constraint and coordinate of each output of a step; no coordinate: the constraint's
-    value. `units`: see the module. `width`: outputs that have noise. `operations`: of constraints
-    and their derivatives, in a step. `projecting`: of projecting on agents' sets, in a step.
-    `quantities`: what has noise, in words, and its unit."""
+    """`layout`: constraint and coordinate of each output of a step; without a coordinate it is the
+    constraint's value. `units`: see the module. `width`: number of noised outputs. `operations`:
+    those of constraints and their derivatives in a step. `projecting`: operations of projecting on
+    agents' sets in a step. `quantities`: the noised quantities in words, with their units."""
 
     layout: list[list[Any]]
     units: Floats
@@ -57,7 +58,7 @@ class JointNoise:
 
     @property
     def parameters(self) -> dict[str, Any]:
-        """As a plan keeps them."""
+        """The form in a plan."""
         more = {} if self.agents is None else {"agents": self.agents}
         return {"units": self.units.tolist(), "layout": self.layout, **more}
 
@@ -65,7 +66,7 @@ class JointNoise:
 def joint_noise(
     constraints: list[Expression], public: MultiAgentPublic, box: Box, steps: int
 ) -> JointNoise:
-    """The scales whose noise hides, over all steps, that one agent's trajectory moved by its
+    """The scales with which the noise of all steps hides a move of one agent's trajectory by its
     radius.
 
     Sensitivity, for states that are vectors. Neighbours differ in the trajectory of one agent j
@@ -73,7 +74,8 @@ def joint_noise(
     ||d(t)||_2, K_oj a bound of the l2 norm of its partial derivatives in j's coordinates over the
     box (`many_agents.moved_by`). Divided by its unit u_o the whole transcript moves by at most
     sqrt(sum_t sum_o K_oj² ||d(t)||² / u_o²) <= B_j sqrt(sum_o K_oj² / u_o²), which `noise_split`
-    makes 1 for the agent of whom it is most. Projecting on a set moves no two states further apart.
+    makes 1 for the agent with the largest value. Projecting on a set never increases the distance
+    of two states.
     """
     names = public.names
     groups = [agent.group() for agent in public.agents]
@@ -114,9 +116,9 @@ def joint_noise(
 
 
 def _projecting(agent: Announcement) -> int:
-    """Operations of projecting on an agent's set once. Of a polytope as many turns as there may be,
-    whatever objectives ask for, each with the products and the equations of all rows that can hold
-    at once."""
+    """Operations of projecting on an agent's set once. For a polytope this is the largest possible
+    number of steps, whatever the objectives, each with the products and the equations of all rows
+    that can be active at once."""
     if agent.polytope is None:
         return PROJECTION * agent.count if agent.within is not None else 0
     d, r = agent.count, agent.polytope.rows
@@ -136,7 +138,7 @@ def scales_of(problem: SaddleProblem, parameters: dict[str, Any]) -> tuple[Float
 
 
 def groups_of(parameters: dict[str, Any]) -> list[Group]:
-    """The agents whose states are vectors or in sets, from a plan."""
+    """The agents whose states are vectors or have sets, from a plan."""
     agents = parameters.get("agents", [])
     return [
         Group(name, coordinates_of(name, dimension), within) for name, dimension, within in agents
@@ -151,11 +153,11 @@ def _rounding(
     units: Floats,
     steps: int,
 ) -> float:
-    """How much further than 1, in l2, the whole transcript may move because outputs are computed in
+    """How much more than 1, in l2, the whole transcript may move because outputs are computed in
     floating point.
 
-    Sensitivities are of the exact constraints. What is computed of them is off by up to
-    `rounding_errors`, on both neighbours, in every step, and dividing by the step of the noise's
+    Sensitivities are those of the exact constraints. Computed values are off by up to
+    `rounding_errors`, for both neighbours, in every step, and dividing by the step of the noise's
     grid rounds once more. `units`: by output.
     """
     if problem.program.code.size > MAX_PROGRAM:

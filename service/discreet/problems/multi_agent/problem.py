@@ -1,10 +1,10 @@
 """Cloud multi-agent problems: agents share constraints, a trusted cloud coordinates them, and none
-learns where another one stands.
+learns another's state.
 
-Agents minimize objectives of their own states under common constraints. What is released are the
-cloud's outputs with noise, step by step: values and gradients of the constraints. Multipliers are
-functions of them. The states are the protected data and in no private result. The paper (Hale &
-Egerstedt 2015) calibrates each output for itself, though every agent sees them all; see
+Agents minimize objectives of their own states under common constraints. The cloud's outputs are
+released with noise, step by step: values and gradients of the constraints. Multipliers are
+functions of them. The states are the protected data and are in no private result. The paper (Hale &
+Egerstedt 2015) calibrates each output separately, although every agent sees them all; see
 `docs/problems/multi_agent.md`.
 """
 
@@ -52,9 +52,10 @@ from discreet_client.federation import history
 
 DRAWS_A_SECOND = 400_000
 OPERATION_SECONDS = 12e-9
-"""Of one operation of an objective's derivative."""
+"""Seconds of one operation of an objective's derivative."""
 READING_SECONDS = 1e-4
-"""Of parsing, deriving and compiling one operation of an objective or a constraint."""
+"""Seconds of parsing, differentiating and compiling one operation of an objective or a
+constraint."""
 NEIGHBOURS = (
     "one agent's trajectory of states, moved by at most its public radius in l2 over all steps"
 )
@@ -64,9 +65,9 @@ class MultiAgent(MultiAgentRequest):
     """Minimize the sum of the agents' objectives subject to `constraints` <= 0, by a noised
     primal-dual iteration.
 
-    All entries of the constraints' values and gradients that any state moves get Gaussian noise in
-    every step, their scales split at least cost, such that the whole transcript moves by one unit
-    of the one event that is charged.
+    All entries of the constraints' values and gradients that depend on a state get Gaussian noise
+    in every step. Its scales are split at least cost such that the whole transcript moves by one
+    unit of the single event that is charged.
     """
 
     title: ClassVar[str] = "Multi-agent coordination"
@@ -114,7 +115,7 @@ class MultiAgent(MultiAgentRequest):
             )
             raise InvalidInput(says, pointer="/problem/schedule/iterations")
         most, reading = public.most_operations, 0.0
-        if joint.agents is not None:  # else reading, and the constraints, lie within the margin
+        if joint.agents is not None:  # otherwise parsing and constraints are within the margin
             most += joint.operations
             reading = READING_SECONDS * (most + len(public.agents))
             most += joint.projecting
@@ -126,7 +127,7 @@ class MultiAgent(MultiAgentRequest):
             memory_bytes=(1 << 28) + 8 * held * (width + len(g) + coordinates),
             steps=1
             if self.protocol == "job"
-            else steps + 1,  # the agents sign at last what they saw
+            else steps + 1,  # at the end the agents sign what they saw
         )
         if resources.release_quantum_seconds > LONGEST_SECONDS:
             says = (
@@ -157,8 +158,8 @@ class MultiAgent(MultiAgentRequest):
                 sized(operations) if self.protocol == "job" else ROUNDS_ARE_SEEN,
             ),
             parameters={
-                # A list: where plans are stored the keys of an object have no order, and units go
-                # by position.
+                # A list: stored objects do not keep the order of their keys, and units go by
+                # position.
                 "box": [[name, *ends] for name, ends in box.items()],
                 **joint.parameters,
                 "schedule": self.schedule.model_dump(),
@@ -171,7 +172,7 @@ class MultiAgent(MultiAgentRequest):
     def expected(
         self, public: Any, plan: Plan, confidence: float, around: Any = None
     ) -> tuple[Expected, ...]:
-        """Nothing before the agents have said their ranges."""
+        """Nothing before the agents have announced their ranges."""
         return (
             (expected_values(self.constraints, plan, confidence),)
             if "units" in plan.parameters
@@ -181,8 +182,8 @@ class MultiAgent(MultiAgentRequest):
     def solver_form(
         self, plan: Plan, objectives: Mapping[str, Expression]
     ) -> tuple[saddle_point.SaddleProblem, Outputs]:
-        """The iteration of a plan. Agents without an objective here have it elsewhere, or have
-        0."""
+        """The iteration of a plan. An agent without an objective here keeps its own, or has the
+        objective 0."""
         return form_of(self, plan, objectives)
 
     def release(
@@ -193,8 +194,9 @@ class MultiAgent(MultiAgentRequest):
 
         Neighbours: one agent's trajectory, of a number or a vector, moves by at most its radius B_j
         in l2. Every output is divided by its unit; then the whole transcript moves by at most max_j
-        B_j sqrt(sum_o K_oj²/u_o²) = 1 in l2 (`joint_noise`), in closed loop as well: given what was
-        released before, the difference of a step is that of agent j's state. The states stay here.
+        B_j sqrt(sum_o K_oj²/u_o²) = 1 in l2 (`joint_noise`), even in closed loop: given the
+        previous outputs, the difference of a step is that of agent j's state. The states are not
+        released.
         """
         path = run_of(self, public, plan, content, noise)
         return {
@@ -268,15 +270,15 @@ class MultiAgent(MultiAgentRequest):
             raise InvalidInput(str(error), pointer=f"/{'/'.join(error.field)}") from None
 
     def plan_federation(self, agents: Sequence[Member], budget: Budget) -> Plan:
-        """With no agents yet, what is known without their ranges: the price, and that constraints
-        are expressions."""
+        """Before there are agents, a plan of what is known without their ranges: the price, and
+        that constraints are expressions."""
         if agents:
             return self.plan(self._public_of(agents), budget)
         names = names_in(self.constraints)
         assert self.federation is not None
         least = len(
             {re.sub(r"_[1-9][0-9]*$", "", name) for name in names}
-        )  # ev_1, ev_2: perhaps of one agent
+        )  # ev_1, ev_2: these may belong to one agent
         if least > self.federation.agents:
             says = (
                 f"{least} agents are named ({', '.join(names)[:80]}); federation.agents allows "
@@ -322,7 +324,7 @@ class MultiAgent(MultiAgentRequest):
 
 
 def _event(budget: Budget, dimension: int) -> Gaussian:
-    """Of outputs of so many numbers that move by 1 in l2, at the budget's price."""
+    """The event of outputs of this many numbers that move by 1 in l2, at the budget's price."""
     try:
         return calibration.gaussian(
             1.0, budget.epsilon, budget.delta, neighbours=NEIGHBOURS, dimension=dimension

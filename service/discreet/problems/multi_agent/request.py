@@ -1,4 +1,4 @@
-"""What a problem of agents asks: its fields, and what follows from them alone."""
+"""The fields of a multi-agent problem, and what follows from them alone."""
 
 from __future__ import annotations
 
@@ -24,8 +24,8 @@ MAX_ROUNDS = 100_000
 
 
 class StepSchedule(Frozen):
-    """gamma_k = gamma k^-c1, alpha_k = alpha k^-c2, 0 < c2 < c1, c1 + c2 < 1 (eqs 7 and 8), and how
-    many steps."""
+    """gamma_k = gamma k^-c1, alpha_k = alpha k^-c2, 0 < c2 < c1, c1 + c2 < 1 (eqs 7 and 8), and the
+    number of steps."""
 
     gamma: Annotated[Real, Field(gt=0, le=1e6)]
     alpha: Annotated[Real, Field(gt=0, le=1e6)]
@@ -43,7 +43,7 @@ class StepSchedule(Frozen):
 
 
 class MultiAgentRequest(FederatedProblem, ProblemOnData):
-    """The fields of `MultiAgent`, for the files that it is made of."""
+    """The fields of `MultiAgent`, for its modules."""
 
     kind: Literal["multi_agent"]
     constraints: Annotated[

@@ -17,7 +17,7 @@ class MultiplierPoint(TypedDict):
 
 
 class NoisyGradient(TypedDict):
-    """A noised derivative of a constraint in an agent's state."""
+    """A noised derivative of a constraint with respect to an agent's state."""
 
     constraint: int
     agent: str
@@ -25,7 +25,7 @@ class NoisyGradient(TypedDict):
 
 
 class Agreement(TypedDict):
-    """What agents signed of all that was broadcast:
+    """What agents signed about all broadcasts:
     `discreet_client.federation.history.unsigned_of_result`."""
 
     history: str
@@ -33,7 +33,7 @@ class Agreement(TypedDict):
 
 
 class MultiAgentResult(NoisedFields, total=False):
-    """Functions of the noised outputs alone."""
+    """Functions of only the noised outputs."""
 
     multipliers: Annotated[
         list[float],

@@ -1,4 +1,4 @@
-"""The cloud of a session of agents: states come in, noised outputs go out."""
+"""The cloud of a session of agents: it receives states and sends noised outputs."""
 
 from __future__ import annotations
 
@@ -27,27 +27,27 @@ PATH_POINTS = 100
 
 
 STATE = struct.Struct("!d")
-"""An agent's message: its state, such a double for each coordinate; after the last step its
-signature on how all broadcasts ended."""
+"""An agent's message: its state, one such double for each coordinate; after the last step its
+signature of the chain of broadcasts."""
 
 
 class CloudSession(Session):
-    """The cloud of a federated run: it sees the states, and answers with noised outputs and
+    """The cloud of a federated run: it sees the states, and replies with noised outputs and
     multipliers.
 
-    Round k - 1 brings the states x_k; its answer are the noised outputs at x_k and the multipliers
-    of the next step, as big-endian doubles. The opening has the first multipliers alone. Every
+    Round k - 1 brings the states x_k; the reply is the noised outputs at x_k and the multipliers of
+    the next step, as big-endian doubles. The opening has only the first multipliers. Every
     broadcast begins with the digest of the one before (`discreet_client.federation.history`). The
-    round after the last step collects the agents' signatures on the end of this chain; the last
-    broadcast repeats the one before and has all of them, for all.
+    round after the last step collects the agents' signatures of the end of this chain; the last
+    broadcast repeats the previous one and contains all signatures, for all agents.
 
-    A state is taken into the agent's box, budget or ball, whose projections move no two states
-    further apart. On polytopes agents project alone: the noise covers the whole box.
+    A state is projected on the agent's box, budget or ball, which never increases the distance of
+    two states. On polytopes only agents project: the noise covers the whole box.
 
-    Where rounds may lack agents, one that is missing is taken to stand in the middle of its range,
-    or at the point of its set nearest to that, which is public. (Where it stood last is its secret:
-    every round that showed it again would add to what neighbours differ by, while the price is that
-    of a state shown once.)
+    If rounds may lack agents, a missing agent's state is taken to be the midpoint of its range, or
+    the point of its set nearest to that, which is public. (Its last state is secret: every round
+    that used it again would increase the distance of neighbours, while the price is for using a
+    state once.)
     """
 
     def __init__(
@@ -96,9 +96,9 @@ class CloudSession(Session):
         )
 
     def step(self, number: int, messages: Mapping[str, bytes], noise: Noise) -> bytes:
-        """Neighbours and sensitivity: see `MultiAgent.release`. A state outside of its budget or
-        ball counts as the nearest one in it, one outside of its polytope's box as the nearest in
-        that."""
+        """Neighbours and sensitivity: see `MultiAgent.release`. A state outside its budget or ball
+        counts as the nearest one in it, one outside its polytope's box as the nearest in that
+        box."""
         now, k = self._now, number + 1
         if k > self._steps:
             signatures = {agent: message.hex() for agent, message in messages.items()}
@@ -139,7 +139,7 @@ class CloudSession(Session):
         self._told = self._now.pop("told").tobytes()
 
     def released(self) -> Released:
-        """Noised outputs and multipliers, and what the agents signed of them."""
+        """Noised outputs and multipliers, and what the agents signed about them."""
         return {
             name: array for name, array in self._now.items() if name not in ("states", "current")
         }
@@ -156,5 +156,5 @@ def state_of(message: bytes) -> Floats:
 
 
 def doubles(values: Floats) -> bytes:
-    """Big-endian doubles: what is broadcast."""
+    """Big-endian doubles, as they are broadcast."""
     return values.astype(">f8").tobytes()

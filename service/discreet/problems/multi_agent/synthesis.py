@@ -1,4 +1,4 @@
-"""Made-up objectives of public agents: each wants to be at a place of its own in its bounds."""
+"""Synthetic objectives of public agents: each prefers a state of its own within its bounds."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def columns(
     units: int | None,
     around: Profile | None = None,
 ) -> dict[str, Any]:
-    """Columns of an upload: quadratic costs of weight 0.5 to 2 around a place within the agent's
+    """Columns of an upload: quadratic costs of weight 0.5 to 2 around a state within the agent's
     bounds."""
     objectives = []
     for agent in public.agents:

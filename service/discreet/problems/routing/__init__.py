@@ -1,1 +1,1 @@
-"""Routing: the users of a network, shown where to go without telling where any of them went."""
+"""Routing: directing the users of a network without revealing where any of them went."""

@@ -1,12 +1,12 @@
-"""What a plan of trips expects and advises, from public figures alone.
+"""Expectations and advice of a plan on trips, from public figures alone.
 
-How far noise will move link flows and total travel time follows from which links a pair's trips
-take. That is taken from a demand of the public total where there is one and else of nobody, of
-which far pairs have fewer trips than near ones (a gravity model): rounds of shortest paths at the
-costs of the rounds before (Frank and Wolfe 1956). How far trips go is not public: the noise is told
-of trips that go far, so of full roads, and the total travel time, of which per cent are taken, of
-trips that go less far. Then an accuracy of either kind is kept. By SciPy, so that who only plans
-loads no compiled kernel.
+How far noise will move link flows and total travel time depends on the links that each pair's trips
+take. These are taken from an assumed demand with the public total (or none, if there is no public
+total), in which distant pairs have fewer trips than near ones (a gravity model), assigned in rounds
+of shortest paths at the costs of the previous rounds (Frank and Wolfe 1956). The length of trips is
+not public: the noise is computed for long trips, and so for full roads, and the total travel time,
+to which percentages refer, for shorter trips. So a requested accuracy of either kind is kept. This
+uses SciPy, so that planning alone loads no compiled kernel.
 """
 
 from __future__ import annotations
@@ -42,45 +42,45 @@ TOOK = {
     False: {"total_travel_time": (0.48, 0.93), "link_flows": (0.7, 0.92), "demand": (0.73, 1.12)},
     True: {"total_travel_time": (0.93, 1.06), "link_flows": (0.92, 1.04), "demand": (0.72, 1.05)},
 }
-"""`Expected.took`: from public figures, and around an earlier release of like data."""
+"""Values of `Expected.took`: from public figures, and around an earlier release of similar data."""
 SMALL_DELTA = DELTA_UNIT // 10**6
-"""One that may be given where a plan has none: 1e-6."""
+"""The delta that may be suggested if a plan has none: 1e-6."""
 ROUNDS = 40
 SEARCH_STEPS = 30
 FAR, LESS_FAR = 0.5, 1.0
-"""Trips between two zones fall as exp(-this * the shortest time / its mean over all pairs)."""
+"""Trips between two zones decrease as exp(-this * the shortest time / its mean over all pairs)."""
 TRIPS = "in trips a period"
 NO_TOTAL = (
     "how full the roads are; a public max_total of the dataset, the most trips of a period, "
     "would tell"
 )
 MOST_WORK = 2_000_000
-"""Zones times nodes of all rounds together, for which a second is enough; of a larger network of
-one round nothing is said of what takes shortest paths."""
+"""The most zones times nodes of all rounds together, which takes about a second. If one round of a
+network is larger, nothing is expected that needs shortest paths."""
 
 
 class Roads(NamedTuple):
-    """A demand on the network, in figures that noise goes through."""
+    """Figures of a demand on the network through which noise propagates."""
 
     norm: float
     most: float
-    """The l2 norm and the largest of all pairs' costs of one more trip."""
+    """The l2 norm and the maximum of all pairs' marginal costs of a trip."""
     total: float
     """Total travel time of a period."""
     pairs: float
     flow: float
-    """Of the link that most pairs lead over: how many, and its flow."""
+    """For the link that most pairs use: their number, and its flow."""
 
 
 class Kept(NamedTuple):
-    """Of the noise that is added, the part that is left where no trips are negative."""
+    """The fraction of the added noise that is left after negative trips are projected out."""
 
     total: float = 1.0
     flows: float = 1.0
 
 
 class Each(NamedTuple):
-    """What noise of each class of users for itself makes of that of one."""
+    """Factors by which independent noise for each class of users changes that of a single class."""
 
     demand: float = 1.0
     flows: float = 1.0
@@ -88,8 +88,8 @@ class Each(NamedTuple):
 
     @classmethod
     def of(cls, classes: UserClasses) -> Each:
-        """Of demand the root of their number. Of flows each counts by its PCE; of the total travel
-        time too, but no less than its own trip."""
+        """For demand the square root of their number. For flows each class counts by its PCE; for
+        the total travel time too, but by no less than its own trip."""
         pce = classes.pce
         norms = (np.linalg.norm(one) for one in (np.ones(pce.size), pce, np.maximum(pce, 1.0)))
         return cls(*map(float, norms))
@@ -104,10 +104,12 @@ def expectations(
     confidence: float,
     classes: UserClasses | None = None,
 ) -> Iterator[Expected]:
-    """Of the method counts: total travel time, demand and link flows, in this order.
+    """The expectations of the method counts: total travel time, demand and link flows, in this
+    order.
 
-    Which class of users has how many trips is not public: their noise is told of the dearest trips
-    on the fullest roads, and the size of the total travel time of the cheapest on the emptiest.
+    The number of trips of each class of users is not public: noise is computed for the most
+    expensive trips on the fullest roads, and the total travel time for the cheapest on the
+    emptiest.
     """
     bound = public.max_total
     roads = roads_of(network, latency, objective, public.zones, bound or 0)
@@ -130,7 +132,7 @@ def expectations(
 
 
 def _weighed(network: RoadNetwork, weight: float) -> RoadNetwork:
-    """The network on which fixed costs are so many times as large."""
+    """The network with fixed costs multiplied by this factor."""
     if weight == 1:
         return network
     links = tuple(replace(link, fixed_cost=weight * link.fixed_cost) for link in network.links)
@@ -148,9 +150,9 @@ def told(
     times: str | None = None,
     own: Each = Each(),  # noqa: B008  a tuple
 ) -> Iterator[Expected]:
-    """The same of roads that are known; mean: of the trips of a pair, or at most so many. `around`:
-    as an earlier job released them; times: their unit, where the network says it; own: of classes
-    of users."""
+    """The same for a known network; mean: that of the trips of a pair, or an upper bound. `around`:
+    as an earlier job released them; times: the unit of times, if the network states it; own: the
+    factors of classes of users."""
     in_time = f"in {times or 'the time unit of free_flow_time'}, summed over the trips of a period"
     reach = event.reach(confidence) / public.counts_a_mean_trip
     spread = float(ndtri((1 + confidence) / 2)) * event.deviation() / public.counts_a_mean_trip
@@ -181,8 +183,8 @@ def told(
         yield Expected(
             "total_travel_time", within, in_time, says, size, lacks, took=took["total_travel_time"]
         )
-    # All pairs together keep their sum, which moves each a little off the whole numbers that noise
-    # is of.
+    # The projection keeps the sum of all pairs, which moves each a little off the integer grid of
+    # the noise.
     near = own.demand * max(reach, spread if own.demand > 1 else 0.0)
     near += 0.5 / public.counts_a_mean_trip
     says = f"the trips between each pair of zones within ± {plain(near)} a period {sure}"
@@ -205,7 +207,7 @@ def told(
 
 
 def expected_shares(event: Event, confidence: float) -> Expected:
-    """Of the method gradient."""
+    """The expectations of the method gradient."""
     reach = event.reach(confidence)
     says = (
         f"the share of a pair's trips that take a link within ± {plain(reach)} with "
@@ -222,7 +224,7 @@ def expected_shares(event: Event, confidence: float) -> Expected:
 def roads_of(
     roads: RoadNetwork, latency: AffineLatency | BprLatency, objective: str, zones: int, total: int
 ) -> Roads | None:
-    """What `total` trips a period do; None where the network is too large to look."""
+    """The assumed effect of `total` trips per period; None if the network is too large."""
     network, form = roads.arrays(zones), roads.latencies(latency)
     empty = form.times(network, np.zeros(network.tail.size))
     work = zones * (network.nodes + network.first_through_node)
@@ -235,8 +237,8 @@ def roads_of(
     unit = float(known.mean()) if known.any() else 1.0
 
     def filled(fall: float) -> tuple[Floats, Floats]:
-        """Flows float64[links] of trips that fall so with distance, and how many pairs lead over
-        each link."""
+        """Flows float64[links] of trips that decrease with distance in this way, and the number of
+        pairs that use each link."""
         weight = pairs * np.exp(-fall * shortest / unit)
         demands = np.stack([weight * (total / weight.sum()), pairs])
         moved = _loaded(network, empty, demands)[1]
@@ -263,8 +265,7 @@ def roads_of(
 
 
 def _length(costs: Callable[[Floats], Floats], start: Floats, step: Floats) -> float:
-    """How far to go along a step of all pairs to shorter paths: until they no longer are
-    shorter."""
+    """The step length of all pairs towards shorter paths: until these are no longer shorter."""
     low, high = 0.0, 1.0
     for _ in range(SEARCH_STEPS):
         middle = (low + high) / 2
@@ -273,7 +274,7 @@ def _length(costs: Callable[[Floats], Floats], start: Floats, step: Floats) -> f
 
 
 def _costs(network: Network, latency: Latency, flow: Floats) -> tuple[Floats, Floats]:
-    """Travel times, and what one more trip costs all."""
+    """Travel times, and the marginal cost of one more trip to all."""
     time = latency.times(network, flow)
     raised = latency.coefficient * (flow / network.capacity) ** latency.power
     return time, time + network.free_flow_time * latency.power * raised
@@ -281,11 +282,11 @@ def _costs(network: Network, latency: Latency, flow: Floats) -> tuple[Floats, Fl
 
 def _loaded(network: Network, cost: Floats, demands: Floats) -> tuple[Floats, Floats]:
     """The cost of each pair's shortest path, float64[zones, zones], and the flows float64[k, links]
-    of demands float64[k, zones, zones] on these.
+    of demands float64[k, zones, zones] on these paths.
 
-    A centroid is two nodes, one that is entered and one that is left, as in `unreachable_pairs`. Of
-    parallel links the cheapest counts. A sparse matrix has no edge of cost 0, so all cost a trifle
-    more.
+    A centroid is represented by two nodes, one for arrivals and one for departures, as in
+    `unreachable_pairs`. Only the cheapest of parallel links counts. A sparse matrix has no edge of
+    cost 0, so all costs are increased by a tiny amount.
     """
     nodes, zones = network.nodes, network.zones
     size = nodes + network.first_through_node
@@ -302,7 +303,7 @@ def _loaded(network: Network, cost: Floats, demands: Floats) -> tuple[Floats, Fl
     trips = np.zeros((len(demands), zones, size))
     trips[:, :, :zones] = demands
     rows = np.arange(zones)
-    # From the farthest node on, what arrives at a node came through the one before it.
+    # From the farthest node on, the flow that arrives at a node came through its predecessor.
     farthest = np.argsort(np.where(np.isfinite(distance), -distance, 0.0), axis=1, kind="stable")
     for node in farthest.T:
         ahead = before[rows, node]
@@ -319,7 +320,7 @@ def _loaded(network: Network, cost: Floats, demands: Floats) -> tuple[Floats, Fl
 
 
 def clip_advice(trips: int) -> tuple[str, ...]:
-    """Why `max_trips_per_person: "auto"` is what it is, and what the next best would do."""
+    """Why `max_trips_per_person: "auto"` has its value, and the effect of the next best."""
     says = (
         f"max_trips_per_person (auto) is {trips}, the dataset's public max_person, so no trip "
         "is left out"
@@ -334,9 +335,9 @@ def clip_advice(trips: int) -> tuple[str, ...]:
 def model_advice(
     objective: str, roads: RoadNetwork, latency: AffineLatency | BprLatency
 ) -> tuple[str, ...]:
-    """What is assumed of drivers and roads where that is not how people drive on roads by
-    themselves: of that the interval says nothing, and noise is the smaller part of what an answer
-    may be off."""
+    """The assumptions about drivers and roads, if these are not how people choose roads by
+    themselves: the interval does not cover them, and noise is the smaller part of an answer's
+    error."""
     said, other = [], []
     if objective == "system_optimum":
         said.append("trips are sent so that all together lose least (system optimum)")
@@ -355,9 +356,9 @@ def model_advice(
 def norm_advice(
     trips: int, norm: int | None, scale: int, event: Event, budget: Budget
 ) -> tuple[str, ...]:
-    """Whether a bound on the norm of a person's trips suits, beside that on their number. One is
-    advised only where it can leave a person all trips, of a pair each; with a smaller one it is
-    better to count fewer trips."""
+    """Whether a bound on the norm of a person's trips helps, in addition to that on their number.
+    It is advised only if it can leave a person all trips, each of another pair; with a smaller one
+    it is better to count fewer trips."""
     if trips == 1 or (
         norm is not None and (event.norm == "l2" or event.sensitivity < trips * scale)
     ):
@@ -368,7 +369,7 @@ def norm_advice(
             calibration.discrete_gaussian(1000, budget.epsilon, delta, neighbours="x").deviation()
             / 1000
         )
-    except ValueError:  # of more noise than can be drawn
+    except ValueError:  # with more noise than can be drawn
         return ()
     most = min(trips - 1, int(event.deviation() / (one * scale)))
     suits = (

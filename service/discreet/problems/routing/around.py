@@ -1,9 +1,9 @@
-"""What noise is expected to do to the answer of a demand that an earlier job has released: the
-derivative there.
+"""The expected effect of noise on an answer, from the derivative at a demand that an earlier job
+has released.
 
-The same as intervals tell after a release, told before the next one. For trips of last month the
-total travel time's width is within some per cent; at a demand made up of public figures, within
-some ten.
+This gives before a release what intervals give after it. At last month's trips the width for the
+total travel time is accurate to a few per cent; at a demand made up from public figures, to about
+ten per cent.
 """
 
 from __future__ import annotations
@@ -28,16 +28,16 @@ from discreet.solvers.traffic.user_classes import (
 
 GAP, ITERATIONS = 1e-8, 200
 MOST_WORK = 150_000
-"""Zones times nodes: a second of processor time. Larger networks are looked at as with public
-figures alone, by rounds of shortest paths."""
+"""The most zones times nodes: about a second of processor time. For larger networks rounds of
+shortest paths are used, as with public figures alone."""
 
 
 BUSY = 16
-"""Links that noise moves most where trips may be negative, among which is that which it moves most
-where not."""
+"""Number of links that noise moves most if trips may be negative; the one that it moves most if
+they may not is among them."""
 DRAWS, MOST_PAIRS = 400, 2_500
-"""Of noise, to tell within 2 % which part of it is left; of more pairs that is not looked at, and
-all is said to be."""
+"""Number of noise draws, which gives the remaining fraction of noise within 2 %; for more pairs it
+is not computed, and taken to be 1."""
 
 
 def roads_around(
@@ -48,8 +48,9 @@ def roads_around(
     deviation: float,
     classes: UserClasses | None = None,
 ) -> tuple[Roads | None, Kept]:
-    """What a profile's demand does, None where the network is too large to look; and what noise of
-    such a deviation of a pair's mean trips keeps where no trips are negative."""
+    """The effect of a profile's demand, None if the network is too large; and the fraction that is
+    left of noise with this deviation of a pair's mean trips after negative trips are projected
+    out."""
     demand = np.ascontiguousarray(profile["demand"], dtype=np.float64)
     told = None if classes is None else (tuple(classes.weight), tuple(classes.pce))
     zones = demand.shape[-1]
@@ -60,10 +61,10 @@ def roads_around(
 
 def _kept(demand: Floats, rows: Floats, deviation: float) -> Kept:
     """Trips are projected to nonnegative ones of the same sum, as those of a release are
-    (`counts.demand_of`), so pairs without trips keep half of their noise at most. All pairs share
-    what that adds to the sum, so totals keep more than flows do. rows: of the derivative, that of
-    the total first. demand: float64[classes, pairs], each class of which is projected for
-    itself."""
+    (`counts.demand_of`), so pairs without trips keep at most half of their noise. The amount that
+    this adds to the sum is shared by all pairs, so totals keep more noise than flows. rows: those
+    of the derivative, the total first. demand: float64[classes, pairs]; each class is projected
+    separately."""
     if demand.size > MOST_PAIRS:
         return Kept()
     noise = np.random.default_rng(18).laplace(
@@ -81,7 +82,7 @@ def _kept(demand: Floats, rows: Floats, deviation: float) -> Kept:
     )
 
     def part(some: slice) -> float:
-        """Of the number that is moved most."""
+        """The expectation for the count that is moved most."""
         most = float(free[some].max(initial=0.0))
         return min(1.0, float(left[some].max()) / most) if most > 0 else 1.0
 

@@ -1,5 +1,5 @@
-"""What follows from released trips: their assignment to the open roads, and all that is told of
-it."""
+"""Post-processing of released trips: their assignment to the open roads, and the fields of the
+result."""
 
 from __future__ import annotations
 
@@ -31,8 +31,7 @@ def assigned(
     released: Released,
     progress: Progress,
 ) -> tuple[Policy, dict[str, Any]]:
-    """The policy, and the fields of the result beside it: of `problem.Routing` with method
-    counts."""
+    """The policy, and the other fields of the result, for `problem.Routing` with method counts."""
     (event,) = plan.events
     network, latency = (
         problem.open_roads.arrays(public.zones),
@@ -88,8 +87,8 @@ def assigned(
 def true_costs(
     problem: RoutingRequest, public: RoutingPublic, policy: Policy, released: Released
 ) -> dict[str, Any]:
-    """Fields of the result of a simulation: what the policy, of each class of users where there
-    are some, and the best one cost on the true mean demand."""
+    """Fields of the result of a simulation: the costs of the policy (for each class of users if
+    there are classes) and of the optimal one on the true mean demand."""
     if "true_trips" not in released:
         return {}
     network, demand = (

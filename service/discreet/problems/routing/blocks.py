@@ -1,4 +1,4 @@
-"""Blocks of trips as one set of trips: their periods follow each other."""
+"""Blocks of trips as one set of trips with consecutive periods."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ PERSONS = (
 
 
 def nothing(columns: int = 4) -> Content:
-    """Canonical content of no trips."""
+    """Canonical content without trips."""
     return {"trips": np.zeros((0, columns), dtype=np.int64)}
 
 
 def combined(public: dict[str, Any], blocks: int, rows: int) -> dict[str, Any]:
-    """The public part of so many blocks, each of at most `rows` cells: the mean of a period is that
-    over all."""
+    """The public part of this many blocks, each with at most `rows` cells: the mean of a period is
+    taken over all blocks."""
     periods = public["periods"] * blocks
     if periods > MOST_PERIODS:
         says = (
@@ -37,8 +37,8 @@ def combined(public: dict[str, Any], blocks: int, rows: int) -> dict[str, Any]:
 
 
 def joined(periods: int, contents: Sequence[Content]) -> Content:
-    """Trips by period and pair, sorted as they are: each block's periods come behind those of the
-    one before."""
+    """Trips by period and pair, already sorted: each block's periods follow those of the previous
+    block."""
     parts = [content["trips"].copy() for content in contents]
     for number, part in enumerate(parts):
         part[:, 0] += periods * number

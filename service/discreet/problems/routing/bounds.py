@@ -1,4 +1,4 @@
-"""The public bounds of trips, which their content keeps."""
+"""The public bounds of trips, which their content must keep."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ MAX_COUNT = 10**9
 
 
 def bounds_of(public: RoutingPublic) -> dict[str, tuple[int, int]]:
-    """Of each column of a table, both ends included; of counts those of one row."""
+    """The bounds of each column of a table, both ends included; for counts those of one row."""
     return {
         "period": (0, public.periods - 1),
         "origin": (1, public.zones),
@@ -22,24 +22,24 @@ def bounds_of(public: RoutingPublic) -> dict[str, tuple[int, int]]:
 
 
 def kept(public: RoutingPublic, content: Content, pointer: str) -> Content:
-    """The content, when it keeps the public bounds on trips."""
+    """The content if it keeps the public bounds on trips."""
     trips, scale = content["trips"], public.trip_scale
     if public.max_total is not None:
         totals = np.bincount(trips[:, 0], weights=trips[:, 3], minlength=1)
         if totals.max() > public.max_total * scale:
             raise InvalidInput(
-                "a period has more trips than public.max_total says", pointer=pointer
+                "a period has more trips than public.max_total allows", pointer=pointer
             )
     if public.max_pair is not None and len(trips):
         _, pair = np.unique(trips[:, :3], axis=0, return_inverse=True)
         if np.bincount(pair.ravel(), weights=trips[:, 3]).max() > public.max_pair * scale:
             raise InvalidInput(
-                "a pair has more trips in a period than public.max_pair says", pointer=pointer
+                "a pair has more trips in a period than public.max_pair allows", pointer=pointer
             )
     if public.max_person is not None and "person_start" in content:
         before = np.concatenate([[0], np.cumsum(trips[:, 3])])
         if np.diff(before[content["person_start"]]).max(initial=0) > public.max_person * scale:
             raise InvalidInput(
-                "a person has more trips than public.max_person says", pointer=pointer
+                "a person has more trips than public.max_person allows", pointer=pointer
             )
     return content

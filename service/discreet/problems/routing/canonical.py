@@ -1,4 +1,4 @@
-"""The canonical form of trips: the same for the same trips, however they were written."""
+"""The canonical form of trips, which does not depend on how they were written."""
 
 from __future__ import annotations
 
@@ -13,9 +13,8 @@ Ints = NDArray[np.int64]
 
 
 def canonical(columns: dict[str, Ints], persons: NDArray[Any] | None) -> Content:
-    """Trips summed by period and pair (and person), sorted: the same for the same trips, however
-    they were written. Rows are period, origin, destination, count, and the class of users where
-    trips have one.
+    """Trips summed by period and pair (and person), sorted, independently of how they were written.
+    Rows are period, origin, destination, count, and the class of users if trips have one.
 
     Persons become numbers in the order of their records, so that neither order nor names of persons
     matter, and no name is stored.
@@ -23,8 +22,8 @@ def canonical(columns: dict[str, Ints], persons: NDArray[Any] | None) -> Content
     count = columns["count"]
     own = [columns["user_class"]] if "user_class" in columns else []
     if persons is None:
-        # Periods < 2^17, zones < 2^12: one number whose order is that of (period, origin,
-        # destination), and of the class behind them.
+        # Periods < 2^17, zones < 2^12: one number with the order of (period, origin, destination),
+        # followed by the class.
         cells = (columns["period"] << 24) | (columns["origin"] << 12) | columns["destination"]
         cells = (cells << 4) | own[0] if own else cells << 4
         order = np.argsort(cells, kind="stable")
@@ -59,7 +58,7 @@ def canonical(columns: dict[str, Ints], persons: NDArray[Any] | None) -> Content
 
 
 def summed(parts: list[Ints]) -> Ints:
-    """Canonical trips of several such lists together."""
+    """Canonical trips of several such lists merged."""
     rows = np.concatenate(parts)
     columns = dict(zip(("period", "origin", "destination", "count"), rows.T, strict=True))
     return canonical(columns, None)["trips"]

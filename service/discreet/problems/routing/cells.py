@@ -1,4 +1,4 @@
-"""Rows of trips, checked and summed into their cells without a column between."""
+"""Rows of trips, checked and summed into their cells without intermediate columns."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ _BYTES = 8
 
 
 def plain_columns(batch: pa.RecordBatch) -> list[NDArray[np.int64]] | None:
-    """The four columns of a batch as int64, each read-only as Arrow gives it; None where a batch
-    has others, values that are missing, or other numbers than integers that fit: those are for the
-    readers that word what is wrong."""
+    """The four columns of a batch as int64, each read-only as Arrow gives it; None if the batch has
+    other columns, missing values, or numbers that are not integers in range: other readers report
+    these."""
     if sorted(batch.schema.names) != sorted(COLUMNS):
         return None
     found = []
@@ -34,10 +34,10 @@ def plain_columns(batch: pa.RecordBatch) -> list[NDArray[np.int64]] | None:
 def add_rows(
     cells: NDArray[np.int64], columns: Sequence[NDArray[np.int64]], sides: tuple[int, int, int]
 ) -> bool:
-    """Add the counts of these rows to their cells; False, and nothing added, where a row is out of
+    """Add the counts of these rows to their cells; False, and nothing added, if a row is out of
     bounds.
 
-    `sides`: periods, zones, and the most that a row may count.
+    `sides`: periods, zones, and the largest count of a row.
     """
     period, origin, destination, count = columns
     periods, zones, most = (np.int64(side) for side in sides)

@@ -28,15 +28,15 @@ SHOWN = (
     "demand of each class of users; the paths of any pair of zones, on the map and in words"
 )
 MAX_NODES = 10_000
-"""A larger network is not drawn: finding places for its nodes would take seconds."""
+"""Larger networks are not drawn: their layout would take seconds."""
 MAX_LINKS = 4000
-"""Of more links those with the largest flows are drawn."""
+"""If there are more links, those with the largest flows are drawn."""
 NAMED_ORIGINS = 20
 WHISKERS = " Whiskers: what the noise leaves open, with 90 %."
 
 
 def charts_of(problem: dict[str, Any], plan: dict[str, Any], result: dict[str, Any]) -> list[Chart]:
-    """The map, how full links are, the released demand, and what was chosen beside them."""
+    """The map, the load of links, the released demand, and the selected additional charts."""
     charts = []
     roads = RoadNetwork.model_validate(problem["network"])
     if roads.nodes <= MAX_NODES and {"link_flows", "unit_flows"} & result.keys():
@@ -53,8 +53,8 @@ def charts_of(problem: dict[str, Any], plan: dict[str, Any], result: dict[str, A
 
 
 def row_names(problem: dict[str, Any], result: dict[str, Any], field: str) -> list[str] | None:
-    """How people call the rows of a field: zones by their numbers, links by theirs and the nodes at
-    their ends."""
+    """Labels of the rows of a field: zones by their numbers, links by theirs and the nodes at their
+    ends."""
     if field == "demand":
         roads = RoadNetwork.model_validate(problem["network"])
         return [
@@ -69,8 +69,8 @@ def row_names(problem: dict[str, Any], result: dict[str, Any], field: str) -> li
 
 
 def zone_names(problem: Mapping[str, Any], result: Mapping[str, Any]) -> list[str] | None:
-    """What the network calls the zones, which are the first of its nodes; None where they have
-    numbers alone."""
+    """The network's names of the zones, which are the first of its nodes; None if they have only
+    numbers."""
     names = problem["network"].get("node_names")
     zones = len(result.get("demand", ())) or max(
         (pair["origin"] for pair in result.get("policy", ())), default=None
@@ -94,9 +94,9 @@ def network_map(
     closed: Sequence[int] = (),
 ) -> Chart:
     """Half arrows as wide as the flow, coloured by flow / capacity; `paths` of one pair are drawn
-    above in colours of their own, wide as their shares, with all other links in grey."""
+    on top in separate colours with widths by their shares, and all other links in grey."""
     network = roads.arrays(min(zones_of(result, roads), roads.nodes))
-    # Else by the method gradient, which releases how one trip of each pair goes.
+    # Otherwise the method gradient was used, which releases the route of one trip of each pair.
     counted = "link_flows" in result
     flow = np.array(result["link_flows"] if counted else np.sum(result["unit_flows"], axis=0))
     ratio = flow / network.capacity if counted else flow
@@ -166,14 +166,14 @@ _PLACED = "Nodes stand where the network's coordinates say."
 
 
 def _ends(roads: RoadNetwork, link: int) -> tuple[int | str, int | str]:
-    """The nodes at the ends of a link, by their names where they have some."""
+    """The nodes at the ends of a link, by their names if they have some."""
     tail, head = roads.links[link].tail, roads.links[link].head
     return (tail, head) if roads.node_names is None else (roads.called(tail), roads.called(head))
 
 
 @lru_cache(maxsize=16)
 def _places(nodes: int, tail: bytes, head: bytes, zones: int) -> Floats:
-    """The layout of a network, which takes up to a second where it is large."""
+    """The layout of a network, which takes up to a second if it is large."""
     ends = [np.frombuffer(side, dtype=np.int64) for side in (tail, head)]
     ones = np.ones(ends[0].size)
     return layout(Network(nodes, zones, 0, ends[0], ends[1], ones, ones))
@@ -301,7 +301,7 @@ def draw(
 
 
 def pairs(problem: Mapping[str, Any], result: dict[str, Any]) -> int:
-    """Zones of the result, between every two of which its policy has paths."""
+    """Zones of the result; its policy has paths between every two of them."""
     return zones_of(result, RoadNetwork.model_validate(problem["network"]))
 
 
@@ -311,13 +311,13 @@ def pair_map(
     result: dict[str, Any],
     paths: Sequence[dict[str, Any]],
 ) -> Chart:
-    """The map with the paths of one pair above it."""
+    """The map with the paths of one pair on top."""
     closed = problem.get("closed_links") or ()
     return network_map(RoadNetwork.model_validate(problem["network"]), result, plan, paths, closed)
 
 
 def pair_paths(problem: Mapping[str, Any], paths: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
-    """Paths as nodes on the way, with the time on empty links."""
+    """Paths as lists of nodes, with the travel time on empty links."""
     roads = RoadNetwork.model_validate(problem["network"])
     return [
         {

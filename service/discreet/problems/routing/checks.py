@@ -1,4 +1,4 @@
-"""What keeps a routing request from being planned, beside each field."""
+"""Errors that prevent the planning of a routing request, apart from those of single fields."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from discreet.problems.routing.public import RoutingPublic
 from discreet.problems.routing.request import RoutingRequest
 
 MAX_UNIT_FLOWS = 2 * 10**7
-"""Most numbers, pairs times links, in the routing that `gradient` releases."""
+"""The most numbers, pairs times links, in the routing that `gradient` releases."""
 
 
 def issues(asked: RoutingRequest, public: RoutingPublic) -> list[FieldIssue]:
-    """Of `problem.Routing` on a dataset with this public part."""
+    """The errors of `problem.Routing` on a dataset with this public part."""
     found = asked.roads.issues(public.zones, public.period_minutes)
     issues = [FieldIssue("/problem/network" + issue.pointer, issue.detail) for issue in found]
     if public.zones < 2:

@@ -1,5 +1,4 @@
-"""Charts of what a result tells of each class of users: what a trip costs it, which links it is on,
-its demand and its travel times."""
+"""Charts of each class of users: the cost of a trip, its links, its demand and its travel times."""
 
 from __future__ import annotations
 
@@ -21,7 +20,7 @@ Floats = NDArray[np.float64]
 
 SHOWN_LINKS = 60
 PATTERNS = ("", "/", ".", "x", "-", "|", "+", "\\")
-"""Of stacked bars, which are told from each other without seeing colours."""
+"""Patterns of stacked bars, which are distinguishable without colours."""
 CONTROL = "Class of users"
 _LATENCY: TypeAdapter[AffineLatency | BprLatency] = TypeAdapter(
     Annotated[AffineLatency | BprLatency, Field(discriminator="type")]
@@ -34,8 +33,8 @@ def class_charts(
     result: Mapping[str, Any],
     names: Sequence[str] | None,
 ) -> list[Chart]:
-    """Of the fields `demand_by_class`, `link_flows_by_class` and `skims_by_class`, where the result
-    has them. `names`: of the zones that have some."""
+    """Charts of the fields `demand_by_class`, `link_flows_by_class` and `skims_by_class`, if the
+    result has them. `names`: those of zones that have some."""
     if "link_flows_by_class" not in result:
         return []
     roads = RoadNetwork.model_validate(problem["network"])
@@ -64,7 +63,7 @@ def _costs(
     demand: Floats,
     result: Mapping[str, Any],
 ) -> Chart:
-    """What a trip of each class takes in the mean: time, and fixed costs by the class's weight."""
+    """The mean cost of a trip of each class: time, and fixed costs by the class's weight."""
     told = {one["name"]: UserClass(**one) for one in problem.get("user_classes") or ()}
     weights = [(told.get(name) or UserClass(name=name)).fixed_cost_weight for name in classes]
     network = roads.arrays(demand.shape[1])
@@ -137,8 +136,8 @@ def _flows(roads: RoadNetwork, classes: list[str], flows: Floats) -> Chart:
 def _matrices(
     merged: Floats, classes: list[str], labels: Sequence[str], *, hover: str, title: str
 ) -> dict[str, Any]:
-    """A matrix for each class, in the same shades: one is chosen. merged: float64[class, block,
-    block]; labels: of the blocks."""
+    """A matrix for each class with a common colour scale, one of which is selected. merged:
+    float64[class, block, block]; labels: those of the blocks."""
     shown = [plain(one) for one in labels]
     top = float(merged.max(initial=0.0))
     trace = heat(merged[0], x=shown, y=shown, hover=hover, title=title, top=top)

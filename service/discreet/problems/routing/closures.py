@@ -1,8 +1,7 @@
-"""Links that are closed: the roads without them, their names, and what closing them changes.
+"""Closed links: the network without them, their names, and the effect of closing them.
 
-A closed link keeps its position and begins at a node that nobody reaches: so it carries nothing,
-and positions, flows, policies and intervals of the network with and without it are of the same
-links.
+A closed link keeps its position and begins at an unreachable node: so it carries nothing, and
+positions, flows, policies and intervals refer to the same links with and without it.
 """
 
 from __future__ import annotations
@@ -24,25 +23,25 @@ from discreet_client import closing
 Floats = NDArray[np.float64]
 
 NAMED = 4
-"""Closed links that a sentence names one by one."""
+"""The most closed links that a sentence names individually."""
 LONGEST_NAME = 60
 NOWHERE = "(closed)"
-"""The node that closed links begin at, which no path leads to."""
+"""The node at which closed links begin, to which no path leads."""
 MOST_WORK = 2e9
-"""Links times entries of both policies' shares of links: a second. The changes of more flows have
-no interval."""
+"""The most links times entries of both policies' shares of links: about a second. Changes of more
+flows have no interval."""
 LINKS_AT_ONCE = 128
 
 
 class Reopened(NamedTuple):
-    """The same demand on all roads, beside which a closure is told."""
+    """The same demand on all roads, with which a closure is compared."""
 
     network: Network
     solution: Assignment
 
 
 def without(roads: RoadNetwork, closed: Sequence[int]) -> RoadNetwork:
-    """The roads on which nobody can take these links, by their positions."""
+    """The network in which these links, given by position, cannot be used."""
     if not closed:
         return roads
     links = list(roads.links)
@@ -57,8 +56,8 @@ def without(roads: RoadNetwork, closed: Sequence[int]) -> RoadNetwork:
 
 
 def issues(roads: RoadNetwork, closed: Sequence[int], zones: int) -> Iterator[FieldIssue]:
-    """What keeps these links of a good network from being closed: a position of none, one that
-    stands twice, or zones that nothing joins any more."""
+    """Errors of closing these links of a valid network: a position without a link, a duplicate, or
+    zones that are no longer connected."""
     links = len(roads.links)
     if beyond := [place for place, link in enumerate(closed) if link >= links]:
         says = f"the network has {links} links, counted from 0; found {closed[beyond[0]]}"
@@ -71,8 +70,8 @@ def issues(roads: RoadNetwork, closed: Sequence[int], zones: int) -> Iterator[Fi
 
 
 def names(roads: RoadNetwork, closed: Sequence[int]) -> list[str]:
-    """What people call closed links, with the nodes at their ends, as they lead; one that has no
-    name in words."""
+    """Names of closed links, with the nodes at their ends in their direction; a link without a name
+    is described."""
     if roads.link_names is not None:
         return [roads.way(link) for link in sorted(closed)]
     ways = Counter((link.tail, link.head) for link in roads.links)
@@ -80,21 +79,22 @@ def names(roads: RoadNetwork, closed: Sequence[int]) -> list[str]:
 
 
 def _unnamed(roads: RoadNetwork, place: int, ways: Mapping[tuple[int, int], int]) -> str:
-    """A link without a name: `the road from 3 to 4`; by its position beside others that lead so."""
+    """A link without a name, as `the road from 3 to 4`; with its position if others have the same
+    ends."""
     link = roads.links[place]
     which = "the road" if ways[link.tail, link.head] == 1 else f"link {place}"
     return f"{which} from {roads.called(link.tail)} to {roads.called(link.head)}"
 
 
 def assumption(roads: RoadNetwork, closed: Sequence[int]) -> tuple[str, ...]:
-    """What a plan says of closed links."""
+    """The sentence of a plan about closed links."""
     return (
         (f"closed, so that nobody can take them: {told(names(roads, closed))}",) if closed else ()
     )
 
 
 def told(called: Sequence[str]) -> str:
-    """Names of closed links for a sentence; of a street that is several links its own, once."""
+    """Names of closed links for a sentence; a street of several links is named once."""
     streets = [closing.street_of(name) for name in called]
     links = Counter(filter(None, streets))
     whole = {street: f"{street} ({count} links)" for street, count in links.items() if count > 1}
@@ -111,7 +111,7 @@ def told(called: Sequence[str]) -> str:
 
 
 def changes(now: Assignment, reopened: Reopened) -> Mapping[str, Any]:
-    """Fields of the result: what closing does to the same demand."""
+    """Fields of the result: the effect of closing on the same demand."""
     before = reopened.solution
     return {
         "total_travel_time_change": now.total_travel_time - before.total_travel_time,
@@ -121,7 +121,7 @@ def changes(now: Assignment, reopened: Reopened) -> Mapping[str, Any]:
 
 def flow_rows(now: Derivative, before: Derivative) -> Iterator[tuple[slice, Floats]]:
     """Rows of the derivative of the changes of link flows in the demand, float64[k, pairs], some
-    links at a time; none where that would take long."""
+    links at a time; none if that would take too long."""
     size = now.shares.shape[1]
     if size * (now.shares.nnz + before.shares.nnz) > MOST_WORK:
         return

@@ -1,5 +1,5 @@
-"""Trips as they are counted, `public.trip_scale` for each: a person's clipped by number and by
-norm, and their sums by pair."""
+"""Counts of trips, `public.trip_scale` for each trip: clipping of each person's trips by number and
+by norm, and sums by pair."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from discreet.solvers.traffic import simplex
 
 
 def sums_by_pair(trips: Ints, zones: int, classes: int | None = None) -> Ints:
-    """Trips of every ordered pair over all periods: int64[zones, zones]; of each of so many classes
-    of users, int64[classes, zones, zones]."""
+    """Trips of every ordered pair over all periods: int64[zones, zones]; for each of this many
+    classes of users, int64[classes, zones, zones]."""
     if classes is not None:
         each = np.zeros((classes, zones, zones), dtype=np.int64)
         np.add.at(each, (trips[:, 4], trips[:, 1] - 1, trips[:, 2] - 1), trips[:, 3])
@@ -24,8 +24,8 @@ def sums_by_pair(trips: Ints, zones: int, classes: int | None = None) -> Ints:
 
 
 def demand_of(public: RoutingPublic, trips: Ints) -> NDArray[np.float64]:
-    """The mean demand of a period in trips, nonnegative and with the same sum, of counts that may
-    be negative. Of each class of users, where they are float64[classes, zones, zones]."""
+    """The mean demand of a period in trips, nonnegative and with the same sum, from counts that may
+    be negative. For each class of users, if they are float64[classes, zones, zones]."""
     if trips.ndim > 2:
         return np.array([demand_of(public, one) for one in trips])
     mean = trips / public.counts_a_mean_trip
@@ -36,11 +36,11 @@ def demand_of(public: RoutingPublic, trips: Ints) -> NDArray[np.float64]:
 
 
 def clip(trips: Ints, person_start: Ints, most: int) -> Ints:
-    """Of each person's record at most `most` trips, spread evenly over the record: a function of
+    """At most `most` trips of each person's record, spread evenly over the record: a function of
     that record alone.
 
-    Of a record's trips 0..total-1 in order, numbers floor((i + 1/2) total / most) for i < most
-    stay.
+    Of a record's trips 0..total-1 in order, numbers floor((i + 1/2) total / most) for i < most are
+    kept.
     """
     clipped = trips.copy()
     length = np.diff(person_start)
@@ -49,9 +49,9 @@ def clip(trips: Ints, person_start: Ints, most: int) -> Ints:
     first = before[:-1] - np.repeat(before[person_start[:-1]], length)
 
     def kept(edge: Ints) -> Ints:
-        """How many of the trips that stay have a number below `edge`."""
+        """The number of kept trips with a number below `edge`."""
         below: Ints = (2 * most * edge + total - 1) // np.maximum(2 * total, 1)
-        # Beyond 64 bits in integers of any length: a record that wrapped around would count more
+        # Beyond 64 bits with integers of any length: a record that wrapped around would count more
         # than the clip.
         for row in np.flatnonzero(total > (1 << 61) // most):
             below[row] = (2 * most * int(edge[row]) + int(total[row]) - 1) // (2 * int(total[row]))
@@ -62,12 +62,12 @@ def clip(trips: Ints, person_start: Ints, most: int) -> Ints:
 
 
 def shorten(trips: Ints, person_start: Ints, norm: int) -> Ints:
-    """Each person's trips by pair, and class of users, (the period is 0 then), scaled down where
-    their l2 norm is above `norm`.
+    """Each person's trips by pair and class of users (with period 0), scaled down if their l2 norm
+    is above `norm`.
 
-    Of h trips of one of the pairs floor(h norm/|h|) stay; then, from the largest remainder on, one
-    more each as long as the squares stay within norm². That is decided in whole numbers, from this
-    person's trips alone.
+    Of h trips of a pair, floor(h norm/|h|) are kept; then, from the largest remainder on, one more
+    each as long as the squares stay within norm². This is decided in integers, from this person's
+    trips alone.
     """
     person = np.repeat(np.arange(len(person_start) - 1), np.diff(person_start))
     apart = trips[:, 1] != trips[:, 2]  # trips within a zone are not released
@@ -89,7 +89,7 @@ def shorten(trips: Ints, person_start: Ints, norm: int) -> Ints:
     long = before > norm * norm
     exact = counts * (norm / np.sqrt(np.maximum(before, 1)))
     kept = np.where(long, np.floor(exact), counts).astype(np.int64)
-    kept[long & (squares(kept) > norm * norm)] -= 1  # doubles rounded up to a whole number
+    kept[long & (squares(kept) > norm * norm)] -= 1  # doubles rounded up to an integer
     kept = np.maximum(kept, 0)
     room = norm * norm - squares(kept)
     order = np.lexsort((kept - exact, owner))
@@ -99,6 +99,6 @@ def shorten(trips: Ints, person_start: Ints, norm: int) -> Ints:
     costs -= np.concatenate([[0], costs])[first]
     more = order[costs <= room[order]]
     kept[more] += 1
-    kept[squares(kept) > norm * norm] = 0  # never; whatever doubles do, the norm holds
+    kept[squares(kept) > norm * norm] = 0  # never; whatever doubles round, the norm is kept
     period = np.zeros(len(cells), dtype=np.int64)
     return np.column_stack([period, cells[:, 1:3], kept, cells[:, 3:]])

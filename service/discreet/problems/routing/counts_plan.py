@@ -1,4 +1,4 @@
-"""The plan of the method `counts`: its clip, its sensitivity and what it takes."""
+"""The plan of the method `counts`: its clip, its sensitivity and its resources."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ from discreet.problems.routing.public import RoutingPublic
 from discreet.problems.routing.request import MAX_ITERATIONS, RoutingRequest
 
 INTERVAL_BYTES = 32
-"""Of links by links: what intervals of their flows take in memory."""
+"""Bytes per entry of links by links: the memory for intervals of their flows."""
 LONG_INTEGERS = 10_000
-"""Clips from which on the sums of one person's trips could need integers beyond 64 bits."""
+"""The smallest clip for which the sums of one person's trips could need integers beyond 64 bits."""
 
 
 def clip_of(problem: RoutingRequest, public: RoutingPublic) -> int | None:
@@ -65,7 +65,7 @@ def counts_plan(problem: RoutingRequest, public: RoutingPublic, budget: Budget) 
         ),
         iterations={"assignment": MAX_ITERATIONS},
         resources=Resources.padded(
-            # A fork, and the sampler's 600,000 draws a second at the least.
+            # A fork, and at least 600,000 draws per second of the sampler.
             0.25 * (1 + cells // 100_000),
             work=public.most_rows * row_seconds(problem, public),
             content_bytes=float(public.row_bytes * public.most_rows),
@@ -100,7 +100,7 @@ def counts_plan(problem: RoutingRequest, public: RoutingPublic, budget: Budget) 
 
 
 def row_seconds(problem: RoutingRequest, public: RoutingPublic) -> float:
-    """Of summing a cell and, where persons are clipped, of that; large clips may need long
+    """Seconds for summing a cell and, if persons are clipped, for that; large clips may need long
     integers."""
     if public.unit == "request":
         return 100e-9

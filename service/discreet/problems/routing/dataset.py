@@ -1,4 +1,4 @@
-"""Trips of the users of a network: what is published of them, and their canonical form."""
+"""Trips of the users of a network: their public part, and their canonical form."""
 
 from __future__ import annotations
 
@@ -33,11 +33,11 @@ from discreet.problems.routing.public import RoutingPublic
 from discreet.problems.sources import DatasetInBlocks
 
 NEARLY_WHOLE = 1e-6
-"""As near to a whole number of counts as a decimal of a trip comes in doubles."""
+"""Tolerance between a decimal of a trip in doubles and an integer number of counts."""
 MERGE_ROWS = 1 << 20
-"""Rows of an upload in batches that may wait to be summed."""
+"""The most rows of batches of an upload that wait to be summed."""
 MOST_CELLS, CELLS_A_ROW = 1 << 24, 16
-"""Sums are kept for all cells, where these are no more, and rows no fewer: at most 128 MiB."""
+"""The most cells, and the fewest rows, for which sums of all cells are stored: at most 128 MiB."""
 PERSON_NEEDED = (
     "public.unit is person, so every trip says whose it is: a text or an integer, the same for "
     "all trips of one person (where trips themselves are protected and not persons, public.unit "
@@ -48,8 +48,9 @@ Ints = NDArray[np.int64]
 
 @with_config(ConfigDict(extra="forbid"))
 class Trip(TypedDict):
-    """Trips of one pair in one period, whole or in parts of `trip_scale`; `person` where the unit
-    is a person, `user_class` where trips have classes: one of the public `user_classes`."""
+    """Trips of one pair in one period, in whole trips or in multiples of 1/`trip_scale`; `person`
+    if the unit is a person, `user_class` if trips have classes: one of the public
+    `user_classes`."""
 
     period: Count
     origin: Count
@@ -104,8 +105,8 @@ class RoutingDataset(DatasetInBlocks):
             name: np.array([row[name] for row in items], dtype=np.int32) for name in places
         }
         columns["count"] = np.array([row["count"] for row in items], dtype=np.float64)
-        # As objects: an array of fixed-width text drops zero characters, and two persons would be
-        # one.
+        # As objects: an array of fixed-width text drops trailing NUL characters, which would merge
+        # two persons.
         columns["person"] = np.fromiter(
             (row.get("person") for row in items), dtype=object, count=len(items)
         )
@@ -250,7 +251,7 @@ class RoutingDataset(DatasetInBlocks):
     def read_batches(
         cls, public: RoutingPublic, batches: Iterator[pa.RecordBatch], schema: pa.Schema
     ) -> Content:
-        """Unit request: trips are summed as they come, so memory goes with the cells that have
+        """Unit request: trips are summed as they arrive, so memory grows with the cells that have
         trips, not with rows."""
         if public.unit == "person" or public.user_classes is not None:
             return super().read_batches(public, batches, schema)
@@ -264,10 +265,9 @@ class RoutingDataset(DatasetInBlocks):
 
 
 class _Sums:
-    """Trips of rows that come in batches, summed by period and pair.
+    """Trips of rows that arrive in batches, summed by period and pair.
 
-    Batches are sorted and merged; once rows are as many as makes it worth while a place for every
-    cell takes less time.
+    Batches are sorted and merged; once there are many rows, an array of all cells is faster.
     """
 
     def __init__(self, public: RoutingPublic) -> None:
@@ -279,8 +279,8 @@ class _Sums:
         self._rows = self._waiting = 0
 
     def add_plain(self, batch: pa.RecordBatch) -> bool:
-        """Add rows whose cells have their places; False, and nothing added, where `add` has to look
-        at them, which may find what is wrong with them."""
+        """Add rows to the array of all cells; False, and nothing added, if `add` has to check them
+        and perhaps report an error."""
         self._place(batch.num_rows)
         if self._cells is None or self._most is None or (columns := plain_columns(batch)) is None:
             return False
@@ -300,11 +300,11 @@ class _Sums:
         self._waiting += len(self._parts[-1])
         if self._waiting > max(
             len(self._total), MERGE_ROWS
-        ):  # so that all merging is a few passes over all parts
+        ):  # so that merging takes only a few passes over all parts
             self._total, self._parts, self._waiting = self.trips(), [], 0
 
     def _place(self, more: int) -> None:
-        """Give every cell a place where that is worth it for the rows so far and these."""
+        """Allocate the array of all cells if that is worthwhile for the rows so far and these."""
         if self._cells is None and math.prod(self._shape) <= min(
             MOST_CELLS, CELLS_A_ROW * (self._rows + more)
         ):
@@ -329,8 +329,8 @@ class _Sums:
 def _columns(
     public: RoutingPublic, table: pa.Table, beside: Sequence[str] = (), first: int = 0
 ) -> dict[str, NDArray[Any]]:
-    """The columns of an uploaded table, or of a part of one that begins at row `first`: whole
-    numbers, of which `count` counts `trip_scale` for a trip."""
+    """The columns of an uploaded table, or of a part of one that begins at row `first`: integers,
+    with `trip_scale` counts for a trip in `count`."""
     bounds = bounds_of(public)
     if public.user_classes is not None:
         plain = public.model_copy(update={"user_classes": None})
@@ -352,10 +352,11 @@ def _columns(
 def _counted(
     public: RoutingPublic, columns: Mapping[str, NDArray[Any]], prefix: str, first: int = 0
 ) -> dict[str, NDArray[Any]]:
-    """Columns with trips, made whole numbers with counts: nothing is rounded here but what doubles
-    do to decimals.
+    """Columns with trips, converted to integers with counts: only the rounding of decimals to
+    doubles is undone.
 
-    InvalidInput for what is out of bounds or is no whole number of counts, with its row."""
+    InvalidInput, with its row, for a value that is out of bounds or not an integer number of
+    counts."""
     trips, scale = columns["count"], public.trip_scale
     issues = Issues(prefix, first)
     with np.errstate(invalid="ignore"):

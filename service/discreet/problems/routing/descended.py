@@ -32,8 +32,7 @@ def terms_of(problem: RoutingRequest, public: RoutingPublic, network: Network) -
 def descended(
     problem: RoutingRequest, public: RoutingPublic, content: Content
 ) -> NDArray[np.float64]:
-    """Algorithm 1 from a start that is public: the system optimum of `max_total` trips spread
-    evenly."""
+    """Algorithm 1 from a public start: the system optimum of `max_total` trips spread evenly."""
     network = problem.roads.arrays(public.zones)
     flows, terms = UnitFlows.of_pairs(network), terms_of(problem, public, network)
     trips = content["trips"][content["trips"][:, 1] != content["trips"][:, 2]]
@@ -52,5 +51,5 @@ def descended(
     try:
         return descent.descend(flows, terms, steps, demand, start, tolerance=PROJECTION_TOLERANCE)
     except ValueError:
-        # Not within MAX_REACH, as far as anybody has seen; whatever happens, a release is total.
+        # This has not been observed within MAX_REACH; in any case a release must be total.
         return start

@@ -16,7 +16,7 @@ from discreet.problems.routing.request import RoutingRequest
 from discreet.problems.routing.synthesis import trips_a_period
 
 TRIPS_A_PERSON = 10
-"""That count, where nothing says how many a person has."""
+"""The number of counted trips of a person, if no public figure gives one."""
 
 
 def example() -> dict[str, Any]:
@@ -50,8 +50,8 @@ def example() -> dict[str, Any]:
 
 
 def example_for(public: RoutingPublic) -> dict[str, Any]:
-    """The zones of this dataset on a ring around a hub, with room for about what they may have; of
-    two zones the example's own network."""
+    """The zones of this dataset on a ring around a hub, with capacity for about the trips that they
+    may have; for two zones the example's own network."""
     body = example()
     problem = body["problem"]
     del problem["dataset"]
@@ -77,8 +77,8 @@ def example_for(public: RoutingPublic) -> dict[str, Any]:
 
 
 def worst_cases(kind: type[Problem]) -> tuple[Neighbours, ...]:
-    """One trip more; and one person more, whose trips are all of one pair and more than are
-    counted."""
+    """One more trip; and one more person, whose trips are all of one pair and exceed the counted
+    number."""
     cases = []
     for unit, most, delta in (
         ("request", None, 0),
@@ -116,8 +116,8 @@ def worst_cases(kind: type[Problem]) -> tuple[Neighbours, ...]:
 
 
 def _class_cases(kind: type[Problem]) -> tuple[Neighbours, ...]:
-    """One trip more of a class that had none; and one person more, whose trips are all of one pair
-    and class. With all that is told beside the flows."""
+    """One more trip of a class that had none; and one more person, whose trips are all of one pair
+    and class. With all optional fields."""
     found = []
     for unit, most, delta in (("request", None, 0), ("person", 5, 10**17)):
         public = RoutingPublic(
@@ -143,8 +143,8 @@ def _class_cases(kind: type[Problem]) -> tuple[Neighbours, ...]:
 
 
 def _scale_case(kind: type[Problem]) -> Neighbours:
-    """One person more, of whose trips, which are in hundredths, 5 count: 500 counts of one pair.
-    With all that is told beside the flows."""
+    """One more person, whose trips are in hundredths and of which 5 are counted: 500 counts of one
+    pair. With all optional fields."""
     public = RoutingPublic(unit="person", zones=2, periods=3, period_minutes=60, trip_scale=100)
     asked = {"dataset": "example", "max_trips_per_person": 5, "select_links": [0], "skims": True}
     problem = kind.model_validate({**kind.example()["problem"], **asked})
@@ -161,8 +161,8 @@ def _scale_case(kind: type[Problem]) -> Neighbours:
 
 
 def _norm_case(kind: type[Problem]) -> Neighbours:
-    """One person more, whose trips of nine pairs have twice the norm that counts: two of each four
-    stay."""
+    """One more person, whose trips of nine pairs have twice the allowed norm: two of each four are
+    kept."""
     public = RoutingPublic(unit="person", zones=4, periods=3, period_minutes=60)
     problem = kind.model_validate(
         {
@@ -198,8 +198,9 @@ def _norm_case(kind: type[Problem]) -> Neighbours:
 
 
 def _gradient_case(kind: type[Problem]) -> Neighbours:
-    """One period with one trip or none, on three parallel links of which one alone takes time: what
-    the trip adds to the gradient lies, but for its mean over the links, along the unit flows."""
+    """One period with one trip or none, on three parallel links of which only one takes time: apart
+    from its mean over the links, the trip's contribution to the gradient lies along the unit
+    flows."""
     public = RoutingPublic(
         unit="request", zones=2, periods=1, period_minutes=60, max_total=1, max_pair=1
     )
@@ -225,8 +226,8 @@ def _gradient_case(kind: type[Problem]) -> Neighbours:
 
 
 def _closing(roads: RoadNetwork, zones: int) -> dict[str, Any]:
-    """A link closed that zones can do without; where there is none, one that is new beside the
-    first."""
+    """A closed link without which the zones stay connected; if there is none, a new one parallel to
+    the first."""
     spare = [
         link for link in range(len(roads.links)) if not any(closures.issues(roads, [link], zones))
     ]
@@ -240,7 +241,7 @@ def _closing(roads: RoadNetwork, zones: int) -> dict[str, Any]:
 def otherwise(problem: RoutingRequest, public: RoutingPublic) -> dict[str, dict[str, Any]]:
     """Another value of each field of the request."""
     zones = public.zones
-    classes = public.user_classes or ("car",)  # which no dataset without classes takes
+    classes = public.user_classes or ("car",)  # which a dataset without classes refuses
     weighed = [{"name": name, "fixed_cost_weight": 3.0} for name in classes]
     network = problem.roads.model_dump(mode="json")
     network["links"][0]["free_flow_time"] += 1

@@ -1,5 +1,5 @@
-"""The plan of the method gradient: one projected gradient step a period, then noise on the routing
-of all pairs."""
+"""The plan of the method gradient: one projected gradient step per period, then noise on the
+routing of all pairs."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ from discreet.solvers.traffic.unit_flow_projection import UnitFlows
 
 PROJECTION_TOLERANCE = 1e-11
 MAX_REACH = 1e6
-"""Largest number that may have to be projected: routings lie within 0 and 1, and projections of far
-larger numbers could fail, which would tell about the trips."""
+"""Largest number that may have to be projected: routings are between 0 and 1, and projections of
+far larger numbers could fail, which would reveal something about the trips."""
 
 
 def gradient_plan(
@@ -30,10 +30,11 @@ def gradient_plan(
     row_seconds: float,
     said: tuple[str, ...],
 ) -> Plan:
-    """The plan; InvalidInput with pointers where the regularization, the time or the budget does
-    not do.
+    """The plan; InvalidInput with pointers if the regularization, the time or the budget is
+    unsuitable.
 
-    row_seconds: of reading one cell with trips. said: what both methods assume (`assumptions`).
+    row_seconds: time for reading one cell with trips. said: the assumptions of both methods
+    (`assumptions`).
     """
     flows = UnitFlows.of_pairs(network)
     steps = terms.step_sizes(public.periods)
@@ -62,7 +63,7 @@ def gradient_plan(
         advice.append(
             "the noise is larger than the shares of trips: the policy will be mostly noise"
         )
-    # Ten times what a step of all pairs takes here, about 5 ns for each number of the
+    # Ten times the measured time of a step of all pairs, about 5 ns for each number of the
     # factorization.
     seconds = 5e-8 * public.periods * flows.pairs * (flows.work + 1) + 1e-5 * numbers
     if seconds > LONGEST_SECONDS:
@@ -109,7 +110,7 @@ def gradient_plan(
 def assumptions(
     public: RoutingPublic, roads: RoadNetwork, latency: AffineLatency | BprLatency
 ) -> tuple[str, ...]:
-    """Of both methods."""
+    """The assumptions of both methods."""
     law = laws.sentence(roads, latency)
     periods = "one period" if public.periods == 1 else f"{public.periods} periods"
     return (

@@ -1,4 +1,4 @@
-"""What a routing answers: how long all trips take on it."""
+"""The answer of a routing: the time that all trips take on it."""
 
 from __future__ import annotations
 
@@ -26,8 +26,8 @@ NO_INTERVAL = (
 
 
 def time_unit(problem: Mapping[str, Any]) -> str:
-    """Of travel times, where the network says it; else, or where the problem names a stored
-    network, empty."""
+    """The unit of travel times if the network states it; empty if not, or if the problem names a
+    stored network."""
     network = problem.get("network")
     return str(network.get("time_unit") or "") if isinstance(network, Mapping) else ""
 
@@ -40,8 +40,8 @@ def _has_fixed_costs(problem: Mapping[str, Any]) -> bool:
 
 
 def headlines(problem: Mapping[str, Any], result: Mapping[str, Any]) -> list[Headline]:
-    """The total travel time and on which roads, what closing some changes, the law of travel times,
-    links that are only noise, and of simulations what the truth costs."""
+    """The total travel time and on which roads, the effect of closing some, the law of travel
+    times, links that are only noise, and for simulations the cost on the true demand."""
     law = [Headline(str(result["latency_law"]))] if "latency_law" in result else []
     if "total_travel_time" not in result:  # the method gradient, which releases no trips
         says = (
@@ -95,7 +95,7 @@ def headlines(problem: Mapping[str, Any], result: Mapping[str, Any]) -> list[Hea
 
 
 def _change(result: Mapping[str, Any], unit: str) -> Headline:
-    """What closing does to the total travel time of the same trips."""
+    """The effect of closing on the total travel time of the same trips."""
     name = "total_travel_time_change"
     change, now = result[name], result["total_travel_time"]
     before = now - change

@@ -25,14 +25,14 @@ from discreet.solvers.traffic.user_classes import UserClasses, derivative_of_cla
 Floats = NDArray[np.float64]
 
 MAX_LINKS = 3000
-"""Of more links their flows have no interval: it takes matrices of links by links."""
+"""Flows of more links have no interval: it would take matrices of links by links."""
 LARGEST_GAP = 1e-8
-"""An assignment that is farther from its optimum does not tell which paths are active there."""
+"""An assignment with a larger gap does not show which paths are active at the optimum."""
 UNUSED = 1e-6
-"""A link to which less of one pair's noise comes is not used: rounding."""
+"""A link that receives less of one pair's noise counts as unused: the rest is rounding."""
 NOISE_SHARE = 0.7
-"""Mean noise of all cells together, in parts of the trips in them, from which on they are called
-mostly noise."""
+"""Mean noise of all cells together, relative to their trips, from which on they count as mostly
+noise."""
 
 
 def uncertainty_of(
@@ -51,20 +51,20 @@ def uncertainty_of(
 ) -> Output:
     """The field `uncertainty` of the method counts, an `accuracy.Uncertainty`.
 
-    A pair's mean trips x are the true t plus the pair's own noise, whose quantile is exact. Of the
-    projected demand d the assignment is f(d); that of the true demand is f(d) + J (x - d) - J noise
-    as far as f is linear there, J its derivative. `J noise` is of many pairs, so about normal;
-    where it is of few, the quantile at 90 % of a sum of Laplace variates lies just below the normal
-    one. What is below 0 is cut off; an interval holds its result, always.
+    A pair's mean trips x are the true t plus the pair's own noise, whose quantile is exact. The
+    assignment of the projected demand d is f(d); that of the true demand is f(d) + J (x - d) - J
+    noise, as far as f is linear there, with J its derivative. `J noise` sums over many pairs, so it
+    is about normal; with few, the 90 % quantile of a sum of Laplace variates is just below the
+    normal one. Intervals are cut off at 0, and always contain the result.
 
-    `mostly_noise`: what the pairs' noise adds up to is `NOISE_SHARE` of all trips or more, and half
-    of the links that are used or more are noise too (or have no interval): flows of links may be
-    known well where no single pair is. What was chosen beside it (`selections`) has its intervals
-    as long as all of them are not too many numbers. `reopened`: the same demand on all roads, where
-    some are closed. What closing changes is a function of the same trips, so its derivative is the
-    difference of both, and far less noise goes through that than through either. Of `classes` of
-    users each pair and class has noise of its own, and those of a pair together the root of their
-    number times as much.
+    `mostly_noise`: the noise of all pairs together is at least `NOISE_SHARE` of all trips, and at
+    least half of the used links are noise too (or have no interval): flows of links may be known
+    well even if no single pair is. Selected additional fields (`selections`) have intervals unless
+    these are too many numbers. `reopened`: the same demand on all roads, if some are closed. The
+    effect of closing is a function of the same trips, so its derivative is the difference of both
+    derivatives, and far less noise goes through it than through either. With `classes` of users
+    each pair and class has independent noise, and a pair of all classes together the square root of
+    their number times as much.
     """
     apart = ~np.eye(public.zones, dtype=bool)
     raw = trips_between(public, trips) / public.counts_a_mean_trip
@@ -73,7 +73,7 @@ def uncertainty_of(
     )
     spread = max(
         reach, float(ndtri((1 + LEVEL) / 2)) * deviation
-    )  # the first is larger where noise is mostly 0
+    )  # the first is larger if noise is mostly 0
     values: dict[str, tuple[Any, Any]] = {}
     dominates: dict[str, Any] = {}
     noise = pairs_are_noise(public, event, trips)
@@ -120,7 +120,7 @@ def uncertainty_of(
         if reopened is not None and reopened.solution.relative_gap <= LARGEST_GAP:
             before = derived(reopened.network, reopened.solution)
             changes = _of_closing(slopes, before, solution, reopened.solution, change, spread)
-            if "total_travel_time" not in values:  # noise as large as that leaves nothing linear
+            if "total_travel_time" not in values:  # with noise as large as that, linearity is lost
                 changes.pop("total_travel_time_change", None)
             values |= changes
             for name, (low, high) in changes.items():
@@ -153,7 +153,7 @@ def _of_closing(
     change: Floats,
     spread: float,
 ) -> dict[str, tuple[Any, Any]]:
-    """Intervals of what closing changes, as far as it is linear in the trips; both signs are
+    """Intervals of the effect of closing, as far as it is linear in the trips; both signs are
     possible."""
     values: dict[str, tuple[Any, Any]] = {}
     if slopes.total is not None and before.total is not None:
@@ -174,17 +174,17 @@ def _of_closing(
 
 
 def pairs_are_noise(public: RoutingPublic, event: Event, trips: Ints) -> bool:
-    """Whether the pairs' noise adds up to `NOISE_SHARE` of all trips or more."""
+    """Whether the noise of all pairs together is at least `NOISE_SHARE` of all trips."""
     return bool(_is_noise(event, public.cells, trips_between(public, trips).sum()))
 
 
 def trips_between(public: RoutingPublic, trips: Ints) -> Ints:
-    """Without those within a zone, which use no link."""
+    """The trips without those within a zone, which use no link."""
     return np.where(np.eye(public.zones, dtype=bool), 0, trips)
 
 
 def _is_noise(event: Event, cells: float, counted: Any) -> Any:
-    each = event.deviation() / math.sqrt(2)  # mean of a Laplace variate without its sign
+    each = event.deviation() / math.sqrt(2)  # mean of the absolute value of a Laplace variate
     return each * cells > NOISE_SHARE * counted
 
 
@@ -192,9 +192,9 @@ def uncertainty_of_routing(event: Event, released: Floats, result: Floats) -> Ou
     """The field `uncertainty` of the method gradient: each share with its own noise, cut off at 0
     and 1.
 
-    Projecting on the routings that exist takes away some of the noise, by how much is not told
-    here. All shares have the same noise, and it dominates where an interval in the middle would be
-    as wide as all there is.
+    Projecting on valid routings removes some of the noise; by how much is not computed here. All
+    shares have the same noise, and it dominates if an interval in the middle would span the whole
+    range.
     """
     reach = event.reach(LEVEL)
     lower, upper = _around(released, reach, result)
@@ -206,7 +206,7 @@ def uncertainty_of_routing(event: Event, released: Floats, result: Floats) -> Ou
 
 
 def _around(middle: Any, width: Any, result: Any) -> tuple[Any, Any]:
-    """Lower and upper ends, not negative, with the result between them."""
+    """Lower and upper ends, nonnegative, with the result between them."""
     return np.minimum(np.maximum(middle - width, 0.0), result), np.maximum(middle + width, result)
 
 

@@ -1,4 +1,5 @@
-"""The names of classes of users in private content, as their numbers in the public order."""
+"""The names of classes of users in private content, converted to their numbers in the public
+order."""
 
 from __future__ import annotations
 
@@ -18,8 +19,8 @@ Ints = NDArray[np.int64]
 
 
 def numbers_of(public: RoutingPublic, labels: Sequence[Any], issues: Issues) -> Ints:
-    """The number of the class that each row names, from 0; of rows of a dataset without classes
-    nothing. What no class is called, and a class too many, becomes one of the issues."""
+    """The number of the class that each row names, from 0; none for a dataset without classes. An
+    unknown name, or a class where there are none, becomes one of the issues."""
     if public.user_classes is None:
         there = np.array([label is not None for label in labels], dtype=bool)
         says = "public.user_classes is not there, so a trip has no `user_class`"
@@ -32,8 +33,8 @@ def numbers_of(public: RoutingPublic, labels: Sequence[Any], issues: Issues) -> 
 
 
 def class_column(public: RoutingPublic, table: pa.Table, prefix: str, first: int = 0) -> Ints:
-    """The same of a column of an uploaded table: of text, or of numbers where classes are called
-    so. InvalidInput with the row of what no class is called."""
+    """The same for a column of an uploaded table: of text, or of numbers if classes have such
+    names. InvalidInput with the row of an unknown name."""
     column, names = table.column("user_class"), public.user_classes or ()
     if not column.length():
         return np.zeros(0, dtype=np.int64)

@@ -1,7 +1,9 @@
-"""By which law travel times grow with flows: in one sentence of the field, and as choices of forms.
+"""The law by which travel times grow with flows: as a sentence in the terms of the field, and as
+choices of forms.
 
-Intervals are of the noise alone, and the law moves answers more than noise does: the trips of a
-town took a quarter longer by one than by the other. So plans, answers and forms all name it.
+Intervals cover only the noise, and the choice of the law moves answers more than noise does: the
+trips of a town took a quarter longer with one than with the other. So plans, answers and forms all
+name it.
 """
 
 from __future__ import annotations
@@ -22,12 +24,12 @@ CHOICES: list[Any] = [
         "value": {"type": "affine", "factor": 1},
     },
 ]
-"""What forms offer, first what traffic engineers expect where capacities are known; the contract's
-own default, which bodies without a law have always had, stays the other."""
+"""The choices that forms offer, first the one that traffic engineers expect if capacities are
+known; the contract's default, which applies to bodies without a law, remains the other."""
 
 
 def stated(network: Mapping[str, Any]) -> bool:
-    """Whether a network, as JSON has it, says the law of each of its links itself."""
+    """Whether a network in JSON states the law of each of its links itself."""
     links = network.get("links") or ()
     return bool(links) and all(
         link.get("b") is not None and link.get("power") is not None for link in links
@@ -35,7 +37,7 @@ def stated(network: Mapping[str, Any]) -> bool:
 
 
 def sentence(roads: RoadNetwork, latency: AffineLatency | BprLatency) -> str:
-    """The law of all links in a sentence without its point."""
+    """The law of all links as a sentence without the full stop."""
     own = [
         (link.b, link.power)
         for link in roads.links

@@ -1,5 +1,5 @@
-"""What a question of a network may leave out, for choices beside an answer: roads that are closed,
-each one of its links or a street of several."""
+"""What a question about a network may leave out, as choices next to an answer: closed roads, each a
+link or a street of several links."""
 
 from __future__ import annotations
 
@@ -10,19 +10,19 @@ from discreet.errors import InvalidInput
 from discreet_client import closing
 
 FIELDS = ("closed_links",)
-"""Fields of a problem that say it."""
+"""Fields of a problem that hold it."""
 MOST = 300
-"""Links of a network of which each is a choice."""
+"""The most links of a network that are offered as choices."""
 
 Value = str | int
-"""What a question leaves out: the name of a link or of a street, or the position of a link that the
-job has closed."""
+"""A value that a question leaves out: the name of a link or of a street, or the position of a link
+that the job has closed."""
 
 
 def choices(problem: Mapping[str, Any]) -> dict[str, list[tuple[Value, str]]]:
-    """By the field that says what is left out, values and what people call them: the links that the
-    problem has closed, then all by their names, in their order as words. None of a network that is
-    not there as a whole, and of one with too many links to choose from."""
+    """For each such field, values and their labels: the links that the problem has closed, then all
+    by name, in alphabetical order. None for a network that is not fully available, or that has too
+    many links to choose from."""
     network = problem.get("network")
     if not isinstance(network, Mapping) or not 1 < len(network["links"]) <= MOST:
         return {}
@@ -34,8 +34,8 @@ def choices(problem: Mapping[str, Any]) -> dict[str, list[tuple[Value, str]]]:
 
 
 def positions(problem: Mapping[str, Any], field: str, values: Sequence[Value]) -> list[int]:
-    """Positions of the links of the problem's network that these values leave out, as the field has
-    them. InvalidInput for a name of no link, or of several."""
+    """Positions of the links of the problem's network that these values leave out, as in the field.
+    InvalidInput for a name of no link, or of several."""
     network, named = problem["network"], [one for one in values if isinstance(one, str)]
     if max(len(named), len(network["links"])) > MOST:
         says = (

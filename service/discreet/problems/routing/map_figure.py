@@ -37,7 +37,7 @@ def hover_texts(
     ends: tuple[Floats, Floats] | None,
     drawn: NDArray[np.int64],
 ) -> Trace:
-    """Points without colour in the middle of links, on their right, that tell about them."""
+    """Invisible points in the middle of links, on their right, that carry the hover texts."""
     tail, head = network.tail[drawn], network.head[drawn]
     along = where[head] - where[tail]
     right = np.stack([along[:, 1], -along[:, 0]], axis=1) * 0.06

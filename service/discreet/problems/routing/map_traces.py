@@ -1,5 +1,4 @@
-"""What a map of roads is drawn of: links in the colours of their load, paths, and roads that are
-closed."""
+"""Traces of a map of roads: links in the colours of their load, paths, and closed roads."""
 
 from __future__ import annotations
 
@@ -22,9 +21,9 @@ PATH_COLOURS = ("#d62a4a", "#2f6f9f", "#b7791f", "#43307a", "#3d8f5f", "#7b8794"
 def classes(
     arrows: Floats, ratio: Floats, drawn: NDArray[np.int64], *, counted: bool
 ) -> list[Trace]:
-    """One trace of polygons a class of `ratio`. Of parts of capacity the classes are the same in
-    every map, all of them in the legend, so that two maps side by side compare; of trips that are
-    only relative they end with the largest."""
+    """One trace of polygons for each class of `ratio`. Classes of fractions of capacity are the
+    same in every map, and all are in the legend, so that two maps can be compared; classes of
+    relative trips end with the largest."""
     most = float(ratio.max(initial=0.0))
     step = LOAD_STEP if counted else round_step(most / len(LOADS))
     place = np.minimum(ratio / step + 1e-9, len(LOADS) - 1).astype(np.int64)
@@ -43,7 +42,7 @@ def classes(
 
 
 def closed(where: Floats, network: Network, closed: Sequence[int]) -> Trace:
-    """Dotted lines where nobody can go."""
+    """Dotted lines for closed roads."""
     links = np.array(closed, dtype=np.int64)
     gap = np.full((links.size, 1, 2), np.nan)
     ends = np.stack([where[network.tail[links]], where[network.head[links]]], axis=1)

@@ -1,4 +1,4 @@
-"""What `discreet init` asks of a table of trips."""
+"""The questions of `discreet init` about a table of trips."""
 
 from __future__ import annotations
 

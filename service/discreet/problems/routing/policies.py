@@ -13,7 +13,7 @@ from discreet.solvers.traffic.traffic_assignment import Policy
 
 
 def policy_output(policy: Policy, classes: Sequence[str] = ()) -> Output:
-    """The field of a result; with `classes` of users that of each of them."""
+    """The field of a result; with `classes` of users one for each of them."""
     return Output(
         lambda: policy_json(policy, classes),
         numbers=int(policy.links.size + policy.share.size + 2 * policy.origin.size),
@@ -45,7 +45,8 @@ def policy_json(policy: Policy, classes: Sequence[str] = ()) -> list[dict[str, A
 
 
 def policy_table(policy: Policy, classes: Sequence[str] = ()) -> pa.Table:
-    """One row a path: origin, destination, share, links; with `classes` of users theirs first."""
+    """One row per path: origin, destination, share, links; with `classes` of users the class
+    first."""
     paths_of_pair = np.diff(policy.pair_start)
     own = {}
     if classes:

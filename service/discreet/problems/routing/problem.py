@@ -1,14 +1,14 @@
-"""Routing: where the users of a network should go, without telling where any of them went.
+"""Routing: where the users of a network should go, without revealing where any of them went.
 
 Trips by origin and destination are private; network, capacities and latencies are public. Two
 methods:
 
 - `counts` releases the number of trips of every ordered pair of distinct zones over all periods
-  with discrete noise, zeros included; all that follows, from the mean demand of a period to the
+  with discrete noise, zeros included; everything else, from the mean demand of a period to the
   paths of every pair, is post-processing.
-- `gradient` is the algorithm of Tsao et al. 2022 with what it needs to be true: one projected
+- `gradient` is the corrected algorithm of Tsao et al. 2022: one projected
   gradient step on the routing of all pairs for each period, then noise on the routing itself. It is
-  far worse at the same price and is kept for those who want to see that.
+  far less accurate at the same price and is kept for comparison.
 """
 
 from __future__ import annotations
@@ -64,7 +64,7 @@ class Routing(RoutingRequest):
     `max_norm_per_person` c they move them by c in l2 at most.
 
     `gradient` (unit request only) releases the unit flows of all pairs after one regularized
-    gradient step a period; how far one request moves them is `unit_flow_descent.sensitivity`.
+    gradient step per period; how far one request moves them is `unit_flow_descent.sensitivity`.
     """
 
     title: ClassVar[str] = "Routing"
@@ -91,7 +91,7 @@ class Routing(RoutingRequest):
 
     @classmethod
     def asks(cls, problem: Mapping[str, Any]) -> tuple[str, ...]:
-        """Not of a law that the network says of every link."""
+        """Not applicable if the network states a law for every link."""
         stated = isinstance(network := problem.get("network"), Mapping) and laws.stated(network)
         return tuple(
             field for field in cls.known_to_who_asks if not (stated and field == "latency")
@@ -115,7 +115,7 @@ class Routing(RoutingRequest):
 
     @classmethod
     def fits(cls, field: str, sizes: Mapping[str, Any], public: RoutingPublic) -> bool:
-        """A network has a node for every zone, at least."""
+        """A network has at least a node for every zone."""
         return int(sizes["nodes"]) >= public.zones
 
     def free(self, public: RoutingPublic) -> frozenset[str]:
@@ -155,8 +155,8 @@ class Routing(RoutingRequest):
         return counts_plan(self, public, budget)
 
     def means_otherwise(self, first: Routing, public: RoutingPublic) -> list[FieldIssue]:
-        """Zone k is node k: of a network whose nodes have other names in that place trips would
-        begin elsewhere."""
+        """Zone k is node k: in a network that names these nodes otherwise, trips would begin
+        elsewhere."""
         here, there = self.roads.node_names, first.roads.node_names
         if here is None or there is None:
             return []
@@ -175,8 +175,8 @@ class Routing(RoutingRequest):
         return []
 
     def profile(self, public: RoutingPublic, plan: Plan, released: Released) -> Profile | None:
-        """The mean demand of a period; of unit flows, which tell no trips, none, nor of trips that
-        are only noise."""
+        """The mean demand of a period; none for unit flows, which contain no trips, or for trips
+        that are only noise."""
         if "trips" not in released or pairs_are_noise(public, plan.events[0], released["trips"]):
             return None
         return {"demand": demand_of(public, released["trips"])}
@@ -235,19 +235,18 @@ class Routing(RoutingRequest):
         self, public: RoutingPublic, plan: Plan, content: Content, noise: Noise
     ) -> Released:
         """The noisy counts of every ordered pair over all periods, int64[zones, zones],
-        `trip_scale` of them a trip, of each class of users where trips have one,
-        int64[classes, zones, zones]; by `gradient` the noisy unit flows of every pair,
-        float64[pairs, links].
+        `trip_scale` of them for a trip, for each class of users if trips have one int64[classes,
+        zones, zones]; by `gradient` the noisy unit flows of every pair, float64[pairs, links].
 
-        Neighbours: one trip, or one person of at most k counted trips, more or less. A trip is s
-        counts, s the public `trip_scale`: of one pair, or in parts of several pairs and periods.
-        The clip looks at one person's own record and leaves k s counts of it, so the counts of
-        neighbours differ by at most s, or k s, in l1 and l2; the unit flows by at most the plan's
-        sensitivity in l2. With a bound c on the norm, a person's counts by pair become whole
-        numbers, none of them larger, whose squares sum to at most (c s)², as a function of these
+        Neighbours differ by one trip, or by one person with at most k counted trips. A trip is s
+        counts, s the public `trip_scale`: of one pair, or split over several pairs and periods. The
+        clip depends only on the person's record and leaves at most k s counts of it, so the counts
+        of neighbours differ by at most s, or k s, in l1 and l2; the unit flows by at most the
+        plan's sensitivity in l2. With a bound c on the norm, a person's counts by pair become
+        integers, none of them larger, whose squares sum to at most (c s)², as a function of these
         counts alone (`shorten`): the sums of neighbours differ by at most c s in l2, and by k s and
-        sqrt(pairs) c s in l1, pairs those of all classes. That is the event's sensitivity. The
-        class of a trip is part of it, so classes only divide these counts.
+        sqrt(pairs) c s in l1, where pairs are those of all classes. This is the event's
+        sensitivity. The class of a trip is part of it, so classes only divide these counts.
         """
         (event,) = plan.events
         if plan.parameters["method"] == "gradient":
@@ -266,7 +265,7 @@ class Routing(RoutingRequest):
     def diagnose(
         self, public: RoutingPublic, plan: Plan, content: Content, noise: Noise
     ) -> Released:
-        """The trips that no noise was added to."""
+        """The true trips, without noise."""
         return {"true_trips": sums_by_pair(content["trips"], public.zones, public.class_count)}
 
     def noised_sums(self, plan: Plan) -> frozenset[str]:

@@ -1,4 +1,4 @@
-"""What is published of trips."""
+"""The public part of trips."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from discreet.intake.items import InPieces
 from discreet.problems.numbers import Frozen, Positive, Real
 
 MAX_TRIPS = 10**6
-"""Most trips of one person, in one row and as a clip."""
+"""The most trips of one person, in one row and as a clip."""
 FINEST = 1000
 """Largest `trip_scale`: clips and sums of them stay within 64 bits."""
 UNDECLARED_ROWS = {"request": 2_000_000, "person": 500_000}
-"""Most of a private content, by unit, whose owner declares no bound: releases take the time of so
-many."""
+"""Default bound of a private content, by unit, if its owner declares none: releases take the time
+for this many."""
 Zones = Annotated[int, Field(strict=True, ge=1, le=3000)]
 MOST_CLASSES = 8
 ClassName = Annotated[
@@ -27,7 +27,7 @@ ClassName = Annotated[
 
 
 class RoutingPublic(Frozen):
-    """What is published of a set of trips."""
+    """The public part of a set of trips."""
 
     unit: Literal["request", "person"] = Field(
         description="What the guarantee hides: each single trip (request), or all trips of each "
@@ -88,28 +88,29 @@ class RoutingPublic(Frozen):
 
     @property
     def class_count(self) -> int | None:
-        """How many classes of users there are; None where trips have none."""
+        """The number of classes of users; None if trips have none."""
         return None if self.user_classes is None else len(self.user_classes)
 
     @property
     def cells(self) -> int:
-        """Counts of a period: of each ordered pair of distinct zones and class of users."""
+        """The number of counts of a period: one for each ordered pair of distinct zones and class
+        of users."""
         return self.zones * (self.zones - 1) * (self.class_count or 1)
 
     @property
     def row_bytes(self) -> int:
-        """Of a row of content: period, origin, destination, count, and the class where there is
-        one."""
+        """The columns of a row of content: period, origin, destination, count, and the class if
+        there is one."""
         return 8 * (4 if self.user_classes is None else 5)
 
     @property
     def counts_a_mean_trip(self) -> int:
-        """Counts over all periods of what is one trip a period in the mean."""
+        """Counts over all periods of a mean of one trip per period."""
         return self.periods * self.trip_scale
 
     @property
     def most_rows(self) -> int:
-        """How many cells may have trips, from public figures."""
+        """The number of cells that may have trips, from public figures."""
         most = self.max_rows or UNDECLARED_ROWS[self.unit]
         return (
             min(most, self.periods * self.zones**2 * (self.class_count or 1))

@@ -1,4 +1,4 @@
-"""What a problem of routing asks: its fields, and what follows from them alone."""
+"""The fields of a routing problem, and what follows from them alone."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ MAX_ITERATIONS = 1000
 
 
 class UserClass(Frozen):
-    """What a class of users weighs and counts on the roads.
+    """The weight and passenger car equivalent of a class of users.
 
     A link costs it `time + fixed_cost_weight * fixed_cost`, the time at the flow of all classes.
     """
@@ -42,7 +42,7 @@ class UserClass(Frozen):
 
 
 class RoutingRequest(ProblemOnBlocks):
-    """The fields of `Routing`, for the files that it is made of."""
+    """The fields of `Routing`, for its modules."""
 
     kind: Literal["routing"]
     network: NetworkOrId
@@ -98,13 +98,13 @@ class RoutingRequest(ProblemOnBlocks):
 
     @property
     def roads(self) -> RoadNetwork:
-        """The network, where `with_objects` has put it in the place of an id."""
+        """The network, after `with_objects` has replaced its id."""
         assert isinstance(self.network, RoadNetwork)
         return self.network
 
     @property
     def open_roads(self) -> RoadNetwork:
-        """The same, on which nobody can take the closed links."""
+        """The network without the closed links."""
         return closures.without(self.roads, self.closed_links)
 
     def routed(
@@ -116,8 +116,8 @@ class RoutingRequest(ProblemOnBlocks):
         progress: Progress | None = None,
         classes: UserClasses | None = None,
     ) -> Assignment:
-        """A demand on a network of these links, as the objective sends it; of classes of users
-        where there are some."""
+        """The assignment of a demand to a network of these links by the objective; of classes of
+        users if there are some."""
         latency = self.roads.latencies(self.latency)
         if classes is not None:
             return assign_classes(

@@ -47,7 +47,8 @@ class RoutingClassSelected(RoutingSelected):
 
 
 class RoutingResult(SummedFields, total=False):
-    """What follows from the released trips, or of the method gradient from the released routing."""
+    """The post-processing of released trips or, with the method gradient, of the released
+    routing."""
 
     link_flows: Annotated[
         list[float],

@@ -1,5 +1,4 @@
-"""Charts of what was chosen beside the flows: who uses chosen links, and the travel times of
-pairs."""
+"""Charts of selected additional fields: who uses selected links, and the travel times of pairs."""
 
 from __future__ import annotations
 
@@ -17,15 +16,15 @@ from discreet.problems.road_network import RoadNetwork
 SHOWN_PAIRS = 40
 SHOWN_LINKS = 30
 NO_CHANGE = 1e-9
-"""In parts of the largest flow: what the assignment's gap leaves."""
+"""Changes below this fraction of the largest flow are left over by the assignment's gap."""
 ON_THIS_POLICY = " Intervals hold what the true trips do on this policy, with 90 %."
 
 
 def selection_charts(
     roads: RoadNetwork, result: Mapping[str, Any], names: Sequence[str] | None = None
 ) -> list[Chart]:
-    """Of the fields `link_flow_changes`, `select_link` and `skims`, where the result has them.
-    `names`: of the zones that have some."""
+    """Charts of the fields `link_flow_changes`, `select_link` and `skims`, if the result has them.
+    `names`: those of zones that have some."""
     charts = []
     if result.get("link_flow_changes"):
         charts.append(_changes(roads, result))

@@ -1,11 +1,11 @@
-"""What planners ask of a released policy: which pairs use a link (select link), and how long each
+"""Standard analyses of a released policy: which pairs use a link (select link), and how long each
 pair takes (skims).
 
-Both follow from policy and demand as released. Their intervals say what the true trips do on the
-*released* policy, which is what whoever publishes it will see: a pair's shares are as they are
-then, so its trips over a link have the noise of its own count, whose quantile is exact; and its
-time moves with the flows of the links of its paths, which are linear combinations of the noise of
-all pairs, times the slopes of their times.
+Both follow from policy and demand as released. Their intervals are for the true trips on the
+*released* policy, which is what happens once it is published: the shares of a pair are then fixed,
+so its trips over a link have the noise of its own count, whose quantile is exact; and its time
+depends on the flows of the links of its paths, which are linear combinations of the noise of all
+pairs, times the slopes of their times.
 """
 
 from __future__ import annotations
@@ -29,19 +29,19 @@ Floats = NDArray[np.float64]
 Ends = tuple[Floats, Floats]
 
 MOST_WORK = 2e10
-"""Links times entries of all pairs' shares of links: some ten seconds. Larger skims have no
-interval."""
+"""The most links times entries of all pairs' shares of links: some ten seconds. Larger skims have
+no interval."""
 ROWS_AT_ONCE = 1024
 
 
 @dataclass(frozen=True)
 class Noised:
-    """A pair's mean trips before and after the projection on nonnegative ones, and what the noise
-    does to them.
+    """A pair's mean trips before and after the projection on nonnegative ones, and the effect of
+    the noise on them.
 
-    raw, demand: float64[zones, zones], of classes of users float64[classes, zones, zones]; reach:
-    half the interval of a pair's trips, exact; spread: of a linear combination of all pairs' with
-    coefficients of l2 norm 1."""
+    raw, demand: float64[zones, zones], with classes of users float64[classes, zones, zones]; reach:
+    the exact half width of a pair's trips; spread: that of a linear combination of all pairs' trips
+    with coefficients of l2 norm 1."""
 
     raw: Floats
     demand: Floats
@@ -51,8 +51,8 @@ class Noised:
 
 @dataclass(frozen=True)
 class Selected:
-    """The pairs whose policy leads over chosen links, by link, class of users, origin and
-    destination; zones and links from 0. `pair`: their number among the ordered pairs of all
+    """The pairs whose policy uses selected links, by link, class of users, origin and destination;
+    zones and links are counted from 0. `pair`: their number among the ordered pairs of all
     classes."""
 
     pair: NDArray[np.int64]
@@ -80,7 +80,7 @@ class Selected:
         )
 
     def field(self, classes: Sequence[str] = ()) -> Output:
-        """With the names of the classes of users, where there are some."""
+        """As rows, with the names of the classes of users if there are some."""
         names: tuple[str, ...] = ("link", "origin", "destination", "share", "trips")
         columns: tuple[NDArray[Any], ...] = (
             self.link,
@@ -101,21 +101,21 @@ class Selected:
         return Output(rows, numbers=len(names) * self.link.size, table=lambda: table)
 
     def interval(self, noised: Noised) -> Ends:
-        """The middle of each row's trips, and half the width."""
+        """The midpoint of the interval of each row's trips, and its half width."""
         return self.share * _pairs(noised.raw)[self.pair], self.share * noised.reach
 
 
 def _pairs(matrix: Floats) -> Floats:
-    """Numbers of pairs of distinct zones one after the other, of the first class, then the next."""
+    """Values of pairs of distinct zones in order, of the first class, then the next."""
     return matrix[..., ~np.eye(matrix.shape[-1], dtype=np.bool_)].ravel()
 
 
 def skims(
     network: Network, latency: Latency, solution: Assignment, classes: UserClasses | None = None
 ) -> Floats:
-    """float64[zones, zones], of classes of users float64[classes, zones, zones]: the time that a
-    trip of each pair takes in the mean on its paths at the released flows, fixed costs among it, by
-    the class's own weight; 0 within a zone."""
+    """float64[zones, zones], with classes of users float64[classes, zones, zones]: the mean time of
+    a trip of each pair on its paths at the released flows, including fixed costs by the class's own
+    weight; 0 within a zone."""
     if classes is not None:
         return _square(network.zones, pair_times(network, latency, classes, solution))
     times = latency.times(network, solution.link_flows)
@@ -129,8 +129,8 @@ def skims_interval(
     noised: Noised,
     classes: UserClasses | None = None,
 ) -> Ends | None:
-    """The middle of each pair's time where the true trips follow this policy, and half the width:
-    as `skims` each, of the first order in the noise. None where it would take too
+    """The midpoint of the interval of each pair's time if the true trips follow this policy, and
+    its half width: each shaped as `skims`, to first order in the noise. None if it would take too
     long."""
     shares, zones = shares_of(solution.paths), network.zones
     if shares.nnz * network.tail.size > MOST_WORK:
@@ -154,7 +154,7 @@ def skims_interval(
 
 
 def _square(zones: int, pairs: Floats) -> Floats:
-    """Of pairs of distinct zones on the last axis."""
+    """The values of pairs of distinct zones, on the last axis."""
     found = np.zeros((*pairs.shape[:-1], zones, zones))
     found[..., ~np.eye(zones, dtype=np.bool_)] = pairs
     return found

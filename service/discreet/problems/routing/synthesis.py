@@ -1,4 +1,4 @@
-"""Made-up trips of a public shape: zones of unequal weight, so that few pairs have most trips;
+"""Synthetic trips of a public shape: zones of unequal weight, so that few pairs have most trips;
 Poisson counts."""
 
 from __future__ import annotations
@@ -14,14 +14,14 @@ from discreet.problems.routing.public import RoutingPublic
 from discreet.problems.synthesis import MOST_ROWS, Synthesis
 
 TRIPS_A_PAIR = 20
-"""In one period in the mean, where no public figure tells of any."""
+"""Mean number of trips in a period, if no public figure gives one."""
 KEPT = 0.75
-"""Of `max_total` or `max_pair` so much is used in the mean."""
+"""Mean fraction of `max_total` or `max_pair` that is used."""
 TRIPS_A_PERSON = 3
 
 
 def rows(public: RoutingPublic, units: int | None) -> int:
-    """Cells that may have trips, or the trips of persons."""
+    """The most cells with trips, or trips of persons."""
     if public.unit == "person":
         return trips_a_period(public, units) * public.periods
     return public.periods * public.cells
@@ -33,9 +33,9 @@ def columns(
     units: int | None,
     around: Profile | None = None,
 ) -> dict[str, Any]:
-    """Columns of an upload; `units` trips, or trips of so many persons, in all. Around a release
-    each period has its demand, in whole trips, of requests in parts of `trip_scale`; with `units`
-    in parts of these."""
+    """Columns of an upload; `units` trips, or trips of this many persons, in total. Around a
+    release each period has the released demand, scaled down if `units` are fewer, in whole trips
+    (with unit request in multiples of 1/`trip_scale`)."""
     if public.user_classes is not None:
         return _of_classes(public, generator, units, around)
     scale = 1
@@ -58,7 +58,7 @@ def columns(
         counts = (mean * scale + generator.random((public.periods, *mean.shape))).astype(np.int64)
     if public.max_pair is not None:
         counts = np.minimum(counts, public.max_pair * scale)
-    if public.max_total is not None:  # whole counts, so that none is above the bound
+    if public.max_total is not None:  # integer counts, so that none is above the bound
         totals, most = counts.sum(axis=(1, 2), keepdims=True), public.max_total * scale
         counts = np.where(totals > most, counts * most // np.maximum(totals, 1), counts)
     period, origin, destination = np.nonzero(counts)
@@ -75,12 +75,12 @@ def columns(
     persons = max(1, each["count"].size // TRIPS_A_PERSON) if units is None else units
     person = generator.integers(0, persons, each["count"].size)
     if public.max_person is not None:
-        person += persons * (_places(person) // public.max_person)  # the others are another's
+        person += persons * (_places(person) // public.max_person)  # beyond that, another person's
     return {**each, "count": np.ones_like(each["count"]), "person": person}
 
 
 def _places(person: Ints) -> Ints:
-    """Which trip of its person each one is, from 0."""
+    """The number of each trip among those of its person, from 0."""
     order = np.argsort(person, kind="stable")
     first = np.searchsorted(person[order], person[order])
     places = np.empty_like(person)
@@ -94,8 +94,8 @@ def _of_classes(
     units: int | None,
     around: Profile | None,
 ) -> dict[str, Any]:
-    """The trips of all classes of users; each is of a class at random, around a release as often as
-    trips of its pair are there."""
+    """The trips of all classes of users; each has a random class, around a release in proportion to
+    the released trips of its pair."""
     names = np.array(public.user_classes, dtype=object)
     plain = public.model_copy(update={"user_classes": None})
     demand = None if around is None else around["demand"]
@@ -117,7 +117,7 @@ def _of_classes(
 
 
 def trips_a_period(public: RoutingPublic, units: int | None = None) -> int:
-    """Trips of one period in the mean."""
+    """Mean trips of one period."""
     if units is None or (
         public.max_total is not None and units >= public.max_total * public.periods
     ):

@@ -1,8 +1,8 @@
 """The TNTP text format of traffic assignment as bodies of POST /v1/jobs; `discreet_client.tntp`
 reads it.
 
-What the figures must be to make a problem (zones that paths join, limits of counts) is checked
-where every other body is checked.
+Conditions of a valid problem (zones that paths join, limits of counts) are checked where every
+other body is checked.
 """
 
 from __future__ import annotations
@@ -22,14 +22,14 @@ from discreet_client.tntp import TripsRow
 from discreet_client.trips import MOST_PARTS, NEARLY_WHOLE, in_parts, no_parts, scale_of
 
 MOST_COMMON_B = 1e6
-"""Of a problem's latency; a link's own may be larger."""
+"""The largest values of a problem's latency; a link's own may be larger."""
 
 Given = ParamSpec("Given")
 Read = TypeVar("Read")
 
 
 def told(read: Callable[Given, Read]) -> Callable[Given, Read]:
-    """The reader, whose refusals are InvalidInput with the same sentence."""
+    """The reader, with its errors as InvalidInput with the same sentence."""
 
     @wraps(read)
     def reading(*given: Given.args, **named: Given.kwargs) -> Read:
@@ -70,11 +70,11 @@ def convert(
     network, BPR latency.
 
     `epsilon` is the job's, `cap` the dataset's (epsilon, delta), decimals as text. Trips must be
-    integers, or be in parts of 1/`trip_scale`, or are rounded to these, half up, with
-    `round_trips`; pairs without trips are left out. `node_text` is only checked against the
-    network: a body has no place for coordinates, and `read_nodes` gives them. The weights are those
-    of `NetworkFile.fixed_costs`. The latency has the b and power of most links, and links their own
-    where they differ. InvalidInput names file and line of what cannot be read.
+    integers or multiples of 1/`trip_scale`; with `round_trips` they are rounded to these, half up.
+    Pairs without trips are left out. `node_text` is only checked against the network: a body has no
+    place for coordinates, and `read_nodes` gives them. The weights are those of
+    `NetworkFile.fixed_costs`. The latency has the b and power of most links, and other links have
+    their own. InvalidInput names file and line of anything that cannot be read.
     """
     network = read_network(net_text)
     trips = read_trips(trips_text, network.numbers)
@@ -153,10 +153,10 @@ def convert(
 
 
 def _counts(rows: Sequence[TripsRow], scale: int, *, round_trips: bool) -> list[int] | list[float]:
-    """The trips of each row, in whole parts."""
+    """The trips of each row, as integer multiples of the unit."""
     trips = np.array([row.trips for row in rows], dtype=np.float64)
     if large := next((row for row in rows if row.trips > MOST_PARTS / scale), None):
-        raise InvalidInput(f"trips file, line {large.line}: these are too many trips")
+        raise InvalidInput(f"trips file, line {large.line}: there are too many trips")
     parts = in_parts(trips, scale)
     kept = parts if scale == 1 else parts / scale
     apart = np.flatnonzero(np.abs(kept - trips) * scale > NEARLY_WHOLE)
@@ -171,12 +171,12 @@ def _counts(rows: Sequence[TripsRow], scale: int, *, round_trips: bool) -> list[
 
 
 def _decimal(text: str, what: str) -> int | float:
-    """The number that JSON writes with the value of `text`."""
+    """The number whose JSON text has the value of `text`."""
     try:
         exact = Decimal(text)
     except InvalidOperation:
         raise InvalidInput(f"{what}: {text!r} is not a decimal number") from None
-    # The exponent is looked at first: 1e999999999 must not become an integer of a billion digits.
+    # The exponent is checked first: 1e999999999 must not become an integer of a billion digits.
     if exact.is_finite() and abs(exact.adjusted()) <= 30:
         number = int(exact) if exact == exact.to_integral_value() else float(exact)
         if Decimal(repr(number)) == exact:

@@ -1,5 +1,5 @@
-"""Classes of users, such as cars and trucks: what each weighs and counts on the roads, and what of
-a result is told of each."""
+"""Classes of users, such as cars and trucks: their weights and equivalents, and the fields of a
+result for each."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ Floats = NDArray[np.float64]
 
 
 def classes_of(asked: RoutingRequest, public: RoutingPublic) -> UserClasses | None:
-    """Of `problem.Routing` on this dataset, in the order of its public names; None where its trips
-    have no classes."""
+    """The classes of `problem.Routing` on this dataset, in the order of its public names; None if
+    its trips have no classes."""
     if public.user_classes is None:
         return None
     told = {one.name: one for one in asked.user_classes}
@@ -29,7 +29,7 @@ def classes_of(asked: RoutingRequest, public: RoutingPublic) -> UserClasses | No
 
 
 def issues(asked: RoutingRequest, public: RoutingPublic) -> Iterator[FieldIssue]:
-    """What is wrong with the classes of `problem.Routing` on this dataset."""
+    """The errors in the classes of `problem.Routing` on this dataset."""
     names = [one.name for one in asked.user_classes]
     known = public.user_classes or ()
     if names and not known:
@@ -55,7 +55,7 @@ def issues(asked: RoutingRequest, public: RoutingPublic) -> Iterator[FieldIssue]
 
 
 def assumptions(asked: RoutingRequest, public: RoutingPublic) -> Iterator[str]:
-    """What a plan says of classes."""
+    """The sentences of a plan about classes."""
     classes = classes_of(asked, public)
     if classes is None or public.user_classes is None:
         return
@@ -72,7 +72,7 @@ def assumptions(asked: RoutingRequest, public: RoutingPublic) -> Iterator[str]:
 
 
 def advice(public: RoutingPublic) -> tuple[str, ...]:
-    """What classes cost: no more, but accuracy."""
+    """The effect of classes: not on the price, but on accuracy."""
     if public.user_classes is None:
         return ()
     number = len(public.user_classes)
@@ -84,7 +84,8 @@ def advice(public: RoutingPublic) -> tuple[str, ...]:
 
 
 def told(values: dict[str, Any], public: RoutingPublic, demand: Floats, flows: Floats) -> None:
-    """Put what is of each class beside the fields of a result, whose demand then is of all."""
+    """Add the fields of each class to those of a result, whose demand then is that of all
+    classes."""
     values |= {
         "user_classes": list(public.user_classes or ()),
         "demand": demand.sum(axis=0),

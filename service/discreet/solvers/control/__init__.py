@@ -1,2 +1,2 @@
-"""Control of Markov chains: policies of linearly solvable problems, counted transitions and their
+"""Control of Markov chains: policies of linearly-solvable problems, transition counts and their
 shrinkage."""

@@ -10,11 +10,11 @@ from discreet.solvers.control.policy_kernels import Floats, Ints
 
 @dataclass(frozen=True, eq=False)
 class ChangingPolicy(Policy):
-    """Policies of transitions that take turns: at `step` that of `parts[at[step]]`, all of one
-    support and horizon.
+    """A policy that alternates between parts: at `step` it is `parts[at[step]]`; all parts have the
+    same support and horizon.
 
-    `at_step`: int64[T - 1]. What is looked for ahead, z, is the same in all parts; how loads move
-    of themselves is not.
+    `at_step`: int64[T - 1]. The desirability z is the same in all parts; the uncontrolled
+    transitions differ.
     """
 
     support: Support
@@ -23,12 +23,12 @@ class ChangingPolicy(Policy):
 
     @property
     def relative(self) -> Floats:
-        """float64[T, n], as of each part."""
+        """float64[T, n], as in each part."""
         return self.parts[0].relative
 
     @property
     def level(self) -> Floats:
-        """float64[T], as of each part."""
+        """float64[T], as in each part."""
         return self.parts[0].level
 
     @property

@@ -2,7 +2,7 @@
 transitions.
 
 A policy of T - 1 steps is T - 1 transition matrices; with 1,000 states and 96 steps these take 768
-MB. So a policy holds what they follow from, and makes the matrix of a step when it is asked for.
+MB. So a policy stores what they are computed from, and makes the matrix of a step on request.
 
     Support: the transitions that are possible, row by row
     DesirabilityPolicy: p_t[b, a] proportional to W[b, a] z_{t+1}[a]
@@ -36,15 +36,15 @@ from discreet.solvers.errors import NoSolution
 
 @dataclass(frozen=True, eq=False)
 class Support:
-    """The possible transitions of n states: from b to `to[row_start[b]:row_start[b + 1]]`,
-    increasing, never none."""
+    """The possible transitions of n states: from b to `to[row_start[b]:row_start[b + 1]]`, in
+    increasing order, at least one."""
 
     row_start: Ints
     to: Ints
 
     @classmethod
     def of(cls, mask: NDArray[np.bool_]) -> Self:
-        """Of a mask bool[n, n]. NoSolution where a state has no transition."""
+        """The support of a mask bool[n, n]. NoSolution if a state has no transition."""
         width = mask.sum(axis=1)
         if not width.all():
             raise NoSolution(f"state {int(np.argmin(width))} has no transition")
@@ -73,7 +73,8 @@ class Support:
         return matrices[..., self.origin, self.to]
 
     def scatter(self, cells: Floats, elsewhere: float = 0.0) -> Floats:
-        """The matrices float64[..., n, n] of `cells`, `elsewhere` off the support."""
+        """The matrices float64[..., n, n] with entries `cells` on the support and `elsewhere` off
+        it."""
         n = self.states
         if self.to.size == n * n:
             return cells.reshape(*cells.shape[:-1], n, n)
@@ -112,8 +113,8 @@ class Policy(ABC):
 
     @property
     def transitions(self) -> Floats:
-        """float64[T - 1, n, n]: all matrices, made anew at every call. Large: see the module's
-        docstring."""
+        """float64[T - 1, n, n]: all matrices, computed at every call. This is large: see the
+        module's docstring."""
         n = self.support.states
         matrices = np.zeros((self.steps, n, n))
         for step in range(self.steps):
@@ -125,9 +126,9 @@ class Policy(ABC):
 class DesirabilityPolicy(Policy):
     """The policy `W[b, a] z_{t+1}[a] / sum_a W[b, a] z_{t+1}[a]`.
 
-    `log_weight`: float64[cells], ln W; -inf counts as a transition that is never made. `relative`:
+    `log_weight`: float64[cells], ln W; -inf stands for a transition that is never made. `relative`:
     float64[T, n], ln z_t less its maximum over the states, `level`: float64[T], that maximum. They
-    are apart because after many steps the level is so large that, added, it would round away what
+    are separate because after many steps the level is so large that adding it would round away what
     the policy depends on.
     """
 
@@ -182,7 +183,7 @@ class DesirabilityPolicy(Policy):
         return z, sums
 
     def _after(self, step: int) -> Floats:
-        """ln z of the states that `step` leads to, their maximum 0."""
+        """ln z of the states that `step` leads to, shifted to a maximum of 0."""
         if not 0 <= step < self.steps:
             raise IndexError(f"the policy has the steps 0 to {self.steps - 1}; there is no {step}")
         after: Floats = self.relative[step + 1]
@@ -197,9 +198,9 @@ class AveragePolicy(DesirabilityPolicy):
     With p = P z/(P z) and r = z/(P z) it is `p (1 + (mean r - r)/(k + 1))`, mean r = sum_a p_a r_a:
     this is Hassan et al., eq. 30, with the squares and cubes outside the sums, where they belong
     (as printed, rows do not sum to 1). The error is O(1/k^2) for a given row. Where k P is small
-    beside r, the expansion leaves the simplex: negative entries are then set to 0 and the row is
-    scaled to sum 1, which keeps a policy but not the order of the error; the mean by sampling is
-    right there too.
+    compared with r, the expansion leaves the simplex: negative entries are then set to 0 and the
+    row is scaled to sum 1, which gives a policy but not this order of the error; the mean by
+    sampling is valid there too.
     """
 
     concentration: float
@@ -226,14 +227,14 @@ class AveragePolicy(DesirabilityPolicy):
 
 @dataclass(frozen=True, eq=False)
 class TabulatedPolicy(Policy):
-    """`probability`: float64[T - 1, cells], >= 0; what it says is the caller's to check."""
+    """`probability`: float64[T - 1, cells], >= 0; the caller checks that rows sum to 1."""
 
     support: Support
     probability: Floats
 
     @classmethod
     def of(cls, matrices: Floats) -> Self:
-        """Of float64[T - 1, n, n]."""
+        """The policy of matrices float64[T - 1, n, n]."""
         support = Support.of(
             np.any(matrices > 0, axis=0) if len(matrices) else np.ones(matrices.shape[1:], np.bool_)
         )
@@ -251,6 +252,5 @@ class TabulatedPolicy(Policy):
 # Kernels ------------------------------------------------------------------------------------------
 
 
-# Cell a of a row of a full support leads to a, so nothing is looked up there; parts of arrays are
-# taken first because indices that may be negative, for all the compiler knows, keep it from taking
-# several at once.
+# Cell a of a row of a full support leads to a, so no look-up is needed there. Slices are taken
+# first because the compiler does not vectorize over indices that might be negative.

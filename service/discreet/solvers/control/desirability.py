@@ -1,5 +1,4 @@
-"""Logarithms of desirabilities by the backward recursion, and the forms in which a process is
-given."""
+"""Logarithms of desirabilities by the backward recursion, and the input formats of a process."""
 
 from __future__ import annotations
 
@@ -15,10 +14,10 @@ from discreet.solvers.errors import InvalidArgument
 
 Weights = Literal["exact", "taylor", "digamma"]
 SPARSE = 0.15
-"""Supports with less than this part of all transitions are summed cell by cell: an exponential
+"""Supports with less than this fraction of all transitions are summed cell by cell: an exponential
 costs as much as 6 or more multiplications."""
 SUM_TOLERANCE = 1e-9
-"""How far a row of probabilities may be from summing to 1."""
+"""Tolerance of the sum of a row of probabilities, which is 1."""
 
 
 def log_weights(
@@ -28,7 +27,7 @@ def log_weights(
 
     exact: ln P. taylor: `ln P - (1 - P)/(2 P (k + 1))`, the expansion of E ln P~ to second order
     (eq. 20). digamma: `psi(k P) - psi(k)`, which is E ln P~ for P~ ~ Dir(k P) (eq. 25). k =
-    `concentration` > 0 is for the last two; InvalidArgument without.
+    `concentration` > 0 is needed by the last two; InvalidArgument if it is missing.
     """
     P = np.asarray(transitions, dtype=np.float64)
     with np.errstate(divide="ignore", over="ignore"):
@@ -53,12 +52,11 @@ def log_desirabilities(
     scaled: Floats,
     progress: Callable[[int, int], None] | None,
 ) -> tuple[Floats, Floats]:
-    """ln z as `relative` float64[B, T, n] and `level` float64[B, T], of ln W float64[B or 1, K,
-    cells], which of them each step has, and U/gamma.
+    """ln z as `relative` float64[B, T, n] and `level` float64[B, T], from ln W float64[B or 1, K,
+    cells], the index of each step's matrix, and U/gamma.
 
-    A step is a product of matrix and vector: z is scaled to maximum 1 and so are the rows of W, so
-    it can only underflow, and only in rows that do not reach the best states; these are summed in
-    logarithms.
+    A step is a matrix-vector product: z and the rows of W are scaled to maximum 1, so it can only
+    underflow, and only in rows that do not reach the best states; these are summed in logarithms.
     """
     n = support.states
     batch, horizon = max(len(log_weight), len(scaled)), scaled.shape[1]
@@ -114,7 +112,7 @@ def utility_of(utility: Floats, dimensions: int = 2) -> Floats:
 
 
 def policy_of(policy: Policy | Floats, horizon: int, states: int) -> Policy:
-    """`policy` as a Policy that covers `horizon` times."""
+    """`policy` as a Policy that covers the horizon."""
     if not isinstance(policy, Policy):
         matrices = np.asarray(policy, dtype=np.float64)
         if matrices.ndim == 2:
@@ -134,8 +132,8 @@ def policy_of(policy: Policy | Floats, horizon: int, states: int) -> Policy:
 
 
 def cells_of(support: Support, other: Support) -> Ints:
-    """int64[cells]: which cell of `other` each of `support`'s transitions is; its number of cells
-    where it has none."""
+    """int64[cells]: the cell of `other` of each transition of `support`, or the number of cells of
+    `other` if it lacks the transition."""
     n = support.states
     wanted, known = support.origin * n + support.to, other.origin * n + other.to
     place = np.searchsorted(known, wanted)

@@ -1,9 +1,9 @@
-"""What control does to an ensemble, for many transition matrices at once: loads and costs under
-each one's best policy.
+"""The effect of control on an ensemble, for many transition matrices at once: loads and costs under
+the best policy of each.
 
-The same as `linearly_solvable_mdp` says of one matrix at a time, without making a policy: the
-distribution m_t over states moves to m_{t+1} = z_{t+1} * ((m_t / (P z_{t+1})) P), which takes no
-matrix of its own at any step.
+The results are those of `linearly_solvable_mdp` for each matrix, without constructing a policy: the
+distribution m_t over states moves to m_{t+1} = z_{t+1} * ((m_t / (P z_{t+1})) P), which needs no
+separate matrix for any step.
 """
 
 from __future__ import annotations
@@ -24,8 +24,8 @@ Ints = NDArray[np.int64]
 
 @dataclass(frozen=True)
 class Outcomes:
-    """Of B matrices over T steps and n states; power in its unit, costs in the money of the
-    utility."""
+    """Outcomes of B matrices over T steps and n states; power in the unit of the states' power,
+    costs in the currency of the utility."""
 
     default_power: Floats
     """float64[B, T]: expected power of a load without control."""
@@ -34,7 +34,7 @@ class Outcomes:
     cost_to_go: Floats
     """float64[B, n]: expected cost under the best policy from each state, discomfort included."""
     saving: Floats
-    """float64[B]: expected cost without control less that with it, from the initial
+    """float64[B]: expected cost without control minus that with it, from the initial
     distribution."""
 
 
@@ -48,12 +48,12 @@ def outcomes(
     at: Ints | None = None,
     prices: Floats | None = None,
 ) -> Outcomes:
-    """Of transitions float64[B, n, n], utility float64[T, n], initial float64[n] or [B, n] and
-    power float64[n].
+    """The outcomes of transitions float64[B, n, n], utility float64[T, n], initial float64[n] or
+    [B, n] and power float64[n].
 
-    With `at`, int64[T - 1], of matrices that take turns, float64[B, K, n, n]. With `prices`,
-    float64[B, T], policies are the best where power costs so much more in each step, which counts
-    as no cost: see `limited_load`. Errors as `solve`.
+    With `at`, int64[T - 1], the matrices float64[B, K, n, n] alternate. With `prices`, float64[B,
+    T], policies are optimal for power that costs this much more in each step; the extra price is
+    not part of the costs: see `limited_load`. Errors as in `solve`.
     """
     P, U = np.asarray(transitions, dtype=np.float64), np.asarray(utility, dtype=np.float64)
     paid = U if prices is None else U - prices[:, :, None] * np.asarray(power, dtype=np.float64)
@@ -84,8 +84,7 @@ def outcomes(
 def _later(
     policies: Sequence[Policy], P: Floats, relative: Floats, at: Ints | None, paid: Floats
 ) -> Floats:
-    """What is paid from each state on, float64[B, n], of `paid` float64[B, T, n] in each step and
-    state."""
+    """Expected total of `paid` float64[B, T, n] from each initial state: float64[B, n]."""
     later = paid[:, -1]
     for t in range(paid.shape[1] - 2, -1, -1):
         z, moves = np.exp(relative[:, t + 1]), P if at is None else P[:, at[t]]

@@ -1,11 +1,11 @@
-"""Control of an ensemble whose expected load is kept within limits: a price per step that the
-limits are worth.
+"""Control of an ensemble whose expected load is kept within limits: a shadow price of the limits in
+each step.
 
-Of all policies p the one that earns most less its discomfort (see `linearly_solvable_mdp`) while
-the expected load x, float64[T], x_t = sum_b m_t[b] w[b], keeps A x <= c: a feeder limit x_t <= L_t,
-and a ramp limit |x_{t+1} - x_t| <= R_t. In the flows f_t[b, a] = m_t[b] p_t[b, a] that is a convex
-programme: the discomfort gamma sum f ln(f / (m P)) is jointly convex, all else is linear. With
-multipliers y >= 0 of A x <= c the Lagrangian is
+Of all policies p that keep the expected load x, float64[T], x_t = sum_b m_t[b] w[b], within A x <=
+c, this finds the one that earns most minus its discomfort (see `linearly_solvable_mdp`). Limits are
+a feeder limit x_t <= L_t, and a ramp limit |x_{t+1} - x_t| <= R_t. In the flows f_t[b, a] = m_t[b]
+p_t[b, a] this is a convex programme: the discomfort gamma sum f ln(f / (m P)) is jointly convex,
+all else is linear. With multipliers y >= 0 of A x <= c the Lagrangian is
 
     sum_t m_t U_t - discomfort(p) - y (A x - c)
         =  sum_t m_t (U_t - pi_t w) - discomfort(p) + y c,    pi = A^T y,
@@ -15,11 +15,10 @@ V_0(pi) + y c, V_0 the value of the linearly-solvable problem of utility U - pi 
 with gradient c - A x(pi). At its minimum x(pi) keeps the limits and y (A x - c) = 0, and the policy
 of U - pi w is the best one that does (Boyd & Vandenberghe 2004, 5.2 and 5.5).
 
-Multipliers have an upper bound Y. Then D always has a minimum, and where limits cannot be kept its
-policy is that of least excess, each unit of it costing Y (the exact penalty: Nocedal & Wright 2006,
-17.2); where they can be kept for less, nothing changes. Two limits are of no use to a policy: that
-of step 0, whose load the start fixes, and any that no multiplier below Y meets. `excess` tells of
-both.
+Multipliers have an upper bound Y. Then D always has a minimum. If limits cannot be kept, its policy
+has the least excess, at a cost of Y per unit (the exact penalty: Nocedal & Wright 2006, 17.2); if
+they can be kept for less, nothing changes. A policy cannot keep two kinds of limits: that of step
+0, whose load the start fixes, and any that no multiplier below Y meets. `excess` reports both.
 """
 
 from __future__ import annotations
@@ -38,35 +37,36 @@ Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 
 DEAREST = 1000.0
-"""Y, the largest multiplier, in what a unit of power may be worth at all: the discomfort of the
-least likely move and all that utilities differ by, for the whole range of power."""
+"""Y, the largest multiplier, relative to the largest possible value of a unit of power: the
+discomfort of the least likely move plus the range of utilities, over the whole range of power."""
 MOST_ITERATIONS = 3000
 GRADIENT = 1e-9
-"""Of the range of power: how far a load may be from its limit where the search ends."""
+"""Distance of a load from its limit at which the search ends, as a fraction of the range of
+power."""
 TOLERANCE = 1e-6
-"""Of the range of power: an excess of so little is none."""
+"""An excess up to this fraction of the range of power counts as none."""
 
 
 @dataclass(frozen=True, eq=False)
 class Limits:
-    """Of the expected load of T steps, in the unit of the states' power; inf where there is
-    none."""
+    """Limits of the expected load of T steps, in the unit of the states' power; inf for no
+    limit."""
 
     feeder: Floats
-    """float64[T]: the load of each step is at most that."""
+    """float64[T]: the largest load of each step."""
     ramp: Floats
-    """float64[T - 1]: from a step to the next it changes by at most that."""
+    """float64[T - 1]: the largest change of the load from each step to the next."""
 
     def excess(self, load: Floats, scale: float) -> tuple[Floats, Floats]:
-        """By how much a load float64[T] is beyond each limit: float64[T] and float64[T - 1], 0
-        where it is not by more than `TOLERANCE` of `scale`, the range of power."""
+        """The excess of a load float64[T] over each limit: float64[T] and float64[T - 1], 0 where
+        it is at most a fraction `TOLERANCE` of `scale`, the range of power."""
         over, faster = load - self.feeder, np.abs(np.diff(load)) - self.ramp
         return tuple(np.where(beyond > TOLERANCE * scale, beyond, 0.0) for beyond in (over, faster))  # type: ignore[return-value]
 
     @property
     def steps(self) -> tuple[Ints, Ints]:
-        """Those from 1 on that have a feeder limit, and those whose change to the next has a ramp
-        limit."""
+        """The steps from 1 on that have a feeder limit, and those whose change to the next step has
+        a ramp limit."""
         return 1 + np.flatnonzero(np.isfinite(self.feeder[1:])), np.flatnonzero(
             np.isfinite(self.ramp)
         )
@@ -83,13 +83,13 @@ def priced(
     at: Ints | None = None,
     guess: Floats | None = None,
 ) -> tuple[Floats, Floats]:
-    """What each step's power is priced at, float64[T], so that the policy of `utility - price *
-    power` keeps the limits at least cost, or exceeds them least; and the multipliers, which `guess`
-    may be of a problem nearby.
+    """The price of power in each step, float64[T], with which the policy of `utility - price *
+    power` keeps the limits at least cost, or exceeds them least; and the multipliers. `guess` may
+    be the multipliers of a similar problem.
 
-    The price is in money per unit of power: what a unit more of the limits that bind there is
-    worth. transitions float64[n, n], or with `at` float64[K, n, n] that take turns; the rest as
-    `solve`, start and power float64[n].
+    The price is in currency per unit of power: the value of one more unit of the limits that bind
+    in that step. transitions float64[n, n], or with `at` float64[K, n, n] that alternate; the rest
+    as in `solve`, start and power float64[n].
     """
     P = np.asarray(transitions, dtype=np.float64)
     P = P[None] if at is None else P
@@ -164,9 +164,9 @@ def priced(
 
 
 def least_loads(mask: NDArray[np.bool_], start: Floats, power: Floats, horizon: int) -> Floats:
-    """The least expected load float64[T] that any policy reaches in each step by itself, from
-    `start` float64[n] by moves of the support bool[n, n]: a load goes wherever power is least among
-    what so many moves lead to."""
+    """The least expected load float64[T] that any policy can reach in each step considered alone,
+    from `start` float64[n] by moves of the support bool[n, n]: a load goes to the state of least
+    power that it can reach in that many moves."""
     least, found = np.asarray(power, dtype=np.float64), np.empty(horizon)
     for step in range(horizon):
         found[step] = start @ least
@@ -176,7 +176,7 @@ def least_loads(mask: NDArray[np.bool_], start: Floats, power: Floats, horizon: 
 
 def least_changes(mask: NDArray[np.bool_], start: Floats, power: Floats, horizon: int) -> Floats:
     """The least that the expected load must change from each step to the next, float64[T - 1], by
-    any policy, each change by itself: 0 where loads can keep it as it is."""
+    any policy, each change considered alone: 0 where loads can stay constant."""
     w = np.asarray(power, dtype=np.float64)
     low = np.where(mask, w, np.inf).min(axis=1) - w
     high = np.where(mask, w, -np.inf).max(axis=1) - w
@@ -205,11 +205,11 @@ def _priced_load(
     spread: Floats,
     load: Floats,
 ) -> float:
-    """`start @ ln z_0` of utility - price * power, both over gamma, and in `load` what its policy
-    leads to.
+    """`start @ ln z_0` of utility - price * power, both over gamma; `load` is filled with the load
+    of its policy.
 
-    log_z, sums (ln of P z) and spread: float64[T, n] to work in. Sums are of z over its maximum;
-    one that underflows is done again in logarithms.
+    log_z, sums (ln of P z) and spread: float64[T, n] work arrays. Sums are of z over its maximum;
+    one that underflows is recomputed in logarithms.
     """
     horizon, n = utility.shape
     z = np.empty(n)

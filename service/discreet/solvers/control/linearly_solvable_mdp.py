@@ -1,22 +1,22 @@
 """Linearly-solvable Markov decision processes with a finite horizon (Todorov 2007; Hassan et al.
 2020, Theorem 1).
 
-An ensemble of loads is in one of n states at T times. Left alone it moves by the transition matrix
-P; it may be moved by other transitions p_t at a cost, its discomfort: gamma times their
-Kullback–Leibler divergence from P. The value of a policy is what it earns less its discomfort,
+An ensemble of loads is in one of n states at T times. Without control it moves by the transition
+matrix P; other transitions p_t cost discomfort: gamma times their Kullback–Leibler divergence from
+P. The value of a policy is what it earns minus its discomfort,
 
     V_T = U_T,   V_t[b] = U_t[b] + sum_a p_t[b, a] (V_{t+1}[a] - gamma ln(p_t[b, a] / P[b, a])),
 
-in the money of the utility U; the paper's value function is a cost, `cost_to_go = -V`. The best
+in the currency of the utility U; the paper's value function is a cost, `cost_to_go = -V`. The best
 policy is linear in the desirability z = exp(V / gamma):
 
     z_T = exp(U_T / gamma),   z_t[b] = exp(U_t[b] / gamma) sum_a W[b, a] z_{t+1}[a],
     p_t = W z_{t+1} / (W z_{t+1})
 
 with the weights W = P. Taylor and digamma weights (Theorem 3, eqs 20 and 25) replace ln P by the
-mean of ln P~ for P~ ~ Dir(k P), roughly and exactly. The paper calls their policies private. They
-are NOT: they are functions of P from which P can be computed. Nothing here adds noise; what is
-solved for a released P is post-processing of it.
+mean of ln P~ for P~ ~ Dir(k P), approximately and exactly. The paper calls their policies private.
+They are NOT: they are functions of P from which P can be computed. Nothing here adds noise; solving
+for a released P is post-processing.
 
 Matrices are from (row) to (column); everything is computed in logarithms, so nothing underflows.
 The policies themselves are in `control_policies`.
@@ -77,13 +77,13 @@ def solve(
     """The best policy of transitions P: float64[n, n], utility U: float64[T, n] and gamma =
     `discomfort_weight` > 0.
 
-    With `at`, int64[T - 1], loads move by matrices that take turns, P: float64[K, n, n], at step t
-    by `P[at[t]]`.
+    With `at`, int64[T - 1], matrices alternate, P: float64[K, n, n], and loads move at step t by
+    `P[at[t]]`.
 
-    With Taylor or digamma weights, the best against a discomfort that is an expectation over Dir(k
-    P), k = `concentration`. Calls `progress(step, T - 1)` after each step. InvalidArgument for rows
-    that are no distributions, a utility that is not finite or of another shape, T = 0 and gamma <=
-    0.
+    With Taylor or digamma weights, the policy is optimal for a discomfort that is an expectation
+    over Dir(k P), k = `concentration`. Calls `progress(step, T - 1)` after each step.
+    InvalidArgument for rows that are not distributions, a utility that is not finite or has another
+    shape, T = 0 and gamma <= 0.
     """
     P, U = transitions_of(transitions, 2 if at is None else 3), utility_of(utility)
     if at is not None:
@@ -112,8 +112,8 @@ def solve_many(
     """As `solve`, for B problems: transitions float64[B, n, n] or [n, n], utility float64[B, T, n]
     or [T, n]; with `at` transitions float64[B, K, n, n].
 
-    What is given once is shared by all. Matrices of different support are solved on the union of
-    their supports.
+    An argument without the leading B is shared by all. Matrices of different support are solved on
+    the union of their supports.
     """
     P, U = transitions_of(transitions, 3 if at is None else 4), utility_of(utility, 3)
     if not 0 < discomfort_weight < np.inf:
@@ -160,13 +160,13 @@ def average_policy(
     """The mean over P~, rows ~ Dir(k P), of the policy `P~ z/(P~ z)`: the paper's average value
     policy (Proposition 3).
 
-    z is the desirability of P itself, at every step: only the step's own transitions are drawn. By
-    the corrected delta method, see `AveragePolicy`, or as the mean of `samples` draws from
+    z is the desirability of P itself, at every step: only the step's own transitions are drawn. The
+    mean is by the corrected delta method, see `AveragePolicy`, or over `samples` draws from
     `generator`, which makes a table of (T - 1) times the support. Rows sum to 1. Draws from Dir(k
-    P) are NOT private when P is not: each costs epsilon anew.
+    P) of a private P are NOT free: each costs epsilon again.
 
-    Arguments and errors as `solve`; `progress` counts steps without and draws with `samples`.
-    InvalidArgument for k <= 0, samples <= 0, and samples without generator.
+    Arguments and errors as in `solve`; `progress` counts steps, or draws if `samples` is given.
+    InvalidArgument for k <= 0, samples <= 0, and samples without a generator.
     """
     k = concentration
     if not 0 < k < np.inf:
@@ -183,8 +183,9 @@ def average_policy(
     shape = k * np.exp(exact.log_weight)
     mean = np.zeros((exact.steps, support.to.size))
     for sample in range(samples):
-        # Normalizing Gamma variables to a Dirichlet row can wait for the policy. That of shape a is
-        # one of shape a + 1 times U^(1/a); in logarithms neither underflows, however small k P is.
+        # Normalizing Gamma variables to a Dirichlet row can wait for the policy. A Gamma variable
+        # of shape a is one of shape a + 1 times U^(1/a); in logarithms neither underflows, however
+        # small k P is.
         with np.errstate(divide="ignore"):
             drawn = (
                 np.log(generator.standard_gamma(shape + 1))
@@ -204,12 +205,12 @@ def evaluate(
     *,
     at: Ints | None = None,
 ) -> Floats:
-    """The value V float64[T, n] of any policy when P = `transitions` is true, in the money of
-    `utility`.
+    """The value V float64[T, n] of any policy if the true transitions are P = `transitions`, in the
+    currency of `utility`.
 
     `policy_transitions`: a `Policy`, or its matrices float64[T - 1, n, n], or one float64[n, n] for
     all steps. More is better; the paper's cost to go is -V. The best policy has V = gamma ln z.
-    -inf where the policy makes transitions that P rules out: there is no price for these. `at` and
+    -inf where the policy makes transitions that P rules out: these have infinite cost. `at` and
     errors as `solve`.
     """
     P, U = transitions_of(transitions, 2 if at is None else 3), utility_of(utility)
@@ -239,15 +240,15 @@ def cost_of_privacy(
     *,
     at: Ints | None = None,
 ) -> Floats:
-    """What each state loses by time t, when a policy is followed that was made without knowing P:
-    float64[T, n], >= 0.
+    """The loss of each state from time t on if a policy is followed that was made without knowing
+    P: float64[T, n], >= 0.
 
-    That is the value of the best policy less that of `private_policy`, both under P =
-    `transitions`, in the money of `utility`. Not as the difference, which for values of 1e7 would
-    be rounding, but as what it is equal to: gamma times the divergence of the policy from the best
-    one, at this step and expected at later ones. +inf where the policy makes transitions that P
-    rules out. The paper's ΔC (eq. 42) is this for policies that are followed from t on. `at` as in
-    `solve`.
+    This is the value of the best policy minus that of `private_policy`, both under P =
+    `transitions`, in the currency of `utility`. It is not computed as the difference, which for
+    values of 1e7 would be rounding, but as an equal expression: gamma times the divergence of the
+    policy from the best one, at this step and expected at later ones. +inf where the policy makes
+    transitions that P rules out. The paper's ΔC (eq. 42) is this for policies that are followed
+    from t on. `at` as in `solve`.
     """
     best = solve(transitions, utility, discomfort_weight, at=at)
     T, n = best.relative.shape
@@ -280,10 +281,10 @@ def propagate(
     """The expected distribution over states at times 0…horizon - 1: float64[horizon, n], from
     `initial` float64[n].
 
-    `policy_transitions` as in `evaluate`; the default transition matrix gives the ensemble left
-    alone, and so do, with `at` int64[horizon - 1], the matrices float64[K, n, n] that take turns:
-    no matrix is made for each step. InvalidArgument for horizon <= 0 or one that the policy does
-    not reach.
+    `policy_transitions` as in `evaluate`; the default transition matrix gives the ensemble without
+    control, and so do, with `at` int64[horizon - 1], the alternating matrices float64[K, n, n]: no
+    matrix is made for each step. InvalidArgument for horizon <= 0 or one that the policy does not
+    reach.
     """
     if horizon <= 0:
         raise InvalidArgument(f"the horizon must be positive, not {horizon}")

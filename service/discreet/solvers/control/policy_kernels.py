@@ -9,10 +9,10 @@ from numpy.typing import NDArray
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 LEAST_SUM = 1e-290
-"""Sums of terms up to 1 that are at least this lose nothing to underflow; others are done again, in
-logarithms."""
+"""Sums of terms up to 1 that are at least this large lose nothing to underflow; others are
+recomputed in logarithms."""
 LARGEST_LOG_RATIO = 600.0
-"""Ratios p/P beyond exp of this count as that: their squares would overflow."""
+"""Ratios p/P are limited to exp of this: their squares would overflow."""
 
 
 @njit(cache=True, nogil=True)

@@ -1,9 +1,9 @@
-"""Nonnegative means under noise of a known deviation, most of them perhaps 0: how much to take off
-each observation.
+"""Nonnegative means under noise of a known deviation, most of them perhaps 0: how much to subtract
+from each observation.
 
 SureShrink (Donoho & Johnstone 1995, "Adapting to unknown smoothness via wavelet shrinkage"),
-one-sided: of all soft thresholds the one whose unbiased risk estimate, computed from the
-observations themselves, is least.
+one-sided: it takes the soft threshold with the least unbiased risk estimate, computed from the
+observations themselves.
 """
 
 from __future__ import annotations
@@ -17,8 +17,8 @@ Floats = NDArray[np.float64]
 
 
 def shrink(observed: Floats, deviation: float) -> Floats:
-    """`max(observed - t, 0)`, t in [0, deviation sqrt(2 ln n)] of least estimated risk; n numbers,
-    any shape."""
+    """`max(observed - t, 0)`, where t in [0, deviation sqrt(2 ln n)] has the least estimated risk;
+    n numbers, any shape."""
     threshold, _ = least_risk(observed, deviation)
     return np.maximum(observed - threshold, 0.0)
 
@@ -31,7 +31,7 @@ def least_risk(observed: Floats, deviation: float) -> tuple[float, float]:
 
         sum_i [ min(x_i, t)² - deviation² + 2 deviation² 1(x_i > t) ].
 
-    Between two observations that grows with t², so its least value is at 0 or at an observation.
+    Between two observations this grows with t², so its minimum is at 0 or at an observation.
     """
     x = np.sort(np.ravel(observed))
     n = x.size

@@ -1,8 +1,8 @@
 """Transitions of state sequences, counted into integer vectors of bounded norm.
 
 A sequence's transitions, divided by their number, are a point of the simplex. It is rounded toward
-zero on a grid before it is summed with others, so that the sum is of integers and what one sequence
-adds is known exactly.
+zero on a grid before it is summed with others, so that the sum is of integers and the contribution
+of one sequence is known exactly.
 """
 
 from __future__ import annotations
@@ -21,11 +21,11 @@ def transition_sums(
 ) -> Ints:
     """Sum over sequences of `floor(grid · histogram)`: int64[cells].
 
-    states: int64[total], all sequences behind one another; start: int64[m + 1], where each begins.
-    cell_of: int64[n, n], the cell of each transition, negative for those that are not counted.
-    Sequence i adds integers >= 0 of l1 norm at most `grid` and l2 norm at most `max_norm · grid`:
-    above that its histogram is scaled down. Both hold for each sequence by itself, so adding one
-    moves the sum by no more.
+    states: int64[total], all sequences one after another; start: int64[m + 1], where each begins.
+    cell_of: int64[n, n], the cell of each transition, negative for transitions that are not
+    counted. Sequence i adds integers >= 0 of l1 norm at most `grid` and l2 norm at most `max_norm ·
+    grid`: above that its histogram is scaled down. Both hold for each sequence by itself, so adding
+    one moves the sum by no more.
     """
     sums = np.zeros(cells, dtype=np.int64)
     # No point of the simplex is longer than 1.

@@ -1,1 +1,1 @@
-"""What may be said of counts that noise was added to."""
+"""Estimation of counts to which noise was added."""

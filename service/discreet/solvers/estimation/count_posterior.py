@@ -1,20 +1,19 @@
-"""What counts may have been before noise of a public distribution was added to them: draws of a
-posterior.
+"""The posterior of counts to which noise of a public distribution was added: moments and draws.
 
 Cells are exchangeable: a true count is faint with probability w, else of a Gamma distribution; w,
 its mean and its shape are unknown, and integrated over a grid by their marginal likelihood (a spike
 and a slab, as in Johnstone & Silverman 2004, without choosing one of them). The grid has two
-stages: a coarse one, then a fine one about what that found.
+stages: a coarse one, then a fine one around the mode of the first.
 
-Faint counts are all 0, or of a Gamma distribution of their own, whose mean and shape are unknown
-too. Loads that nearly always stay where they are move now and then: each such count is lost in
-noise, all of them together are not.
+Faint counts are all 0, or have a Gamma distribution of their own, whose mean and shape are unknown
+too. Loads that nearly always stay in their state move now and then: each such count is lost in the
+noise, but all of them together are not.
 
-The noise is exactly that of the discrete mechanisms: on a lattice P(z) is proportional to
+The noise is exactly that of the discrete mechanisms: on a lattice, P(z) is proportional to
 exp(-|z|/scale) or exp(-z²/(2 scale²)), and the constant does not depend on the count.
 
-Only released numbers are looked at, so nothing here costs any privacy. It is NOT for cells of very
-different kinds (trips of origin-destination pairs), which have no prior in common.
+Only released numbers are read, so nothing here costs any privacy. It is NOT for cells of very
+different kinds (trips of origin-destination pairs), which have no common prior.
 """
 
 from __future__ import annotations
@@ -31,37 +30,37 @@ from discreet.solvers.estimation.known_sums import Known, conditioned
 from discreet.solvers.estimation.posterior_cells import FAINT, Cells, Floats, Ints, Kind, Point
 
 MAX_CELLS = 50_000
-"""More are not taken. Beside the draws, the work grows with the different values among the cells:
-at most some 700."""
+"""The most cells. Apart from the draws, the work grows with the number of different values of the
+cells, at most some 700."""
 COARSE, FINE = (12, 6, 6), (7, 5, 5)
 """Points of mean, shape and w in the two stages."""
 SHAPES, EMPTY = (0.15, 12.0), (0.02, 0.98)
 NONE = 0.3
-"""Probability, before, that faint counts are all 0. With more, and little to tell from, loads that
-nearly always stay had intervals that were too narrow; with less, support that is never used would
-be thought to be."""
+"""Prior probability that faint counts are all 0. With a larger one and little data, loads that
+nearly always stay had intervals that were too narrow; with a smaller one, transitions that never
+occur would be thought to."""
 LEAST_MEAN = 1 / 16
-"""Of counts that are not 0, in scales of the noise."""
+"""Least mean of counts that are not 0, in scales of the noise."""
 NEAR, GROUPED = 16.0, 0.03
-"""Values beyond so many scales are in groups of 3 %, others of a 32nd of a scale; the group's
-posterior is moved."""
+"""Values beyond this many scales are in groups of 3 %, others in groups of 1/32 of a scale; the
+posterior of the group is shifted."""
 EVIDENT = 2e-3
-"""Points of less weight than this part of the largest are left out."""
+"""Grid points with less than this fraction of the largest weight are left out."""
 
 
 @dataclass(frozen=True)
 class CountPosterior:
-    """Of true counts, each >= 0, given the noised ones: see `of`."""
+    """The posterior of true counts, each >= 0, given the noised ones: see `of`."""
 
     scale: float
     cells: Cells
     group: Ints
-    """int64[cells]: the place of each cell's value among the different ones."""
+    """int64[cells]: the index of each cell's value among the different values."""
     moved: Floats
-    """float64[cells]: by how many scales the cell's value is above that."""
+    """float64[cells]: how far the cell's value is above that one, in scales."""
     points: list[Point]
     weight: Floats
-    """Of each point; their sum is 1."""
+    """The weight of each point; they sum to 1."""
 
     @classmethod
     def of(
@@ -75,10 +74,11 @@ class CountPosterior:
     ) -> Self:
         """Given noised counts float64[cells].
 
-        scale: of the noise in the unit of the counts, of `gaussian` its deviation. lattice: true
-        and noisy counts are multiples of it; so are the draws where the noise is not much wider,
-        elsewhere it does not matter. least_mean: of counts that are not 0, in scales; hundreds of
-        cells that may all be 0 want it smaller. ValueError for more than `MAX_CELLS` cells.
+        scale: that of the noise in the unit of the counts; with `gaussian` its standard deviation.
+        lattice: true and noisy counts are multiples of it; so are the draws if the noise is not
+        much wider, otherwise it does not matter. least_mean: of counts that are not 0, in scales;
+        hundreds of cells that may all be 0 need a smaller one. ValueError for more than `MAX_CELLS`
+        cells.
         """
         if noisy.size > MAX_CELLS:
             raise ValueError(f"at most {MAX_CELLS} cells, not {noisy.size}")
@@ -126,14 +126,15 @@ class CountPosterior:
         return powers
 
     def mean(self, known: Known | None = None) -> Floats:
-        """float64[cells]: the mean of each count, moved to meet what is known as that of a normal
-        posterior would be, and kept from falling below 0."""
+        """float64[cells]: the mean of each count, conditioned on what is known as the mean of a
+        normal posterior would be, and cut off at 0."""
         mean, variance = self.moments
         return mean if known is None else conditioned(mean[None], variance, known, None)[0]
 
     def draw(self, draws: int, rng: np.random.Generator, known: Known | None = None) -> Floats:
-        """Counts float64[draws, cells], each draw moved to meet what is known."""
-        # Systematic resampling: of each point as many draws as its weight says, to within one.
+        """Counts float64[draws, cells], each draw conditioned on what is known."""
+        # Systematic resampling: the number of draws of each point is proportional to its weight, to
+        # within one.
         where = np.searchsorted(
             np.cumsum(self.weight)[:-1], (np.arange(draws) + rng.random()) / draws
         )
@@ -148,8 +149,8 @@ class CountPosterior:
 
 @dataclass(frozen=True)
 class GroupedPosterior:
-    """Posteriors of groups of cells, each with a prior of its own: where some kinds of cells are
-    hardly ever filled."""
+    """Posteriors of groups of cells with separate priors, for kinds of cells that are hardly ever
+    filled."""
 
     cells: list[Ints]
     parts: list[CountPosterior]
@@ -158,7 +159,8 @@ class GroupedPosterior:
     def of(
         cls, noisy: Floats, scale: float, kind: Kind, group: Ints, *, lattice: float = 0.0
     ) -> Self:
-        """As `CountPosterior.of`; group: int64[cells], 0, or 1 for those that may all be 0."""
+        """As `CountPosterior.of`; group: int64[cells], 1 for cells that may all be 0, otherwise
+        0."""
         cells = [np.flatnonzero(group == each) for each in np.unique(group).tolist()]
         least = [LEAST_MEAN / (64 if group[own[0]] else 1) for own in cells]
         parts = [
@@ -209,11 +211,11 @@ def _groups(values: Floats, lattice: float) -> tuple[Floats, Ints]:
 
 
 def _hyperparameters(cells: Cells, size: Floats, least_mean: float) -> tuple[list[Point], Floats]:
-    """Points (mean, shape, w, place in `FAINT`) and their weights, of cells of which there are
-    `size` each.
+    """Points (mean, shape, w, index in `FAINT`) and their weights, for values that `size` cells
+    have each.
 
-    Uniform before: the logarithms of mean and shape, w, and the places in `FAINT` but the first,
-    whose probability is `NONE`.
+    The prior is uniform in the logarithms of mean and shape, in w, and over the entries of `FAINT`
+    except the first, whose probability is `NONE`.
     """
     top = max(float(cells.values.max()), 1.0)
     spans = [
@@ -242,8 +244,8 @@ def _hyperparameters(cells: Cells, size: Floats, least_mean: float) -> tuple[lis
 
 
 def _evidence(cells: Cells, size: Floats, axes: list[Floats], faint: Floats) -> Floats:
-    """Marginal likelihood of log mean, log shape and logit w on a grid, and of the places in
-    `FAINT`, over the largest: float64[means, shapes, w, places]."""
+    """Marginal likelihood of log mean, log shape and logit w on a grid, and of the entries of
+    `FAINT`, relative to the largest: float64[means, shapes, w, places]."""
     means, w = np.exp(axes[0]), expit(axes[2])
     logs = np.empty((*(axis.size for axis in axes), len(FAINT)))
     lost = w[:, None] * faint[:, None, :]  # [values, w, places]

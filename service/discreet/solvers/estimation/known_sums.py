@@ -1,4 +1,4 @@
-"""What is known of sums of counts, and draws of the counts that are moved to meet it."""
+"""Known sums of counts, and draws of the counts conditioned on them."""
 
 from __future__ import annotations
 
@@ -10,19 +10,17 @@ from numpy.typing import NDArray
 Floats = NDArray[np.float64]
 
 MOST_CONDITIONED = 2_000_000
-"""Numbers of the cells' weights in what is known, of all draws that are moved together to meet
-it."""
+"""The most numbers, draws times weights of cells, of the draws that are conditioned together."""
 REPAIRS = 8
-"""Rounds in which what was cut off at 0 is made up for."""
+"""Rounds that compensate for cutting off at 0."""
 
 
 @dataclass(frozen=True)
 class Known:
-    """What is known of linear functions of the counts: `weights` @ counts is `target`, up to a
-    normal error.
+    """Known linear functions of the counts: `weights` @ counts is `target`, up to a normal error.
 
-    weights: float64[k, cells]; target, deviation: float64[k]; a deviation of 0 for what is known
-    exactly.
+    weights: float64[k, cells]; target, deviation: float64[k]; a deviation of 0 for an exactly known
+    value.
     """
 
     weights: Floats
@@ -33,10 +31,10 @@ class Known:
 def conditioned(
     counts: Floats, variance: Floats, known: Known, rng: np.random.Generator | None
 ) -> Floats:
-    """Draws moved to meet what is known, each cell that is not 0 as far as it is uncertain
+    """Draws conditioned on what is known, each cell that is not 0 in proportion to its variance
     (conditioning by kriging).
 
-    Without `rng` the counts are means, and so is what comes of them.
+    Without `rng` the counts are means, and so is the result.
     """
     target = np.broadcast_to(known.target, (len(counts), known.target.size))
     if rng is not None:
@@ -51,8 +49,8 @@ def _met(counts: Floats, variance: Floats, known: Known, target: Floats) -> Floa
     A = known.weights
     spread = np.where(counts > 0, variance, 0.0)[:, None] * A
     covariance = np.matmul(spread, A.T)
-    # Where all counts of a draw are 0 nothing can be moved: there the ridge alone is left, far
-    # below a count.
+    # If all counts of a draw are 0, nothing can be adjusted: only the ridge is left, far below a
+    # count.
     ridge = (
         1e-9
         * (np.trace(covariance, axis1=1, axis2=2)[:, None, None] + 1e-3)
@@ -64,7 +62,7 @@ def _met(counts: Floats, variance: Floats, known: Known, target: Floats) -> Floa
     counts = counts + np.matmul(missing.mT, spread)[:, 0]
     met = counts @ A.T
     counts = np.maximum(counts, 0.0)
-    for _ in range(REPAIRS):  # what was cut at 0 is made up for elsewhere
+    for _ in range(REPAIRS):  # what was cut off at 0 is compensated elsewhere
         missing = np.linalg.solve(covariance + ridge, (met - counts @ A.T)[..., None])
         counts = np.maximum(counts + np.matmul(missing.mT, spread)[:, 0], 0.0)
     return counts

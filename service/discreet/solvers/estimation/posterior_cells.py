@@ -14,16 +14,15 @@ Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 Kind = Literal["laplace", "gaussian"]
 Point = tuple[float, float, float, int]
-"""Mean and shape of the counts that are not faint, w, and the place in `FAINT` of those that
-are."""
+"""Mean and shape of the counts that are not faint, w, and the index in `FAINT` for faint counts."""
 REACH = {"laplace": 16.0, "gaussian": 7.0}
-"""Noise beyond so many scales has a probability of 1e-7 and 3e-12."""
+"""Noise beyond this many scales has a probability of 1e-7 and 3e-12."""
 PIECES = 160
-"""Of the range of one count, where the lattice is finer than that."""
+"""Most pieces of the range of one count, for lattices that are finer."""
 FAINT = [(0.0, 1.0), *((0.1 * 2.0**power, shape) for shape in (0.3, 1.0) for power in range(8))]
-"""Mean, in scales of the noise, and shape of faint counts; the first are all 0."""
+"""Mean, in scales of the noise, and shape of faint counts; the first entry means that all are 0."""
 GUIDES = 256
-"""Parts of [0, 1] in the tables for many draws."""
+"""Number of parts of [0, 1] in the look-up tables for many draws."""
 
 
 @dataclass(frozen=True)
@@ -33,9 +32,10 @@ class Cells:
     values: Floats
     places: Floats
     edges: Floats
-    """float64[values, places + 1]: a place stands for the counts between two of them."""
+    """float64[values, places + 1]: a place stands for the counts between two consecutive edges."""
     likelihood: Floats
-    """Of each place, and `empty` of a count of 0, over the largest of its value."""
+    """Likelihood of each place, and in `empty` of a count of 0, relative to the largest for its
+    value."""
     empty: Floats
     discrete: bool
     kept: dict[tuple[float, float], Floats] = field(default_factory=dict)
@@ -53,7 +53,7 @@ class Cells:
         else:
             low = np.maximum(values - reach, 0.0)
             high = np.where(low == 0, 2 * reach, values + reach)
-            # Near 0 much may depend on little.
+            # Near 0 the result may depend on small differences.
             power = np.where(low == 0, 3.0, 1.0)[:, None]
             edges = low[:, None] + (high - low)[:, None] * np.linspace(0, 1, PIECES + 1) ** power
             places = (edges[:, 1:] + edges[:, :-1]) / 2
@@ -67,8 +67,8 @@ class Cells:
         """Likelihood times prior of each place, if the count is not 0: float64[values, places,
         means].
 
-        The prior is exact on a lattice and for values near 0, which have their pieces in common. Of
-        others a piece has the integral of x^(shape - 1) times the exponential in its middle.
+        The prior is exact on a lattice and for values near 0, which share their pieces. For other
+        values a piece has the integral of x^(shape - 1) times the exponential at its midpoint.
         """
         rate = shape / means
         if self.discrete:
@@ -85,11 +85,12 @@ class Cells:
         return self.likelihood[:, :, None] * mass
 
     def sums(self, means: Floats, shape: float, orders: int = 1) -> Floats:
-        """Over the places, of `filled` times their powers 0, 1, …: float64[orders, values, means].
+        """Sums over the places of `filled` times their powers 0, 1, …: float64[orders, values,
+        means].
 
-        As products of matrices: values near 0 have their pieces in common, and those of others
-        begin elsewhere but are as wide, so that the exponential is that of the beginning times that
-        of the way from there.
+        These are products of matrices: values near 0 share their pieces, and pieces of other values
+        begin elsewhere but have the same widths, so that the exponential is a product of that at
+        the beginning and that of the offset.
         """
         if self.discrete:
             filled = self.filled(means, shape)
@@ -119,7 +120,8 @@ class Cells:
         )
 
     def _slab(self, mean: float, shape: float) -> Floats:
-        """`filled` for one mean, kept for the points that have it too: float64[values, places]."""
+        """`filled` for one mean, cached for other points with the same mean: float64[values,
+        places]."""
         if (mean, shape) not in self.kept:
             self.kept[mean, shape] = self.filled(np.array([mean]), shape)[:, :, 0]
         return self.kept[mean, shape]
@@ -158,11 +160,11 @@ class Cells:
 
 def _searched(cumulated: Floats, u: Floats, group: Ints) -> Ints:
     """`searchsorted(cumulated[group[c]], u[:, c])` of every c: int64[draws, cells]."""
-    # One search for all: the distribution of value g lies in [g, g + 1].
+    # One search for all: the distribution of value g is shifted to [g, g + 1].
     ends, sought = (cumulated + np.arange(len(cumulated))[:, None]).ravel(), u + group
     if u.size < 4 * GUIDES * len(cumulated):
         found = np.searchsorted(ends, sought).ravel()
-    # from where a table says that the part of [0, 1] begins, and a few steps on (Chen and Asau
+    # from where the table says that this part of [0, 1] begins, a few steps further (Chen and Asau
     # 1974)
     else:
         starts = np.arange(GUIDES) / GUIDES + np.arange(len(cumulated))[:, None]

@@ -1,14 +1,15 @@
-"""How kernels read features: of tabular states (an index a row), or dense ones, which may be
+"""How kernels read features: of tabular states (one index per row), or dense ones, which may be
 computed row by row.
 
     phi = at(rows, row, room)   what stands for phi(row): an index, a row, or `room` filled with it
     dot(phi, weights)           phi·weights
     add(phi, factor, out)       out += factor phi
 
-What a row becomes depends on that row alone, to the last bit: a matrix product may round a row by
-how many others there are, and each person's share of a sum must be a function of that person's
-record. Nor is there ever a matrix of all rows' features: it can be a thousand times as large as the
-content, so whether it fits into memory would tell how much content there is.
+The features of a row depend on that row alone, to the last bit: a matrix product may round a row
+differently depending on the number of other rows, and each person's share of a sum must be a
+function of that person's record. A matrix of all rows' features is never made: it can be a thousand
+times as large as the content, so whether it fits into memory would reveal how much content there
+is.
 """
 
 from __future__ import annotations
@@ -27,8 +28,8 @@ Floats = NDArray[np.float64]
 
 class DenseRows(NamedTuple):
     """States `points` float64[N, k] in the box `low`, `high` float64[k], to be read as cos(pi c·x),
-    x in [0, 1]^k, for c in {0, …, order}^k, the last coordinate of c running fastest. `order` -1:
-    the points themselves are the features (one type for both, so that kernels are compiled
+    x in [0, 1]^k, for c in {0, …, order}^k, the last coordinate of c running fastest. With `order`
+    -1 the points themselves are the features (one type for both, so that kernels are compiled
     once)."""
 
     points: Floats
@@ -42,10 +43,10 @@ Rows = NDArray[np.int32] | DenseRows
 
 @njit(cache=True, nogil=True)
 def fourier(points: Floats, row: int, low: Floats, high: Floats, order: int, out: Floats) -> None:
-    """Fill `out` float64[(order + 1)^k] with the features of one state, moved into the box; NaN is
-    its lower end.
+    """Fill `out` float64[(order + 1)^k] with the features of one state, moved into the box; NaN
+    counts as its lower end.
 
-    cos of a sum is the real part of a product of e^{i pi c_j x_j}, which are built up coordinate by
+    cos of a sum is the real part of a product of e^{i pi c_j x_j}, which is computed coordinate by
     coordinate.
     """
     imaginary = np.zeros(out.size)
@@ -66,7 +67,7 @@ def fourier(points: Floats, row: int, low: Floats, high: Floats, order: int, out
             turned[c + 1] = powers[c] * sine + turned[c] * cosine
         for i in range(
             size - 1, -1, -1
-        ):  # from behind: what is written lies at or behind what is still to be read
+        ):  # backwards: writes are at or after the entries still to be read
             real, other = out[i], imaginary[i]
             for c in range(order, -1, -1):
                 out[i * (order + 1) + c] = real * powers[c] - other * turned[c]
@@ -84,7 +85,7 @@ def fourier_all(points: Floats, low: Floats, high: Floats, order: int, out: Floa
 
 
 def at(rows: Rows, row: int, room: Floats) -> Any:
-    """What stands for phi(row)."""
+    """The representation of phi(row)."""
     if not isinstance(rows, DenseRows):
         return int(rows[row])
     if rows.order < 0:

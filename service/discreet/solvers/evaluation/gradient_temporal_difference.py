@@ -1,5 +1,5 @@
-"""Noised stochastic gradients on the saddle point of the MSPBE: `w'(b - A theta) - w'Cw/2`, least
-theta, greatest w.
+"""Noised stochastic gradients for the saddle point of the MSPBE: `w'(b - A theta) - w'Cw/2`,
+minimized over theta, maximized over w.
 
     gradient(transitions, features, discount, steps=, step_sizes=, clip=, noise_scale=, generator=,
     …) -> theta minibatch(transitions, features, discount, probability=, steps=, step_size=, clip=,
@@ -12,10 +12,11 @@ transitions and without A_i:
       = 1/tau sum_t [ -rho_t (phi_t·w) (phi_t - g phi_{t+1}),
                       (rho_t ((phi_t - g phi_{t+1})·theta - R_t) + phi_t·w) phi_t ]
 
-Noise and samples come from the generator alone; `noise_scale` is the deviation of each coordinate's
-noise, absolute (the paper's h sigma). `scale` (2d,), public, positive: gradients are clipped and
-get their noise in the coordinates theta/scale, w/scale, so a coordinate of a larger scale moves
-further for the same noise. Whatever it is, a trajectory moves a sum by at most the clip.
+Noise and samples come only from the generator; `noise_scale` is the absolute standard deviation of
+each coordinate's noise (the paper's h sigma). `scale` (2d,), public, positive: gradients are
+clipped and get their noise in the coordinates theta/scale, w/scale, so a coordinate with a larger
+scale moves further for the same noise. Whatever the scale, a trajectory moves a sum by at most the
+clip.
 """
 
 from __future__ import annotations
@@ -46,10 +47,10 @@ def gradient(
     """GPOPE, Algorithm 1 of Xie et al.: `steps` steps, each on one trajectory drawn uniformly, with
     replacement.
 
-    `step_sizes`: one figure, or (steps,) of them. Returns the last theta, as printed; with
+    `step_sizes`: one number, or (steps,) numbers. Returns the last theta, as in the paper; with
     `average_from` k the mean of the iterates after steps k+1, …, steps. Replacing a trajectory
     moves a step's sum by at most 2 clip in l2; m is public. Starts at `initial` (2d,), theta then
-    w, zeros when not given. No trajectory: the initial theta.
+    w, by default zeros. Without trajectories it returns the initial theta.
     """
     return _gradient(
         table_of(transitions, features, discount),
@@ -81,10 +82,10 @@ def minibatch(
     every step.
 
     `(theta, w) -= step_size scale (sum of clipped scale B_i + noise)`: the SUM over the sample,
-    nothing is divided by a number of trajectories. A caller with a public number m gives
-    step/(probability m). Adding or removing a trajectory moves a step's sum by at most `clip` in
-    l2, replacing one by 2 clip. Returns the mean of theta over the last iterates, from the fraction
-    `average_from` of the steps on.
+    nothing is divided by a number of trajectories. A caller with a public number m passes
+    step/(probability m) as step size. Adding or removing a trajectory moves a step's sum by at most
+    `clip` in l2, replacing one by 2 clip. Returns the mean of theta over the last iterates, from
+    the fraction `average_from` of the steps on.
     """
     return _minibatch(
         table_of(transitions, features, discount),
@@ -108,8 +109,8 @@ def _initial(initial: Floats | None, dimension: int) -> Floats:
 def _add_clipped(
     data: Table, i: int, clip: float, scale: Floats, iterate: Floats, room: Floats, total: Floats
 ) -> None:
-    """Add B_i of one trajectory, clipped, to `total`; `room` float64[4, d] is overwritten. Not
-    finite: nothing."""
+    """Add B_i of one trajectory, clipped, to `total`; `room` float64[4, d] is overwritten. A B_i
+    that is not finite adds nothing."""
     begin, end, d = data.start[i], data.start[i + 1], iterate.size // 2
     if end == begin:
         return
@@ -152,7 +153,7 @@ def _move(
     generator: np.random.Generator,
     total: Floats,
 ) -> None:
-    """One step against `total` and its noise, which is left at 0 for the next."""
+    """One step against `total` and its noise; `total` is reset to 0 for the next."""
     for j in range(total.size):
         iterate[j] -= step_size * scale[j] * (total[j] + noise_scale * generator.standard_normal())
     total[:] = 0.0
@@ -204,8 +205,8 @@ def _minibatch(
         position = 0.0
         while True:
             gap = math.log1p(-generator.random()) / rate
-            # Before rounding: the integer of a gap beyond 64 bits would be negative, and lead out
-            # of the arrays.
+            # Limited before rounding: the integer of a gap beyond 64 bits would be negative, and
+            # index outside the arrays.
             if not gap < trajectories - position:
                 break
             position += math.floor(gap)

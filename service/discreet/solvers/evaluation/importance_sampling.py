@@ -1,5 +1,5 @@
-"""Weighted importance sampling of whole trajectories, or of single steps, in sums of which one
-trajectory moves a bounded part.
+"""Weighted importance sampling of whole trajectories, or of single steps, by sums that one
+trajectory moves by a bounded amount.
 
     weighted_sums(transitions, discount, bounds, largest_weight) -> int64[7]
     per_decision_sums(transitions, discount, bounds, largest_weight, horizon) -> int64[7]
@@ -13,21 +13,21 @@ it adds `unit` times
 
     (u g², 2 u g (1 - g), u (1 - g)², v g², 2 v g (1 - g), v (1 - g)², c u²),    v = 1 - u.
 
-The first six are nonnegative and sum to 1, since (g + (1 - g))² = 1 = u + v. Of them follow the
-sums of u, u g, u (g - t)², g and (g - t)²: both policies' values, their sampling errors, and how
-many trajectories there are. The behaviour policy's value is free of charge: the last three would
-else be one entry, 1 - u, of the same noise.
+The first six are nonnegative and sum to 1, since (g + (1 - g))² = 1 = u + v. The sums of u, u g, u
+(g - t)², g and (g - t)² follow from them: the values of both policies, their sampling errors, and
+the number of trajectories. The behaviour policy's value is free of charge: without it the last
+three would be one entry, 1 - u, with the same noise.
 
-Of single steps (Precup, Sutton & Singh 2000) a reward r_t is weighed by the ratios up to its step.
-With w_t their product, u_t and v_t as above, g_t = (r_t - a) / (b - a) of public bounds of one
-reward, and shares s_t = discount^t / (1 + discount + ...) of all steps to the horizon,
+For single steps (Precup, Sutton & Singh 2000) a reward r_t is weighted by the ratios up to its
+step. With w_t their product, u_t and v_t as above, g_t = (r_t - a) / (b - a) of public bounds of
+one reward, and shares s_t = discount^t / (1 + discount + ...) of all steps to the horizon,
 
     u = sum s_t u_t,    u g = sum s_t u_t g_t,    v g' = sum s_t v_t g_t,
 
 it adds the same with g' in the last three of the six: u + v = 1 and both g lie within [0, 1], so
-what one trajectory moves is the same too. After its end the rewards are 0 and w_t stays. Every
-E[w_t] is 1, so the sums of u g and of u have one expected ratio for all steps together: one
-denominator, where that of each step would share the noise among as many sums.
+the sensitivity is the same too. After its end the rewards are 0 and w_t stays. Every E[w_t] is 1,
+so the sums of u g and of u have one expected ratio for all steps together: one denominator instead
+of one per step, among which the noise would be shared.
 """
 
 from __future__ import annotations
@@ -41,9 +41,9 @@ from numpy.typing import NDArray
 from discreet.solvers.evaluation.temporal_difference import Floats, Ints, Transitions
 
 UNIT = 1 << 24
-"""Counts of one whole trajectory: rounding loses less than 6e-8 of a trajectory in an entry."""
+"""Counts of one whole trajectory; rounding loses less than 6e-8 of a trajectory in an entry."""
 SQUARES = 0.1
-"""The weight c of u²: its error matters less than that of the others."""
+"""The weight c of u²: its error matters less than those of the others."""
 SQUARE_UNIT = int(SQUARES * UNIT)
 ENTRIES, MASSES = 7, 6
 
@@ -51,19 +51,19 @@ ENTRIES, MASSES = 7, 6
 def weighted_sums(
     transitions: Transitions, *, discount: float, bounds: tuple[float, float], largest_weight: float
 ) -> Ints:
-    """The sums over trajectories, int64[7]. `bounds`: public, of discounted returns; of
-    `transitions` the ratios and rewards are read, ratios as they are, whose product alone is
-    clipped.
+    """The sums over trajectories, int64[7]. `bounds`: public, of discounted returns; only ratios
+    and rewards of `transitions` are read. Ratios are not clipped individually, only their product
+    is.
 
     Sensitivity, exactly and in integers: a trajectory adds nonnegative integers of which the first
     six sum to at most UNIT, and the last is at most SQUARE_UNIT. Added or removed: l1 <= UNIT +
     SQUARE_UNIT and l2 <= (UNIT² + SQUARE_UNIT²)^(1/2). Replaced: the difference of the first six
     has l1 <= 2 UNIT and l2 <= 2^(1/2) UNIT (no entry is negative), that of the last is at most
-    SQUARE_UNIT. Proof: integers q in [0, UNIT] stand for u and h for g; of the parts q and UNIT - q
-    each is split in two and these in two again, by floors of products whose sum is not above what
-    was split.
+    SQUARE_UNIT. Proof: integers q in [0, UNIT] stand for u and h for g; q and UNIT - q are each
+    split in two and these in two again, by floors of products whose sum does not exceed what is
+    split.
 
-    A trajectory whose weight is not a number counts u = 0, one whose return is not counts g = 1/2.
+    A weight that is not a number counts as u = 0, a return that is not as g = 1/2.
     """
     low, high = bounds
     sums = np.zeros(ENTRIES, dtype=np.int64)
@@ -91,10 +91,11 @@ def per_decision_sums(
     horizon: int,
 ) -> Ints:
     """The sums over trajectories with weights of single steps, int64[7]. `bounds`: public, of one
-    reward, 0 among them, as steps after the end bring nothing; `horizon`: steps that shares are of.
+    reward, and contain 0 because steps after the end have no reward; `horizon`: the number of steps
+    that have shares.
 
-    Sensitivity as of `weighted_sums`, by the same proof: a third integer stands for g'. A weight
-    that is not a number counts u_t = 0, a reward that is not counts g_t = 1/2.
+    Sensitivity as in `weighted_sums`, by the same proof: a third integer stands for g'. A weight
+    that is not a number counts as u_t = 0, a reward that is not as g_t = 1/2.
     """
     low, high = bounds
     sums = np.zeros(ENTRIES, dtype=np.int64)
@@ -181,7 +182,7 @@ def _add_steps(
             gain += share * part
             rest -= share
             share *= discount
-        rest = max(rest, 0.0)  # of the steps after its end
+        rest = max(rest, 0.0)  # for the steps after its end
         kept += rest * clipped
         mine += rest * clipped * nothing
         gain += rest * nothing
@@ -192,7 +193,7 @@ def _add_steps(
 
 @numba.njit(cache=True, nogil=True)
 def _counts(part: float, whole: float, unit: int) -> int:
-    """part / whole, both nonnegative but for rounding, in 0 to `unit`."""
+    """part / whole, both nonnegative up to rounding, as an integer from 0 to `unit`."""
     if not whole > 0.0:
         return 0
     return int(min(max(part / whole, 0.0), 1.0) * unit + 0.5)
@@ -200,7 +201,7 @@ def _counts(part: float, whole: float, unit: int) -> int:
 
 @numba.njit(cache=True, nogil=True)
 def _split(q: int, g: int, other: int, unit: int, square: int, sums: NDArray[np.int64]) -> None:
-    """Adds one trajectory: q and `unit` - q, split by `g` and by `other` in 0 to `unit`."""
+    """Adds one trajectory: q and `unit` - q, split by `g` and by `other`, each from 0 to `unit`."""
     for half in range(2):
         whole, h = (q, g) if half == 0 else (unit - q, other)
         upper = whole * h // unit

@@ -10,9 +10,9 @@ can be added once.
     solve_moments(A, b, C, regularization) -> theta
     lstd(transitions, features, discount), wis_lstd(...) -> theta    NOT private
 
-`histograms` and `stacked` are exact: whoever adds or removes a trajectory moves the result by the
-norm stated there, without a rounding error on top. What follows is a function of them alone and
-never divides by a datum without a floor.
+`histograms` and `stacked` are exact: adding or removing a trajectory moves the result by at most
+the norm stated there, without an additional rounding error. The other functions depend on them
+alone and never divide by a datum without a floor.
 """
 
 from __future__ import annotations
@@ -28,11 +28,11 @@ from discreet.solvers.evaluation.value_features import Features
 from discreet.solvers.evaluation.visit_counts import Moments
 
 GRID_BITS = 26
-"""Stacked statistics are multiples of 2^-26 of the clip or so: sums of 2^26 trajectories are exact
+"""Stacked statistics are multiples of about 2^-26 of the clip: sums of 2^26 trajectories are exact
 in float64."""
 
 SINGULAR = 1e-13
-"""Eigenvalues below this part of the largest one are rounding."""
+"""Eigenvalues below this fraction of the largest one are rounding errors."""
 
 
 # Histograms ---------------------------------------------------------------------------------------
@@ -47,8 +47,8 @@ def stacked_size(dimension: int) -> int:
 
 
 def stacked_bound(norm_bound: float, discount: float, max_ratio: float) -> float:
-    """No trajectory's stacked vector is longer, features being within `norm_bound`: a clip that
-    never clips.
+    """Upper bound of every trajectory's stacked vector if features are within `norm_bound`: a clip
+    that never clips.
 
     |rho phi (phi - discount phi')'|_F <= rho B²(1 + discount); |rho phi R / reward_bound| <= rho B;
     |phi phi'|_F <= B².
@@ -66,17 +66,17 @@ def stacked(
     reward_bound: float = 1.0,
     max_ratio: float = 1.0,
 ) -> Floats:
-    """Sum over trajectories of (A_i, b_i / reward_bound, C_i), each shortened to `clip` in l2,
+    """Sum over trajectories of (A_i, b_i / reward_bound, C_i), each scaled down to `clip` in l2,
     (stacked_size,).
 
     Ratios are cut to [0, max_ratio], rewards to ±reward_bound. Sensitivity (l2): clip under
     add/remove, 2 clip under replacement. Each trajectory's vector is rounded toward zero to a
     power-of-two grid below 2^-26 clip, so that the float sums are exact for up to 2^26
-    trajectories. A trajectory that is not finite counts 0.
+    trajectories. A trajectory that is not finite counts as 0.
     """
     total = np.zeros(stacked_size(features.dimension))
     grid = math.ldexp(1.0, math.frexp(clip)[1] - 1 - GRID_BITS)
-    # A hair below the clip: rounding in the norm does not cross it.
+    # Slightly below the clip, so that rounding in the norm does not cross it.
     longest = float(clip) * (1 - 1e-9)
     data = table_of(transitions, features, discount)
     _stacked(data, features.dimension, longest, float(reward_bound), float(max_ratio), grid, total)
@@ -155,12 +155,13 @@ def solve_moments(A: Floats, b: Floats, C: Floats, regularization: float = 0.0) 
     """theta = (A' C^-1 A + regularization I)^-1 A' C^-1 b (Xie et al., eq. 6.2), C's eigenvalues >=
     regularization.
 
-    Total: any finite A, b, C, noise alone included, give a finite theta; what is still singular is
-    solved by the shortest. `regularization` is public and in the units of A and C. A matrix of
-    noise of deviation sigma has a norm of some sigma sqrt(d): 0.03 of that is a fair choice.
+    It is total: any finite A, b, C, even pure noise, give a finite theta; if the system is still
+    singular, the shortest solution is taken. `regularization` is public and in the units of A and
+    C. A matrix of noise of deviation sigma has a norm of about sigma sqrt(d): 0.03 of that is a
+    reasonable choice.
     """
     weight, basis = np.linalg.eigh((C + C.T) / 2)
-    # Of a C without any positive eigenvalue nothing is left but its unit.
+    # If C has no positive eigenvalue, only its unit remains.
     largest = float(weight[-1]) if weight[-1] > 0 else 1.0
     root = np.sqrt(np.maximum(weight, max(regularization, SINGULAR * largest)))
     whitened = (basis.T @ A) / root[:, None]
@@ -194,7 +195,7 @@ def _pooled(data: Table, dimension: int, reward_bound: float, total: Floats) -> 
 
 
 def lstd(transitions: Transitions, features: Features, discount: float) -> Floats:
-    """On-policy LSTD(0) (Bradtke & Barto 1996): theta with A theta = b, ratios not looked at. NOT
+    """On-policy LSTD(0) (Bradtke & Barto 1996): theta with A theta = b, ignoring ratios. NOT
     private."""
     on_policy = Transitions(
         transitions.trajectory_start,

@@ -6,16 +6,15 @@
     …) -> Regression
 
 States are tabular, features a public matrix Phi (states, d). F_s is the mean over the trajectories
-X_s that visit s of their discounted return from the first visit on; 0 where nobody does. On-policy
-only: with ratios a return is not bounded by R/(1 - discount), and NoSolution is raised.
-`sensitivity` S is `smoothing`-smooth: neighbours X, X' (one trajectory replaced, added or removed)
-have |theta - theta'|_2 <= S(X) <= e^smoothing S(X'). So theta + scale S N(0, I) is the
-smooth-sensitivity Gaussian mechanism. theta and S themselves depend on the data and are never
-released.
+X_s that visit s of their discounted return from the first visit on; 0 if none does. On-policy only:
+with ratios a return is not bounded by R/(1 - discount), and NoSolution is raised. `sensitivity` S
+is `smoothing`-smooth: neighbours X, X' (one trajectory replaced, added or removed) have |theta -
+theta'|_2 <= S(X) <= e^smoothing S(X'). So theta + scale S N(0, I) is the smooth-sensitivity
+Gaussian mechanism. theta and S themselves depend on the data and are never released.
 
 Returns lie in [min(low, 0) B, max(high, 0) B], B = sum_t discount^t up to the public horizon;
-`spread` is the width of that interval, `largest` the greatest modulus in it. (Balle et al. have
-rewards in [0, R]: both are R B then.)
+`spread` is the width of that interval, `largest` the largest absolute value in it. (Balle et al.
+have rewards in [0, R]: both are R B then.)
 """
 
 from __future__ import annotations
@@ -31,7 +30,8 @@ from discreet.solvers.errors import InvalidArgument, NoSolution
 from discreet.solvers.evaluation.temporal_difference import Floats, Ints, Transitions, indices
 
 LEAST_SMOOTHING = 1e-9
-"""Below it the search over distances k would be long and the sensitivity about the global one."""
+"""Least smoothing: below it the search over distances k would be long and the sensitivity close to
+the global one."""
 
 
 class Regression(NamedTuple):
@@ -52,17 +52,16 @@ def dp_lsw(
     weights: Floats | None = None,
     horizon: int | None = None,
 ) -> Regression:
-    """DP-LSW: theta = (G^½ Phi)^+ G^½ F with public weights G = diag(w), ones when not given.
+    """DP-LSW: theta = (G^½ Phi)^+ G^½ F with public weights G = diag(w), by default ones.
 
-    `lowest_reward`: -reward_bound when not given. Changing one trajectory changes each |X_s| by at
-    most 1 and each F_s by at most spread/max(|X_s|, 1) (a mean of n values in an interval, of which
-    one is replaced, added or removed; from nothing F_s = 0 lies in the interval too). At distance k
+    `lowest_reward`: -reward_bound by default. Changing one trajectory changes each |X_s| by at most
+    1 and each F_s by at most spread/max(|X_s|, 1) (a mean of n values in an interval, of which one
+    is replaced, added or removed; from nothing F_s = 0 lies in the interval too). At distance k
     from X no |X_s| is below |X_s| - k, hence
 
         S = spread |(G^½ Phi)^+|_2 max_k e^{-k smoothing} sqrt(sum_s w_s / max(|X_s| - k, 1)²).
 
-    The paper puts e^{-k smoothing} inside of the root: an S that is larger, and smoother than
-    needed.
+    The paper puts e^{-k smoothing} inside the root: this S is larger, and smoother than needed.
     """
     counts, means, spread, _ = _first_visits(
         transitions, state_features, discount, reward_bound, lowest_reward, horizon, smoothing
@@ -88,15 +87,16 @@ def dp_lsl(
     horizon: int | None = None,
     public_trajectories: int | None = None,
 ) -> Regression:
-    """DP-LSL: theta least for sum_i sum_{s visited by i} rho_s (F_i,s - phi_s·theta)² + penalty/2
+    """DP-LSL: theta minimizes sum_i sum_{s visited by i} rho_s (F_i,s - phi_s·theta)² + penalty/2
     |theta|².
 
-    rho are the public `weights`, ones when not given; `public_trajectories` is m where neighbours
-    replace. With D = diag(rho_s |X_s|) and H = Phi'D Phi + penalty/2 I, theta = H^-1 Phi'D F. For a
-    neighbour H'(theta' - theta) = Phi'v, v_s the new trajectory's rho_s (F'_s - phi_s·theta) where
-    it visits s less the old one's. In a state of both theta cancels: |v|_2 <= |rho|_2 spread +
-    |rho|_inf |Phi|_2 |theta|. H' >= penalty/2 and |theta| <= |D^½ F|/sqrt(2 penalty) <= largest
-    sqrt(sum rho_s |X_s|)/sqrt(2 penalty). At distance k, |X_s| is at most min(|X_s| + k, m):
+    rho are the public `weights`, by default ones; `public_trajectories` is m if neighbours replace
+    a trajectory. With D = diag(rho_s |X_s|) and H = Phi'D Phi + penalty/2 I, theta = H^-1 Phi'D F.
+    For a neighbour H'(theta' - theta) = Phi'v, v_s the new trajectory's rho_s (F'_s - phi_s·theta)
+    where it visits s, minus the old one's. In a state that both visit, theta cancels: |v|_2 <=
+    |rho|_2 spread + |rho|_inf |Phi|_2 |theta|. H' >= penalty/2 and |theta| <= |D^½ F|/sqrt(2
+    penalty) <= largest sqrt(sum rho_s |X_s|)/sqrt(2 penalty). At distance k, |X_s| is at most
+    min(|X_s| + k, m):
 
         S = 2 |Phi|/penalty max_k e^{-k smoothing} (|rho|_2 spread + |rho|_inf |Phi| largest
         sqrt(M_k / (2 penalty))), M_k = sum_s rho_s min(|X_s| + k, m).
@@ -117,10 +117,10 @@ def dp_lsl(
         theta = np.asarray(
             np.linalg.solve(H, state_features.T @ (density * means)), dtype=np.float64
         )
-    except np.linalg.LinAlgError:  # a penalty so small that it is nothing beside rounding
+    except np.linalg.LinAlgError:  # a penalty that is smaller than rounding errors
         theta = np.zeros(dimension)
     norm = float(np.linalg.norm(state_features, 2))
-    # ln of the bound is concave in k, with slope below 1/(2k): the greatest is at k <= 1/(2
+    # ln of the bound is concave in k, with slope below 1/(2k): the maximum is at k <= 1/(2
     # smoothing).
     distance = np.arange(distances(smoothing))
     most = np.inf if public_trajectories is None else float(public_trajectories)
@@ -136,7 +136,7 @@ def dp_lsl(
 
 
 def distances(smoothing: float) -> int:
-    """How many distances dp_lsl looks at."""
+    """The number of distances that dp_lsl examines."""
     return min(int(0.5 / smoothing) + 2, int(5e7))
 
 
@@ -149,13 +149,13 @@ def _first_visits(
     horizon: int | None,
     smoothing: float,
 ) -> tuple[Floats, Floats, float, float]:
-    """Visits |X_s|, mean returns F_s, spread and largest modulus of a return."""
+    """Visits |X_s|, mean returns F_s, spread and largest absolute value of a return."""
     if not transitions.on_policy:
-        raise InvalidArgument("DP-LSW and DP-LSL evaluate the policy that was followed")
+        raise InvalidArgument("DP-LSW and DP-LSL evaluate only the policy that was followed")
     if not smoothing >= LEAST_SMOOTHING:
         raise InvalidArgument(f"the smoothing is at least {LEAST_SMOOTHING}")
     if horizon is None and not discount < 1:
-        raise NoSolution("returns have no bound without a horizon or a discount below 1")
+        raise NoSolution("returns are unbounded without a horizon or a discount below 1")
     lowest = -reward_bound if lowest_reward is None else lowest_reward
     if horizon is None:
         length = 1 / (1 - discount)
@@ -200,7 +200,7 @@ def _visit(
         begin, end = start[trajectory], start[trajectory + 1]
         end = min(end, begin + horizon) if horizon < end - begin else end
         value = 0.0
-        # Backwards: what is written last for a state belongs to its first visit.
+        # Backwards: the last value written for a state belongs to its first visit.
         for t in range(end - 1, begin - 1, -1):
             value = min(max(reward[t], low), high) + discount * value
             if 0 <= state[t] < counts.size:
@@ -222,7 +222,7 @@ def _farthest_weighted(counts: Floats, weights: Floats, smoothing: float) -> flo
     while True:
         decay = math.exp(-k * smoothing)
         if decay * limit <= best:
-            return best  # no term is above 1: nothing further out can be more
+            return best  # no term is above 1, so no larger distance can give more
         total = 0.0
         for s in range(counts.size):
             total += weights[s] / max(counts[s] - k, 1.0) ** 2

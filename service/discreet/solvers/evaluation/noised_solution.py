@@ -1,4 +1,5 @@
-"""How far noise on stacked statistics moves the weights that are solved from them, to first order.
+"""How far noise on stacked statistics moves the weights that are computed from them, to first
+order.
 
 error_of_solution(A, b, C, theta, ridge, deviation, reward_bound) -> (root, ratio)
 """
@@ -22,16 +23,16 @@ def error_of_solution(
     deviation: float,
     reward_bound: float,
 ) -> tuple[Floats, float]:
-    """`root` float64[d, k], of which root root' is the covariance of theta, and how far it may be
-    trusted.
+    """`root` float64[d, k], where root root' is the covariance of theta, and a figure that says
+    whether it can be trusted.
 
     Each entry of A, of b/reward_bound and of C's upper triangle has noise of this deviation. With M
     = A'C^-1 A + ridge, G = M^-1 A'C^-1 and q = C^-1 (b - A theta),
 
         d theta = G (db - dA theta - dC q) + M^-1 dA' q.
 
-    `ratio`: deviation sqrt(d) over the least singular value of A. Where it is not small, noise may
-    have made A what it is, and a first order tells nothing.
+    `ratio`: deviation sqrt(d) over the least singular value of A. If it is not small, A may be
+    mostly noise, and the first order is meaningless.
     """
     weight, basis = np.linalg.eigh((C + C.T) / 2)
     largest = float(weight[-1]) if weight[-1] > 0 else 1.0
@@ -40,7 +41,7 @@ def error_of_solution(
     gain, left = square @ A.T @ inverse, inverse @ (b - A @ theta)
     moved, turned = gain @ left, square @ theta
     both = float(theta @ theta) + reward_bound**2 + float(left @ left)
-    # Of C's noise: an entry off the diagonal stands twice, one on it once.
+    # Noise of C: an entry off the diagonal counts twice, one on it once.
     spread = both * gain @ gain.T + np.outer(moved, moved) - (gain * left**2) @ gain.T
     spread += (
         float(left @ left) * square @ square - np.outer(moved, turned) - np.outer(turned, moved)

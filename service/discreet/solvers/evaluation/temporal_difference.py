@@ -1,5 +1,5 @@
-"""Off-policy evaluation with linear value functions: trajectories in a compact layout, and how far
-a solution is off.
+"""Off-policy evaluation with linear value functions: trajectories in a compact layout, and the
+error of a solution.
 
     Transitions(trajectory_start, state, next_state, reward, ratio, terminal)
     importance_ratio(target, behaviour, cap) -> ratio
@@ -10,7 +10,7 @@ a solution is off.
     mspbe(theta, A, b, C) -> float
     policy_value(theta, initial_features) -> float
 
-What is done with them stands in modules of their own, each a pure function of its arguments:
+The algorithms are in separate modules, each a pure function of its arguments:
 
     least_squares_temporal_difference: histograms, tabular_moments, stacked, unstacked,
     solve_moments, lstd, wis_lstd gradient_temporal_difference: minibatch, gradient
@@ -25,9 +25,9 @@ eq. 2.2)
 
 with phi_{t+1} = 0 after a terminal transition. The sums run over the tau transitions (the paper
 prints tau + 1 terms). The MSPBE of weights theta is |b - A theta|² in the norm of C^-1, A, b and C
-the means over trajectories. Dividing by tau gives every person the same weight. Where lengths are
-random it also tilts transitions towards short trajectories: what minimizes this MSPBE is then near
-the value function, not equal to it.
+the means over trajectories. Dividing by tau gives every person the same weight. If lengths are
+random it also biases transitions towards short trajectories: the minimizer of this MSPBE is then
+close to the value function, not equal to it.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ class Transitions:
     of trajectory i. `state`, `next_state`: (N,) int32 of tabular states, or (N, k) float64.
     `reward[N]`. `ratio[N]`: target over behaviour probability of the action, of this step alone; of
     size 0 when on-policy (all ones). `terminal[N]`: the episode ends with this transition, and the
-    value of its next state is 0 whatever that is.
+    value of its next state is 0, whatever the state.
     """
 
     trajectory_start: Ints
@@ -66,7 +66,7 @@ class Transitions:
 
     @property
     def trajectories(self) -> int:
-        """m. Private where neighbours add or remove a trajectory."""
+        """m. Private if neighbours add or remove a trajectory."""
         return self.trajectory_start.size - 1
 
     @property
@@ -80,8 +80,8 @@ class Transitions:
 
 
 def importance_ratio(target: ArrayLike, behaviour: ArrayLike, cap: float) -> Floats:
-    """min(target / behaviour, cap) of each row; the public cap where behaviour is 0, and 0 where
-    target is."""
+    """min(target / behaviour, cap) of each row; the public cap if behaviour is 0, and 0 if target
+    is 0."""
     numerator, denominator = (
         np.asarray(target, dtype=np.float64),
         np.asarray(behaviour, dtype=np.float64),
@@ -102,8 +102,7 @@ def grouped(
     ratio: ArrayLike | None,
     terminal: ArrayLike,
 ) -> Transitions:
-    """Rows in any order, brought into the order of trajectories and steps; integer states become
-    int32.
+    """Rows in any order, sorted by trajectory and step; integer states become int32.
 
     Trajectory numbers need not be consecutive: every one that occurs is a trajectory. Rows that are
     already in order are not sorted. `ratio` None: on-policy.
@@ -137,7 +136,7 @@ def _compact(values: NDArray[Any]) -> States:
 
 
 def indices(states: States) -> NDArray[np.int32]:
-    """Tabular states as what they are; TypeError when they are coordinates."""
+    """The tabular states as a vector; TypeError if they are coordinates."""
     if states.ndim != 1 or states.dtype != np.int32:
         raise TypeError("tabular states are a vector of int32")
     return cast(NDArray[np.int32], states)
@@ -151,11 +150,11 @@ def bounded(transitions: Transitions, reward_bound: float, max_ratio: float) -> 
 
 
 def feature_rows(transitions: Transitions, features: Features) -> tuple[Rows, Rows]:
-    """What the kernels read of both ends: (N,) int32 state indices when tabular, else the features,
-    which are never all in memory where they are more than the coordinates.
+    """What the kernels read of both ends of transitions: (N,) int32 state indices if tabular, else
+    the features, which are never all in memory if they are more than the coordinates.
 
-    The next end of a terminal transition is never read. IndexError for any other state out of
-    range, since kernels do not look.
+    The next state of a terminal transition is never read. IndexError for any other state out of
+    range, since kernels do not check.
     """
     if isinstance(features, Tabular):
         state, following = indices(transitions.state), indices(transitions.next_state)
@@ -184,7 +183,7 @@ class Table(NamedTuple):
 
 
 def table_of(transitions: Transitions, features: Features, discount: float) -> Table:
-    """What the kernels take; IndexError as `feature_rows`."""
+    """The arguments of the kernels; IndexError as in `feature_rows`."""
     here, ahead = feature_rows(transitions, features)
     return Table(
         transitions.trajectory_start,
@@ -198,11 +197,11 @@ def table_of(transitions: Transitions, features: Features, discount: float) -> T
 
 
 def mspbe(theta: Floats, A: Floats, b: Floats, C: Floats) -> float:
-    """Mean squared projected Bellman error |b - A theta|²_{C^-1}, of a population's or of data's
-    own A, b and C.
+    """Mean squared projected Bellman error |b - A theta|²_{C^-1}, of A, b and C of a population or
+    of the data themselves.
 
-    C is symmetric; directions in which it is singular count nothing, as they do in its
-    pseudo-inverse. A function of the data: it is NOT part of a private release.
+    C is symmetric; directions in which it is singular count as 0, as in its pseudo-inverse. A
+    function of the data: it is NOT part of a private release.
     """
     residual = b - A @ theta
     weight, basis = np.linalg.eigh((C + C.T) / 2)

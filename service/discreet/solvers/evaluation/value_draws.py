@@ -1,8 +1,9 @@
-"""Values of states by what the noised histograms may have been: post-processing of a release.
+"""Values of states for draws of the true histograms given the noised ones: post-processing of a
+release.
 
 The mean of the posterior (`count_posterior`) of visits, and of rewards given these, is a Markov
-reward process that fits; so is each draw of it. They are solved as they are: no threshold, no
-pseudo-count, no shrinkage.
+reward process; so is each draw of it. They are solved unchanged: no threshold, no pseudo-count, no
+shrinkage.
 """
 
 from __future__ import annotations
@@ -19,12 +20,12 @@ from discreet.solvers.evaluation.temporal_difference import Floats, Ints
 Kind = Literal["laplace", "gaussian"]
 
 SHARES = (np.arange(10) + 0.5) / 10
-"""Of states without any rewards: what w may be, as likely one as another."""
+"""Possible shares w of states without any rewards, all equally likely."""
 WIDTHS = np.array([1, 1 / 4, 1 / 16])
 ODDS, LEAST = 300.0, 1e-300
-"""Logarithms beyond, and numbers below, make no difference any more."""
+"""Logarithms above this, and numbers below that, make no difference."""
 ROOM = 4_000_000
-"""Numbers of the matrices that are solved at once."""
+"""The most entries of the matrices that are solved at once."""
 
 
 def draw_rewards(
@@ -33,9 +34,9 @@ def draw_rewards(
     """Draws float64[draws, states] of sums of rewards in ±`bounds` float64[draws, states], given
     the noised ones float64[states].
 
-    Before, a sum is 0 with a probability w, which all states share and which is unknown; else as
-    likely one number as another within one of `WIDTHS` of its bounds, each of these as likely as
-    the others. `scale`: of the noise, of `gaussian` its deviation.
+    In the prior, a sum is 0 with an unknown probability w, which all states share; otherwise it is
+    uniform within one of `WIDTHS` times its bounds, each equally likely. `scale`: that of the
+    noise, with `gaussian` its standard deviation.
     """
     widths, parts, odds, weight = _odds(noisy, bounds, scale, kind)
     chosen = (parts.cumsum(axis=0) < rng.random(bounds.shape)).sum(axis=0).clip(max=len(WIDTHS) - 1)
@@ -58,9 +59,9 @@ def mean_rewards(noisy: Floats, bounds: Floats, scale: float, kind: Kind) -> Flo
 def _odds(
     noisy: Floats, bounds: Floats, scale: float, kind: Kind
 ) -> tuple[Floats, Floats, Floats, Floats]:
-    """The bounds float64[widths, draws, states] of each width, and given the noised sums: how
-    likely each width is; the odds float64[draws, states] against 0, were both as likely before; how
-    likely each of `SHARES` is, by draw."""
+    """The bounds float64[widths, draws, states] of each width, and given the noised sums: the
+    probability of each width; the odds float64[draws, states] against 0 for equal prior
+    probabilities; the probability of each of `SHARES`, by draw."""
     widths = bounds * WIDTHS[:, None, None]
     logs = _log_mean(noisy, widths, scale, kind)
     zero = -np.abs(noisy / scale) if kind == "laplace" else -((noisy / scale) ** 2) / 2
@@ -74,8 +75,8 @@ def _odds(
 
 
 def _log_mean(middle: Floats, bounds: Floats, scale: float, kind: Kind) -> Floats:
-    """Of exp(-|x - middle|/scale), or exp(-(x - middle)²/(2 scale²)), over x in ±bounds the
-    logarithm of the mean."""
+    """The logarithm of the mean of exp(-|x - middle|/scale), or exp(-(x - middle)²/(2 scale²)),
+    over x in ±bounds."""
     length = np.maximum(2 * bounds / scale, LEAST)
     if kind == "laplace":
         nearest = np.clip(middle, -bounds, bounds)
@@ -92,7 +93,7 @@ def _log_mean(middle: Floats, bounds: Floats, scale: float, kind: Kind) -> Float
 
 
 def _mean(middle: Floats, bounds: Floats, scale: float, kind: Kind) -> Floats:
-    """The mean of that noise about `middle`, truncated to ±bounds."""
+    """The mean of this noise about `middle`, truncated to ±bounds."""
     if kind == "laplace":
         nearest = np.clip(middle, -bounds, bounds)
         up, down = (bounds - nearest) / scale, (nearest + bounds) / scale
@@ -114,7 +115,7 @@ def _mean(middle: Floats, bounds: Floats, scale: float, kind: Kind) -> Floats:
 def _draw(
     middle: Floats, bounds: Floats, scale: float, kind: Kind, rng: np.random.Generator
 ) -> Floats:
-    """Draws of that noise about `middle`, truncated to ±bounds."""
+    """Draws of this noise about `middle`, truncated to ±bounds."""
     side, place = rng.random((2, *bounds.shape))
     if kind == "laplace":
         nearest = np.clip(middle, -bounds, bounds)
@@ -122,7 +123,8 @@ def _draw(
         lower = side * (left + right) < left
         away = -scale * np.log1p(-place * np.where(lower, left, right))
         return np.asarray(np.clip(nearest + np.where(lower, -away, away), -bounds, bounds))
-    # Turned so that most of the interval lies below the middle: logarithms keep their digits there.
+    # Mirrored so that most of the interval lies below the middle: logarithms keep their precision
+    # there.
     above, below = (log_ndtr((end - np.abs(middle)) / scale) for end in (bounds, -bounds))
     drawn = np.abs(middle) + scale * ndtri_exp(
         above + np.log(place + (1 - place) * np.exp(below - above))
@@ -131,7 +133,7 @@ def _draw(
 
 
 def batches(draws: int, states: int) -> int:
-    """In how many parts so many draws are solved."""
+    """The number of batches in which this many draws are solved."""
     return math.ceil(draws / _together(states))
 
 

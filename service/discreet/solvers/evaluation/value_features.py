@@ -2,9 +2,9 @@
 bound on its norm.
 
 A feature map is frozen and public. Called with N states it returns an (N, dimension) float64 array
-whose rows never exceed `norm_bound` in l2, whatever the states: a state outside of the public box
-is moved to its border, an own row that is too long is shortened, NaN counts as 0 (of a Fourier
-state: as its lower bound). So the map is total.
+whose rows never exceed `norm_bound` in l2, whatever the states: a state outside the public box is
+moved to its boundary, a row of the user's that is too long is scaled down, NaN counts as 0 (in a
+Fourier state: as its lower bound). So the map is total.
 """
 
 from __future__ import annotations
@@ -21,13 +21,13 @@ from discreet.solvers.evaluation.feature_access import DenseRows, fourier_all
 Floats = NDArray[np.float64]
 
 SMOOTHNESS = 1.0
-"""How fast the weights of waves are taken to fall with their frequency; public, tried on synthetic
-data."""
+"""How fast the weights of waves are assumed to fall with their frequency; public, chosen on
+synthetic data."""
 
 
 @dataclass(frozen=True)
 class Tabular:
-    """One indicator a state: the value of each of `states` states has its own weight."""
+    """One indicator per state: the value of each of `states` states has its own weight."""
 
     states: int
 
@@ -41,11 +41,11 @@ class Tabular:
         return 1.0
 
     def scales(self) -> Floats:
-        """What the weights are expected to measure beside one another: the same."""
+        """The expected relative sizes of the weights: all equal."""
         return np.ones(self.states)
 
     def constant(self) -> Floats | None:
-        """The weights of the value 1 in every state; None: there are none."""
+        """The weights that give the value 1 in every state; None if there are none."""
         return np.ones(self.states)
 
     def __call__(self, state: ArrayLike) -> Floats:
@@ -63,7 +63,7 @@ class Fourier:
     """cos(pi c·x) for all c in {0, …, order}^k, x the state scaled to [0, 1]^k (Konidaris,
     Osentoski & Thomas 2011).
 
-    `low` and `high`, one figure for each of the k coordinates, are the public box.
+    `low` and `high`, one number for each of the k coordinates, are the public box.
     """
 
     order: int
@@ -72,14 +72,14 @@ class Fourier:
 
     def __post_init__(self) -> None:
         if self.order < 0:
-            raise InvalidArgument("the order is not negative")
+            raise InvalidArgument("the order must not be negative")
         if len(self.low) != len(self.high) or not self.low:
-            raise InvalidArgument("low and high have one figure a coordinate")
+            raise InvalidArgument("low and high must have one number for each coordinate")
         if not all(
             math.isfinite(high - low) and low < high
             for low, high in zip(self.low, self.high, strict=True)
         ):
-            raise InvalidArgument("low is below high, both finite")
+            raise InvalidArgument("low must be below high, both finite")
 
     @property
     def dimension(self) -> int:
@@ -91,8 +91,8 @@ class Fourier:
         return math.sqrt(self.dimension)
 
     def scales(self) -> Floats:
-        """(1 + |c|²)^(-SMOOTHNESS/2) of every wave: value functions are smooth, the weights of fast
-        ones small."""
+        """(1 + |c|²)^(-SMOOTHNESS/2) of every wave: value functions are smooth, so the weights of
+        fast waves are small."""
         c = np.indices((self.order + 1,) * len(self.low)).reshape(len(self.low), -1)
         return np.asarray((1.0 + (c**2).sum(axis=0)) ** (-SMOOTHNESS / 2), dtype=np.float64)
 
@@ -102,7 +102,7 @@ class Fourier:
         return one
 
     def __call__(self, state: ArrayLike) -> Floats:
-        """`state[N, k]`; InvalidArgument when k is another."""
+        """`state[N, k]`; InvalidArgument for another k."""
         rows = self.rows(state)
         found = np.empty((len(rows.points), self.dimension))
         fourier_all(*rows, found)
@@ -118,7 +118,7 @@ class Fourier:
 
 @dataclass(frozen=True)
 class Identity:
-    """The state's own columns, shortened to a public l2 `bound`."""
+    """The state's own columns, scaled down to a public l2 `bound`."""
 
     columns: int
     bound: float
@@ -137,24 +137,24 @@ class Identity:
         return self.bound
 
     def scales(self) -> Floats:
-        """The same for all."""
+        """All weights are expected to be of the same size."""
         return np.ones(self.columns)
 
     def constant(self) -> Floats | None:
-        """Nothing says that a column is constant."""
+        """None: no column is known to be constant."""
         return None
 
     def __call__(self, state: ArrayLike) -> Floats:
-        """`state[N, columns]`; InvalidArgument when there are other columns."""
+        """`state[N, columns]`; InvalidArgument for another number of columns."""
         x = np.asarray(state, dtype=np.float64)
         if x.ndim != 2 or x.shape[1] != self.columns:
             raise InvalidArgument(f"states have {self.columns} coordinates")
-        # Coordinates are cut first: a square cannot overflow then, and the row's norm is not
-        # lengthened.
+        # Coordinates are clipped first: then a square cannot overflow, and the row's norm does not
+        # grow.
         cut = np.clip(
             np.nan_to_num(x, nan=0.0, posinf=math.inf, neginf=-math.inf), -self.bound, self.bound
         )
-        # A hair below the bound, so that no rounding crosses it.
+        # Slightly below the bound, so that no rounding crosses it.
         norm = np.linalg.norm(cut, axis=1, keepdims=True) / (self.bound * (1 - 1e-12))
         return np.asarray(cut / np.maximum(norm, 1.0), dtype=np.float64)
 

@@ -1,4 +1,4 @@
-"""Histograms of transitions: whole counts and reward sums by state, and the moments that follow
+"""Histograms of transitions: integer counts and reward sums by state, and the moments that follow
 from them."""
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from discreet.solvers.errors import InvalidArgument
 from discreet.solvers.evaluation.temporal_difference import Floats, Ints, Transitions, indices
 
 UNIT = 1 << 24
-"""Counts of one whole trajectory in a histogram: rounding loses less than 6e-8 of a trajectory in a
+"""Counts of one whole trajectory in a histogram; rounding loses less than 6e-8 of a trajectory in a
 cell."""
 
 
@@ -34,8 +34,8 @@ class Moments(NamedTuple):
 
 
 def cells_of(states: int) -> Ints:
-    """All `states` (states + 1) cells, (K, 2): from a state to a state, or to `states`, the end of
-    the episode."""
+    """All `states` (states + 1) cells, (K, 2): from a state to a state, or to `states`, which is
+    the end of the episode."""
     origin, target = np.divmod(np.arange(states * (states + 1)), states + 1)
     return np.stack([origin, target], axis=1)
 
@@ -54,17 +54,17 @@ def histograms(
     summed.
 
     `cells[K, 2]` are public and distinct: state and next state, `states` standing for the end of
-    the episode. A transition of another cell counts nowhere. A transition counts min(ratio,
+    the episode. Transitions of other cells are ignored. A transition counts min(ratio,
     max_ratio)/max_ratio, and its reward, clipped, in parts of `reward_bound`, times that. Both are
     divided by the trajectory's own length; with a public `horizon` by that instead, and later
-    transitions are dropped: noise is larger by horizon/length then, but trajectories of random
-    length are no longer tilted towards the short ones.
+    transitions are dropped: then noise is larger by horizon/length, but trajectories of random
+    length are no longer biased towards the short ones.
 
     Sensitivity: each trajectory adds nonnegative integers to `visits` that sum to at most `unit`,
-    and integers to `rewards` whose moduli do. So for each block l1 = l2 = unit under add/remove;
-    under replacement l1 = 2 unit, l2 = sqrt(2) unit for visits and 2 unit for rewards, which may
-    point in opposite directions. Proof: with integer weights q_t <= unit a cell gets floor(sum q_t
-    / tau), and the sum over cells of that is at most sum_t q_t / tau.
+    and integers to `rewards` whose absolute values do. So for each block l1 = l2 = unit under
+    add/remove; under replacement l1 = 2 unit, l2 = sqrt(2) unit for visits and 2 unit for rewards,
+    which may point in opposite directions. Proof: with integer weights q_t <= unit a cell gets
+    floor(sum q_t / tau), and the sum over cells of that is at most sum_t q_t / tau.
     """
     index = np.full((states, states + 1), -1, dtype=np.int64)
     index[cells[:, 0], cells[:, 1]] = np.arange(len(cells))
@@ -135,8 +135,7 @@ def _histograms(
             share = reward[t] / reward_bound if reward[t] == reward[t] else 0.0
             worth = np.int64(part * min(max(share, -1.0), 1.0) * unit)
             if worth != 0:
-                # A sum may come back to 0 and be listed twice: it is added and cleared the first
-                # time.
+                # A sum may return to 0 and be listed twice: it is added and cleared the first time.
                 if gain[origin] == 0 and states_met < states:
                     met[states_met] = origin
                     states_met += 1
@@ -174,17 +173,17 @@ def tabular_moments(
     reward_threshold: float | None = None,
     pseudo_count: float = 0.0,
 ) -> Moments:
-    """A, b and C of noised histograms: those of a Markov reward process that fits them, so theta is
+    """A, b and C of noised histograms: those of a Markov reward process fitted to them, so theta is
     bounded.
 
-    Cells below `threshold` and below 0 count 0: ln(20 K) Laplace scales where most of K public
-    cells are empty, 0 where each is in use; there a `pseudo_count` for every cell, a tenth of a
-    scale, keeps rare states from looking like traps. With N the counts left, A_s = sum_s' N[s,s']
-    (e_s - discount e_s'), C = diag(sum_s' N[s,s']) and b = sum_s' N[s,s'] r[s,s'] for public
-    `cell_rewards[K]`, else `rewards[states]` times the reward bound, cut to ±reward_bound C_ss and
-    0 where their modulus is not above `reward_threshold` (`threshold` when not given). States
-    without counts get the value 0. A is diagonally dominant, so it is regular, and |theta| <=
-    reward_bound/(1 - discount).
+    Cells below `threshold` and below 0 count as 0. The threshold is ln(20 K) Laplace scales if most
+    of K public cells are empty, and 0 if each is in use; then a `pseudo_count` for every cell, a
+    tenth of a scale, keeps rare states from looking like traps. With N the counts left, A_s =
+    sum_s' N[s,s'] (e_s - discount e_s'), C = diag(sum_s' N[s,s']) and b = sum_s' N[s,s'] r[s,s']
+    for public `cell_rewards[K]`, else `rewards[states]` times the reward bound, cut to
+    ±reward_bound C_ss and 0 where their absolute value is not above `reward_threshold` (by default
+    `threshold`). States without counts get the value 0. A is diagonally dominant, so it is regular,
+    and |theta| <= reward_bound/(1 - discount).
     """
     if (rewards is None) == (cell_rewards is None):
         raise InvalidArgument("either rewards or cell_rewards")

@@ -1,14 +1,14 @@
-"""What noised sums of weighted importance sampling say: the values of two policies, with intervals.
+"""The values of two policies, with intervals, from noised sums of weighted importance sampling.
 
-Post-processing of the sums of `importance_sampling` alone. All is in parts of the public range of
-returns, 0 to 1. With A, B, C the sums of u g², 2 u g (1 - g), u (1 - g)²
+Post-processing of only the sums of `importance_sampling`. Everything is scaled to the public range
+of returns, as 0 to 1. With A, B, C the sums of u g², 2 u g (1 - g), u (1 - g)²
 
     sum of u (g - t)  = A (1 - t) + B (1/2 - t) - C t,
     sum of u (g - t)² = A (1 - t)² - B t (1 - t) + C t².
 
-An interval holds all t at which such a sum, whose mean is 0 where t is the truth, is within the
-quantile of its deviation by noise and sampling together (Fieller 1954): also where the weights come
-to little beside the noise.
+An interval consists of all t at which such a sum, whose mean is 0 for the true t, is within the
+quantile of its standard deviation by noise and sampling together (Fieller 1954). This holds even if
+the weights are small compared with the noise.
 """
 
 from __future__ import annotations
@@ -23,9 +23,9 @@ from discreet.solvers.evaluation.importance_sampling import ENTRIES, MASSES, SQU
 from discreet.solvers.evaluation.temporal_difference import Floats
 
 POINTS = np.array([1.0, 0.5, 0.0])
-"""What g weighs in the entries of g², 2 g (1 - g) and (1 - g)²."""
+"""Weights of g in the entries of g², 2 g (1 - g) and (1 - g)²."""
 WEIGHTED = np.array([1.0, 1.0, 1.0, 0.0, 0.0, 0.0])
-"""The entries of u, of the first six."""
+"""The entries of u among the first six."""
 VALUE, WEIGHTED_VALUE, ALL = (
     np.tile(POINTS, 2),
     np.concatenate([POINTS, np.zeros(3)]),
@@ -34,13 +34,13 @@ VALUE, WEIGHTED_VALUE, ALL = (
 
 
 class Ends(NamedTuple):
-    """Of an interval."""
+    """The ends of an interval."""
 
     lower: float
     upper: float
 
     def within(self, least: float, most: float) -> Ends:
-        """Both ends cut to a range."""
+        """The interval with both ends clipped to a range."""
         lower, upper = (min(max(one, least), most) for one in self)
         return Ends(lower, upper)
 
@@ -72,11 +72,11 @@ class Quadratic(NamedTuple):
 
 @dataclass(frozen=True)
 class WeightedSums:
-    """The sums float64[7] in trajectories, with noise of `variance` in each. `trajectories`: where
-    their number is public; the first six are then moved by equal parts to sum to it, which takes
-    noise away.
+    """The sums float64[7] in trajectories, with noise of `variance` in each. `trajectories`: their
+    number, if it is public; the first six are then adjusted by equal amounts to sum to it, which
+    reduces noise.
 
-    quantile: deviations on either side of an interval.
+    quantile: the half width of an interval in standard deviations.
     """
 
     noised: Floats
@@ -85,8 +85,8 @@ class WeightedSums:
     quantile: float
     trajectories: int | None = None
     unclipped: bool = False
-    """Whether no weight can be larger than the largest, by public figures: nothing is cut off
-    then."""
+    """Whether public figures show that no weight can exceed the largest: then nothing is cut
+    off."""
 
     def __post_init__(self) -> None:
         if self.noised.shape != (ENTRIES,):
@@ -104,7 +104,7 @@ class WeightedSums:
 
     @property
     def count(self) -> float:
-        """Trajectories; at least 1."""
+        """The number of trajectories; at least 1."""
         return max(float(self.masses.sum()), 1.0)
 
     @property
@@ -114,7 +114,7 @@ class WeightedSums:
 
     @property
     def squares(self) -> float:
-        """The sum of u²: between its least, where all u are equal, and the sum of u."""
+        """The sum of u²: between its minimum, for equal u, and the sum of u."""
         found, weight = self.noised[MASSES] / SQUARES, max(self.weight, 0.0)
         return float(min(max(found, weight**2 / self.count), weight))
 
@@ -128,8 +128,8 @@ class WeightedSums:
         return self._told(VALUE, ALL, self._spread(both, 1.0))
 
     def difference(self) -> Told:
-        """Of the two, which are of the same people: from how far each end of their intervals is
-        from its value, and their correlation (Zou & Donner 2008)."""
+        """The difference of the two values, which are of the same people: from the distance of each
+        end of their intervals from its value, and their correlation (Zou & Donner 2008)."""
         policy, behaviour = self.policy(), self.behaviour()
         rho, middle = (
             self._correlation(policy.value, behaviour.value),
@@ -148,10 +148,11 @@ class WeightedSums:
         return Told(middle, Ends(lower, upper).within(-1, 1))
 
     def effective_size(self) -> Told:
-        """(sum of u)² / sum of u²: as many trajectories of equal weight would say as much. How far
-        noise moved it."""
+        """The effective sample size (sum of u)² / sum of u²: that many trajectories of equal weight
+        carry the same information. The interval is for the noise."""
         value, count = self.weight**2 / self.squares if self.weight > 0 else 0.0, self.count
-        # (weight² - t squares)² is within the quantile of its variance by the noise of both.
+        # (weight² - t squares)² is within the squared quantile times its variance by the noise of
+        # both.
         weight, squares = self._noise(WEIGHTED), self.variance / SQUARES**2
         seen = max(float(self.noised[MASSES]) / SQUARES, 0.0)
         ends = _roots(
@@ -164,7 +165,7 @@ class WeightedSums:
         return Told(value, Ends(min(low, value), max(ends.upper, value)).within(0, count))
 
     def clipped_mass(self) -> Told:
-        """1 - W E[u]: how much of the weights, whose mean is 1, the clip cut off."""
+        """1 - W E[u]: how much of the weights, whose mean is 1, is lost by clipping."""
         if self.unclipped:
             return Told(0.0, Ends(0.0, 0.0))
         cap = self.largest_weight
@@ -174,9 +175,8 @@ class WeightedSums:
         return self._told(ALL - cap * WEIGHTED, ALL, spread)
 
     def mean_weight(self, quantile: float) -> Ends:
-        """W E[u], the mean of the clipped weights, with so many deviations on either side. With the
-        probabilities by which people were treated it is at most 1, and 1 where nothing is cut
-        off."""
+        """W E[u], the mean of the clipped weights, with this many standard deviations on either
+        side. With the true behaviour probabilities it is at most 1, and 1 if nothing is cut off."""
         cap, count = self.largest_weight, self.count
         weight = max(self.weight, 0.0)
         spread = Quadratic(cap**2 * self._share() * weight, -2 * cap * weight, count)
@@ -187,9 +187,9 @@ class WeightedSums:
         )
 
     def true_value(self) -> Ends:
-        """Ends that hold the value of the target policy whatever those returns are whose weights
-        were cut off: it is at least W E[u g] and at most 1 - W E[u (1 - g)], since E[w] = 1. Never
-        narrower than with clips."""
+        """An interval of the target policy's value whatever the returns whose weights were cut off:
+        the value is at least W E[u g] and at most 1 - W E[u (1 - g)], since E[w] = 1. It is never
+        narrower than the interval for clipped weights."""
         if self.unclipped:
             return self.policy().ends
         lower, upper = (
@@ -222,12 +222,12 @@ class WeightedSums:
         cap, count = self.largest_weight, self.count
         gained = max(cap * float(WEIGHTED_VALUE @ masses), 0.0)
         spread = Quadratic(cap**2 * self._share() * max(float(masses[0]), 0.0), -2 * gained, count)
-        # The noise is the same in each entry, whichever of its ends a return is counted from.
+        # The noise is the same in each entry, whichever end of the range a return is counted from.
         return self._fieller(cap * WEIGHTED_VALUE, ALL, spread, masses).lower
 
     def _told(self, above: Floats, below: Floats, spread: Quadratic) -> Told:
-        """A number that is known to be 0 to 1: where noise moved it beyond, the interval is also of
-        the nearer end in its place, or it could be nothing."""
+        """A number that is known to be from 0 to 1. If noise moved it outside, the interval also
+        covers that for the nearer end; otherwise it could be empty."""
         value, under = self._ratio(above, below), float(below @ self.masses)
         ends = self._fieller(above, below, spread)
         shift = value - float(above @ self.masses) / under if under > 0 else 0.0
@@ -240,8 +240,9 @@ class WeightedSums:
         return min(max(float(above @ self.masses) / under, 0.0), 1.0) if under > 0 else 0.5
 
     def _share(self) -> float:
-        """Sum of u² against that of u: what the squares of (g - t) weigh in the variance. Half a
-        deviation of the noise is added, as too small a share would make intervals too short."""
+        """Sum of u² relative to that of u: the weight of the squares of (g - t) in the variance.
+        Half a standard deviation of the noise is added, because too small a share would make
+        intervals too short."""
         weight = max(self.weight, 1e-9)
         found = (self.squares + 0.5 * math.sqrt(self.variance) / SQUARES) / weight
         return min(found, 1.0)
@@ -261,7 +262,8 @@ class WeightedSums:
     def _fieller(
         self, above: Floats, below: Floats, spread: Quadratic, masses: Floats | None = None
     ) -> Ends:
-        """All t at which (above - t below) masses is within the quantile."""
+        """All t at which (above - t below) masses is within the quantile of its standard
+        deviation."""
         masses = self.masses if masses is None else masses
         noise = Quadratic(self._noise(above), -2 * self._noise(above, below), self._noise(below))
         return _roots(
@@ -269,7 +271,7 @@ class WeightedSums:
         )
 
     def _correlation(self, policy: float, behaviour: float) -> float:
-        """Of the errors of the two values."""
+        """The correlation of the errors of the two values."""
         A, B, C = np.maximum(self.masses[:3], 0.0)
         mine, its = WEIGHTED_VALUE - policy * WEIGHTED, VALUE - behaviour * ALL
         both = self.masses[:3] + self.masses[3:]
@@ -282,8 +284,8 @@ class WeightedSums:
 
 
 def _roots(above: float, below: float, variance: Quadratic, quantile: float) -> Ends:
-    """All t with (above - t below)² <= quantile² variance(t); EVERYTHING where these have no
-    ends."""
+    """All t with (above - t below)² <= quantile² variance(t); EVERYTHING if this set is
+    unbounded."""
     square = quantile**2
     a, half, c = (
         below**2 - square * variance.a,

@@ -1,1 +1,1 @@
-"""Saddle points: primal-dual methods of many agents, what proves them convex, and their noise."""
+"""Saddle points: primal-dual methods of many agents, proofs of convexity, and noise."""

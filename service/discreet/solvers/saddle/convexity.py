@@ -6,9 +6,9 @@ imply.
     tightened_box(constraints, box)    -> box
 
 The proof is disciplined convex programming (Grant, Boyd & Ye 2006), as CVXPY applies it:
-sufficient, not necessary. What CVXPY takes for granted of its atoms' domains (1/x is convex "for
-positive x") is first certified over the box by interval arithmetic, and what the box tells of signs
-is told to CVXPY: u^3 is convex where u >= 0.
+sufficient, not necessary. What CVXPY assumes about its atoms' domains (1/x is convex "for positive
+x") is first certified over the box by interval arithmetic, and signs that follow from the box are
+passed to CVXPY: u^3 is convex where u >= 0.
 """
 
 from __future__ import annotations
@@ -43,17 +43,17 @@ MARGIN = 1e-6
 arithmetic."""
 
 WIDENING = 0.05
-"""Part of its width by which a tightened bound is moved out again: far more than the conic solver's
-tolerance."""
+"""Fraction of its width by which a tightened bound is moved outwards again: far more than the conic
+solver's tolerance."""
 
 
 @cache
 def _cvxpy() -> Any:
-    """CVXPY, whose atoms are not typed; loaded on first use: it takes 20 MB, and few processes
-    prove anything.
+    """CVXPY, whose atoms are not typed. It is loaded on first use because it takes 20 MB and few
+    processes prove convexity.
 
-    It would load scipy.stats, four fifths of the time and as much memory again, for one function of
-    an atom of quantum states. So that function loads it when it is called.
+    It would load scipy.stats, which takes four fifths of the time and as much memory again, for one
+    function of an atom of quantum states. So that function loads it when it is called.
     """
 
     def entropy(*arguments: Any, **named: Any) -> Any:
@@ -73,8 +73,8 @@ def _cvxpy() -> Any:
 
 
 class NotConvex(NoSolution):
-    """No proof of convexity. `term`: the smallest part in the way, as text; `position`: of it in
-    the expression."""
+    """No proof of convexity. `term`: the smallest part that prevents one, as text; `position`: its
+    position in the expression."""
 
     def __init__(self, sentence: str, term: Expression) -> None:
         super().__init__(sentence)
@@ -95,9 +95,9 @@ class SlaterPoint:
 
 
 def prove_convex(expression: Expression, box: Box) -> None:
-    """Return when `expression` is convex over `box` by the rules of DCP; else raise NotConvex.
+    """Return if `expression` is convex over `box` by the rules of DCP; otherwise raise NotConvex.
 
-    Raises NotConvex also where the expression is not defined on the whole box. Polynomials that are
+    Raises NotConvex also if the expression is not defined on the whole box. Polynomials that are
     convex but are not written as sums of convex terms have no proof: (x + y)^2 has one, x^2 + 2*x*y
     + y^2 has none.
     """
@@ -109,7 +109,7 @@ def prove_convex(expression: Expression, box: Box) -> None:
 
 
 def _not_convex(expression: Expression, box: Box) -> Expression:
-    """Of a sum that is DCP but not convex, the term that is in the way."""
+    """The term of a sum that is DCP but not convex which prevents convexity."""
     if isinstance(expression, Sum):
         for term in expression.terms:
             if not to_cvxpy(term, variables(box), box).is_convex():
@@ -118,7 +118,7 @@ def _not_convex(expression: Expression, box: Box) -> Expression:
 
 
 def variables(box: Box) -> dict[str, Any]:
-    """A CVXPY variable a name, with the sign that the box gives it."""
+    """A CVXPY variable for each name, with the sign that follows from the box."""
     return {
         name: _cvxpy().Variable(name=name, nonneg=low >= 0, nonpos=high <= 0 and low < 0)
         for name, (low, high) in box.items()
@@ -127,11 +127,11 @@ def variables(box: Box) -> dict[str, Any]:
 
 def to_cvxpy(expression: Expression, known: Mapping[str, Any], box: Box) -> Any:
     """The CVXPY expression that equals `expression` on `box`; `known` has a CVXPY variable or
-    expression a name.
+    expression for each name.
 
-    Raises NotConvex where a part is neither convex nor concave by the rules of DCP, or is not
-    defined on all of the box. Curvatures are those on the box only; an optimization needs the box
-    among its constraints.
+    Raises NotConvex if a part is neither convex nor concave by the rules of DCP, or is not defined
+    on the whole box. Curvatures hold only on the box; an optimization must have the box among its
+    constraints.
     """
 
     def of(node: Expression) -> Any:
@@ -258,8 +258,8 @@ def to_cvxpy(expression: Expression, known: Mapping[str, Any], box: Box) -> Any:
 
 
 def _constant(node: Expression) -> float:
-    """The value of a part without variables, or one of its sign: curvature depends on that, and on
-    no digit."""
+    """The value of a part without variables, or one of the same sign: curvature depends only on the
+    sign."""
     low, high = value_bounds(node, {})
     if not (math.isfinite(low) and math.isfinite(high)):
         raise NotConvex(f"{_quoted(node)} has no finite value", node)
@@ -277,12 +277,11 @@ def _quoted(node: Expression) -> str:
 
 
 def slater_point(constraints: Sequence[Expression], box: Box) -> SlaterPoint:
-    """A point of `box` where every constraint is below zero: by 1 or more where the box has such a
+    """A point of `box` where every constraint is below zero: by 1 or more if the box has such a
     point.
 
-    The constraints have been proven convex. Raises NoSlaterPoint where the conic solver finds none
-    with MARGIN to spare; the certificate of the point that is returned does not rest on that
-    solver.
+    The constraints have been proven convex. Raises NoSlaterPoint if the conic solver finds none
+    with a margin of MARGIN; the certificate of the returned point does not depend on that solver.
     """
     known = variables(box)
     slack = _cvxpy().Variable()
@@ -304,13 +303,14 @@ def slater_point(constraints: Sequence[Expression], box: Box) -> SlaterPoint:
 
 
 def tightened_box(constraints: Sequence[Expression], box: Box) -> dict[str, tuple[float, float]]:
-    """A box within `box` that contains every point satisfying the constraints, WIDENING of its
-    width to spare.
+    """A box within `box` that contains every point satisfying the constraints, widened by WIDENING
+    of its width.
 
     Projecting on it instead of on `box` changes neither the solution nor its multipliers: a saddle
-    point of the Lagrangian over `box` lies inside and is one over the part. Lipschitz constants and
-    with them the noise fall. A function of public expressions only. The least and the greatest
-    value of each variable, by a conic solver; where that has no answer the old bound stays.
+    point of the Lagrangian over `box` lies inside and is one over the smaller box. Lipschitz
+    constants, and with them the noise, decrease. It is a function of public expressions only. A
+    conic solver finds the least and the greatest value of each variable; if it fails, the old bound
+    stays.
     """
     known = variables(box)
     inside = [to_cvxpy(constraint, known, box) <= 0 for constraint in constraints] + _inside(
@@ -345,7 +345,7 @@ def _solve(problem: Any) -> str:
     with warnings.catch_warnings():
         warnings.simplefilter(
             "ignore"
-        )  # an inaccurate solution is a status, which the callers read
+        )  # an inaccurate solution is a status, which the callers check
         try:
             problem.solve(solver=_cvxpy().CLARABEL)
         except _cvxpy().SolverError:

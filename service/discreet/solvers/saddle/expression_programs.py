@@ -5,10 +5,10 @@
     run(code, operands, registers)           # the kernel, for other kernels
 
 A register holds a variable, a constant or a result; instruction i works on the registers that
-operands[i] names and fills register `first + i`. Natural powers become multiplications, and all of
-+ - * one instruction, a*b + c, which the processor never has to guess. Nothing is generated and
-compiled at run time: a forked child needs no compiler, and the interpreter costs some nanosecond an
-instruction.
+operands[i] names and fills register `first + i`. Natural powers become multiplications, and + - *
+all become one instruction, a*b + c, so that there is no branch to mispredict. Nothing is generated
+and compiled at run time: a forked child needs no compiler, and the interpreter costs about a
+nanosecond per instruction.
 """
 
 from __future__ import annotations
@@ -44,8 +44,8 @@ _CALLS = {"exp": EXP, "log": LOG, "sqrt": SQRT, "abs": ABS, "sign": SIGN}
 
 MAX_INSTRUCTIONS = 200_000
 
-# An instruction is one word, for one load where four are loads of registers: its operands a, b and
-# c from the lowest bit on, and OTHER, the highest bit, where it is not MULTIPLY_ADD.
+# An instruction is one word, so that one load suffices beside those of registers: its operands a, b
+# and c from the lowest bit on, and OTHER, the highest bit, where it is not MULTIPLY_ADD.
 _BITS = np.uint64(21)
 _OPERAND = np.uint64((1 << 21) - 1)
 _OTHER = np.uint64(1 << 63)
@@ -56,10 +56,10 @@ class Program:
     """Straight-line code for some expressions of the variables `names`.
 
     `code`: uint8[instructions], `operands`: uint64[instructions], three registers in a word each.
-    `fixed`: how many of them, the first, have operands that no variable enters. `registers`:
-    float64, the variables (any values), the constants, then a place for each instruction, of the
-    fixed ones with their results; the first constant is 0. `outputs`: int64[expressions], where
-    their values are.
+    `fixed`: the number of instructions, the first ones, whose operands do not depend on variables.
+    `registers`: float64, the variables (any values), the constants, then one register for each
+    instruction, with results for the fixed ones; the first constant is 0. `outputs`:
+    int64[expressions], the registers of their values.
     """
 
     names: tuple[str, ...]
@@ -77,7 +77,7 @@ class Program:
 
     @property
     def running(self) -> tuple[Codes, Words]:
-        """Code and operands of what is to be done at every point."""
+        """Code and operands of the instructions to run at every point."""
         return self.code[self.fixed :], self.operands[self.fixed :]
 
 
@@ -97,8 +97,8 @@ def compiled(
     numbered: dict[tuple[int, int, int, int], int] = {}
     seen: dict[int, int] = {}
 
-    # Until the number of constants is known: variables from 0, constants -1, -2, …, results from
-    # len(names).
+    # Until the number of constants is known, variables are numbered from 0, constants -1, -2, …,
+    # results from len(names).
     def constant(value: float) -> int:
         return -1 - constants.setdefault(value, len(constants))
 
@@ -150,7 +150,7 @@ def compiled(
             case Variable():
                 return variables[node.name]
             case Sum():
-                # A product in second place takes the first term along: 2*x + 1.
+                # A product in second place absorbs the first term: 2*x + 1.
                 terms = sorted(
                     node.terms[:2], key=lambda term: isinstance(term, Product | Negation)
                 )
@@ -183,7 +183,7 @@ def compiled(
     if first + len(numbered) > _OPERAND:
         raise ExpressionError("the expressions and their derivatives are too large")
 
-    # What follows from constants alone comes first.
+    # Instructions that depend only on constants come first.
     still: set[int] = set()
     for key, place in numbered.items():
         if all(part < 0 or part in still for part in key[1:]):
@@ -228,10 +228,10 @@ def evaluate(program: Program, point: ArrayLike) -> Floats:
 
 @numba.njit(cache=True, nogil=True, error_model="numpy")
 def run(code: Codes, operands: Words, registers: Floats) -> None:
-    """Fill the last registers, those of the results, in order. a*b + c is rounded twice, as the
-    expression says.
+    """Fill the last registers, those of the results, in order. a*b + c is rounded twice, as in the
+    expression.
 
-    Indices are unsigned, so that none is checked for being negative.
+    Indices are unsigned, which saves a check for negative ones.
     """
     i, count, one = np.uint64(0), np.uint64(operands.size), np.uint64(1)
     first = np.uint64(registers.size) - count
@@ -251,7 +251,7 @@ def run(code: Codes, operands: Words, registers: Floats) -> None:
 
 @numba.njit(cache=True, nogil=True, error_model="numpy")
 def _result(operation: int, a: float, b: float) -> float:
-    """Of the operations but MULTIPLY_ADD."""
+    """The result of an operation other than MULTIPLY_ADD."""
     if operation == DIVIDE:
         return a / b
     if operation == POWER:

@@ -1,11 +1,11 @@
 """Interval arithmetic with outward rounding.
 
-    bounds(expression, box)   -> Interval    # of all boxes at once
+    bounds(expression, box)   -> Interval    # for all boxes at once
 
 Nothing is sampled: bounds hold for every point of the box (Moore, Kearfott & Cloud 2009,
 "Introduction to Interval Analysis"). +, -, *, / and sqrt of IEEE 754 are correctly rounded, so one
 step outward contains the exact result; exp, log and pow of the C library and of NumPy stay within 4
-units in the last place, and get 8.
+units in the last place, and are widened by 8.
 """
 
 from __future__ import annotations
@@ -39,8 +39,8 @@ LIBRARY_ULPS = 8
 
 @dataclass
 class Work:
-    """What many suprema together may evaluate, in boxes times nodes. Once it is used up each looks
-    at its whole box alone: what comes out is certified, but above the supremum."""
+    """The shared budget of evaluations of many suprema, in boxes times nodes. Once it is used up
+    each evaluates only its whole box: the result is certified, but above the supremum."""
 
     left: int
 
@@ -56,10 +56,10 @@ class Interval(NamedTuple):
 def bounds(
     expression: Expression, box: Mapping[str, Interval], known: dict[int, Interval] | None = None
 ) -> Interval:
-    """An interval that contains all values of `expression` on each of N boxes, given as an interval
-    a variable.
+    """An interval that contains all values of `expression` on each of N boxes, given as one
+    interval per variable.
 
-    `known`: intervals of nodes by their id, to share between expressions that share nodes, on the
+    `known`: intervals of nodes by their id, shared between expressions with common nodes on the
     same boxes.
     """
     known = {} if known is None else known
@@ -126,7 +126,7 @@ def _unbounded_where(outside: NDArray[np.bool_], interval: Interval) -> Interval
 
 
 def add(a: Interval, b: Interval) -> Interval:
-    # Exact sums stay as they are: sqrt(x + 10) on [-10, 10] must not see a negative number.
+    # Exact sums are not widened: sqrt(x + 10) on [-10, 10] must not see a negative number.
     low, high = a.low + b.low, a.high + b.high
     out = _outward(low, high)
     below, above = _sum_error(a.low, b.low, low), _sum_error(a.high, b.high, high)
@@ -157,8 +157,7 @@ def _reciprocal(a: Interval) -> Interval:
 
 
 def _natural_power(base: Floats, exponent: int, toward: float) -> Floats:
-    """base^exponent for base >= 0, every multiplication rounded on toward `toward` (0 or
-    infinity)."""
+    """base^exponent for base >= 0, every multiplication rounded toward `toward` (0 or infinity)."""
     result: Floats | None = None
     square = base
     while True:
@@ -183,8 +182,7 @@ def _power(a: Interval, exponent: float) -> Interval:
     if n % 2:
 
         def odd(x: Floats, outward: float) -> Floats:
-            # Away from zero where the end is on the far side of zero from the inside of the
-            # interval.
+            # Away from zero if the end is on the far side of zero from the inside of the interval.
             grow = np.where(np.sign(x) == np.sign(outward), np.inf, 0.0)
             return np.where(
                 grow > 0, _natural_power(np.abs(x), n, np.inf), _natural_power(np.abs(x), n, 0.0)

@@ -2,9 +2,10 @@
 
     sensitivities(constraints, names, box) -> Sensitivities
 
-The figures that joint calibration needs (Hale & Egerstedt 2015, Section III, made joint): how far
-each released output moves when one agent's state moves by 1. All are upper bounds, by interval
-arithmetic with branch and bound; where that is tight, to 1e-7 above the supremum.
+The figures that joint calibration needs (Hale & Egerstedt 2015, Section III, extended to joint
+noise): how far each released output moves when one agent's state moves by 1. All are upper bounds,
+by interval arithmetic with branch and bound; if that converges, they are within 1e-7 of the
+supremum.
 """
 
 from __future__ import annotations
@@ -25,16 +26,17 @@ Floats = NDArray[np.float64]
 
 
 MOST_TOGETHER = 50_000_000
-"""Boxes times nodes that all suprema of one problem may evaluate beyond their first boxes."""
+"""Boxes times nodes that all suprema of one problem together may evaluate beyond their first
+boxes."""
 
 MOST_DERIVED = 500_000
-"""Nodes of the second derivatives times the variables in each: what one look at each supremum
-costs."""
+"""Nodes of the second derivatives times the variables in each: the cost of one evaluation of each
+supremum."""
 
 
 class NotLipschitz(NoSolution):
-    """A constraint, or its gradient, has no finite Lipschitz constant over the box, or none within
-    the work allowed."""
+    """A constraint, or its gradient, has no finite Lipschitz constant over the box, or none was
+    found within the work allowed."""
 
 
 @dataclass(frozen=True)
@@ -61,9 +63,9 @@ def sensitivities(
 ) -> Sensitivities:
     """All of `Sensitivities` for `constraints` over `box`.
 
-    Raises NotLipschitz, naming constraint and variables, where a figure is not finite: abs where
-    its argument is 0, sqrt at 0, or intervals that do not come down in the number of boxes that a
-    supremum may look at.
+    Raises NotLipschitz, naming constraint and variables, if a figure is not finite: for abs where
+    its argument is 0, sqrt at 0, or intervals that stay infinite for the number of boxes that a
+    supremum may evaluate.
     """
     m, n = len(constraints), len(names)
     first = [[derivative(g, name) for name in names] for g in constraints]
@@ -109,7 +111,7 @@ def sensitivities(
 
 def _column(vector: Sequence[Expression], entries: Floats, box: Box, together: Work) -> float:
     """A bound of the vector's norm, at most the norm of its entries' bounds: those need fewer boxes
-    to come down."""
+    to become tight."""
     apart = math.hypot(*entries.tolist()) * (1 + 1e-15 * (8 + len(entries)))
     if np.count_nonzero(entries) <= 1 or not any(part.names for part in vector):
         return apart
@@ -122,8 +124,8 @@ def norm_bound(vector: Sequence[Expression], box: Box, together: Work | None = N
     if not parts:
         return 0.0
     if len(parts) == 1:
-        # The modulus itself rather than its square: a square could overflow, and a root must be
-        # rounded.
+        # The absolute value itself rather than its square: a square could overflow, and a root must
+        # be rounded.
         (part,) = parts
         up = supremum(part, box, together=together).upper
         down = supremum(negate(part), box, together=together).upper
@@ -137,8 +139,8 @@ def jacobian_norm_bound(constraints: Sequence[Expression], names: Sequence[str],
     calibration does not need.
 
     The norm of a matrix is at most that of its entries' suprema M; for any v > 0, ||M||² <= max_i
-    (M'M v)_i / v_i (Collatz 1942, Wielandt 1950), here for an approximate Perron vector. Tight
-    where one point has all suprema.
+    (M'M v)_i / v_i (Collatz 1942, Wielandt 1950), here for an approximate Perron vector. It is
+    tight if one point attains all suprema.
     """
     entries = np.array(
         [[norm_bound([derivative(g, name)], box) for name in names] for g in constraints]

@@ -1,4 +1,4 @@
-"""What `convexity` and `lipschitz` do, for constraints that are long sums over thousands of
+"""The functions of `convexity` and `lipschitz` for constraints that are long sums over thousands of
 coordinates.
 
     prove_convex_sum(expression, box)           -> None or NotConvex
@@ -7,9 +7,9 @@ coordinates.
     moved_by(constraints, names, box, agent_of) -> Moves: how far each output of a step moves with
                                                    each agent
 
-All work term by term and entry by entry: what it takes grows with the entries of the Jacobian and
-the Hessians that are not zero, and with no product of agents and agents. Certified as theirs are,
-by interval arithmetic.
+All work term by term and entry by entry: the cost grows with the nonzero entries of the Jacobian
+and the Hessians, not with the square of the number of agents. Results are certified by interval
+arithmetic as there.
 """
 
 from __future__ import annotations
@@ -41,14 +41,14 @@ from discreet_client.expressions import (
 Floats = NDArray[np.float64]
 
 MOST_ENTRIES = 20_000
-"""Entries of the Jacobian and of the Hessians that are not zero, together: each has a supremum that
-is certified."""
+"""The most nonzero entries of the Jacobian and the Hessians together: the supremum of each is
+certified."""
 MOST_IN_A_TERM = 1_000_000
-"""Nodes of the terms times the variables in each."""
+"""The most nodes of the terms times the variables in each."""
 SLICES = 64
-"""Parts of a range that are tried for whether a constraint can hold on them."""
+"""Number of slices of a range, each tested for whether a constraint can hold on it."""
 STEPS = 2_000
-"""Of the search for a point strictly inside."""
+"""Steps of the search for a point strictly inside."""
 
 
 class TooManyEntries(NoSolution):
@@ -56,12 +56,12 @@ class TooManyEntries(NoSolution):
 
 
 def terms_of(expression: Expression) -> tuple[Expression, ...]:
-    """Of a sum its terms, else the expression."""
+    """The terms of a sum; of another expression itself."""
     return expression.terms if isinstance(expression, Sum) else (expression,)
 
 
 def affine(term: Expression) -> bool:
-    """Whether a term is a number, a variable or a multiple of one, as it is written."""
+    """Whether a term has the form of a number, a variable or a multiple of one."""
     match term:
         case Number() | Variable():
             return True
@@ -75,8 +75,8 @@ def affine(term: Expression) -> bool:
 
 
 def plainly_convex(term: Expression) -> bool:
-    """Whether a term is affine, or an even power of such a sum times numbers that are not negative,
-    as it is written: convex everywhere."""
+    """Whether a term has the form of an affine expression, or of an even power of one times
+    nonnegative numbers: then it is convex everywhere."""
     factors = term.factors if isinstance(term, Product) else (term,)
     numbers = [factor.value for factor in factors if isinstance(factor, Number)]
     others = [factor for factor in factors if not isinstance(factor, Number)]
@@ -90,7 +90,7 @@ def plainly_convex(term: Expression) -> bool:
 
 
 def prove_convex_sum(expression: Expression, box: Box) -> None:
-    """As `prove_convex`: a sum is convex by the rules of DCP when its terms are."""
+    """As `prove_convex`: a sum is convex by the rules of DCP if its terms are."""
     if sum(term.size * len(term.names) for term in terms_of(expression)) > MOST_IN_A_TERM:
         raise TooManyEntries(
             "a term has too many variables at once; sums of terms in few variables each are cheaper"
@@ -101,12 +101,12 @@ def prove_convex_sum(expression: Expression, box: Box) -> None:
 
 
 def strict_point(problem: SaddleProblem, constraints: Sequence[Expression]) -> Floats:
-    """States that agents may have, of which every constraint leaves MARGIN.
+    """States that agents may have and that satisfy every constraint with MARGIN.
 
-    Constraints that leave too little are projected on, linearized, all at once, each coordinate by
-    the mean of those that it is in (component averaging: Censor, Gordon & Gordon 2001); then on the
-    agents' sets. Certified by interval arithmetic. NoSlaterPoint where STEPS such steps do not
-    suffice, which is no proof that there is none.
+    Each step projects on all linearized constraints with too little margin at once, averaging each
+    coordinate over the constraints that contain it (component averaging: Censor, Gordon & Gordon
+    2001), and then on the agents' sets. The point is certified by interval arithmetic.
+    NoSlaterPoint if STEPS such steps do not suffice, which does not prove that there is none.
     """
     n, m = len(problem.names), problem.constraints
     x = problem.projected(0.5 * (problem.lower + problem.upper))
@@ -147,12 +147,12 @@ def _certified(x: Floats, names: Sequence[str], constraints: Sequence[Expression
 
 
 def shaved_box(constraints: Sequence[Expression], box: Box) -> dict[str, tuple[float, float]]:
-    """A box within `box` that contains every point satisfying the constraints, with room to spare.
+    """A box within `box` that contains every point satisfying the constraints, with a margin.
 
-    Of each coordinate that a constraint has more than a multiple of, the range in SLICES parts;
-    those at the ends go on which the constraint's interval is above 0, all but the last of them. So
-    no bound of the result holds back a point that the constraints allow: the saddle point and its
-    multipliers stay, and Lipschitz constants fall.
+    The range of each coordinate in a nonlinear term of a constraint is divided into SLICES parts.
+    Those at the ends on which the constraint's interval is above 0 are removed, except the last of
+    them. So no bound of the result excludes a point that the constraints allow: the saddle point
+    and its multipliers stay, and Lipschitz constants decrease.
     """
     tight = dict(box)
     for constraint in constraints:
@@ -195,10 +195,10 @@ def moved_by(
     """Upper bounds over `box` of how far each output moves with each agent's whole vector of
     coordinates, in l2.
 
-    Of an output o and the block of coordinates x_j of agent j: |o(x) - o(x')| <= sup ||do/dx_j||_2
-    ||x_j - x'_j||_2 where x, x' differ in that block alone, by the mean value theorem on the
-    segment between them, which is in the box; and the norm is at most that of the entries' suprema.
-    Raises NotLipschitz as `sensitivities` does, and TooManyEntries.
+    For an output o and the block of coordinates x_j of agent j: |o(x) - o(x')| <= sup ||do/dx_j||_2
+    ||x_j - x'_j||_2 if x, x' differ only in that block, by the mean value theorem on the segment
+    between them, which is in the box; and the norm is at most that of the entries' suprema. Raises
+    NotLipschitz as `sensitivities` does, and TooManyEntries.
     """
     place = {name: position for position, name in enumerate(names)}
     firsts = [gradient(g) for g in constraints]
@@ -224,7 +224,7 @@ def moved_by(
     for row, (g, slopes) in enumerate(rows):
         squares: dict[int, list[float]] = {}
         for name, slope in slopes:
-            # An affine slope has its ends at those of the box: nothing to search.
+            # An affine slope attains its extremes at corners of the box: no search is needed.
             plain = affine(slope)
             bound = (
                 max(map(abs, value_bounds(slope, box)))

@@ -1,5 +1,5 @@
-"""How far each released output of a step moves with each agent: sensitivities that are mostly
-zero."""
+"""How far each released output of a step moves with each agent: a sparse matrix of
+sensitivities."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from numpy.typing import NDArray
 
 @dataclass(frozen=True)
 class Moves:
-    """K_oj in coordinates: output `row` moves by at most `bound` times what agent `column` moves in
-    l2.
+    """K_oj in coordinate format: output `row` moves by at most `bound` times the l2 distance that
+    agent `column` moves.
 
-    Rows: the values of the constraints, then the derivatives that are not zero, by coordinate, then
-    constraint; as `saddle_point.noised_outputs` has them. `size`: how many rows there are.
+    Rows: the values of the constraints, then the nonzero derivatives, by coordinate, then
+    constraint, as in `saddle_point.noised_outputs`. `size`: the number of rows.
     """
 
     row: NDArray[np.int64]

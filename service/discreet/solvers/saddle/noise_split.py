@@ -1,5 +1,5 @@
-"""Joint Gaussian noise on several outputs of one state: what it hides, and how to split it between
-the outputs.
+"""Joint Gaussian noise on several outputs of one state: its privacy guarantee, and how to split it
+between the outputs.
 
     joint_distance(radii, sensitivities, scales)         -> mu
     split(radii, sensitivities, weights, mu)             -> Split(scales, cost, least_cost)
@@ -8,17 +8,17 @@ the outputs.
 
 Outputs o = 1..p of the states x_1, …, x_n; output o has sensitivity K_oj to agent j and independent
 Gaussian noise of deviation s_o in each coordinate. Let agent j's trajectory move by d_j(t) at step
-t, sum_t d_j(t)² <= B_j², and nothing else. Dividing output o by s_o makes all noise standard, and
-the difference of the whole transcript has the square
+t, sum_t d_j(t)² <= B_j², and nothing else. Dividing output o by s_o makes all noise standard
+normal, and the squared difference of the whole transcript is
 
     sum_t sum_o K_oj² d_j(t)² / s_o²  <=  B_j² sum_o K_oj² / s_o²  =:  mu_j²,
 
-so the release is mu-Gaussian-DP with mu = max_j mu_j (Dong, Roth & Su 2022), in closed loop as
-well: given what was released before, the other agents' states are what they are, and each step's
-difference is that of agent j's state. An agent's state may be a vector: then K_oj bounds
-||do/dx_j||_2 over its coordinates, d_j(t) is the l2 norm of how far they move in step t, and the
-same holds word for word. Calibrating every output for itself, as the paper does, gives each one
-mu_0 and all of them sqrt(p) mu_0.
+so the release is mu-Gaussian-DP with mu = max_j mu_j (Dong, Roth & Su 2022), even in closed loop:
+given the previous outputs, the other agents' states are fixed, and the difference in each step is
+that of agent j's state. An agent's state may be a vector: then K_oj bounds ||do/dx_j||_2 over its
+coordinates, d_j(t) is the l2 norm of their movement in step t, and the same statement holds.
+Calibrating every output separately, as the paper does, gives each one mu_0 and all of them together
+sqrt(p) mu_0.
 """
 
 from __future__ import annotations
@@ -42,8 +42,8 @@ GAP = 1e-9
 
 @dataclass(frozen=True)
 class Split:
-    """Scales of the outputs (0 where no agent moves the output), their cost and a lower bound of
-    any split's cost."""
+    """Scales of the outputs (0 if no agent moves the output), their cost and a lower bound of the
+    cost of any split."""
 
     scales: Floats
     cost: float
@@ -54,23 +54,22 @@ def joint_distance(radii: ArrayLike, sensitivities: ArrayLike, scales: ArrayLike
     """mu of all outputs together: max_j B_j sqrt(sum_o K_oj²/s_o²), rounded up.
 
     `radii`: float64[n], B_j. `sensitivities`: float64[p, n], K_oj. `scales`: float64[p], s_o; an
-    output without noise gives infinity, unless no agent with a radius moves it.
+    output without noise gives infinity, unless no agent with a positive radius moves it.
     """
     moves = _moves(radii, sensitivities)
     s = np.asarray(scales, dtype=np.float64)
     if s.shape != moves.shape[:1] or not (s >= 0).all():
-        raise InvalidArgument("every output needs one scale, which is not negative")
+        raise InvalidArgument("every output needs one nonnegative scale")
     ratio = np.divide(moves, s[:, None], out=np.where(moves > 0, np.inf, 0.0), where=s[:, None] > 0)
     distance = float(np.sqrt((ratio * ratio).sum(axis=0)).max(initial=0.0))
     return distance * (1 + 1e-15 * (len(s) + 8))
 
 
 def equal_split(radii: ArrayLike, sensitivities: ArrayLike, mu: float) -> Floats:
-    """Every output the same part of mu², each at its own largest sensitivity: s_o = max_j B_j K_oj
+    """Each output gets the same part of mu², at its own largest sensitivity: s_o = max_j B_j K_oj
     sqrt(p)/mu.
 
-    Sound, and what per-output calibration becomes when it is made so: p the number of outputs that
-    anybody moves.
+    This is per-output calibration made sound; p is the number of outputs that any agent moves.
     """
     moves = _moves(radii, sensitivities)
     largest = moves.max(axis=1, initial=0.0)
@@ -81,18 +80,18 @@ def equal_split(radii: ArrayLike, sensitivities: ArrayLike, mu: float) -> Floats
 def split(radii: ArrayLike, sensitivities: ArrayLike, weights: ArrayLike, mu: float) -> Split:
     """The scales of least cost sum_o w_o s_o² with joint distance at most `mu`.
 
-    `weights`: float64[p], > 0, what a unit of variance of each output harms; public, never of the
-    data. With v_o = 1/s_o² and A_jo = B_j² K_oj² this is: minimize sum_o w_o/v_o subject to A v <=
-    mu², convex. Its dual is
+    `weights`: float64[p], > 0, the harm of a unit of variance of each output; public, never
+    computed from the data. With v_o = 1/s_o² and A_jo = B_j² K_oj² the problem is: minimize sum_o
+    w_o/v_o subject to A v <= mu², convex. Its dual is
 
         maximize over lambda >= 0: 2 sum_o sqrt(w_o (A'lambda)_o) - mu² sum_j lambda_j,
         v_o = sqrt(w_o/(A'lambda)_o),
 
-    and scaling lambda best gives D(lambda) = (sum_o sqrt(w_o (A'lambda)_o))²/(mu² sum_j lambda_j),
-    a lower bound of every split's cost. lambda_j <- lambda_j (Av)_j/mu² climbs it, as
-    multiplicative algorithms for optimal designs do (Silvey, Titterington & Torsney 1978), until
-    cost and bound agree to 1e-9. With one agent s_o² ~ sqrt(A_o/w_o): by Cauchy, the cost is (sum_o
-    sqrt(w_o A_o))²/mu², against p sum_o w_o A_o/mu² of the equal split, which is never less.
+    and the best scaling of lambda gives D(lambda) = (sum_o sqrt(w_o (A'lambda)_o))²/(mu² sum_j
+    lambda_j), a lower bound of the cost of every split. lambda_j <- lambda_j (Av)_j/mu² increases
+    it, like multiplicative algorithms for optimal designs (Silvey, Titterington & Torsney 1978),
+    until cost and bound agree to 1e-9. With one agent s_o² ~ sqrt(A_o/w_o): by Cauchy, the cost is
+    (sum_o sqrt(w_o A_o))²/mu², against p sum_o w_o A_o/mu² of the equal split, which is never less.
     """
     moves = _moves(radii, sensitivities)
     w = np.asarray(weights, dtype=np.float64)
@@ -112,16 +111,16 @@ def split(radii: ArrayLike, sensitivities: ArrayLike, weights: ArrayLike, mu: fl
 
 
 def sparse_split(radii: ArrayLike, moves: Moves, mu: float) -> Floats:
-    """The scales of `split` with weights of 1, float64[outputs], of sensitivities that are mostly
-    0, in coordinates.
+    """The scales of `split` with weights of 1, float64[outputs], for sparse sensitivities in
+    coordinate format.
 
-    Scaled up, with the same rounding as there, until the joint distance is at most `mu`.
+    They are scaled up, with the same rounding as there, until the joint distance is at most `mu`.
     """
     if not 0 < mu < math.inf:
         raise InvalidArgument("mu must be positive and finite")
     reach = moves.bound * np.asarray(radii, dtype=np.float64)[moves.column]
     if not (np.isfinite(reach).all() and (reach >= 0).all()):
-        raise InvalidArgument("radii and sensitivities are finite and not negative")
+        raise InvalidArgument("radii and sensitivities must be finite and nonnegative")
     scales = np.zeros(moves.size)
     kept = reach > 0
     if not kept.any():
@@ -152,7 +151,7 @@ def _climbed(square: Any, unit: Floats) -> tuple[Floats, float]:
         pull = square.T @ dual
         v = np.sqrt(unit / pull)
         load = square @ v
-        # Both for mu = 1: the primal cost after scaling v into the constraints, and the dual bound.
+        # Both for mu = 1: the primal cost after scaling v to be feasible, and the dual bound.
         cost = float((unit / v).sum() * load.max())
         bound = float(np.sqrt(unit * pull).sum() ** 2 / dual.sum())
         if cost <= bound * (1 + GAP):
@@ -173,14 +172,14 @@ def _moves(radii: ArrayLike, sensitivities: ArrayLike) -> Floats:
     """B_j K_oj, float64[p, n]."""
     b, k = np.asarray(radii, dtype=np.float64), np.asarray(sensitivities, dtype=np.float64)
     if k.ndim != 2 or b.shape != k.shape[1:]:
-        raise InvalidArgument("sensitivities are outputs by agents, radii one an agent")
+        raise InvalidArgument("sensitivities must be outputs by agents, radii one number per agent")
     if not (((b >= 0) & (b < np.inf)).all() and ((k >= 0) & (k < np.inf)).all()):
-        raise InvalidArgument("radii and sensitivities are finite and not negative")
+        raise InvalidArgument("radii and sensitivities must be finite and nonnegative")
     return k * b
 
 
 def _fitted(radii: ArrayLike, sensitivities: ArrayLike, scales: Floats, mu: float) -> Floats:
-    """`scales` times the factor that brings the joint distance to `mu`, not above it."""
+    """`scales` times the factor that brings the joint distance to `mu`, never above it."""
     if not 0 < mu < math.inf:
         raise InvalidArgument("mu must be positive and finite")
     fitted = scales * (joint_distance(radii, sensitivities, scales) / mu)

@@ -1,15 +1,14 @@
 """Standard normal noise for simulations, faster than NumPy's: NOT for releases, whose noise is
 `discreet.privacy`'s.
 
-    key = key_of(generator)
-    standard_normal(key, place, shape)   -> the noises number place, place + 1, …
-    fill(key, place, noise)              the kernel, for other kernels
+    key = key_of(generator) standard_normal(key, place, shape)   -> the numbers place, place + 1, …
+    of the sequence fill(key, place, noise)              the kernel, for other kernels
 
-Every noise is a function of the key and its number alone, so no stream has to be kept, and a loop
-over noises is vectorized. The words are SplitMix64's (Steele, Lea & Flood 2014); the normals the
-ziggurat's of 256 layers (Marsaglia & Tsang 2000), with layer, sign and size from bits of their own
-(Doornik 2005). A noise that its first word does not settle, one of 80, goes on with words of a
-sequence of its own.
+Every noise depends only on the key and its number, so no stream has to be stored, and a loop over
+noises is vectorized. The words are those of SplitMix64 (Steele, Lea & Flood 2014); normals come
+from a ziggurat of 256 layers (Marsaglia & Tsang 2000), with layer, sign and size from separate bits
+(Doornik 2005). One noise in 80 is not decided by its first word and continues with words of its own
+sequence.
 """
 
 from __future__ import annotations
@@ -24,7 +23,7 @@ Floats = NDArray[np.float64]
 
 _LAYERS = 256
 _EDGE = 3.6541528853610088
-"""Where the tail begins: with it 256 layers of equal area end at 0."""
+"""The beginning of the tail, for which 256 layers of equal area end at 0."""
 
 
 def _edges() -> Floats:
@@ -116,5 +115,5 @@ def _unsettled(word: np.uint64, state: np.uint64) -> float:
 
 @numba.njit(cache=True, nogil=True, error_model="numpy", inline="always")
 def _uniform(state: np.uint64) -> float:
-    """In [0, 1), of 53 bits."""
+    """A number in [0, 1) with 53 bits."""
     return float(np.int64(_mixed(state) >> np.uint64(11))) * 2.0**-53

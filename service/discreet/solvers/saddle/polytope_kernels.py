@@ -2,12 +2,12 @@
 
     onto_polytope(v, lower, upper, R, least, most)      in place; least <= R x <= most, in the box
 
-Of Goldfarb & Idnani (1983), whose Hessian is the identity here. It begins with the nearest point of
-the box, which solves the problem without rows, and takes in the side that is broken most, one after
-the other; what would need a negative multiplier is let go. So it ends after finitely many turns at
-the point where all sides hold, exactly but for rounding: nothing is iterated to a tolerance. Sides
-of the box that hold only take their coordinates out of what is solved, which has one equation a row
-that holds.
+The method of Goldfarb & Idnani (1983), with the identity as Hessian. It begins with the nearest
+point of the box, which solves the problem without rows, and adds the most violated side to the
+active set, one after the other; a side that would need a negative multiplier is dropped. So it ends
+after finitely many steps at the solution, exact up to rounding: nothing is iterated to a tolerance.
+Active sides of the box only remove their coordinates from the system, which has one equation per
+active row.
 """
 
 from __future__ import annotations
@@ -21,33 +21,33 @@ from numpy.typing import NDArray
 Floats = NDArray[np.float64]
 
 ROUNDING = 1e-12
-"""Of the largest coordinate and limit: a side that is broken by less holds."""
+"""Fraction of the largest coordinate and limit: a side that is violated by less is satisfied."""
 ALONG = 1e-12
-"""A side whose normal, of length 1, leaves the others' span by less than the root of this says what
-they say."""
+"""A side whose unit normal is within the square root of this of the others' span depends on
+them."""
 
 
 @numba.njit(cache=True, nogil=True, error_model="numpy")
 def most_turns(size: int, rows: int) -> int:
-    """After so many turns what has been found so far is taken: only an empty polytope, or rounding,
-    needs them. Points far from dense rows took up to half of them, when a thousand shapes were
-    tried; a tenth is usual."""
+    """After this many steps the current point is taken: only an empty polytope, or rounding, needs
+    them. Points far from dense rows took up to half of them in a trial of a thousand shapes; a
+    tenth is usual."""
     return size * rows + 2 * (size + rows) + 20
 
 
 def unit_rows(R: Floats, least: Floats, most: Floats) -> tuple[Floats, Floats, Floats]:
-    """The same polytope by rows of length 1, without rows of zeros."""
+    """The same polytope with rows of length 1 and without rows of zeros."""
     lengths = np.array([math.hypot(*row) for row in R])
     kept = lengths > 0
     lengths = lengths[kept]
-    with np.errstate(over="ignore"):  # of a tiny row: then it says nothing in any box
+    with np.errstate(over="ignore"):  # of a tiny row: then it is no constraint in any box
         return R[kept] / lengths[:, None], least[kept] / lengths, most[kept] / lengths
 
 
 @numba.njit(cache=True, nogil=True, error_model="numpy")
 def _solved(gram: Floats, right: Floats, count: int) -> None:
-    """Solve a symmetric positive definite system of `count` equations in place, by Cholesky's
-    factors; of the matrix the upper triangle is read. Loops run along its rows, which is fast."""
+    """Solve a symmetric positive definite system of `count` equations in place, by Cholesky
+    factorization of the upper triangle. Loops run along its rows, which is fast."""
     for k in range(count):
         pivot = np.sqrt(max(gram[k, k], 1e-300))
         for j in range(k, count):
@@ -70,12 +70,12 @@ def _solved(gram: Floats, right: Floats, count: int) -> None:
 def onto_polytope(
     v: Floats, low: Floats, high: Floats, R: Floats, least: Floats, most: Floats
 ) -> None:
-    """v: float64[d], in place; R: float64[r, d], of rows of length 1. Where the polytope is empty,
-    a point of the box."""
+    """v: float64[d], in place; R: float64[r, d], with rows of length 1. If the polytope is empty, v
+    becomes a point of the box."""
     d, r = v.size, most.size
     x = np.empty(d)
-    # Of every side that holds: its sign (+1 the lower one, -1 the upper one; 0: none) and
-    # multiplier; coordinates first, then rows.
+    # For every active side: its sign (+1 the lower one, -1 the upper one; 0: none) and multiplier;
+    # coordinates first, then rows.
     sign, price = np.zeros(d + r), np.zeros(d + r)
     reach = 1.0
     for i in range(d):
@@ -89,7 +89,7 @@ def onto_polytope(
     normal, along, step = np.empty(d), np.empty(d), np.empty(d)
     chosen, side, added = -1, 0.0, 0.0
     for _ in range(most_turns(d, r)):
-        if chosen < 0:  # the side that is broken most
+        if chosen < 0:  # the most violated side
             worst = 0.0
             for i in range(d):
                 if sign[i] == 0.0:
@@ -114,7 +114,7 @@ def onto_polytope(
             normal[i] = side * R[chosen - d, i] if chosen >= d else 0.0
         if chosen < d:
             normal[chosen] = side
-        # The part of the normal that the rows which hold span, in coordinates that are free.
+        # The part of the normal in the span of the active rows, in free coordinates.
         count = 0
         for k in range(r):
             if sign[d + k] != 0.0:
@@ -141,7 +141,7 @@ def onto_polytope(
                 along[i] += right[a] * sign[d + holding[a]] * R[holding[a], i]
             step[i] = normal[i] - along[i] if sign[i] == 0.0 else 0.0
             square += step[i] * step[i]
-        # How far until a multiplier is zero, and until the chosen side holds.
+        # The step until a multiplier is zero, and until the chosen side is satisfied.
         free, leaving = np.inf, -1
         for i in range(d):
             if sign[i] != 0.0:
@@ -164,7 +164,7 @@ def onto_polytope(
             full = max(limit - at, 0.0) / square
         length = min(free, full)
         if length == np.inf:
-            break  # no point of the box keeps all rows
+            break  # no point of the box satisfies all rows
         for i in range(d):
             if sign[i] != 0.0:
                 price[i] = max(price[i] - length * sign[i] * (normal[i] - along[i]), 0.0)
@@ -184,5 +184,5 @@ def onto_polytope(
             chosen = -1
         else:
             sign[leaving], price[leaving] = 0.0, 0.0
-    for i in range(d):  # what is not a number would be above nothing
+    for i in range(d):  # a value that is not a number would compare as not above
         v[i] = min(x[i], high[i]) if x[i] > low[i] else low[i]

@@ -1,12 +1,12 @@
-"""How far a compiled program's results may be from the real numbers that its expressions stand for.
+"""How far the results of a compiled program may be from the exact values of its expressions.
 
     rounding_errors(program, box) -> (errors, sizes), float64[outputs] each
 
 Forward error analysis (Higham 2002, "Accuracy and Stability of Numerical Algorithms", Chapter 3)
-over a box: of every register an interval that holds its exact value, and a bound of what was
-computed less that. An expression whose terms are far larger than what it varies by moves in jumps:
+over a box: for every register an interval that contains its exact value, and a bound of the error
+of the computed value. An expression whose terms are far larger than its variation moves in jumps:
 `1e-9*x + 5e-9 - 1e8` in doubles is a step function of x with steps of 1.5e-8, whatever its
-derivative says. Who noises values by their derivative's bound must add these errors.
+derivative. Noise that is calibrated by a bound of the derivative must cover these errors too.
 """
 
 from __future__ import annotations
@@ -32,24 +32,25 @@ from discreet.solvers.saddle.intervals import LIBRARY_ULPS, Box
 Floats = NDArray[np.float64]
 
 UNIT = 2.0**-53
-"""A sum, product, quotient or root is its exact value times 1 + e, |e| <= UNIT, unless it is
-tiny."""
+"""A computed sum, product, quotient or root is the exact value times 1 + e, |e| <= UNIT, unless it
+is tiny."""
 TINY = 2.0**-1074
 LIBRARY = 2 * LIBRARY_ULPS * UNIT
 SAFE = 1 + 1e-9
-"""What the arithmetic of this analysis itself may lose."""
+"""Allowance for rounding in this analysis itself."""
 
 _Bound = tuple[float, float, float]
-"""low, high: the exact value lies between them. error: of the computed one."""
+"""low, high: the exact value lies between them. error: a bound of the error of the computed
+value."""
 
 
 def rounding_errors(program: Program, box: Box) -> tuple[Floats, Floats]:
-    """Of each output the largest distance of what `run` computes from the exact value, and the
-    largest modulus of either, over all points of `box`.
+    """For each output the largest distance between the value that `run` computes and the exact
+    value, and the largest absolute value of either, over all points of `box`.
 
-    Both are 0 for an output that no variable enters: it is the same number at every point. Infinite
-    where nothing is certain, such as a root or a quotient whose argument may come as near to 0 as
-    its own error.
+    Both are 0 for an output that depends on no variable: it is the same number at every point. They
+    are infinite where nothing is certain, such as for a root or a quotient whose argument may be as
+    close to 0 as its own error.
     """
     first = program.registers.size - program.code.size
     variables = len(program.names)
@@ -80,12 +81,12 @@ _NOTHING_CERTAIN: _Bound = (-math.inf, math.inf, math.inf)
 
 
 def _rule(code: int, a: _Bound, b: _Bound, c: _Bound) -> _Bound:
-    """Of an operation on three registers, as `expression_programs.run` does it."""
+    """The error of an operation on three registers, as `expression_programs.run` does it."""
     if not all(map(math.isfinite, (*a, *b, *c))):
         return _NOTHING_CERTAIN
     try:
         low, high, error = _multiply_add(a, b, c) if code == MULTIPLY_ADD else _function(code, a, b)
-    except (ValueError, ArithmeticError):  # outside of a domain, or beyond doubles
+    except (ValueError, ArithmeticError):  # outside the domain, or beyond doubles
         return _NOTHING_CERTAIN
     wide = LIBRARY * max(abs(low), abs(high)) + TINY  # the ends were computed in floating point
     bound = low - wide, high + wide, error * SAFE + TINY
@@ -102,7 +103,7 @@ def _multiply_add(a: _Bound, b: _Bound, c: _Bound) -> _Bound:
     error = _size(a) * b[2] + _size(b) * a[2] + a[2] * b[2]
     if not any(_is(one, value) for one in (a, b) for value in (0.0, 1.0, -1.0)):
         error += UNIT * (product + error)
-    # Large terms may leave a small sum: its ends are as uncertain as they are large.
+    # Large terms may cancel to a small sum: its ends have an uncertainty proportional to the terms.
     wide = 4 * UNIT * (product + _size(c))
     low, high = min(corners) + c[0] - wide, max(corners) + c[1] + wide
     error += c[2]
@@ -135,7 +136,7 @@ def _function(code: int, a: _Bound, b: _Bound) -> _Bound:
         top = math.exp(high + error)
         return math.exp(low), math.exp(high), top * (error + LIBRARY)
     if low - error < 0 or (low - error == 0 and code == LOG):
-        # of log, sqrt and real powers: what is computed may lie outside of the domain
+        # for log, sqrt and real powers: the computed argument may lie outside the domain
         raise ValueError
     if code == LOG:
         ends = math.log(low), math.log(high)

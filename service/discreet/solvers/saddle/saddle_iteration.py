@@ -1,4 +1,4 @@
-"""The iteration of `saddle_point` from its start to its end, and its path."""
+"""The complete iteration of `saddle_point`, and its path."""
 
 from __future__ import annotations
 
@@ -14,17 +14,18 @@ from discreet.solvers.saddle.saddle_kernels import Floats, Ints, Outputs, advanc
 from discreet.solvers.saddle.saddle_point import SaddleProblem, Schedule, noise_width
 
 STEPS_AT_ONCE = 1 << 15
-"""Steps between two calls of `progress`, at most."""
+"""The most steps between two calls of `progress`."""
 NOISES_AT_ONCE = STEPS_AT_ONCE * 1100
-"""Numbers of noise that are in memory together, at most, but for those of one step."""
+"""The most noise numbers in memory at once, unless one step needs more."""
 
 
 @dataclass
 class Iterate:
-    """Where a run stands; `advance` moves it. All it needs to go on, from a new process as well.
+    """The state of a run, which `advance` moves on: everything that is needed to continue, even in
+    a new process.
 
-    `step`: steps done. `states`: float64[n], `multipliers`: float64[m]. The sums are over the
-    `averaged` last steps.
+    `step`: number of steps done. `states`: float64[n], `multipliers`: float64[m]. The sums are over
+    the `averaged` last steps.
     """
 
     step: int
@@ -43,12 +44,12 @@ class Iterate:
         states: ArrayLike | None = None,
         multipliers: ArrayLike = 0.0,
     ) -> Iterate:
-        """Before step 1: `states` (projected on the box; its middle when not given) and
+        """The state before step 1: `states` (projected on the box; by default its midpoint) and
         `multipliers` (>= 0)."""
         middle = 0.5 * (problem.lower + problem.upper)
         start = middle if states is None else np.asarray(states, dtype=np.float64)
         if start.shape != middle.shape or not np.isfinite(start).all():
-            raise InvalidArgument("the initial states are one finite number an agent")
+            raise InvalidArgument("the initial states must be one finite number for each agent")
         mu = np.broadcast_to(np.asarray(multipliers, dtype=np.float64), problem.constraints)
         return cls(
             0,
@@ -66,7 +67,7 @@ class Path:
     """A run at p public steps, and its averages over the last part.
 
     Publishable: `steps`: int64[p]; `multipliers`: float64[p, m] after each of them; `released`:
-    float64[p, o], the noised outputs that the step took; `mean_multipliers`: float64[m];
+    float64[p, o], the noised outputs that the step used; `mean_multipliers`: float64[m];
     `mean_released`: float64[o]. Protected: `states`: float64[p, n]; `mean_states`: float64[n], the
     mean of the iterates over the last part.
     """
@@ -81,8 +82,8 @@ class Path:
 
 
 def thinned(steps: int, points: int) -> Ints:
-    """`points` (or `steps`, if fewer) of the steps 1, …, steps, evenly spread, the last one among
-    them."""
+    """`points` (or `steps`, if fewer) of the steps 1, …, steps, evenly spaced, including the last
+    one."""
     count = min(steps, points)
     return -(-np.arange(1, count + 1, dtype=np.int64) * steps // count)
 
@@ -101,19 +102,19 @@ def run(
     average: float = 0.5,
     progress: Callable[[int, int], None] | None = None,
 ) -> Path:
-    """`steps` steps from `states` (the middle of the box when not given) and `multipliers`.
+    """`steps` steps from `states` (by default the midpoint of the box) and `multipliers`.
 
-    Noise of unit deviation comes from `noise(count, width)`, which returns that of the next `count`
-    steps, float64[count, width] (see `Outputs.grid`), or in simulations from a key drawn from
-    `generator`: `normal_noise`, its numbers in the order of steps and outputs. `points`: length of
-    the path. `average`: the averages are over the last part of the steps, from `average` (0 <= . <
-    1) on. `progress(done, steps)` is called now and then.
+    Noise of unit deviation comes from `noise(count, width)`, which returns the noise of the next
+    `count` steps, float64[count, width] (see `Outputs.grid`), or in simulations from a key drawn
+    from `generator`: `normal_noise`, with numbers in the order of steps and outputs. `points`:
+    length of the path. `average`: the averages are over the last part of the steps, from `average`
+    (0 <= . < 1) on. `progress(done, steps)` is called from time to time.
     """
     if steps < 1 or points < 1 or not 0 <= average < 1:
-        raise InvalidArgument("steps and points are at least 1, and 0 <= average < 1")
+        raise InvalidArgument("steps and points must be at least 1, and 0 <= average < 1")
     width = noise_width(outputs)
     if width and (generator is None) == (noise is None):
-        raise InvalidArgument("noise comes from a generator or from a function, one of them")
+        raise InvalidArgument("noise comes either from a generator or from a function")
     iterate = Iterate.initial(problem, outputs, states, multipliers)
     key = None if generator is None else normal_noise.key_of(generator)
     recorded = thinned(steps, points)
@@ -148,7 +149,7 @@ def run(
 
 
 def steps_at_once(width: int) -> int:
-    """Steps whose noise is drawn together, of `width` numbers each."""
+    """Number of steps whose noise, of `width` numbers each, is drawn together."""
     return max(1, min(STEPS_AT_ONCE, NOISES_AT_ONCE // max(width, 1)))
 
 
@@ -175,8 +176,8 @@ def advance(
 ) -> None:
     """Move `iterate` on by `count` steps; those after step `average_from` enter its sums.
 
-    `noise`: float64[count, width], of unit deviation; or a `key`, whose noises are those of step 1
-    on. The steps `recorded` (int64[r], in order, all of them among these) are written to `path`:
+    `noise`: float64[count, width], of unit deviation; or a `key`, whose noises start with step 1.
+    The steps `recorded` (int64[r], in order, all among these steps) are written to `path`:
     multipliers [r, m], noised outputs [r, o], states [r, n].
     """
     width = noise_width(outputs)
@@ -203,8 +204,8 @@ def advance(
         (low, high),
         sets,
         outputs,
-        # The register after the agents' states is the constant 0: what a derivative without a
-        # register is.
+        # The register after the agents' states is the constant 0, the value of a derivative without
+        # a register.
         np.where(outputs.register >= 0, outputs.register, agents).astype(np.uint32),
         outputs.constraint.astype(np.uint32),
         np.searchsorted(outputs.agent, np.arange(agents + 1)).astype(np.uint32),

@@ -1,5 +1,5 @@
-"""Compiled kernels of the cloud's iteration: a step's outputs, rounded to the noise's grid, and
-many steps."""
+"""Compiled kernels of the cloud's iteration: the outputs of a step, rounded to the noise's grid,
+and loops over many steps."""
 
 from __future__ import annotations
 
@@ -19,18 +19,18 @@ Indices = NDArray[np.uint32]
 
 
 _BLOCK = 128
-"""Steps whose noise is drawn together: it is used from the fastest cache."""
+"""Number of steps whose noise is drawn together, so that it stays in the fastest cache."""
 
 
 class Outputs(NamedTuple):
-    """What the cloud releases in a step: g_1, …, g_m, then o - m entries of dg/dx, by agent, then
-    constraint.
+    """The outputs that the cloud releases in a step: g_1, …, g_m, then o - m entries of dg/dx, by
+    agent, then constraint.
 
-    `register`: int64[o], where the program has the exact value; -1 for a derivative that is zero
-    and yet noised. `constraint`, `agent`: int64[o], agent -1 for a value. `scale`: float64[o],
-    deviation of the noise; 0: none. `noise`: int64[o], column of the noise that the output takes,
-    -1 without noise. `grid`: values are rounded to multiples of scale·grid before the noise, which
-    then counts these multiples; 0: not rounded, and the noise is in units of the scale.
+    `register`: int64[o], the program's register of the exact value; -1 for a derivative that is
+    zero but noised. `constraint`, `agent`: int64[o], agent -1 for a value. `scale`: float64[o],
+    deviation of the noise; 0: none. `noise`: int64[o], column of the output's noise, -1 for none.
+    `grid`: values are rounded to multiples of scale·grid before the noise, which then counts these
+    multiples; 0: not rounded, and the noise is in units of the scale.
     """
 
     register: Ints
@@ -45,8 +45,8 @@ class Outputs(NamedTuple):
 def released_value(exact: float, scale: float, grid: float, noise: float) -> float:
     """An exact value, rounded to its grid if there is one, with its noise."""
     if grid > 0.0:
-        # The sum of two whole numbers: the same double for all pairs with this sum. A sum of their
-        # multiples is not.
+        # The sum of two integers is the same double for all pairs with this sum. A sum of multiples
+        # of them would not be.
         step = scale * grid
         return float(step * (np.rint(exact / step) + noise))
     return exact + scale * noise
@@ -65,8 +65,8 @@ def release_outputs(outputs: Outputs, registers: Floats, noise: Floats, released
 
 @numba.njit(cache=True, nogil=True, error_model="numpy")
 def place_noise(noised: Indices, factor: Floats, noise: Floats, placed: Floats) -> None:
-    """The noise of some steps, float64[steps, width], times its `factor` in the columns `noised`,
-    float64[steps, o]."""
+    """The noise of some steps, float64[steps, width], times its `factor` and placed in the columns
+    `noised`: float64[steps, o]."""
     for t in range(noise.shape[0]):
         for column in range(np.uint64(noised.size)):
             placed[t, noised[column]] = factor[column] * noise[t, column]
@@ -103,18 +103,19 @@ def advance_compiled(
     released_path: Floats,
     state_path: Floats,
 ) -> int:
-    """Returns how many steps entered the sums. Loops instead of array expressions: a step is some
-    150 nanoseconds.
+    """Returns the number of steps that entered the sums. It uses loops instead of array expressions
+    because a step takes about 150 nanoseconds.
 
     The outputs agent_start[i], …, agent_start[i + 1] - 1 are the derivatives in coordinate i.
-    `stepped`: where a step is cut off at once, the box but for agents with a set, which are
-    projected as a whole. Unsigned indices are not checked for being negative.
+    `stepped`: the bounds at which each coordinate of a step is cut off, which are those of the box
+    except for agents with a set, which are projected as a whole. Unsigned indices save a check for
+    negative ones.
     """
     n, m, width = states.size, multipliers.size, register.size
     on_grid, grid, scale = outputs.grid > 0.0, outputs.grid, outputs.scale
     released, placed = np.empty(width), np.zeros((_BLOCK, width))
     drawn = np.empty((_BLOCK, noised.size))
-    # What goes on a grid is scaled after the sum.
+    # Outputs on a grid are scaled after the sum.
     factor = np.ones(noised.size) if on_grid else scale[noised]
     one, values = np.uint64(1), np.uint64(m)
     row, averaged = 0, 0
@@ -144,7 +145,7 @@ def advance_compiled(
                     pull += released[entry] * multipliers[constraint[entry]]
                     entry += one
                 moved = registers[i] - gamma_k * (pull + alpha_k * registers[i])
-                if not np.isnan(moved):  # an objective without a slope there moves nobody
+                if not np.isnan(moved):  # an objective without a slope at this point moves no agent
                     registers[i] = min(max(moved, stepped[0][i]), stepped[1][i])
             if sets.begin.size > 0:
                 project_sets(sets, lower, upper, registers)

@@ -1,12 +1,12 @@
-"""Saddle points of agents' Lagrangian by noised primal-dual steps with Tikhonov terms, through a
-cloud.
+"""Saddle points of the agents' Lagrangian by noised primal-dual steps with Tikhonov terms, through
+a cloud.
 
     problem = saddle_problem(objectives, constraints, names, box)
     outputs = noised_outputs(problem, value_scale, gradient_scale)
     path    = saddle_iteration.run(problem, outputs, schedule, steps, generator=…, points=…)
 
-Least x in the box, greatest mu >= 0 of sum_i f_i(x_i) + mu'g(x), by Algorithm 1 of Hale & Egerstedt
-2015 (after Bakushinskii & Poljak 1974 and Poljak 1978), eqs. (15) and (16):
+Minimize over x in the box and maximize over mu >= 0 sum_i f_i(x_i) + mu'g(x), by Algorithm 1 of
+Hale & Egerstedt 2015 (after Bakushinskii & Poljak 1974 and Poljak 1978), eqs. (15) and (16):
 
     x_i <- P[x_i - gamma_k (f_i'(x_i) + (dG/dx_i)'mu + alpha_k x_i)]    each agent
     mu  <- [mu + gamma_k (G - alpha_k mu)]_+                            the cloud, with the old x
@@ -17,8 +17,8 @@ The mean-square limit is the saddle point for convex f_i and g, a Slater point, 
 
 One step is `cloud_outputs` (states to noised outputs), `cloud_step` and the client's `agent_step`:
 plain Python, for federated agents. The loop in numba does the same arithmetic in the same order:
-same noise, same trajectory. States and what follows from them are protected data; multipliers and
-noised outputs are what a release may publish.
+same noise, same trajectory. States and values computed from them are protected data; a release may
+publish multipliers and noised outputs.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ from discreet_client.updates import tikhonov_sizes
 class Schedule:
     """gamma_k = gamma k^-c1 and alpha_k = alpha k^-c2, eq. (7).
 
-    Raises InvalidArgument where eq. (8), 0 < c2 < c1 and c1 + c2 < 1, does not hold: then the
+    Raises InvalidArgument if eq. (8), 0 < c2 < c1 and c1 + c2 < 1, does not hold: then the
     iteration need not converge in mean square.
     """
 
@@ -70,13 +70,13 @@ class Schedule:
 
 @dataclass(frozen=True)
 class SaddleProblem:
-    """n coordinates of agents' states, one an agent where nothing else is said, m constraints and e
-    derivatives dg_k/dx_i that are not identically zero, compiled.
+    """n coordinates of agents' states, by default one per agent, m constraints and e derivatives
+    dg_k/dx_i that are not identically zero, compiled.
 
     `program` computes the slopes of objectives in x_1, …, x_n, then g_1, …, g_m, then the
     derivatives, coordinate by coordinate: `constraint`, `agent`: int64[e], k and i of each.
-    `constant`: bool[e], derivatives that are numbers. `lower`, `upper`: float64[n]. `sets`: of
-    agents whose coordinates are in more than the box.
+    `constant`: bool[e], whether a derivative is a constant. `lower`, `upper`: float64[n]. `sets`:
+    those of agents with constraints beyond the box.
     """
 
     names: tuple[str, ...]
@@ -98,8 +98,8 @@ class SaddleProblem:
 
 @dataclass(frozen=True)
 class Group:
-    """An agent of several coordinates, which stand next to each other; `within`: its set beside the
-    box, as `discreet_client.projections.onto` takes it."""
+    """An agent with several adjacent coordinates; `within`: its set apart from the box, in the form
+    of `discreet_client.projections.onto`."""
 
     name: str
     coordinates: tuple[str, ...]
@@ -113,12 +113,12 @@ def saddle_problem(
     box: Box,
     groups: Sequence[Group] = (),
 ) -> SaddleProblem:
-    """Compile objectives (one an agent, of its own state only; none counts as 0) and constraints,
-    meant <= 0.
+    """Compile objectives (one per agent, of its own state only; a missing one counts as 0) and
+    constraints, each meaning <= 0.
 
-    `groups`: whose coordinates `names` are; an agent that has one, of its own name, need not be
-    said. Convexity is the caller's to prove, see `convexity`. Raises InvalidArgument where an
-    objective has another agent's state.
+    `groups`: the agents to which the coordinates `names` belong; an agent with one coordinate of
+    its own name need not be listed. The caller must prove convexity, see `convexity`. Raises
+    InvalidArgument if an objective contains another agent's state.
     """
     own = {name: (name,) for name in names} | {group.name: group.coordinates for group in groups}
     objective_of: dict[str, Expression] = {}
@@ -156,21 +156,21 @@ def saddle_problem(
 def noised_outputs(
     problem: SaddleProblem, value_scale: ArrayLike, gradient_scale: ArrayLike, *, grid: float = 0.0
 ) -> Outputs:
-    """The outputs of a step. `value_scale`: float64[m] or one figure. `gradient_scale`: float64[m,
-    n], or broadcast to.
+    """The outputs of a step. `value_scale`: float64[m] or one number. `gradient_scale`: float64[m,
+    n], or broadcast to it.
 
-    An entry of dg/dx that is zero takes part only where it has noise (the paper noises whole
-    vectors). `grid`: for noise that is a whole number of its steps, in units of the scale: a
-    discrete Gaussian. Value and noise are added as whole numbers of steps and only their sum is
+    An entry of dg/dx that is zero is an output only if it has noise (the paper noises whole
+    vectors). `grid`: the step, in units of the scale, of noise that is an integer number of steps:
+    a discrete Gaussian. Value and noise are added as whole numbers of steps and only their sum is
     scaled, so no low bit of the result depends on how it came about.
     """
     m, n = problem.constraints, len(problem.names)
     values = np.broadcast_to(np.asarray(value_scale, dtype=np.float64), m)
     gradients = np.broadcast_to(np.asarray(gradient_scale, dtype=np.float64), (m, n))
     if not (np.isfinite(values).all() and (values >= 0).all()):
-        raise InvalidArgument("scales are finite and not negative")
+        raise InvalidArgument("scales must be finite and nonnegative")
     if not (np.isfinite(gradients).all() and (gradients >= 0).all()):
-        raise InvalidArgument("scales are finite and not negative")
+        raise InvalidArgument("scales must be finite and nonnegative")
     found = zip(problem.agent.tolist(), problem.constraint.tolist(), strict=True)
     places = {pair: n + m + e for e, pair in enumerate(found)}
     rows = [(n + k, k, -1, float(values[k])) for k in range(m)]
@@ -192,7 +192,7 @@ def noised_outputs(
 
 
 def noise_width(outputs: Outputs) -> int:
-    """Standard noises of one step: how many outputs are noised."""
+    """The number of standard noises of one step: that of noised outputs."""
     return int(np.count_nonzero(outputs.scale))
 
 
@@ -203,7 +203,7 @@ def cloud_outputs(
     problem: SaddleProblem, outputs: Outputs, states: ArrayLike, noise: ArrayLike
 ) -> Floats:
     """The noised outputs, float64[o], at `states` (float64[n]); `noise`: float64[noise_width], of
-    unit deviation, or in steps of the grid where there is one."""
+    unit deviation, or in steps of the grid if there is one."""
     z = np.asarray(noise, dtype=np.float64)
     registers = problem.program.registers.copy()
     registers[: len(problem.names)] = states

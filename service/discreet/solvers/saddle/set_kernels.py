@@ -3,7 +3,7 @@ numba.
 
     project_sets(sets, lower, upper, states)      in place, every agent that has a set
 
-A cloud's loop projects each agent in every step.
+The cloud's loop projects each agent in every step.
 """
 
 from __future__ import annotations
@@ -25,11 +25,11 @@ BUDGET, BALL, POLYTOPE = range(3)
 
 
 class Sets(NamedTuple):
-    """Agents whose states are in more than a box. `begin`, `end`: int64[g], their coordinates.
-    `code`: int64[g], BUDGET, BALL or POLYTOPE. `first`, `second`: float64[g], least and most of a
-    budget's sum; a ball's radius. `centre`: float64[n], of balls. `row`: int64[g + 1], where an
-    agent's rows begin in `least`, `most` (float64[r]), `entry`: int64[g], where in `entries`, of
-    polytopes; rows have length 1.
+    """Agents whose states have sets apart from the box. `begin`, `end`: int64[g], their
+    coordinates. `code`: int64[g], BUDGET, BALL or POLYTOPE. `first`, `second`: float64[g], least
+    and most of a budget's sum, or a ball's radius. `centre`: float64[n], of balls. For polytopes
+    `row`: int64[g + 1], where an agent's rows begin in `least`, `most` (float64[r]), and `entry`:
+    int64[g], where they begin in `entries`; rows have length 1.
     """
 
     begin: Ints
@@ -46,8 +46,8 @@ class Sets(NamedTuple):
 
 
 def sets_of(groups: Sequence[tuple[int, int, dict[str, Any] | None]], coordinates: int) -> Sets:
-    """The sets of agents: begin and end of each one's coordinates, and its set as
-    `discreet_client.projections.onto` takes it."""
+    """The sets of agents: begin and end of each agent's coordinates, and its set in the form of
+    `discreet_client.projections.onto`."""
     given = [(begin, end, within) for begin, end, within in groups if within is not None]
     centre, rows = np.zeros(coordinates), []
     row, entry = [0], []
@@ -82,7 +82,7 @@ def sets_of(groups: Sequence[tuple[int, int, dict[str, Any] | None]], coordinate
 
 
 def in_closed_form(sets: Sets) -> Sets:
-    """All but the polytopes."""
+    """All sets except polytopes."""
     kept = sets.code != POLYTOPE
     return sets._replace(
         begin=sets.begin[kept],

@@ -2,13 +2,13 @@
 is private.
 
 `min F(x) = ½|Σ A_u,i x_i + c|² + Σ f_i(x_i)`, `x_i` in X_i, `Σ A_g,i x_i + d <= 0` (Huo & Liu, eq.
-1; f_i convex, in their example `|A_q,i x_i|² + a_l,i·x_i` and a constant). It is the plaintext twin
-of the encrypted run: the steps are the agents' own, of `discreet_client.updates`, and with
-`resolution` the contributions are rounded as there.
+1; f_i convex, in their example `|A_q,i x_i|² + a_l,i·x_i` and a constant). It is the plaintext
+counterpart of the encrypted run: the steps are those of the agents, from `discreet_client.updates`,
+and with `resolution` the contributions are rounded as there.
 
 The shrunken step is that of Liu, Phanivong, Shi, Callaway (2019); the regularized one that of
 Koshal, Nedić, Shanbhag (2011). Each iteration uses both sums at the same x (Jacobi), as the
-protocol must.
+protocol requires.
 """
 
 from __future__ import annotations
@@ -40,12 +40,12 @@ class Part:
 
 @dataclass(frozen=True)
 class Solution:
-    """What the last iteration left.
+    """The result of the last iteration.
 
-    `x`: float64[k_i] an agent; `multipliers`: float64[m_g]; `objective`: F(x); `violation`: the
-    largest entry of `Σ A_g x + d` above zero; `change`: the largest move of a sum or of a
-    multiplier in the last iteration. `status` is "converged" when `change` came to `threshold`,
-    else "iterations": a planned number of iterations is no failure.
+    `x`: float64[k_i] for each agent; `multipliers`: float64[m_g]; `objective`: F(x); `violation`:
+    the largest entry of `Σ A_g x + d` above zero; `change`: the largest move of a sum or of a
+    multiplier in the last iteration. `status` is "converged" if `change` reached `threshold`, else
+    "iterations": a planned number of iterations is not a failure.
     """
 
     x: tuple[Floats, ...]
@@ -61,13 +61,12 @@ def step_sizes(parts: Sequence[Part], *, regularization: float = 0.0) -> Steps:
     """Steps from the problem's constants: `alpha = 1/L`, `beta = mu/(2 |A_g|²)`, no shrinking.
 
     L and mu are the largest and the smallest eigenvalue of the Hessian of F (plus the
-    regularization), bounded over the agents' boxes where it is not the same everywhere, without
-    what a proximal step takes care of; |A_g| is the largest singular value of all A_g together.
-    Where Hessian and A_g'A_g
-    have common eigenvectors the iteration contracts for alpha <= 1/L exactly when `beta <
-    mu/|A_g|²`: its 2 x 2 blocks `[[1 - alpha h, -alpha s], [beta s, 1]]` have a determinant below 1
-    (Jury); half of that is a margin for where they have not. Raises InvalidArgument when F is not
-    strongly convex: the steps must then be given, or a regularization.
+    regularization), bounded over the agents' boxes where it is not the same everywhere, without the
+    terms that a proximal step handles; |A_g| is the largest singular value of all A_g together.
+    Where Hessian and A_g'A_g have common eigenvectors the iteration contracts for alpha <= 1/L
+    exactly when `beta < mu/|A_g|²`: its 2 x 2 blocks `[[1 - alpha h, -alpha s], [beta s, 1]]` have
+    a determinant below 1 (Jury); half of that leaves a margin for other cases. Raises
+    InvalidArgument if F is not strongly convex: then the steps or a regularization must be given.
     """
     A_u = np.hstack([part.A_u for part in parts])
     A_g = np.hstack([part.A_g for part in parts])
@@ -105,17 +104,16 @@ def solve(
     """Run the method for `iterations` (>= 1) steps, or until no sum and no multiplier moved by more
     than `threshold` (0: never).
 
-    c float64[m_u], d float64[m_g]. `steps` may differ between agents in their primal size alone;
-    without them `step_sizes` are taken. `resolution` > 0 rounds contributions, c and d to its
-    multiples (2^-32 in the encrypted run, 10^-σ in the paper). `watch` sees the agents after each
-    step. Raises InvalidArgument when shapes disagree, when dual steps differ, or when there is no
-    part.
+    c float64[m_u], d float64[m_g]. `steps` may differ between agents only in their primal size; the
+    default is `step_sizes`. `resolution` > 0 rounds contributions, c and d to its multiples (2^-32
+    in the encrypted run, 10^-σ in the paper). `watch` is called with the agents after each step.
+    Raises InvalidArgument if shapes disagree, if dual steps differ, or if there is no agent.
     """
     c, d = np.asarray(c, dtype=np.float64), np.asarray(d, dtype=np.float64)
     if not parts:
         raise InvalidArgument("a coupled problem has agents")
     if any(part.A_u.shape[:1] != c.shape or part.A_g.shape[:1] != d.shape for part in parts):
-        raise InvalidArgument("A_u needs one row an entry of c, A_g one an entry of d")
+        raise InvalidArgument("A_u needs one row for each entry of c, A_g one for each entry of d")
     if steps is None:
         steps = step_sizes(parts)
     each = [steps] * len(parts) if isinstance(steps, Steps) else list(steps)

@@ -27,17 +27,17 @@ from discreet.solvers.saddle.intervals import (
 from discreet_client.expressions import Expression, ExpressionError, derivative
 
 TOLERANCE = 1e-7
-"""Relative distance of the two sides of a supremum, when not told otherwise."""
+"""Default relative distance of the two sides of a supremum."""
 SMALLEST = 1e-12
-"""Distance of the two sides that is small enough, whatever the supremum."""
+"""Absolute distance of the two sides that always suffices."""
 MOST_BOXES = 50_000
-"""Boxes that one supremum may look at. Where they do not suffice, `upper` is certified, but above
-the supremum."""
+"""The most boxes that one supremum may evaluate. If they do not suffice, `upper` is certified, but
+above the supremum."""
 MOST_WORK = 3_000_000
-"""Boxes times nodes of the expression and its derivatives that one supremum may evaluate: a second
-at most."""
+"""Boxes times nodes of the expression and its derivatives that one supremum may evaluate: at most a
+second."""
 MOST_UNBOUNDED = 4_000
-"""Boxes looked at before a supremum that is still infinite is taken for it."""
+"""Number of boxes after which a supremum that is still infinite is taken to be infinite."""
 AT_ONCE = 256
 
 
@@ -59,12 +59,12 @@ def supremum(
     most_boxes: int = MOST_BOXES,
     together: Work | None = None,
 ) -> Supremum:
-    """The supremum of `expression` over `box`, to `tolerance` relative where `most_boxes` suffice.
+    """The supremum of `expression` over `box`, to the relative `tolerance` if `most_boxes` suffice.
 
     Best-first branch and bound. A box's bound is the better of the natural and the mean-value form;
-    where a partial derivative keeps its sign on a box, the box shrinks to its better face (Kearfott
-    1996, "Rigorous Global Search"). `together`: shared with other suprema. Raises InvalidArgument
-    for a box that is empty or not bounded.
+    if a partial derivative has one sign on a box, the box shrinks to its better face (Kearfott
+    1996, "Rigorous Global Search"). `together`: the budget shared with other suprema. Raises
+    InvalidArgument for a box that is empty or unbounded.
     """
     names = sorted(expression.names)
     for name in names:
@@ -121,7 +121,7 @@ def _slopes(expression: Expression, names: list[str]) -> list[Expression | None]
         try:
             found.append(derivative(expression, name))
         except ExpressionError:
-            found.append(None)  # too large: this variable goes without
+            found.append(None)  # too large: this variable has no derivative
     return found
 
 
@@ -133,8 +133,8 @@ def _examined(
     highs: Floats,
     old: Floats,
 ) -> tuple[Floats, Floats, Floats, float, Floats]:
-    """The boxes shrunk to better faces, their upper bounds, and the best value at a point with that
-    point."""
+    """The boxes shrunk to better faces, their upper bounds, and the best value at a point, with
+    that point."""
     lows, highs = lows.copy(), highs.copy()
     boxes = {name: Interval(lows[i].copy(), highs[i].copy()) for i, name in enumerate(names)}
     known: dict[int, Interval] = {}  # a derivative shares most of its nodes with the others
@@ -164,8 +164,8 @@ def _examined(
     upper = np.minimum(
         np.minimum(upper, np.where(np.isnan(mean_value.high), np.inf, mean_value.high)), old
     )
-    # Suprema of convex functions are at vertices: one of each box is tried as well, uphill as far
-    # as slopes can tell.
+    # Suprema of convex functions are at vertices: one vertex of each box is tried too, the one that
+    # the slopes point to.
     with np.errstate(all="ignore"):
         downhill = np.array(
             [
@@ -186,7 +186,7 @@ def _examined(
 
 
 def _split(lows: Floats, highs: Floats, uppers: Floats) -> tuple[Floats, Floats, Floats]:
-    """Every box in two halves, across its longest side."""
+    """Every box split in half along its longest side."""
     columns = np.arange(uppers.size)
     side = np.argmax(highs - lows, axis=0)
     middle = 0.5 * (lows[side, columns] + highs[side, columns])

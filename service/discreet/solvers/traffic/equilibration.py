@@ -1,12 +1,13 @@
-"""Equilibrating the known paths of all zone pairs: sweeps of single moves, and Newton steps where
-those stall.
+"""Equilibration of the known paths of all zone pairs: sweeps of single moves, and Newton steps if
+these stall.
 
-With the paths given, traffic assignment is a convex problem in the path flows of each pair,
-nonnegative and of a fixed sum. A sweep takes one pair after the other and moves flow to its
+With the paths given, traffic assignment is a convex problem in the path flows of each pair, which
+are nonnegative and have a fixed sum. A sweep takes one pair after the other and moves flow to its
 cheapest path by Newton's method along that one direction; link costs follow at once (Gauss–Seidel).
-That is cheap and, on road networks, enough. Where a few steep links couple many moves it creeps;
-then truncated Newton steps on all path flows at once, solved by conjugate gradients (Dembo,
-Steihaug 1983), take over. Neither ever raises the objective by more than rounding.
+That is cheap and, on road networks, usually enough. If a few steep links couple many moves it
+converges slowly; then truncated Newton steps on all path flows at once, solved by conjugate
+gradients (Dembo, Steihaug 1983), take over. Neither ever raises the objective by more than
+rounding.
 """
 
 from __future__ import annotations
@@ -18,54 +19,54 @@ from discreet.solvers.traffic.path_flows import Costs, Paths, link_cost
 from discreet.solvers.traffic.shortest_paths import Floats, Ints, LinkIndices
 
 SWEEPS = 10
-"""Full sweeps of one call, at most: then new paths bring more."""
+"""The most full sweeps of one call: after that new paths help more."""
 
 PARTIAL_SWEEPS = 8
-"""Sweeps over the pairs with most excess after each full sweep."""
+"""Number of sweeps over the pairs with most excess after each full sweep."""
 
 STALLED = 0.7
-"""Sweeps that leave more than this part of the excess call for Newton steps."""
+"""If sweeps leave more than this fraction of the excess, Newton steps follow."""
 
 NEWTON_STEPS = 12
-"""Newton steps of one call, at most. The first ones may only find out which paths are empty."""
+"""The most Newton steps of one call. The first ones may only find out which paths are empty."""
 
 NEWTON_WORK = 1_000_000
-"""Newton steps times links of all paths, at most, but for one step: on large networks sweeps are
-the better bargain."""
+"""The most Newton steps times links of all paths, but at least one step: on large networks sweeps
+are more efficient."""
 
 LEVEL = 1e-15
-"""Two paths are level when their costs differ by less than this part: the rest is rounding."""
+"""Two paths are level if their costs differ by less than this fraction: the rest is rounding."""
 
 STILL_UNEVEN = 0.25
-"""A line search is done when it leaves at most this part of the slope it started with, of either
-sign."""
+"""A line search ends when at most this fraction of the initial slope is left, of either sign."""
 
 SEARCH_STEPS = 60
-"""Newton or bisection steps of one line search, at most."""
+"""The most Newton or bisection steps of one line search."""
 
 CONJUGATE_GRADIENTS = 30
-"""Iterations for one Newton step, at most."""
+"""The most conjugate gradient iterations of one Newton step."""
 
 RESIDUAL = 1e-4
-"""Part of the squared, scaled gradient at which the conjugate gradients stop."""
+"""Fraction of the squared, scaled gradient at which the conjugate gradients stop."""
 
 SINGULAR = 1e-13
-"""A direction with less than this part of the curvature of its components has none."""
+"""A direction with less than this fraction of the curvature of its components counts as without
+curvature."""
 
 SHORT = 0.3
-"""A step of which less than this part is taken has met a bound."""
+"""If less than this fraction of a step is taken, it has met a bound."""
 
 
 @numba.njit(cache=True, nogil=True)
 def equilibrate(
     costs: Costs, paths: Paths, flow: Floats, cost: Floats, slope: Floats, target: float
 ) -> None:
-    """Level the costs of the known paths until their excess is at most `target`, or no more is
-    worth doing here.
+    """Level the costs of the known paths until their excess is at most `target`, or further steps
+    here are not worthwhile.
 
     Updates the path flows and, with them, `flow`, `cost` and `slope` of the links. Most of the
     excess sits in a few pairs: after each full sweep only those above the average are swept again,
-    some times.
+    several times.
     """
     pairs = np.flatnonzero(np.diff(paths.start) > 1)
     excesses = np.zeros(paths.start.size - 1)
@@ -87,7 +88,7 @@ def equilibrate(
 
 @numba.njit(cache=True, nogil=True)
 def excess(paths: Paths, pairs: Ints, cost: Floats) -> float:
-    """What the flow of `pairs` costs more at link costs `cost` than it would on the cheapest known
+    """The excess cost of the flow of `pairs` at link costs `cost` over that on the cheapest known
     paths."""
     total = 0.0
     for pair in pairs:
@@ -117,10 +118,10 @@ def sweep(
     threshold: float,
 ) -> float:
     """One Gauss–Seidel sweep over the `pairs` whose entry of `excesses` is `threshold` or more;
-    keeps `excesses` up.
+    updates `excesses`.
 
-    Returns the excess that the sweep met, pair by pair; for those it passed over, what an earlier
-    sweep met. It can be small where pairs only undo each other's moves: the true one is `excess`.
+    Returns the sum of the excess that the sweep found, pair by pair; for skipped pairs, that of an
+    earlier sweep. It can be small if pairs only undo each other's moves: the true one is `excess`.
     """
     mark = np.zeros(flow.size, np.bool_)
     links, change = np.empty(flow.size, np.int32), np.empty(flow.size)
@@ -151,8 +152,8 @@ def sweep(
         for path in range(begin, end):
             if path == cheapest or paths.flow[path] == 0.0:
                 continue
-            # The links that only one of the two paths passes: all that a move from `path` to
-            # `cheapest` changes.
+            # The links that only one of the two paths passes: only these change in a move from
+            # `path` to `cheapest`.
             for position in range(paths.first[cheapest], paths.first[cheapest + 1]):
                 mark[paths.links[position]] = True
             size = 0
@@ -175,7 +176,7 @@ def sweep(
             if difference > LEVEL * lowest:
                 moved = move(costs, flow, cost, slope, links, change, size, paths.flow[path])
             elif difference < -LEVEL * lowest:
-                # An earlier move has made the cheapest path the dearer one: back.
+                # An earlier move has made the cheapest path the dearer one: move back.
                 change[:size] *= -1.0
                 moved = -move(costs, flow, cost, slope, links, change, size, paths.flow[cheapest])
             else:
@@ -196,12 +197,12 @@ def move(
     size: int,
     most: float,
 ) -> float:
-    """Move the flow of `links[:size]` along `change`, a direction of descent, by the returned
-    length in [0, most].
+    """Move the flow of `links[:size]` along the descent direction `change` by the returned length
+    in [0, most].
 
     The objective's slope on that line is `sum cost * change`, nondecreasing; its zero is found by
-    Newton's method inside a bracket, so a cost that grows steeply on the way cannot throw the flow
-    to the other side.
+    Newton's method inside a bracket, so a cost that grows steeply cannot overshoot to the other
+    side.
     """
     before, curvature = 0.0, 0.0
     for i in range(size):
@@ -238,9 +239,9 @@ def newton(
 ) -> None:
     """One truncated Newton step on all paths with flow at once.
 
-    A step past zero flow is first clipped. Where clipping has upset the balance on steep links the
+    A step past zero flow is first clipped. If clipping disturbs the balance on steep links, the
     line search stops almost at once; then the whole step is shortened until the first path is
-    empty, which the next step leaves out.
+    empty, and the next step leaves this path out.
     """
     base, gradient, scale = _gradient(paths, pairs, cost, slope)
     step = _newton_step(paths, pairs, base, gradient, scale, slope)
@@ -283,8 +284,8 @@ def newton(
 def _gradient(
     paths: Paths, pairs: Ints, cost: Floats, slope: Floats
 ) -> tuple[Ints, Floats, Floats]:
-    """For each path: its pair's path with most flow, what it costs more than that one, and 1 / its
-    own curvature.
+    """For each path: its pair's path with most flow (the base), its cost above that path's, and 1 /
+    its own curvature.
 
     Zero curvature, and an empty path, have 1 / curvature = 0: the Newton step leaves them to the
     sweeps.
@@ -323,8 +324,8 @@ def _gradient(
 def _newton_step(
     paths: Paths, pairs: Ints, base: Ints, gradient: Floats, scale: Floats, slope: Floats
 ) -> Floats:
-    """Conjugate gradients on `E' diag(slope) E step = -gradient`; E tells paths by links, each less
-    its base."""
+    """Conjugate gradients on `E' diag(slope) E step = -gradient`; E has a row of links for each
+    path, minus that of its base."""
     step = np.zeros(gradient.size)
     residual = -gradient
     direction = residual * scale
@@ -341,7 +342,7 @@ def _newton_step(
                 diagonal += direction[path] * direction[path] / scale[path]
         curvature = np.sum(slope * change * change)
         if curvature <= SINGULAR * diagonal:
-            break  # path flows change and, but for rounding, no link flow does
+            break  # path flows change but, up to rounding, no link flow does
         change *= slope
         length = norm / curvature
         for pair in pairs:
@@ -364,8 +365,8 @@ def _newton_step(
 
 @numba.njit(cache=True, nogil=True)
 def _link_change(paths: Paths, pairs: Ints, base: Ints, step: Floats, change: Floats) -> None:
-    """Fill `change[m]`: what `step` does to the link flows when each pair's base takes what its
-    other paths lose."""
+    """Fill `change[m]`: the change of link flows by `step`, where each pair's base takes the flow
+    that its other paths lose."""
     change[:] = 0.0
     for pair in pairs:
         begin, end = paths.start[pair], paths.start[pair + 1]

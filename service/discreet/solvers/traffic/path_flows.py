@@ -1,10 +1,10 @@
-"""Path flows of all zone pairs on a road network: loaded, priced by shortest paths, extended by
-them.
+"""Path flows of all zone pairs on a road network: loading, pricing by shortest paths, and adding
+these.
 
-Pair w = origin (zones - 1) + rank is an ordered pair of distinct zones, by origin, then
+Pair w = origin (zones - 1) + rank is an ordered pair of distinct zones, ordered by origin, then
 destination. Functions that take `first` (or `first_origin`) work on a block of origins, which
 begins at that zone: `incoming` has a row for each of its origins, and its pairs are numbered from
-0. Flows and demands are in one unit, costs in another; a link's cost is `free + scale
+0. Flows and demands have one unit, costs another; a link's cost is `free + scale
 (flow/capacity)^power`.
 """
 
@@ -21,29 +21,29 @@ from numpy.typing import NDArray
 from discreet.solvers.traffic.shortest_paths import Floats, Graph, Ints, LinkIndices, tree
 
 SMALLEST_SHARE = 1e-12
-"""A path with less of its pair's demand is dropped."""
+"""A path with less than this fraction of its pair's demand is dropped."""
 
 NOT_CHEAPER = 1e-13
-"""A shortest path joins its pair's known paths only when it is cheaper by more than this part: more
-than rounding."""
+"""A shortest path is added to its pair's known paths only if it is cheaper by more than this
+fraction, which is more than rounding."""
 
 
 BLOCKS = 32
-"""Parts of the origins that may be worked on at once: the same however many threads there are, and
-so are all sums."""
+"""Number of blocks of origins that may be processed at once: the same for any number of threads, so
+that all sums are the same."""
 
 Each = Callable[[Callable[[slice], None], Sequence[slice]], None]
-"""Does a piece of work for each block of origins, in any order or at once."""
+"""Runs a function for each block of origins, in any order or in parallel."""
 
 
 def in_turn(work: Callable[[slice], None], blocks: Sequence[slice]) -> None:
-    """One block after the other, in this thread."""
+    """Runs one block after the other, in this thread."""
     for block in blocks:
         work(block)
 
 
 def origin_blocks(origins: int) -> list[slice]:
-    """The rows 0..origins - 1 in at most `BLOCKS` blocks of about the same size."""
+    """The rows 0..origins - 1, divided into at most `BLOCKS` blocks of about the same size."""
     edges = [origins * part // BLOCKS for part in range(BLOCKS + 1)]
     return [slice(low, high) for low, high in pairwise(edges) if low < high]
 
@@ -69,7 +69,7 @@ class Paths(NamedTuple):
 
 @numba.njit(cache=True, nogil=True)
 def link_cost(costs: Costs, link: int, flow: float) -> tuple[float, float]:
-    """Cost and its derivative at a flow, which rounding may have left just below zero."""
+    """Cost and its derivative at a flow, which may be just below zero by rounding."""
     free, scale = costs.free[link], costs.scale[link]
     if scale == 0.0:
         return free, 0.0
@@ -105,8 +105,8 @@ def trees(graph: Graph, cost: Floats, incoming: NDArray[np.int32]) -> None:
 
 @numba.njit(cache=True, nogil=True)
 def load_trees(graph: Graph, costs: Costs, trips: Floats, incoming: NDArray[np.int32]) -> int:
-    """A first loading: each origin in turn takes its shortest paths at the costs the earlier ones
-    left behind.
+    """A first loading: each origin in turn takes its shortest paths at the costs that the earlier
+    ones caused.
 
     Fills `incoming`. Returns a pair with demand that no path joins, or -1.
     """
@@ -141,8 +141,8 @@ def extended(
     tail: Ints,
     each: Each = in_turn,
 ) -> Paths:
-    """The paths that carry flow and, where `add`, the one in the tree; if alone it takes the pair's
-    `trips`."""
+    """The paths that carry flow and, if `add`, the one in the tree; if it is the only one it takes
+    the pair's `trips`."""
     pairs = add.size
     others = pairs // max(1, incoming.shape[0])
     blocks = origin_blocks(incoming.shape[0])
@@ -184,7 +184,7 @@ def extended(
 
 
 def _part(paths: Paths, pairs: slice) -> Paths:
-    """The paths of some pairs; those of all stay where they are."""
+    """The paths of some pairs as a copy."""
     return paths._replace(start=paths.start[pairs.start : pairs.stop + 1])
 
 
@@ -198,7 +198,8 @@ def _measure(
     count: Ints,
     size: Ints,
 ) -> None:
-    """How many paths each pair will have, and how many links all of them together."""
+    """The number of paths that each pair will have, and the number of links of all of them
+    together."""
     others = add.size // max(1, incoming.shape[0])
     for pair in range(add.size):
         for path in range(paths.start[pair], paths.start[pair + 1]):
@@ -253,7 +254,7 @@ def _fill(
                 links[end] = incoming[row, node]
                 node = tail[links[end]]
                 end += 1
-            left, right = begin, end - 1  # from destination to origin until here
+            left, right = begin, end - 1  # from destination to origin up to here
             while left < right:
                 links[left], links[right] = links[right], links[left]
                 left, right = left + 1, right - 1
@@ -264,8 +265,8 @@ def _fill(
 
 @numba.njit(cache=True, nogil=True)
 def load_paths(paths: Paths, trips: Floats, flow: Floats) -> None:
-    """Clear tiny shares, give their part to the pair's largest path, and fill `flow[m]` with what
-    the paths carry."""
+    """Remove tiny shares, add their flow to the pair's largest path, and fill `flow[m]` with the
+    link flows of the paths."""
     flow[:] = 0.0
     for pair in range(trips.size):
         largest = paths.start[pair]
@@ -295,8 +296,8 @@ def price(
     add)`.
 
     `excess` is `sum_k flow_k (cost of path k - cost of its pair's shortest path)`, the numerator of
-    the relative gap without its cancellation. `add[pair]`: the shortest path exists and is cheaper
-    than all known ones.
+    the relative gap, computed without cancellation. `add[pair]`: the shortest path exists and is
+    cheaper than all known ones.
     """
     others = (paths.start.size - 1) // max(1, incoming.shape[0])
     blocks = origin_blocks(incoming.shape[0])

@@ -1,18 +1,17 @@
-"""How link flows and total travel time of an assignment change with the demand: their derivative at
-the optimum.
+"""The derivative of link flows and total travel time of an assignment in the demand, at the
+optimum.
 
-Path flows that carry a change of demand dd may move between the paths that carry flow, and no
-others, as long as the change is small. So the link flows move by `dy = B dd + V c`, where column w
-of B is the link shares of pair w and V has the differences of each pair's active paths; the
-optimality conditions stay those of the least `dy' D dy`, D the slopes of the link costs (Tobin and
-Friesz 1988, in link flows). Hence `dy = M B dd` with `M = I - V (V'DV)^+ V'D`.
+As long as a change of demand dd is small, flow moves only between the paths that carry flow. So the
+link flows move by `dy = B dd + V c`, where column w of B is the link shares of pair w and V has the
+differences of each pair's active paths; the optimality conditions are those of minimizing `dy' D
+dy`, D the slopes of the link costs (Tobin and Friesz 1988, in link flows). Hence `dy = M B dd` with
+`M = I - V (V'DV)^+ V'D`.
 
-Many pairs have the same detours, so V has few independent columns, in networks of roads far fewer
-than there are links: one small matrix is factored then, and M is never made.
+Many pairs have the same detours, so V has few independent columns, in road networks far fewer than
+links: then one small matrix is factored, and M is never formed.
 
-Of the system optimum the total travel time is the least of all, so its derivative is the marginal
-cost of the pair's paths (Danskin); of the user equilibrium it is `m'M B`, m the marginal link
-costs.
+At the system optimum the total travel time is minimal, so its derivative is the marginal cost of
+the pair's paths (Danskin); at the user equilibrium it is `m'M B`, m the marginal link costs.
 """
 
 from __future__ import annotations
@@ -36,19 +35,21 @@ from discreet.solvers.traffic.traffic_assignment import (
 )
 
 ACTIVE = 1e-7
-"""A path with less of its pair's demand is not held to be active: it carries what a gap leaves."""
+"""A path with less than this fraction of its pair's demand does not count as active: its flow is
+left over by the gap."""
 RIDGE = 1e-9
-"""Tells the rank of `V'S S V` (S the roots of the slopes), or is added to `S V V' S` in its place:
-in parts of the mean diagonal."""
+"""Threshold for the rank of `V'S S V` (S the roots of the slopes), or the ridge added to `S V V' S`
+instead, as a fraction of the mean diagonal."""
 ROWS_AT_ONCE = 256
 
 
 @dataclass(frozen=True)
 class Derivative:
-    """Of link flows and total travel time in the demand of each ordered pair of distinct zones.
+    """The derivative of link flows and total travel time in the demand of each ordered pair of
+    distinct zones.
 
     `shares`: B', csr[pairs, links]; `moves`: L float64[links, j] and R csr[j, links] with `M = I -
-    L R`, or None of who only asks for a total. `total`: float64[pairs], time a trip.
+    L R`, or None if only the total was requested. `total`: float64[pairs], time per trip.
     """
 
     shares: csr_array
@@ -56,14 +57,13 @@ class Derivative:
     total: Floats | None
 
     def flows(self, change: Floats) -> Floats:
-        """The change of link flows that a change of demand makes: float64[pairs] to
-        float64[links]."""
+        """The change of link flows by a change of demand: float64[pairs] to float64[links]."""
         assert self.moves is not None
         (left, right), moved = self.moves, self.shares.T @ change
         return np.asarray(moved - left @ (right @ moved))
 
     def flow_rows(self, links: NDArray[np.intp]) -> Floats:
-        """Rows of the derivative, of these links: float64[k, pairs]."""
+        """The rows of the derivative for these links: float64[k, pairs]."""
         assert self.moves is not None
         left, right = self.moves
         chosen = np.zeros((links.size, self.shares.shape[1]))
@@ -74,7 +74,7 @@ class Derivative:
         """The l2 norm of each link's row of the derivative: float64[links]."""
         assert self.moves is not None
         left, right = self.moves
-        squares = gram(self.shares)  # of M B it is G - L R G - (L R G)' + L (R G R') L'
+        squares = gram(self.shares)  # for M B it is G - L R G - (L R G)' + L (R G R') L'
         once = right @ squares
         twice = (right @ once.T).T
         norms = np.diagonal(squares).copy()
@@ -94,9 +94,9 @@ def derivative(
     *,
     links: bool = True,
 ) -> Derivative:
-    """The derivative at `solution`, an assignment to a small gap; of demands near that where the
-    active paths are the same. Without `links` only what takes no matrix of links by links: of the
-    system optimum its total travel time."""
+    """The derivative at `solution`, an assignment with a small gap; it holds for similar demands
+    with the same active paths. Without `links` only what needs no matrix of links by links is
+    computed: the total travel time of the system optimum."""
     policy = solution.paths
     paths, starts, pairs = _paths(policy), policy.pair_start, policy.origin.size
     shares = shares_of(policy)
@@ -127,7 +127,7 @@ def shares_of(policy: Policy) -> csr_array:
 
 
 def _paths(policy: Policy) -> csr_array:
-    """Which links each path passes: csr[paths, links] of ones."""
+    """The links that each path passes: csr[paths, links] of ones."""
     ones = np.ones(policy.links.size)
     return csr_array(
         (ones, policy.links, policy.path_start), shape=(policy.share.size, policy.link_count)
@@ -135,7 +135,7 @@ def _paths(policy: Policy) -> csr_array:
 
 
 def gram(rows: csr_array) -> Floats:
-    """`rows' rows`, dense, some rows at a time: as a sparse matrix it would be larger than that."""
+    """`rows' rows`, dense, computed a few rows at a time: as a sparse matrix it would be larger."""
     columns = rows.T.tocsr()
     product = np.empty((rows.shape[1], rows.shape[1]))
     for first in range(0, len(product), ROWS_AT_ONCE):
@@ -146,8 +146,8 @@ def gram(rows: csr_array) -> Floats:
 
 
 def _moves(differences: csr_array, slope: Floats) -> tuple[Floats, csr_array]:
-    """L and R: `V (V'S S V)^-1` and `V'S S` of independent columns; where there are more columns
-    than links `K S (S K S + r I)^-1` and S with `K = V V'`, which is the same as r goes to 0."""
+    """L and R: `V (V'S S V)^-1` and `V'S S` of independent columns; if there are more columns than
+    links, `K S (S K S + r I)^-1` and S with `K = V V'`, which has the same limit as r goes to 0."""
     columns, links = _distinct(differences), slope.size
     root = np.sqrt(slope / max(float(slope.max(initial=0.0)), np.finfo(float).tiny))
     slopes = csr_array((root, np.arange(links), np.arange(links + 1)))
@@ -175,8 +175,8 @@ def _moves(differences: csr_array, slope: Floats) -> tuple[Floats, csr_array]:
 
 
 def _distinct(rows: csr_array) -> csr_array:
-    """The rows of -1, 0 and 1 that are no multiples of others: known by two products with whole
-    numbers, exact in floating point."""
+    """The rows of -1, 0 and 1 without multiples of others, which are detected by two products with
+    integers, exact in floating point."""
     factors = np.random.default_rng(0).integers(1, 1 << 40, (rows.shape[1], 2)).astype(np.float64)
     keys = rows @ factors
     _, first = np.unique(keys * np.sign(keys[:, :1]), axis=0, return_index=True)

@@ -1,8 +1,8 @@
 """Shortest-path trees on a road network: Dijkstra (1959) with a binary heap.
 
 Costs are nonnegative and may be zero. A node below `first_through_node` is a centroid: a path may
-start or end there, never pass. Ties are broken by the order of the links, so the same network
-always gives the same trees.
+start or end there, but never pass through. Ties are broken by the order of the links, so the same
+network always gives the same trees.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ def tree(
     distance: Floats,
     incoming: LinkIndices,
 ) -> None:
-    """Fill `distance[nodes]` (inf where no path leads) and `incoming[nodes]`, the last link of each
+    """Fill `distance[nodes]` (inf if no path exists) and `incoming[nodes]`, the last link of each
     path (-1: none).
 
     `heap_key` and `heap_node` are scratch of m + 1 entries: a link improves its head at most once.

@@ -12,15 +12,15 @@ def project(vector: NDArray[np.float64], total: float) -> NDArray[np.float64]:
     """The point of {x >= 0, sum x = total} closest to `vector`, which may have any shape; O(n log
     n).
 
-    It is `max(vector - threshold, 0)` with the one threshold that gives the sum. Raises
-    InvalidArgument when `total` is negative or not finite, or when a vector without entries shall
-    have a positive sum.
+    It is `max(vector - threshold, 0)` with the unique threshold that gives the sum. Raises
+    InvalidArgument if `total` is negative or not finite, or if an empty vector is to have a
+    positive sum.
     """
     if not (np.isfinite(total) and total >= 0):
         raise InvalidArgument(f"no nonnegative vector has the sum {total}")
     if total == 0 or vector.size == 0:
         if total > 0:
-            raise InvalidArgument("an empty vector has the sum 0")
+            raise InvalidArgument("the sum of an empty vector is 0")
         return np.zeros(vector.shape)
     # A common shift changes nothing; with the largest entry at 0 the partial sums stay small.
     values = np.asarray(vector, dtype=np.float64) - np.max(vector)

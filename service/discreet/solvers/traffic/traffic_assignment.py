@@ -8,12 +8,12 @@ marginal costs `t + y t'`, and for `t(y) = t0 (1 + b (y/k)^p) + f` these have th
 
 The algorithm is gradient projection in the space of path flows (Jayakrishnan, Tsai, Prashker,
 Rajadhyaksha 1994; Bertsekas 1976). One iteration prices all zone pairs by shortest-path trees,
-which also gives the exact relative gap, adds each pair's shortest path where it is cheaper than all
+which also gives the exact relative gap, adds each pair's shortest path if it is cheaper than all
 known ones, and equilibrates the known paths. Pricing costs as much as a few sweeps over the pairs,
-so a good equilibrium is made on the known paths before new ones are sought.
+so the known paths are equilibrated well before new ones are sought.
 
-Nothing here is private. What a caller can check on its own public data (positive capacities, say)
-is not checked again; zone pairs without a path are found by `unreachable_pairs`.
+Nothing here is private. Conditions that a caller can check on its public data (such as positive
+capacities) are not checked again; `unreachable_pairs` finds zone pairs without a path.
 """
 
 from __future__ import annotations
@@ -46,8 +46,8 @@ from discreet.solvers.traffic.shortest_paths import Floats, Graph, Ints, LinkInd
 Objective = Literal["system_optimum", "user_equilibrium"]
 
 INNER_GAP = 0.03
-"""An iteration's sweeps stop when the known paths are equilibrated to this part of the gap it
-started with."""
+"""The sweeps of an iteration stop when the known paths are equilibrated to this fraction of its
+initial gap."""
 
 
 @dataclass(frozen=True)
@@ -57,8 +57,8 @@ class Network:
     `nodes`, `zones`: counts; zones are the nodes 0..zones-1. Nodes with an index below
     `first_through_node` are centroids, where paths start and end but which they do not pass.
     `tail`, `head`: int64[m], 0-based nodes. `free_flow_time`: float64[m], >= 0, in any unit of
-    time. `capacity`: float64[m], > 0, in the unit of the demand. Raises InvalidArgument when
-    lengths or node numbers do not fit; the meaning of the figures is the caller's to check.
+    time. `capacity`: float64[m], > 0, in the unit of the demand. Raises InvalidArgument if lengths
+    or node numbers do not fit; the caller checks the meaning of the figures.
     """
 
     nodes: int
@@ -81,7 +81,9 @@ class Network:
             array.shape != (self.tail.size,)
             for array in (self.tail, self.head, self.free_flow_time, self.capacity)
         ):
-            raise InvalidArgument("tail, head, free_flow_time and capacity need one entry a link")
+            raise InvalidArgument(
+                "tail, head, free_flow_time and capacity need one entry for each link"
+            )
         if not 0 <= self.zones <= self.nodes:
             raise InvalidArgument(f"{self.zones} zones do not fit into {self.nodes} nodes")
         if self.tail.size and not (
@@ -93,13 +95,13 @@ class Network:
 
 @dataclass(frozen=True)
 class Latency:
-    """`t(y) = free_flow_time (1 + coefficient (y/capacity)^power) + fixed_cost`, each of all links
-    or float64[m].
+    """`t(y) = free_flow_time (1 + coefficient (y/capacity)^power) + fixed_cost`, each one number
+    for all links or float64[m].
 
-    The coefficient and the fixed cost (a toll, say, in units of time) are not negative, the power
-    is 0 or at least 1. `Latency(factor, 1)` is affine, `Latency(.15, 4)` the formula of the Bureau
-    of Public Roads (1964). Raises InvalidArgument for other figures: with a power between 0 and 1
-    the first vehicle would meet an infinite slope.
+    The coefficient and the fixed cost (such as a toll, in units of time) are nonnegative, and the
+    power is 0 or at least 1. `Latency(factor, 1)` is affine, `Latency(.15, 4)` the formula of the
+    Bureau of Public Roads (1964). Raises InvalidArgument for other figures: with a power between 0
+    and 1 the first vehicle would meet an infinite slope.
     """
 
     coefficient: float | Floats
@@ -114,7 +116,9 @@ class Latency:
                 )
         power = np.asarray(self.power)
         if not ((power == 0) | ((power >= 1) & (power < np.inf))).all():
-            raise InvalidArgument(f"the power of a latency is 0 or at least 1, not {self.power}")
+            raise InvalidArgument(
+                f"the power of a latency must be 0 or at least 1, not {self.power}"
+            )
 
     def times(self, network: Network, flow: Floats) -> Floats:
         """`t(y)` of all links at the link flows y: float64[m]."""
@@ -133,7 +137,7 @@ class Policy:
     i has the paths `pair_start[i]..pair_start[i + 1]` (int64[p + 1]) with `share` (float64[paths],
     >= 0, sum 1 within a pair); path j passes `links[path_start[j]:path_start[j + 1]]` (int32,
     positions in the network, from origin to destination). A pair without demand has its shortest
-    path, a pair without any path none. `link_count` is the network's m.
+    path; a pair that no path joins has none. `link_count` is the network's m.
     """
 
     origin: Ints
@@ -149,12 +153,12 @@ class Policy:
 class Assignment:
     """A traffic assignment and the certificate of its quality.
 
-    `link_flows`: float64[m], what `paths` carry. `relative_gap`: `(sum_a c_a y_a - sum_w d_w u_w) /
-    sum_a c_a y_a` at these flows, c the marginal cost (system optimum) or travel time (user
+    `link_flows`: float64[m], the flows of `paths`. `relative_gap`: `(sum_a c_a y_a - sum_w d_w u_w)
+    / sum_a c_a y_a` at these flows, c the marginal cost (system optimum) or travel time (user
     equilibrium), u the cost of a shortest path; the numerator bounds how far the objective is above
-    its minimum. `status`: "converged" when the gap that was asked for is reached, "iteration_limit"
-    when not; the flows carry the demand either way. `total_travel_time`: `sum_a y_a t_a(y_a)`,
-    fixed costs among it, in units of demand times time.
+    its minimum. `status`: "converged" if the requested gap is reached, "iteration_limit" if not;
+    the flows carry the demand either way. `total_travel_time`: `sum_a y_a t_a(y_a)`, including
+    fixed costs, in units of demand times time.
     """
 
     link_flows: Floats
@@ -180,11 +184,11 @@ def assign(
     the network.
 
     Stops at relative gap <= `gap` or after `max_iterations`, each followed by `progress(iteration,
-    max_iterations)`. `threads` find shortest paths from blocks of origins at once, which do not
-    depend on each other; levelling costs pair by pair takes one. The result is a deterministic
-    function of the other arguments, bit for bit the same for any number of threads. Raises
-    InvalidArgument for a demand of another shape, negative or not finite, and for positive demand
-    between zones that no path joins (which it names, 0-based).
+    max_iterations)`. `threads` threads find shortest paths from blocks of origins in parallel,
+    since these are independent; levelling costs pair by pair uses one thread. The result is a
+    deterministic function of the other arguments, bit for bit the same for any number of threads.
+    Raises InvalidArgument for a demand of another shape, negative or not finite, and for positive
+    demand between zones that no path joins (which it names, 0-based).
     """
     demand = np.asarray(demand, dtype=np.float64)
     zones = network.zones
@@ -241,8 +245,8 @@ def _assigned(
         if progress is not None:
             progress(iteration, max_iterations)
 
-    # Pairs without demand get their shortest path at the final costs; their flow of 1 only stands
-    # for the share.
+    # Pairs without demand get their shortest path at the final costs; their flow of 1 only
+    # represents the share.
     weights = np.where(trips > 0, trips, 1.0)
     paths = extended(paths, add & (trips == 0), weights, incoming, network.tail, each=each)
     return Assignment(
@@ -257,7 +261,7 @@ def _assigned(
 
 @contextmanager
 def origins_at_once(threads: int) -> Iterator[Each]:
-    """Work on blocks of origins by so many threads; by this one alone where it is one."""
+    """Runs blocks of origins in this many threads, or in the current one if it is one."""
     if threads == 1:
         yield in_turn
         return
@@ -278,7 +282,7 @@ def total_travel_time(network: Network, latency: Latency, link_flows: Floats) ->
 def link_flows_of(policy: Policy, demand: Floats) -> Floats:
     """The link flows float64[m] when `demand` (float64[zones, zones]) follows `policy`.
 
-    This is how a policy that was made from released demand is measured on the true one.
+    This measures a policy that was made from released demand on the true demand.
     """
     trips = np.asarray(demand, dtype=np.float64)[policy.origin, policy.destination]
     flow = policy.share * np.repeat(trips, np.diff(policy.pair_start))
@@ -288,11 +292,11 @@ def link_flows_of(policy: Policy, demand: Floats) -> Floats:
 
 
 def unreachable_pairs(network: Network) -> Iterator[tuple[int, int]]:
-    """All ordered pairs (origin, destination) of distinct zones, 0-based, that no path joins, as
-    they are found: there may be millions.
+    """Yields all ordered pairs (origin, destination) of distinct zones, 0-based, that no path
+    joins; there may be millions.
 
-    By SciPy, so that who only plans loads no compiled kernel. A centroid is two nodes, one that is
-    entered and one that is left, which nothing joins.
+    It uses SciPy, so that planning alone loads no compiled kernel. A centroid is represented by two
+    nodes, one for arrivals and one for departures, which are not joined.
     """
     centroids, nodes = network.first_through_node, network.nodes
     leaves = np.where(network.tail < centroids, network.tail + nodes, network.tail)
@@ -311,10 +315,9 @@ def graph_of(network: Network) -> Graph:
 
 
 def costs_of(network: Network, latency: Latency, objective: Objective) -> Costs:
-    """The link costs whose equilibrium is wanted: travel times, or marginal costs for the system
-    optimum.
+    """The link costs of the equilibrium: travel times, or marginal costs for the system optimum.
 
-    A power of 0 is a constant: it becomes part of the free cost."""
+    A power of 0 gives a constant, which becomes part of the free cost."""
     times = latency.coefficient * (latency.power + 1 if objective == "system_optimum" else 1)
     free, scale = network.free_flow_time + latency.fixed_cost, network.free_flow_time * times
     power = np.array(np.broadcast_to(latency.power, free.shape), dtype=np.float64)
@@ -329,7 +332,7 @@ def costs_of(network: Network, latency: Latency, objective: Objective) -> Costs:
 
 
 def no_path(pair: int, zones: int) -> NoSolution:
-    """The refusal that names the zones of a pair that no path joins."""
+    """The error that names the zones of a pair that no path joins."""
     origin, rank = divmod(pair, zones - 1)
     return NoSolution(f"no path leads from zone {origin} to zone {rank + (rank >= origin)}")
 

@@ -7,20 +7,20 @@ period observed.
                                                      pair
     s     = sensitivity(terms, steps, flows.error_bound())
 
-x[p, m] are unit flows: what a trip of each pair does at each link. With trips Lambda of a period,
-link flows `y = Lambda'x` and affine latency `t(y) = c + q y` the objective is the regularized
-travel time
+x[p, m] are unit flows: the share of a trip of each pair on each link. With trips Lambda of a
+period, link flows `y = Lambda'x` and affine latency `t(y) = c + q y` the objective is the
+regularized travel time
 
     F(x, Lambda) = y'(q y + c) + alpha/2 |x|²,    grad F = Lambda (2 q y + c) + alpha x
 
-(eq. 11 and Section 3.4). Where the paper errs, see `docs/papers.md`; what is built here is what
-holds:
+(eq. 11 and Section 3.4). `docs/papers.md` lists the paper's errors; this is the corrected
+algorithm:
 
 - line 6 descends (`x - eta grad F`), and steps run over k = 1..N;
 - every ordered pair of distinct zones has a unit flow, whether it has trips or not, and 0 <= x <= 1
   (without the upper bound flow may go round in circles, and no bound on the gradient's change
   exists);
-- the Hessian is `2 Lambda Lambda' (x) q + alpha I`, so all allowed data are L-smooth with
+- the Hessian is `2 Lambda Lambda' (x) q + alpha I`, so for all allowed data F is L-smooth with
   `L = 2 max(q) max_pair max_total + alpha`; the paper's beta is half of it, and made from the data;
 - one trip more changes `grad F` by at most C in l2, `gradient_change`; the paper puts C = beta.
 """
@@ -39,12 +39,12 @@ from discreet.solvers.traffic.traffic_assignment import Latency, Network, costs_
 from discreet.solvers.traffic.unit_flow_projection import TOLERANCE, UnitFlows
 
 ROUNDING = 1e-9
-"""What floating-point numbers may add to a step, relative to its length: far more than they do."""
+"""Allowance for floating-point errors of a step, relative to its length: far more than they are."""
 
 
 @dataclass(frozen=True)
 class Terms:
-    """The objective and what is public of all data it may meet.
+    """The objective, and public bounds of all allowed data.
 
     `constant` c, `slope` q: float64[m], of the affine latencies. `regularization`: alpha > 0.
     `max_total`, `max_pair`: public bounds on the trips of one period, of all pairs and of one.
@@ -84,11 +84,12 @@ class Terms:
 
     @property
     def gradient_change(self) -> float:
-        """C: how much `grad F` changes in l2 when one trip of one pair is added to a period, at any
-        x in [0, 1].
+        """C: the most that `grad F` changes in l2 when one trip of one pair is added to a period,
+        at any x in [0, 1].
 
-        In the pair's own block by `(2 q y + c) + 2 (lambda + 1) q x`, in the others by `2 lambda q
-        x`, x the unit flow of the pair; y <= max_total and lambda + 1 <= max_pair link by link.
+        It changes in the pair's own block by `(2 q y + c) + 2 (lambda + 1) q x`, in the others by
+        `2 lambda q x`, where x is the unit flow of the pair; y <= max_total and lambda + 1 <=
+        max_pair link by link.
         """
         slope, constant = float(np.linalg.norm(self.slope)), float(np.linalg.norm(self.constant))
         own = 2 * slope * self.max_total + constant + 2 * self.max_pair * slope
@@ -103,8 +104,8 @@ class Terms:
         )
 
     def reach(self, steps: Floats) -> float:
-        """No entry of a point that is projected, `x - eta grad F`, is larger in modulus, for any
-        allowed data."""
+        """Upper bound of the absolute value of every entry of a projected point `x - eta grad F`,
+        for any allowed data."""
         slope, constant = float(self.slope.max()), float(self.constant.max())
         steepest = self.max_pair * (2 * slope * self.max_total + constant) + self.regularization
         return 1 + float(np.max(steps)) * steepest
@@ -127,7 +128,7 @@ def descend(
     tolerance: float = TOLERANCE,
     progress: Callable[[int, int], None] | None = None,
 ) -> Floats:
-    """x_N: float64[p, m] from `start`, which is public. Raises what a projection raises."""
+    """x_N: float64[p, m] from `start`, which is public. Raises the errors of a projection."""
     x, potentials = start, None
     for period, step in enumerate(steps.tolist()):
         near = flows.project(x - step * terms.gradient(x, demand(period)), potentials, tolerance)
@@ -138,21 +139,21 @@ def descend(
 
 
 def rounding_bound(terms: Terms, steps: Floats, pairs: int, links: int) -> float:
-    """How far in l2 a point that is computed may be from the exact one: in each entry some units in
-    the last place of `reach`, and those of a sum over all pairs."""
+    """How far in l2 a computed point may be from the exact one: some units in the last place of
+    `reach` in each entry, and those of a sum over all pairs."""
     return float(2.0**-52 * (8 * terms.reach(steps) + pairs) * math.sqrt(pairs * links))
 
 
 def sensitivity(terms: Terms, steps: Floats, projection_error: float) -> float:
-    """How far x_N may move in l2 when one trip is added to one period.
+    """How far x_N may move in l2 if one trip is added to one period.
 
     A step with eta <= 1/L shrinks the distance of two runs by 1 - eta alpha (F is alpha-strongly
-    convex and L-smooth, Nesterov 2004, Theorem 2.1.12), projections do not widen it. The trip adds
-    eta_t C in its period t: the exact
+    convex and L-smooth, Nesterov 2004, Theorem 2.1.12), and projections do not increase it. The
+    trip adds eta_t C in its period t, so the exact sensitivity is
 
         s = C max_t eta_t prod_{k > t} (1 - eta_k alpha)
 
-    and each projection, of which only the residual is known to be small, at most twice
+    to which each projection, of which only the residual is known to be small, adds at most twice
     `projection_error` (to which a caller adds `rounding_bound`).
     """
     left = 1 - steps * terms.regularization

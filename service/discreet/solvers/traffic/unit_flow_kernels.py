@@ -1,5 +1,5 @@
-"""Compiled kernels of the projection on unit flows: its sparse factor, Newton's steps, and a flow
-as a policy."""
+"""Compiled kernels of the projection on unit flows: the sparse factorization, Newton steps, and the
+conversion of a flow to a policy."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ LANES = 32
 class Factor(NamedTuple):
     """The graph in elimination order and the symbolic LDL' factorization of its Laplacian.
 
-    Values: n pivots, then L by columns. `tail`, `head`: int32[m], nodes by their place in the
+    Values: n pivots, then L by columns. `tail`, `head`: int32[m], nodes by their position in this
     order. `slot`: int32[m], the value of each link's off-diagonal. Column k has the rows
-    `row[start[k]:start[k + 1]]`; eliminating it changes the values `update`, in the order in which
-    the numeric factorization comes by.
+    `row[start[k]:start[k + 1]]`; eliminating it changes the values `update`, in the order of the
+    numeric factorization.
     """
 
     tail: LinkIndices
@@ -32,7 +32,7 @@ class Factor(NamedTuple):
 
 
 def symbolic(nodes: int, tail: Ints, head: Ints) -> tuple[Ints, Factor]:
-    """The place of each node in an order of minimum degree, and the factorization in that order."""
+    """The position of each node in a minimum-degree order, and the factorization in that order."""
     neighbours: list[set[int]] = [set() for _ in range(nodes)]
     for one, other in zip(tail.tolist(), head.tolist(), strict=True):
         if one != other:
@@ -96,10 +96,10 @@ def project_pairs(
     """Project `points[pairs]` from `potentials`, which are changed, until the tolerance or
     `most_steps`.
 
-    A step of all lanes: try the flow at nu + s d; a lane that has arrived, or has tried often
-    enough, hands its pair over and takes the next; one whose step overshot shortens s; the others
-    accept and get a new direction d. All loops over lanes are of constant length, which is what
-    makes them vector instructions.
+    A step of all lanes: try the flow at nu + s d; a lane that has converged, or has used up its
+    steps, stores its pair and takes the next; one whose step overshot shortens s; the others accept
+    the step and get a new direction d. All loops over lanes have constant length, so that they
+    compile to vector instructions.
     """
     links, nodes = points.shape[1], potentials.shape[1]
     tail, head, slot, start, row, update = factor
@@ -180,7 +180,7 @@ def project_pairs(
                 accepted[w] = True
                 going = True
                 if tries[w] == 1 and slope[w] < 0.3 * first_slope[w]:
-                    damping[w] = max(0.3 * damping[w], 1e-8)  # the way goes on: longer steps
+                    damping[w] = max(0.3 * damping[w], 1e-8)  # still descending: longer steps
                 elif tries[w] > 1:
                     damping[w] = min(3 * damping[w], 1.0)
                 tries[w] = 0
@@ -274,8 +274,8 @@ def load_flows(
     needed: Floats,
     lane_pair: Ints,
 ) -> None:
-    """Put a pair into a lane. Links at other pairs' centroids are closed, links from a node to
-    itself too."""
+    """Put a pair into a lane. Links at other pairs' centroids are closed, and so are links from a
+    node to itself."""
     lane_pair[lane] = pair
     for a in range(point.shape[0]):
         point[a, lane] = points[pair, a]
@@ -302,11 +302,11 @@ def decompose(
     destination: Ints,
     smallest: float,
 ) -> tuple[Ints, Floats, Ints, LinkIndices]:
-    """How many paths each pair has; of all pairs' paths the shares, the lengths, and the links one
-    after another.
+    """How many paths each pair has; and for the paths of all pairs the shares, the lengths, and the
+    links one after another.
 
-    From the origin always along the link with most flow left. Where the way meets itself the
-    circle's flow is taken out; a link into a node that nothing leaves (rounding) is taken out too.
+    A path follows from the origin always the link with most flow left. If it meets itself, the flow
+    of the cycle is removed; so is a link into a node without outgoing flow (by rounding).
     """
     pairs, links = flow.shape
     leaving = np.zeros(nodes + 1, dtype=np.int64)
@@ -319,7 +319,7 @@ def decompose(
     lengths = [0 for _ in range(0)]
     found = [np.int32(0) for _ in range(0)]
     left = np.empty(links)
-    at = np.empty(nodes, dtype=np.int64)  # how many links lead to a node on the way; -1: not on it
+    at = np.empty(nodes, dtype=np.int64)  # number of links up to a node on the path; -1: not on it
     way = np.empty(nodes + 1, dtype=np.int64)
     for pair in range(pairs):
         left[:] = flow[pair]
@@ -329,7 +329,7 @@ def decompose(
             at[node] = 0
             while node != destination[pair]:
                 best = -1
-                most = smallest if counts[pair] > 0 else 0.0  # one path there must be, however thin
+                most = smallest if counts[pair] > 0 else 0.0  # one path at least, however small
                 for position in range(leaving[node], leaving[node + 1]):
                     if left[star[position]] > most:
                         best, most = star[position], left[star[position]]

@@ -1,5 +1,5 @@
 """Projection on unit flows: for each pair (o, d), the flow of one unit from o to d that is nearest
-to given numbers.
+to a given vector.
 
     flows = UnitFlows.of_pairs(network)    all ordered pairs of distinct zones
     near  = flows.project(points)          near.flow[p, m], near.potentials[p, n], near.residual[p]
@@ -7,19 +7,19 @@ to given numbers.
 The set of a pair is `{x: N x = b, 0 <= x <= upper}`, N the node-link incidence and b = e_o - e_d.
 With potentials nu of the nodes as multipliers of `N x = b` the projection of v is `x(nu) =
 min(max(v + N'nu, 0), upper)`, where nu minimizes a convex, once differentiable, piecewise quadratic
-function with gradient `N x(nu) - b`. Semismooth Newton (Qi & Sun
-1993) solves with the Laplacian of the links strictly between their bounds, grounded at d, plus mu
-I; after a few steps the right piece is found and a step is exact. A step that overshoots is
-shortened by secants of the derivative along it; mu follows how well steps do (Levenberg 1944).
+function with gradient `N x(nu) - b`. Semismooth Newton (Qi & Sun 1993) solves with the Laplacian of
+the links strictly between their bounds, grounded at d, plus mu I; after a few steps the right piece
+is found and a step is exact. A step that overshoots is shortened by secants of the derivative along
+it; mu is adapted to the success of steps (Levenberg 1944).
 
-What makes it fast: all pairs share one graph, so one elimination order (minimum degree) and one
-symbolic LDL' factorization; pairs are solved side by side in lanes whose numbers lie next to each
-other in memory, so every operation of the factorization is a vector instruction; a lane whose pair
-is finished takes the next pair at once.
+It is fast because all pairs share one graph, so one elimination order (minimum degree) and one
+symbolic LDL' factorization; pairs are solved in parallel lanes whose numbers are adjacent in
+memory, so every operation of the factorization is a vector instruction; a lane whose pair is
+finished takes the next pair at once.
 
-What makes it certain: points so far from the set that Newton stalls are solved by continuation (the
-same points shrunk towards zero, then grown fourfold, each start from the last potentials), at the
-end with the potentials taken into the points, so that rounding is that of numbers near 1.
+It is robust because points so far from the set that Newton stalls are solved by continuation (the
+same points scaled towards zero, then up by factors of four, each started from the last potentials),
+at the end with the potentials moved into the points, so that rounding is that of numbers near 1.
 """
 
 from __future__ import annotations
@@ -41,9 +41,9 @@ GROWTH, ROUGH = 4.0, 1e-3
 
 @dataclass(frozen=True)
 class Projection:
-    """`flow` float64[p, m], and `potentials` float64[p, n] to start a later projection with.
-    `residual` float64[p]: the largest violation of flow conservation at a node; the flow is within
-    its bounds exactly."""
+    """`flow` float64[p, m], and `potentials` float64[p, n], from which a later projection can
+    start. `residual` float64[p]: the largest violation of flow conservation at a node; the flow is
+    within its bounds exactly."""
 
     flow: Floats
     potentials: Floats
@@ -55,7 +55,7 @@ class UnitFlows:
     """The unit flows of p pairs of nodes over m links.
 
     `origin`, `destination`: int64[p], 0-based. `upper`: float64[m]. Paths do not pass a node below
-    `first_through_node`: links there are closed to pairs that neither begin nor end at it.
+    `first_through_node`: its links are closed to pairs that neither begin nor end at it.
     """
 
     nodes: int
@@ -77,10 +77,10 @@ class UnitFlows:
         destination: Ints | None = None,
         upper: float = 1.0,
     ) -> UnitFlows:
-        """Of the given pairs, or of all ordered pairs of distinct zones, by origin.
+        """The unit flows of the given pairs, or of all ordered pairs of distinct zones, by origin.
 
-        `upper`: of every link; without one (inf) the set is unbounded, since flow may go round in
-        circles.
+        `upper`: the bound of every link; without one (inf) the set is unbounded, since flow may
+        circulate.
         """
         if origin is None or destination is None:
             origin, destination = np.nonzero(~np.eye(network.zones, dtype=np.bool_))
@@ -111,9 +111,9 @@ class UnitFlows:
     ) -> Projection:
         """The nearest unit flows to `points` float64[p, m], finite.
 
-        `start`: potentials of an earlier projection of similar points. Raises NoSolution where a
-        pair has no unit flow or figures are so large (1e12) that the tolerance is out of reach of
-        floating-point numbers.
+        `start`: potentials of an earlier projection of similar points. Raises NoSolution if a pair
+        has no unit flow, or if figures are so large (1e12) that floating-point numbers cannot reach
+        the tolerance.
         """
         points = np.ascontiguousarray(points, dtype=np.float64)
         found = Projection(
@@ -137,8 +137,8 @@ class UnitFlows:
         return found
 
     def _continue(self, points: Floats, pairs: Ints, found: Projection, tolerance: float) -> None:
-        """By the same points on a smaller scale, where Newton's method does not stall, to the full
-        scale."""
+        """Continuation from the same points on a smaller scale, where Newton's method does not
+        stall, to the full scale."""
         scale = 1.0 / max(1.0, float(np.abs(points[pairs]).max()))
         found.potentials[pairs] = 0.0
         while scale < 1.0:
@@ -146,8 +146,8 @@ class UnitFlows:
             larger = min(1.0, GROWTH * scale)
             found.potentials[pairs] *= larger / scale
             scale = larger
-        # Moving potentials into the points changes no projection and rounds the large numbers once
-        # for all.
+        # Moving potentials into the points changes no projection, and rounds the large numbers only
+        # once.
         taken = found.potentials.copy()
         moved = points.copy()
         order = self._place
@@ -176,8 +176,7 @@ class UnitFlows:
         )
 
     def cheapest(self, cost: Floats) -> Floats:
-        """Of each pair one shortest path by `cost` float64[m], >= 0, as a unit flow float64[p,
-        m]."""
+        """A shortest path of each pair by `cost` float64[m], >= 0, as a unit flow float64[p, m]."""
         flow = np.zeros((self.pairs, self.tail.size))
         origins = int(self.origin.max(initial=-1)) + 1
         incoming = np.empty((origins, self.nodes), dtype=np.int32)
@@ -201,10 +200,10 @@ class UnitFlows:
         return flow
 
     def error_bound(self, tolerance: float = TOLERANCE) -> float:
-        """How far in l2 all flows of a projection may be together from the exact ones.
+        """How far in l2 all flows of a projection together may be from the exact ones.
 
-        What is found is the exact projection on `N x = b + g` with |g|_inf <= tolerance. Where the
-        free links are the same the projection is linear in b with the pseudo-inverse of their
+        The result is the exact projection on `N x = b + g` with |g|_inf <= tolerance. As long as
+        the free links are the same, the projection is linear in b with the pseudo-inverse of their
         incidence, of norm 1/sqrt(lambda_2), and a connected graph has lambda_2 >= 4/(n diameter) >=
         4/n² (Mohar 1991). So one pair is off by at most n/2 |g|_2 <= n^1.5/2 tolerance, and the
         pairs, which are independent, together by sqrt(p) times that.
@@ -212,15 +211,15 @@ class UnitFlows:
         return float(0.5 * self.nodes**1.5 * self.pairs**0.5 * tolerance)
 
     def policy(self, flow: Floats, smallest: float = 1e-9) -> Policy:
-        """Unit flows float64[p, m] as paths and their shares; circles, which take nobody anywhere,
-        are left out.
+        """Unit flows float64[p, m] as paths and their shares; cycles, which lead nowhere, are left
+        out.
 
-        Paths with a share below `smallest` go too. Shares of a pair sum to 1.
+        So are paths with a share below `smallest`. Shares of a pair sum to 1.
         """
         flow = np.array(flow, dtype=np.float64)
         ends = (self.nodes, self.tail, self.head, self.origin, self.destination)
         counts, shares, lengths, links = decompose(flow, *ends, smallest)
-        if not counts.all():  # possible where rounding has broken a very thin flow off
+        if not counts.all():  # possible if rounding has interrupted a very small flow
             flow[counts == 0] = self.cheapest(np.ones(self.tail.size))[counts == 0]
             counts, shares, lengths, links = decompose(flow, *ends, smallest)
         pair_start = np.concatenate([[0], np.cumsum(counts)]).astype(np.int64)

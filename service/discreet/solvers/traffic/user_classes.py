@@ -1,24 +1,24 @@
-"""Assignment of several classes of users, who share the congestion and weigh fixed costs by their
-own.
+"""Assignment of several classes of users, which share the congestion and have their own weights of
+fixed costs.
 
 A link costs class c the time `t_a(v) + weight_c fixed_a` at the flow v of all classes in passenger
-car equivalents (PCE). With z = pce y the flows of the classes in PCE, their equilibrium is that of
-one convex program (Beckmann, McGuire, Winsten 1956; Dafermos 1972 for classes whose congestion is
-the same):
+car equivalents (PCE). With z = pce y the flows of the classes in PCE, their equilibrium solves one
+convex program (Beckmann, McGuire, Winsten 1956; Dafermos 1972 for classes whose congestion is the
+same):
 
-    least of  sum_a ∫_0^{v_a} t_a + sum_c weight_c sum_a fixed_a z_ac  with  v_a = sum_c z_ac.
+    min  sum_a ∫_0^{v_a} t_a + sum_c weight_c sum_a fixed_a z_ac  with  v_a = sum_c z_ac.
 
-The system optimum has `v_a t_a(v_a)` in the place of the integral, which is the time of all trips
-where all classes have one PCE; where these differ it is not, and nothing convex is, so it is
+The system optimum has `v_a t_a(v_a)` in place of the integral, which is the time of all trips if
+all classes have the same PCE. If these differ, it is not, and the problem is not convex, so it is
 refused.
 
-Link flows v are unique where times rise strictly with flows, and so is what all classes together
-spend on fixed costs. Flows of single classes are not: where two ways differ by no fixed cost, any
-class may take either.
+Link flows v are unique if times increase strictly with flows, and so are the fixed costs of all
+classes together. Flows of single classes are not: if two paths have the same fixed costs, any class
+may take either.
 
-Each class has its own trees of shortest paths. To level costs, a path of a dearer class passes,
-behind each link with a fixed cost, a link of its class that only costs the difference: so costs are
-separable again, and the code for one class levels them.
+Each class has its own trees of shortest paths. To level costs, a path of a class with a larger
+weight passes, after each link with a fixed cost, an artificial link of its class that only costs
+the difference: so costs are separable again, and the code for one class levels them.
 """
 
 from __future__ import annotations
@@ -58,8 +58,8 @@ from discreet.solvers.traffic.traffic_assignment import (
 
 @dataclass(frozen=True)
 class UserClasses:
-    """`weight` float64[k], >= 0: of fixed costs. `pce` float64[k], > 0: how many passenger cars a
-    trip counts on a link."""
+    """`weight` float64[k], >= 0: weights of fixed costs. `pce` float64[k], > 0: the number of
+    passenger cars that a trip counts as."""
 
     weight: Floats
     pce: Floats
@@ -69,7 +69,7 @@ class UserClasses:
         return int(self.weight.size)
 
     def surcharge(self, latency: Latency, links: int) -> Floats:
-        """What a link costs each class more than the class with the least weight:
+        """The additional cost of a link for each class, compared with the class of least weight:
         float64[k, links]."""
         fixed = np.broadcast_to(np.asarray(latency.fixed_cost, dtype=np.float64), (links,))
         return np.asarray((self.weight - self.weight.min())[:, None] * fixed)
@@ -90,13 +90,13 @@ def assign_classes(
     max_iterations: int = 500,
     progress: Callable[[int, int], None] | None = None,
 ) -> Assignment:
-    """Assign the trips `demand` (float64[k, zones, zones]) of k classes, as `assign` those of one.
+    """Assign the trips `demand` (float64[k, zones, zones]) of k classes, as `assign` does for one.
 
-    `link_flows` are of all classes, in PCE. `paths` has the pairs of the first class, then those of
-    the next. `relative_gap` is of the program above, in PCE. `total_travel_time` is of trips, with
-    each class's own weight of fixed costs. Raises InvalidArgument for a demand of another shape,
-    negative or not finite, and for a system optimum of classes with different PCE; NoSolution for
-    zones that no path joins.
+    `link_flows` are those of all classes together, in PCE. `paths` has the pairs of the first
+    class, then those of the next. `relative_gap` is that of the program above, in PCE.
+    `total_travel_time` is that of trips, with each class's own weight of fixed costs. Raises
+    InvalidArgument for a demand of another shape, negative or not finite, and for a system optimum
+    of classes with different PCE; NoSolution for positive demand between zones that no path joins.
     """
     demand, zones, links = np.asarray(demand, dtype=np.float64), network.zones, network.tail.size
     if demand.shape != (classes.number, zones, zones):
@@ -157,7 +157,7 @@ def assign_classes(
 
 
 def _none(pairs: int) -> Paths:
-    """No path of any pair."""
+    """Path flows without any path."""
     start, first = np.zeros(pairs + 1, np.int64), np.zeros(1, np.int64)
     return Paths(start, first, np.empty(0, np.int32), np.empty(0))
 
@@ -201,7 +201,7 @@ def _level(
 
 
 def _joined(starts: Sequence[np.ndarray]) -> np.ndarray:
-    """Bounds of parts as bounds of the whole, in which they follow each other."""
+    """Bounds of consecutive parts as bounds of the whole."""
     before = np.concatenate([[0], np.cumsum([start[-1] for start in starts])])
     moved = [start[:-1] + first for start, first in zip(starts, before[:-1], strict=True)]
     return np.concatenate([*moved, before[-1:]]).astype(np.int64)
@@ -240,8 +240,8 @@ def policies_by_class(policy: Policy, number: int) -> list[Policy]:
 
 
 def together(policies: Sequence[Policy], demand: Floats) -> Policy:
-    """The policy of the trips of all classes, whose pairs have `demand` float64[k, zones, zones]:
-    each path with its share of all trips of its pair."""
+    """The policy of the trips of all classes together, for `demand` float64[k, zones, zones]: each
+    path with its share of all trips of its pair."""
     first = policies[0]
     trips = demand[:, first.origin, first.destination]
     trips[:, trips.sum(axis=0) == 0] = 1.0
@@ -289,7 +289,7 @@ def total_time(network: Network, latency: Latency, classes: UserClasses, flows: 
 def pair_times(
     network: Network, latency: Latency, classes: UserClasses, solution: Assignment
 ) -> Floats:
-    """What a trip of each class and pair costs in the mean of its paths: float64[k, pairs]."""
+    """The mean cost of a trip of each class and pair over its paths: float64[k, pairs]."""
     times = classes.common(latency).times(network, solution.link_flows)
     more = classes.surcharge(latency, times.size)
     policies = policies_by_class(solution.paths, classes.number)
@@ -309,11 +309,11 @@ def derivative_of_classes(
     links: bool = True,
 ) -> Derivative:
     """The derivative of link flows in PCE and of the total travel time in the trips of each class
-    and pair, at `solution` of `demand`; as `sensitivity.derivative`.
+    and pair, at `solution` of `demand`; see `sensitivity.derivative`.
 
-    One more trip of pair w of class c takes its own cost u_w; of the equilibrium it also changes
-    the times of all others, `dv = pce_c M B_w`, of which y_a trips pass link a: `u_w + pce_c (y
-    t')' M B_w`. Of the system optimum it is the marginal cost of its paths.
+    One more trip of pair w of class c takes its own cost u_w; at the equilibrium it also changes
+    the times of all others by `dv = pce_c M B_w`, and y_a trips pass link a: `u_w + pce_c (y t')' M
+    B_w`. At the system optimum the derivative is the marginal cost of its paths.
     """
     common = classes.common(latency)
     found = derivative(network, common, objective, solution, links=links)
