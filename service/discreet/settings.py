@@ -91,6 +91,19 @@ class Settings(BaseSettings):
     job_memory_bytes: int = Field(
         default=8 << 30, gt=0, description="Address space that one child process may take"
     )
+    share_processes: int | None = Field(
+        default=None,
+        ge=1,
+        le=64,
+        description="Child processes that sum one large content together; unset: as many as the "
+        "processor has cores, at most 4",
+    )
+    part_bytes: int = Field(
+        default=16 << 20,
+        ge=1,
+        description="Of a larger content, whose release is a sum, children read parts of so many "
+        "bytes; smaller ones are read as a whole",
+    )
     least_isolation: Literal["none", "partial", "full"] = Field(
         default="none",
         description="Workers refuse to start if a solver's child is isolated less "

@@ -181,6 +181,12 @@ class Plan(Frozen):
     source: PlannedSource | None = Field(
         default=None, description="The blocks that are read, for a source instead of a dataset"
     )
+    parts_by: str | None = Field(
+        default=None,
+        description="The release is a sum over parts of the content, which several processes may "
+        "make: all records of one `person`, `participant` or `trajectory`, or of one `request`, "
+        "lie in one part and are clipped there. Absent: one process reads the content as a whole",
+    )
     released_by: tuple[str, ...] = Field(
         default=(),
         description="Jobs whose releases are asked again: events and noise are those of these "

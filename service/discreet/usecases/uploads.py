@@ -51,7 +51,7 @@ class NoRoom(Unavailable):
 
     def __init__(self, error: OSError) -> None:
         log.error(
-            "no room for an upload",
+            "no room in the spool",
             error=errno.errorcode.get(error.errno or 0),
             path=error.filename,
         )
