@@ -91,18 +91,8 @@ class Settings(BaseSettings):
     job_memory_bytes: int = Field(
         default=8 << 30, gt=0, description="Address space that one child process may take"
     )
-    share_processes: int | None = Field(
-        default=None,
-        ge=1,
-        le=64,
-        description="Child processes that sum one large content together; unset: as many as the "
-        "processor has cores, at most 4",
-    )
-    part_bytes: int = Field(
-        default=16 << 20,
-        ge=1,
-        description="Of a larger content, whose release is a sum, children read parts of so many "
-        "bytes; smaller ones are read as a whole",
+    share_processes: int = Field(
+        default=0, ge=0, le=64, description="Children that sum a large content; 0: a core each"
     )
     least_isolation: Literal["none", "partial", "full"] = Field(
         default="none",

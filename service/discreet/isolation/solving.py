@@ -9,8 +9,8 @@ import traceback
 from collections.abc import Mapping
 from typing import Any
 
-from discreet.isolation.frames import frame, receive, send
 from discreet.isolation import summing
+from discreet.isolation.frames import frame, receive, send
 from discreet.isolation.jobs import read_job
 from discreet.isolation.kernels import load_compiler
 from discreet.isolation.tasks import Step, Task

@@ -50,7 +50,8 @@ def sums_of_share(header: Mapping[str, Any], descriptor: int) -> dict[str, Any]:
         for one in header["contents"]
     ]
     total: dict[str, Any] = {}
-    for part in share_of(contents, *header["share"], header["part_bytes"]):
+    number, shares = header["share"]
+    for part in share_of(contents, number, shares, header["part_bytes"]):
         add(total, problem.part_sums(public, plan, part))
         if header["simulation"]:
             add(total, problem.diagnose(public, plan, part, Noise.seeded(0)))

@@ -20,6 +20,10 @@ from discreet.usecases.datasets import MasterKeyUnknown
 from discreet.usecases.services import Services
 from discreet.usecases.uploads import NoRoom, SealedFile
 
+PART_BYTES = 16 << 20
+"""Contents above this size are read by parts of this size. What a child takes beside a part goes
+with it: arrays of its rows that a sum makes on its way."""
+
 
 @dataclass(frozen=True)
 class Spooled:
@@ -46,7 +50,7 @@ async def spool_large(services: Services, versions: Sequence[str]) -> Spooled | 
     known = [row for row in rows if row is not None and row["wrapped_key"] is not None]
     if len(known) < len(rows):
         return None
-    if sum(row["sealed_bytes"] for row in known) <= services.settings.part_bytes:
+    if sum(row["sealed_bytes"] for row in known) <= PART_BYTES:
         return None
     try:
         file = SealedFile(services.settings.spool_folder)

@@ -86,7 +86,8 @@ def stacked(
         reward_bound=reward_bound,
         max_ratio=max_ratio,
     )
-    return steps * stacked_grid(clip)
+    sums: Floats = steps * np.float64(stacked_grid(clip))
+    return sums
 
 
 def stacked_grid(clip: float) -> float:
