@@ -84,9 +84,7 @@ class Settings(BaseSettings):
         default=3600, ge=1, description="Processor time that one child process may take"
     )
     job_wall_seconds: float = Field(
-        default=7200.0,
-        gt=0,
-        description="Wall time that one child process may take, with allowance for other load",
+        default=7200.0, gt=0, description="Wall time of a child process, with room for other load"
     )
     job_memory_bytes: int = Field(
         default=8 << 30, gt=0, description="Address space that one child process may take"

@@ -20,7 +20,7 @@ from discreet.usecases.datasets import MasterKeyUnknown
 from discreet.usecases.services import Services
 from discreet.usecases.uploads import NoRoom, SealedFile
 
-PART_BYTES = 16 << 20
+PART_BYTES = 8 << 20
 """Contents above this size are read by parts of this size. What a child takes beside a part goes
 with it: arrays of its rows that a sum makes on its way."""
 

@@ -29,8 +29,8 @@ async def release_in_children(
     """What the release of this job answers. ChildFailed when any of its children ends without an
     answer; all others have ended then too.
 
-    `processes` may read the content at once; 0: one for each core, up to MOST_SHARES. Sums of shares
-    pass through this process unread and are let go with their last use.
+    `processes` read the content at once; 0: one for each core, up to MOST_SHARES. Sums of shares
+    pass through this process unread.
     """
     if not isinstance(content, Spooled):
         return await zygote.run(header, content, limits)
