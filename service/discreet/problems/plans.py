@@ -183,9 +183,8 @@ class Plan(Frozen):
     )
     parts_by: str | None = Field(
         default=None,
-        description="The release is a sum over parts of the content, which several processes may "
-        "make: all records of one `person`, `participant` or `trajectory`, or of one `request`, "
-        "lie in one part and are clipped there. Absent: one process reads the content as a whole",
+        description="The release is a sum over parts of the content, made by several processes if "
+        "need be: all records of one such unit lie in one part. Absent: read as a whole",
     )
     released_by: tuple[str, ...] = Field(
         default=(),
