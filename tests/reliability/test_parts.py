@@ -106,20 +106,27 @@ async def released(services: Services, job: str) -> str:
     return f"{certificate['release_digest']} {certificate['result_digest']}"
 
 
-def test_one_result_of_any_number_of_processes(
-    settings: Settings,
-    with_children: Callable[[Settings, Work], None],
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    """1, 2 and 4 that read, parts of any size, and one child that reads the content as a whole."""
-    taken: list[str] = []
+@pytest.fixture
+def taken(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """The steps that children take from now on."""
+    steps: list[str] = []
     run = Zygote.run
 
     async def noted(self: Zygote, header: dict[str, Any], *more: Any) -> Any:
-        taken.append(header["step"])
+        steps.append(header["step"])
         return await run(self, header, *more)
 
     monkeypatch.setattr(Zygote, "run", noted)
+    return steps
+
+
+def test_one_result_of_any_number_of_processes(
+    settings: Settings,
+    with_children: Callable[[Settings, Work], None],
+    taken: list[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """1, 2 and 4 that read, parts of any size, and one child that reads the content as a whole."""
 
     async def work(services: Services, owner: Principal, zygote: Zygote) -> None:
         for body in (bodies.dataset(mode="simulation"), trips_of_persons(mode="simulation")):
@@ -173,12 +180,9 @@ def test_a_job_is_charged_once_whichever_child_dies(
 
 
 def test_a_content_that_does_not_open_charges_nothing(
-    settings: Settings,
-    monkeypatch: pytest.MonkeyPatch,
-    with_children: Callable[[Settings, Work], None],
+    settings: Settings, with_children: Callable[[Settings, Work], None]
 ) -> None:
-    """A chunk that was changed, cut off or put in the place of another's; a master key that is not
-    known; a spool that is full."""
+    """A chunk that was changed, cut off or made longer; a master key that is not known."""
 
     async def work(services: Services, owner: Principal, zygote: Zygote) -> None:
         async def comes_to(code: str) -> None:
@@ -206,13 +210,30 @@ def test_a_content_that_does_not_open_charges_nothing(
         )
         await comes_to("master_key_unknown")
 
-        def full(_descriptor: int, _part: Any) -> int:
-            raise OSError(errno.ENOSPC, "full")
+    with_children(settings, work)
 
+
+@pytest.mark.parametrize("call", ["open", "write"])
+def test_a_spool_without_room_is_done_without(
+    settings: Settings,
+    with_children: Callable[[Settings, Work], None],
+    taken: list[str],
+    monkeypatch: pytest.MonkeyPatch,
+    call: str,
+) -> None:
+    """A content is then read as a whole, as a small one is: what a job comes to does not tell how
+    large its content is beside the worker's disk."""
+
+    def full(*_: Any) -> int:
+        raise OSError(errno.ENOSPC, "full")
+
+    async def work(services: Services, owner: Principal, zygote: Zygote) -> None:
         job = await causes.new_job(services, owner)
-        with monkeypatch.context() as patch:
-            patch.setattr("discreet.usecases.uploads.os.write", full)
-            await comes_to("content_unavailable")
+        monkeypatch.setattr(f"discreet.usecases.uploads.os.{call}", full)
+        taken.clear()
+        await Runner(services, zygote).run(job)
+        assert taken == ["release", "finish"]
+        assert await outcome(services, owner, job) == ("succeeded", list(CHARGED))
 
     with_children(settings, work)
 

@@ -7,13 +7,13 @@ found before anything is charged for it.
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import anyio.to_thread
 
-from discreet.errors import Unavailable
 from discreet.storage import datasets, sealing, tamper_seals
 from discreet.storage.database import SYSTEM
 from discreet.usecases.datasets import MasterKeyUnknown
@@ -42,9 +42,9 @@ class Spooled:
 
 
 async def spool_large(services: Services, versions: Sequence[str]) -> Spooled | None:
-    """The contents of these datasets, if together they are larger than one part; None for smaller
-    ones, and for those of version 0001, which were sealed in another way. Errors as of
-    `datasets.open_content`, and Unavailable where the spool has no room."""
+    """The contents of these datasets, if together they are larger than one part. None for smaller
+    ones, for those of version 0001, which were sealed in another way, and where the spool has no
+    room: they are read as a whole. Errors as of `datasets.open_content`."""
     async with services.database.transaction(SYSTEM) as connection:
         rows = [await datasets.held(connection, version) for version in versions]
     known = [row for row in rows if row is not None and row["wrapped_key"] is not None]
@@ -52,19 +52,17 @@ async def spool_large(services: Services, versions: Sequence[str]) -> Spooled | 
         return None
     if sum(row["sealed_bytes"] for row in known) <= PART_BYTES:
         return None
-    try:
-        file = SealedFile(services.settings.spool_folder)
+    with contextlib.ExitStack() as stack:
         try:
+            file = stack.enter_context(SealedFile(services.settings.spool_folder))
             contents, offset = [], 0
             for row in known:
                 contents.append(await _spool(services, row, file, offset))
                 offset += row["sealed_bytes"]
-        except BaseException:
-            file.close()
-            raise
-    except NoRoom as error:
-        raise Unavailable("the spool has no room for a content that is to be read") from error
-    return Spooled(file, tuple(contents))
+        except NoRoom:
+            return None
+        stack.pop_all()
+        return Spooled(file, tuple(contents))
 
 
 async def _spool(
