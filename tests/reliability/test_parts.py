@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import asyncio
 import errno
+import mmap
 import os
 import signal
 from collections.abc import Awaitable, Callable, Iterator
@@ -249,6 +250,12 @@ def test_what_lies_in_the_spool(settings: Settings, tmp_path: Path) -> None:
         assert spooled is not None
         assert isinstance(spooled.file, SealedFile)
         assert list((tmp_path / "spool").iterdir()) == []
+        with spooled.file.to_read() as descriptor:
+            for writes in (lambda fd: os.write(fd, b"x"), lambda fd: os.truncate(fd, 0)):
+                with pytest.raises(OSError, match=r"Bad file descriptor|Invalid argument"):
+                    writes(descriptor)
+            with pytest.raises(PermissionError):
+                mmap.mmap(descriptor, 0)  # writable and shared
         lying = b"".join(spooled.file.parts(1 << 16))
         assert len(lying) == spooled.sealed_bytes
         plain = [bytes(await datasets.open_content(services, version)) for version in versions]

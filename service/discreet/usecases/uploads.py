@@ -87,6 +87,15 @@ class SealedFile:
         except OSError as error:
             raise NoRoom(error) from error
 
+    @contextmanager
+    def to_read(self) -> Iterator[int]:
+        """A descriptor of it by which nothing can be written, for the time of the block."""
+        descriptor = os.open(f"/proc/self/fd/{self.descriptor}", os.O_RDONLY | os.O_CLOEXEC)
+        try:
+            yield descriptor
+        finally:
+            os.close(descriptor)
+
     def parts(self, size: int) -> Iterator[bytes]:
         """Its bytes from the beginning, in parts of `size`."""
         offset = 0
