@@ -32,7 +32,7 @@ ALL = (
     "uploads",
 )
 ON_REQUEST = (
-    *("scale", "curves", "noise", "timing", "capacity", "blocks", "scheduling", "dropout"),
+    *("scale", "curves", "noise", "timing", "capacity", "blocks", "scheduling", "dropout", "parts"),
     *("coverage", "inverse", "advice", "importance_sampling", "per_decision", "coupled_qp"),
 )
 """Benchmarks that take many minutes: run when they are named."""

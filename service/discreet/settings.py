@@ -84,12 +84,13 @@ class Settings(BaseSettings):
         default=3600, ge=1, description="Processor time that one child process may take"
     )
     job_wall_seconds: float = Field(
-        default=7200.0,
-        gt=0,
-        description="Wall time that one child process may take, with allowance for other load",
+        default=7200.0, gt=0, description="Wall time of a child process, with room for other load"
     )
     job_memory_bytes: int = Field(
         default=8 << 30, gt=0, description="Address space that one child process may take"
+    )
+    share_processes: int = Field(
+        default=0, ge=0, le=64, description="Children that sum a large content; 0: a core each"
     )
     least_isolation: Literal["none", "partial", "full"] = Field(
         default="none",

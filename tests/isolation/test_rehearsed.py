@@ -26,10 +26,10 @@ from discreet.isolation.failures import ChildFailed, Crashed, Limits, Raised
 from discreet.isolation.reading import UPLOAD, target_bytes
 from discreet.isolation.tasks import READING, SOLVING
 from discreet.problems import DATASETS, KINDS
-from discreet.problems.contents import pack, unpack
+from discreet.problems.contents import framed, pack, unpack
 from discreet.problems.federation import FederatedProblem
 from discreet.problems.rehearsal import read_example
-from discreet.storage.sealing import ChunkCipher, SealedWriter
+from discreet.storage.sealing import ChunkCipher, SealedWriter, new_data_key, seal_stream
 
 LIMITS = Limits(4 << 30, 300, 300.0, target_bytes(1 << 30))
 
@@ -303,6 +303,8 @@ def test_a_solver_loads_and_opens_nothing(solving: Watching, kind: str) -> None:
             "simulated", {**header, "step": "release", "simulation": True, "seed": 3}, content
         )
         assert await watch.run("finish", {**header, "step": "finish"}, released.payload) is not None
+        if header["plan"]["parts_by"] is not None:
+            await by_shares(watch, header, content)
         draw = random.Random(kind)
         for step, good in (("release", content), ("finish", released.payload)):
             asked = {**header, "step": step}
@@ -319,6 +321,36 @@ def test_a_solver_loads_and_opens_nothing(solving: Watching, kind: str) -> None:
     watch = solving(work)
     assert watch.caught == {}
     assert Raised.__name__ in watch.ends.values()
+
+
+async def by_shares(watch: Watch, header: dict[str, Any], content: bytes) -> None:
+    """The same content in two shares and a release of both; and broken ones, in which the seals
+    are good."""
+    for what, plain in (("", content), *inputs(random.Random(len(content)), content)):
+        key = new_data_key()
+        with tempfile.TemporaryFile() as file:
+            file.write(sealed := seal_stream(key, "dst_1", plain))
+            file.flush()
+            one = {"name": "dst_1", "data_key": key.hex(), "offset": 0}
+            asked = {
+                **header,
+                "step": "share",
+                "contents": [{**one, "sealed_bytes": len(sealed)}],
+                "part_bytes": 100,
+            }
+            shares = [
+                await watch.run(
+                    f"share {number} {what}",
+                    {**asked, "share": [number, 2]},
+                    b"",
+                    (file.fileno(),),
+                )
+                for number in range(2)
+            ]
+        sums = [share.payload for share in shares if share is not None]
+        assert len(sums) == 2 or what, "of the good content both shares are summed"
+        release = {**header, "step": "release", "shares": 2}
+        await watch.run(f"release of shares {what}", release, bytes(framed(sums)))
 
 
 def inputs(draw: random.Random, good: bytes) -> Iterator[tuple[str, bytes]]:

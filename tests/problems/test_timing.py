@@ -19,7 +19,7 @@ from discreet.errors import InvalidInput
 from discreet.problems import DATASETS, KINDS
 from discreet.problems.numbers import Budget
 from discreet.problems.plans import HANDED_BYTES_PER_SECOND
-from discreet.worker.runner import padded_seconds
+from discreet.worker.padding import padded_seconds
 
 BUDGET = Budget(epsilon=1000, delta=10**6)  # (1e-6, 1e-12)
 LARGE = Budget(epsilon=10**9, delta=10**13)

@@ -12,8 +12,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from prometheus_client import REGISTRY
 
-from discreet.worker import runner
-from discreet.worker.runner import Pad, padded_seconds
+from discreet.worker import padding
+from discreet.worker.padding import Pad, padded_seconds
 
 
 @given(st.floats(0, 3600), st.sampled_from([0.0625, 0.25, 0.5, 3.25]))
@@ -34,7 +34,7 @@ def test_long_releases_show_few_figures() -> None:
 
 @pytest.fixture
 def clock(monkeypatch: pytest.MonkeyPatch) -> SimpleNamespace:
-    """The runner's clock, which goes on when somebody sleeps."""
+    """The pads' clock, which goes on when somebody sleeps."""
     time = SimpleNamespace(
         now=100.0, monotonic=lambda: time.now, time_ns=lambda: round(time.now * 1e9)
     )
@@ -42,8 +42,8 @@ def clock(monkeypatch: pytest.MonkeyPatch) -> SimpleNamespace:
     async def sleep(seconds: float) -> None:
         time.now += seconds
 
-    monkeypatch.setattr(runner, "time", time)
-    monkeypatch.setattr(runner, "asyncio", SimpleNamespace(sleep=sleep))
+    monkeypatch.setattr(padding, "time", time)
+    monkeypatch.setattr(padding, "asyncio", SimpleNamespace(sleep=sleep))
     return time
 
 

@@ -4190,6 +4190,11 @@ export interface components {
             /** Noise */
             noise: components["schemas"]["NoiseSummary"][];
             /**
+             * Parts By
+             * @description The release is a sum that several processes may make, each of a part of the content, with all records of one `person` (`participant`, `trajectory`, `request`) in one part. Absent: one process reads the content as a whole
+             */
+            parts_by?: string | null;
+            /**
              * Released By
              * @description Jobs that are asked again: their noise is used, and nothing more is released
              */

@@ -119,6 +119,12 @@ class PlanBody(BaseModel):
     source: PlannedSource | None = Field(
         default=None, description="The blocks that are read, for a source instead of a dataset"
     )
+    parts_by: str | None = Field(
+        default=None,
+        description="The release is a sum that several processes may make, each of a part of the "
+        "content, with all records of one `person` (`participant`, `trajectory`, `request`) in "
+        "one part. Absent: one process reads the content as a whole",
+    )
     released_by: list[str] = Field(
         default_factory=list,
         description="Jobs that are asked again: their noise is used, and nothing more is released",

@@ -165,3 +165,8 @@ def is_over(process: int, seconds: float = 0.0) -> bool:
     events = select.poll()
     events.register(process, select.POLLIN)
     return bool(events.poll(seconds * 1000))
+
+
+def cores() -> int:
+    """Processor cores that this process may use."""
+    return len(os.sched_getaffinity(0))

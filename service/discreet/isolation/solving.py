@@ -9,7 +9,9 @@ import traceback
 from collections.abc import Mapping
 from typing import Any
 
+from discreet.isolation import summing
 from discreet.isolation.frames import frame, receive, send
+from discreet.isolation.jobs import read_job
 from discreet.isolation.kernels import load_compiler
 from discreet.isolation.tasks import Step, Task
 
@@ -26,6 +28,7 @@ def warm_up() -> None:
     load_compiler()
     for name, kind in KINDS.items():
         join_example(name)
+        summing.rehearse(name)
         result = rehearse(kind)
         published = result.to_json()
         encode(published, result.tables(every=True))
@@ -56,17 +59,20 @@ def release(task: Task) -> None:
     from discreet.problems.contents import pack, unpack  # noqa: PLC0415
 
     header = task.header
+    seed = secrets.randbits(63) if header["seed"] is None else header["seed"]
+    noise = Noise.seeded(seed) if header["simulation"] else Noise.secure()
+    if header.get("shares"):
+        released = summing.release_of_shares(header, task.payload, noise)
+        send(task.channel, {"done": True}, pack(released))
+        return
     problem, public, plan = read_job(header)
     if header.get("block") is None:
         content: Any = unpack(task.payload) if task.payload else {}
     else:
         content = join(header["kind"], header["block"], task.payload)
+    released = problem.release(public, plan, content, noise)
     if header["simulation"]:
-        seed = secrets.randbits(63) if header["seed"] is None else header["seed"]
-        released = problem.release(public, plan, content, Noise.seeded(seed))
         released |= problem.diagnose(public, plan, content, Noise.seeded(seed))
-    else:
-        released = problem.release(public, plan, content, Noise.secure())
     send(task.channel, {"done": True}, pack(released))
 
 
@@ -123,17 +129,6 @@ def finish_on(channel: socket.socket, header: dict[str, Any], payload: bytes) ->
     for name, parquet in tables.items():
         send(channel, {"table": name}, parquet)
     send(channel, {"done": True, "headline": stored_headline(header["problem"], published)}, body)
-
-
-def read_job(header: dict[str, Any]) -> tuple[Any, Any, Any]:
-    """Problem, public part and plan of a job."""
-    from discreet.problems import DATASETS, JOBS  # noqa: PLC0415
-    from discreet.problems.plans import Plan  # noqa: PLC0415
-
-    kind = header["kind"]
-    problem = JOBS[kind].model_validate(header["problem"])
-    public = None if header["public"] is None else DATASETS[kind].read_public(header["public"])
-    return problem, public, Plan.model_validate(header["plan"])
 
 
 def trace(error: BaseException) -> str:
@@ -225,4 +220,9 @@ def encode(
     return body, tables
 
 
-STEPS: Mapping[str, Step] = {"release": release, "finish": finish, "session": session}
+STEPS: Mapping[str, Step] = {
+    "share": summing.share,
+    "release": release,
+    "finish": finish,
+    "session": session,
+}

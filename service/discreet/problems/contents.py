@@ -21,6 +21,9 @@ Packed = dict[str, NDArray[Any]]
 Released = dict[str, NDArray[Any]]
 """What the mechanisms released, arrays by name, and nothing else."""
 
+Sums = dict[str, NDArray[np.int64]]
+"""Integer sums over records, arrays by name, before noise: as private as the content."""
+
 Profile = dict[str, NDArray[Any]]
 """What a release says about the data as a whole, arrays by name: synthetic data are made from
 it, and errors predicted around it."""

@@ -164,6 +164,11 @@ class Dataset(DatasetSettings):
     """Fewest bytes of content that a row of an uploaded table becomes: what has too many rows is
     refused unread."""
 
+    RECORDS: ClassVar[str] = ""
+    """The array of a content that says where the rows of each unit begin, `start[units + 1]`, if
+    the content has it; otherwise each row is a unit. All other arrays have a row in each entry of
+    their first axis. Only of kinds with releases that are sums over parts."""
+
     OWNER: ClassVar[str] = ""
     """The column of an uploaded table that says whose a row is. In CSV it is text, or Arrow would
     make people whose numbers have more digits than a float one person."""

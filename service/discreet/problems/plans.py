@@ -181,6 +181,11 @@ class Plan(Frozen):
     source: PlannedSource | None = Field(
         default=None, description="The blocks that are read, for a source instead of a dataset"
     )
+    parts_by: str | None = Field(
+        default=None,
+        description="The release is a sum over parts of the content, made by several processes if "
+        "need be: all records of one such unit lie in one part. Absent: read as a whole",
+    )
     released_by: tuple[str, ...] = Field(
         default=(),
         description="Jobs whose releases are asked again: events and noise are those of these "

@@ -192,21 +192,57 @@ class SealedReader(io.RawIOBase):
         return self._plain
 
 
+class StreamOpener:
+    """Opens a stream that is written to it in parts of any size, and gives each chunk, sealed and
+    plain, to `take`. SealBroken, at the latest from `finish`, unless the stream is whole and
+    unchanged."""
+
+    def __init__(
+        self, data_key: bytes, name: str, sealed_bytes: int, take: Callable[[bytes, bytes], object]
+    ) -> None:
+        self._cipher = ChunkCipher(data_key, name)
+        self._count = max(1, -(-sealed_bytes // STREAM_CHUNK_BYTES))
+        self._sealed_bytes, self._take = sealed_bytes, take
+        self._buffer = bytearray()
+        self._index = self._taken = 0
+
+    def write(self, part: bytes) -> None:
+        self._buffer += part
+        while len(self._buffer) >= STREAM_CHUNK_BYTES:
+            self._open(bytes(self._buffer[:STREAM_CHUNK_BYTES]))
+            del self._buffer[:STREAM_CHUNK_BYTES]
+
+    def finish(self) -> None:
+        if self._buffer:
+            self._open(bytes(self._buffer))
+        if self._taken != self._sealed_bytes or self._sealed_bytes < TAG_BYTES:
+            raise SealBroken("the content is shorter than when it was sealed")
+
+    def _open(self, sealed: bytes) -> None:
+        if self._index >= self._count:
+            raise SealBroken("the content is longer than when it was sealed")
+        plain = self._cipher.open(self._index, sealed, last=self._index == self._count - 1)
+        self._take(sealed, plain)
+        self._index += 1
+        self._taken += len(sealed)
+
+
 def open_stream(data_key: bytes, name: str, sealed_bytes: int, parts: Iterable[bytes]) -> bytearray:
     """The plain bytes of a stream that comes in parts of any size; SealBroken unless it is whole
     and unchanged."""
-    cipher = ChunkCipher(data_key, name)
     count = max(1, -(-sealed_bytes // STREAM_CHUNK_BYTES))
     plain = bytearray(max(0, sealed_bytes - count * TAG_BYTES))  # in one piece: contents are large
     place = 0
-    for index, sealed in enumerate(_regular(parts)):
-        if index >= count:
-            raise SealBroken("the content is longer than when it was sealed")
-        part = cipher.open(index, sealed, last=index == count - 1)
+
+    def take(_: bytes, part: bytes) -> None:
+        nonlocal place
         plain[place : place + len(part)] = part
         place += len(part)
-    if place != len(plain) or (sealed_bytes < TAG_BYTES):
-        raise SealBroken("the content is shorter than when it was sealed")
+
+    opener = StreamOpener(data_key, name, sealed_bytes, take)
+    for part in parts:
+        opener.write(part)
+    opener.finish()
     return plain
 
 
@@ -217,18 +253,6 @@ def seal_stream(data_key: bytes, name: str, plain: bytes) -> bytes:
     writer.write(plain)
     writer.finish()
     return b"".join(parts)
-
-
-def _regular(parts: Iterable[bytes]) -> Iterator[bytes]:
-    """The same bytes in chunks of a stream's size."""
-    buffer = bytearray()
-    for part in parts:
-        buffer += part
-        while len(buffer) >= STREAM_CHUNK_BYTES:
-            yield bytes(buffer[:STREAM_CHUNK_BYTES])
-            del buffer[:STREAM_CHUNK_BYTES]
-    if buffer:
-        yield bytes(buffer)
 
 
 def _place_nonce(index: int, last: bool) -> bytes:

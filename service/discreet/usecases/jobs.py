@@ -339,7 +339,8 @@ def plan_view(plan: Plan) -> dict[str, Any]:
         "assumptions",
         "advice",
     }
-    body = plan.model_dump(mode="json", include=shown | {"released_by", "exposure", "source"})
+    beside = {"released_by", "exposure", "source", "parts_by"}
+    body = plan.model_dump(mode="json", include=shown | beside)
     # What was charged before stands in the plans and certificates of the jobs that were charged.
     return {**body, "events": [] if plan.released_by else body["events"]}
 

@@ -49,6 +49,7 @@ from discreet.usecases.releases import First
 from discreet.usecases.repairs import lost_code
 from discreet.usecases.rotation import sealing_step, still_known
 from discreet.usecases.services import Services
+from discreet.usecases.spooling import Spooled, spool_large
 from discreet_client import canonical
 
 log = structlog.get_logger()
@@ -159,14 +160,18 @@ async def renew(services: Services, held: Claim) -> bool:
     return cancel
 
 
-async def open_content(services: Services, held: Claim) -> bytes | bytearray:
+async def open_content(services: Services, held: Claim) -> bytes | bytearray | Spooled:
     """The content, opened by this process, which shows nobody anything: one that does not open
-    charges nothing.
+    charges nothing. A large one that is read by parts was opened and lies sealed again.
 
     Nothing may be done with it before `touch`. SealBroken when it is not what was stored;
     StorageTrouble when it does not come now, MasterKeyUnknown when it is sealed for another
     installation. Empty without a dataset.
     """
+    if held.plan.parts_by is not None and held.data:
+        spooled = await spool_large(services, held.data)
+        if spooled is not None:
+            return spooled
     if held.block is None:
         return await datasets.open_content(services, held.data[0]) if held.data else b""
     return await datasets.open_contents(services, held.data)

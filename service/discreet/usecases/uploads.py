@@ -51,7 +51,7 @@ class NoRoom(Unavailable):
 
     def __init__(self, error: OSError) -> None:
         log.error(
-            "no room for an upload",
+            "no room in the spool",
             error=errno.errorcode.get(error.errno or 0),
             path=error.filename,
         )
@@ -86,6 +86,15 @@ class SealedFile:
                 view = view[os.write(self.descriptor, view) :]
         except OSError as error:
             raise NoRoom(error) from error
+
+    @contextmanager
+    def to_read(self) -> Iterator[int]:
+        """A descriptor of it by which nothing can be written, for the time of the block."""
+        descriptor = os.open(f"/proc/self/fd/{self.descriptor}", os.O_RDONLY | os.O_CLOEXEC)
+        try:
+            yield descriptor
+        finally:
+            os.close(descriptor)
 
     def parts(self, size: int) -> Iterator[bytes]:
         """Its bytes from the beginning, in parts of `size`."""

@@ -22,7 +22,7 @@ from functools import partial
 from typing import TypeVar
 
 import structlog
-from prometheus_client import Counter, Histogram
+from prometheus_client import Counter
 
 from discreet.errors import DiscreetError, Unavailable
 from discreet.isolation.children import Zygote
@@ -46,6 +46,9 @@ from discreet.usecases import leases, running
 from discreet.usecases.claims import CancelRequested, Claim, KeysAway, KeyUnknown, LostJob
 from discreet.usecases.datasets import MasterKeyUnknown
 from discreet.usecases.services import Services
+from discreet.usecases.spooling import Spooled
+from discreet.worker.padding import Pad, child_seconds
+from discreet.worker.releasing import release_in_children
 
 log = structlog.get_logger()
 
@@ -59,8 +62,6 @@ DATABASE_SECONDS = 0.5
 PROGRESS_SECONDS = 0.25
 """Progress is written at most so often."""
 
-SECONDS = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 300, 1800, 3600)
-
 _attempts = Counter("discreet_attempts_total", "Attempts at jobs that began", ["kind"])
 _child_failures = Counter(
     "discreet_child_failures_total",
@@ -72,19 +73,8 @@ _database_waits = Counter(
     "Steps of jobs that the database did not take at once, or for which keys were away",
     ["code"],
 )
-_overdue = Counter(
-    "discreet_releases_overdue_total",
-    "Releases that took longer than their plan gives them, so that the time shown was doubled",
-    ["kind", "part"],
-)
 _leases_lost = Counter(
     "discreet_leases_lost_total", "Jobs that were given to another worker while this one had them"
-)
-_child_seconds = Histogram(
-    "discreet_child_seconds",
-    "Time of a step in a child process; a release's is what its plan gives it",
-    ["kind", "step"],
-    buckets=SECONDS,
 )
 
 
@@ -225,8 +215,30 @@ class Runner:
 
     async def _attempt(self, held: Claim) -> None:
         if held.released is None:
-            opening = Pad(held, "opening", held.plan.resources.opening_seconds)
+            held = await self._release(held)
+        started = time.monotonic()
+        with telemetry.span("finish", problem=held.problem.kind):
+            try:
+                output = await self._finish(held)
+            except ChildFailed as failure:
+                raise StepFailed("finish", _told(failure), failure) from failure
+        child_seconds.labels(held.problem.kind, "finish").observe(time.monotonic() - started)
+        faults.point("runner.finished")
+        with telemetry.span("publish"):
+            await self._stubbornly(
+                lambda: running.publish(
+                    self._services, held, output.payload, output.tables, headline=output.headline
+                )
+            )
+        log.info("job published", attempt=held.attempt)
+
+    async def _release(self, held: Claim) -> Claim:
+        """The claim with what the mechanism released, which is stored."""
+        opening = Pad(held, "opening", held.plan.resources.opening_seconds)
+        with contextlib.ExitStack() as opened:
             content = await self._stubbornly(lambda: running.open_content(self._services, held))
+            if isinstance(content, Spooled):
+                opened.callback(content.close)
             # How long that took goes with the size of the content, and the ledger shows when the
             # next step was.
             await opening.wait()
@@ -240,34 +252,25 @@ class Runner:
             release = Pad(held, "release", seconds, behind=opening.seconds)
             limits = self._limits(held, seconds)
             try:
-                output = await self._zygote.run(self._header(held, "release"), content, limits)
+                output = await release_in_children(
+                    self._zygote,
+                    self._header(held, "release"),
+                    content,
+                    limits,
+                    self._services.settings.share_processes,
+                )
                 del content  # this process keeps it no longer than it must
             except ChildFailed as failure:
                 await release.wait()  # nor how long a failure took
                 code = _told(failure) if held.simulation else "solver_failed"
                 raise StepFailed("release", code, failure) from failure
-            claimed, released = held, output.payload
-            faults.point("runner.released")
-            await release.wait()
-            with telemetry.span("keep release"):
-                held = await self._stubbornly(
-                    lambda: running.keep_release(self._services, claimed, released)
-                )
-        started = time.monotonic()
-        with telemetry.span("finish", problem=held.problem.kind):
-            try:
-                output = await self._finish(held)
-            except ChildFailed as failure:
-                raise StepFailed("finish", _told(failure), failure) from failure
-        _child_seconds.labels(held.problem.kind, "finish").observe(time.monotonic() - started)
-        faults.point("runner.finished")
-        with telemetry.span("publish"):
-            await self._stubbornly(
-                lambda: running.publish(
-                    self._services, held, output.payload, output.tables, headline=output.headline
-                )
+        released = output.payload
+        faults.point("runner.released")
+        await release.wait()
+        with telemetry.span("keep release"):
+            return await self._stubbornly(
+                lambda: running.keep_release(self._services, held, released)
             )
-        log.info("job published", attempt=held.attempt)
 
     @contextlib.contextmanager
     def _traced(self, held: Claim) -> Iterator[None]:
@@ -348,47 +351,3 @@ class Runner:
         return leases.kept(
             held.job_id, renew, lambda: leases.pause_seconds(self._services.settings.lease_seconds)
         )
-
-
-class Pad:
-    """Pads the time of work on data to the time that its plan gives it, from public figures
-    alone; if the machine was too busy for that, to the first doubling of it that suffices. A
-    simulation's data are public, so its time is not padded.
-
-    The wait is a sleep: it occupies one of the worker's places for jobs but no core.
-    """
-
-    def __init__(self, held: Claim, part: str, seconds: float, *, behind: float = 0.0) -> None:
-        """Begins now, with the seconds `behind` gone already. `part` is `opening` or `release`."""
-        self.seconds = seconds
-        self._held, self._part = held, part
-        self._began, self._started = time.time_ns() - round(behind * 1e9), time.monotonic() - behind
-
-    async def wait(self) -> None:
-        """Until the time is over; only then traces and metrics are told, which see padded durations
-        too."""
-        elapsed = time.monotonic() - self._started
-        padded = elapsed if self._held.simulation else padded_seconds(elapsed, self.seconds)
-        kind = self._held.problem.kind
-        await asyncio.sleep(padded - elapsed)
-        if not self._held.simulation and padded > self.seconds:
-            _overdue.labels(kind, self._part).inc()
-            log.info(
-                "a release took longer than its plan gives it",
-                part=self._part,
-                planned=self.seconds,
-            )
-        if self._part == "release":
-            _child_seconds.labels(kind, "release").observe(padded)
-            telemetry.note("release", self._began, self._began + round(padded * 1e9), problem=kind)
-
-
-def padded_seconds(elapsed: float, quantum: float) -> float:
-    """The quantum, or that doubled until it is no less than `elapsed`.
-
-    Multiples of the quantum would tell the time of an overdue release to a small part of itself; of
-    doublings there are a dozen between a quantum and any limit.
-    """
-    while quantum < elapsed:
-        quantum *= 2
-    return quantum

@@ -2543,6 +2543,12 @@ class PlanBody(TypedDict):
     iterations: dict[str, int]
     neighbours: str
     noise: list[NoiseSummary]
+    parts_by: NotRequired[str | None]
+    """
+    The release is a sum that several processes may make, each of a part of the content, with
+    all records of one `person` (`participant`, `trajectory`, `request`) in one part. Absent:
+    one process reads the content as a whole
+    """
     released_by: NotRequired[list[str]]
     """Jobs that are asked again: their noise is used, and nothing more is released"""
     resources: Resources

@@ -110,7 +110,7 @@ volumes:
           storageClassName: {{ $values.storage.spoolClass }}
           resources: {requests: {storage: {{ $values.storage.spool }}}}
   {{- else }}
-  - {name: state, emptyDir: {sizeLimit: {{ eq .part "api" | ternary $values.storage.spool "2Gi" }}}}
+  - {name: state, emptyDir: {sizeLimit: {{ eq .part "api" | ternary $values.storage.spool "4Gi" }}}}
   {{- end }}
   - {name: temporary, emptyDir: {sizeLimit: 2Gi}}
   - name: secrets

@@ -20,7 +20,7 @@ from discreet.errors import InvalidInput
 from discreet.privacy.noise import Noise
 from discreet.problems.accuracy import LEVEL, Expected
 from discreet.problems.base import ALWAYS, Neighbours
-from discreet.problems.contents import Content, Profile, Progress, Released
+from discreet.problems.contents import Content, Profile, Progress, Released, Sums
 from discreet.problems.dr_ensemble import estimates, examples, intervals, limits
 from discreet.problems.dr_ensemble.advice import (
     MODEL,
@@ -164,6 +164,7 @@ class DrEnsemble(DrEnsembleRequest):
             iterations={"horizon": horizon},
             resources=resources_of(public, method, horizon, self.samples),
             unit=public.unit,
+            parts_by=public.unit if method == "counts" else None,
             neighbours=event.neighbours,
             assumptions=(
                 "the states, their support, tariff and weights are public",
@@ -226,13 +227,22 @@ class DrEnsemble(DrEnsembleRequest):
         (event,) = plan.events
         mask = public.mask()
         if plan.parameters["method"] == "counts":
-            sums = transition_counts(public, content, plan.parameters["grid"], self._bound(plan))
-            return {"counts": noise.add(event, sums)}
+            return self.release_sums(public, plan, self.part_sums(public, plan, content), noise)
         rows = event.scale * content["transitions"] + self.prior
         drawn = np.ones(mask.shape)
         for origin in np.flatnonzero(mask.sum(axis=1) > 1):
             drawn[origin, mask[origin]] = noise.dirichlet(rows[origin, mask[origin]])
         return {"transitions": drawn[mask]}
+
+    def part_sums(self, public: DrEnsemblePublic, plan: Plan, content: Content) -> Sums:
+        grid = plan.parameters["grid"]
+        return {"counts": transition_counts(public, content, grid, self._bound(plan))}
+
+    def release_sums(
+        self, public: DrEnsemblePublic, plan: Plan, sums: Sums, noise: Noise
+    ) -> Released:
+        (event,) = plan.events
+        return {"counts": noise.add(event, sums["counts"])}
 
     def diagnose(
         self, public: DrEnsemblePublic, plan: Plan, content: Content, noise: Noise
@@ -240,11 +250,7 @@ class DrEnsemble(DrEnsembleRequest):
         """The transition matrix that no noise was added to."""
         if plan.parameters["method"] == "dirichlet":
             return {"true_transitions": content["transitions"][public.mask()]}
-        return {
-            "true_counts": transition_counts(
-                public, content, plan.parameters["grid"], self._bound(plan)
-            )
-        }
+        return {"true_counts": self.part_sums(public, plan, content)["counts"]}
 
     def noised_sums(self, plan: Plan) -> frozenset[str]:
         return frozenset({"counts"} if plan.parameters["method"] == "counts" else ())

@@ -74,6 +74,7 @@ class OffPolicyDataset(DatasetInBlocks):
 
     ROWS: ClassVar[Mapping[str, Any]] = {"transitions": TransitionRow}
     OWNER: ClassVar[str] = "trajectory"
+    RECORDS: ClassVar[str] = "start"
     USUAL: ClassVar[tuple[str, ...]] = ("states", "features", "ranges")
     MADE_UP: ClassVar[tuple[str, ...]] = ("states", "topology")
     ASSUMES: ClassVar[str] = layouts.ASSUMES

@@ -22,7 +22,7 @@ from discreet.problems.contents import Content, Profile, Progress, Released
 from discreet.problems.numbers import Budget
 from discreet.problems.off_policy_evaluation.answers import Answer
 from discreet.problems.off_policy_evaluation.dataset import transitions_of
-from discreet.problems.off_policy_evaluation.public import Floats, OffPolicyPublic
+from discreet.problems.off_policy_evaluation.public import Floats, Ints, OffPolicyPublic
 from discreet.problems.plans import NoiseSummary
 from discreet.solvers.evaluation import temporal_difference as td
 from discreet.solvers.evaluation.value_features import Features, Fourier
@@ -186,10 +186,24 @@ class Method(ABC):
         self, events: tuple[Event, ...], chosen: Chosen, content: Content, noise: Noise
     ) -> Released:
         """What the mechanisms release."""
-        moved = td.bounded(
+        return self._released(events, chosen, self._read(content), noise)
+
+    def part_sums(self, chosen: Chosen, content: Content) -> Ints:
+        """Integer sums over the trajectories of a part, before noise, by a method with
+        `noised_sums` that noises nothing else."""
+        return self._summed(chosen, self._read(content))
+
+    def release_sums(self, event: Event, chosen: Chosen, sums: Ints, noise: Noise) -> Released:
+        """What the mechanism releases of trajectories that have these sums."""
+        return {"sums": noise.add(event, sums)}
+
+    def _read(self, content: Content) -> td.Transitions:
+        return td.bounded(
             transitions_of(content, self.max_ratio), self.public.reward_bound, self.max_ratio
         )
-        return self._released(events, chosen, moved, noise)
+
+    def _summed(self, chosen: Chosen, moved: td.Transitions) -> Ints:
+        raise NotImplementedError
 
     @abstractmethod
     def _released(

@@ -67,6 +67,11 @@ class _Moments(Method):
     @abstractmethod
     def _sums(self) -> int: ...
 
+    def _released(
+        self, events: tuple[Event, ...], chosen: Chosen, moved: td.Transitions, noise: Noise
+    ) -> Released:
+        return self.release_sums(events[0], chosen, self._summed(chosen, moved), noise)
+
 
 class TabularMoments(_Moments):
     """Visits of transitions and, where these are not public, rewards of states;
@@ -147,15 +152,11 @@ class TabularMoments(_Moments):
             return super().better_cap(event, epsilon)
         return outlook.better_cap(self.max_ratio)
 
-    def release(
-        self, events: tuple[Event, ...], chosen: Chosen, content: Content, noise: Noise
-    ) -> Released:
+    def _read(self, content: Content) -> td.Transitions:
         # Bounds of rewards and ratios are kept by the sums themselves.
-        return self._released(events, chosen, transitions_of(content, self.max_ratio), noise)
+        return transitions_of(content, self.max_ratio)
 
-    def _released(
-        self, events: tuple[Event, ...], chosen: Chosen, moved: td.Transitions, noise: Noise
-    ) -> Released:
+    def _summed(self, chosen: Chosen, moved: td.Transitions) -> Ints:
         public = self.public
         assert public.states is not None
         found = visit_counts.histograms(
@@ -165,12 +166,9 @@ class TabularMoments(_Moments):
             reward_bound=public.reward_bound,
             max_ratio=self.max_ratio,
         )
-        sums: Ints = (
-            found.visits
-            if public.rewards is not None
-            else np.concatenate([found.visits, found.rewards])
-        )
-        return {"sums": noise.add(events[0], sums)}
+        if public.rewards is not None:
+            return found.visits
+        return np.concatenate([found.visits, found.rewards])
 
     def answer(
         self, event: Event, released: Released, start: Floats | None, progress: Progress
@@ -314,10 +312,8 @@ class StackedMoments(_Moments):
         )
         return event, what, ()
 
-    def _released(
-        self, events: tuple[Event, ...], chosen: Chosen, moved: td.Transitions, noise: Noise
-    ) -> Released:
-        sums = lstd.stacked(
+    def _summed(self, chosen: Chosen, moved: td.Transitions) -> Ints:
+        return lstd.stacked_steps(
             moved,
             self.features,
             self.asked.discount,
@@ -325,7 +321,9 @@ class StackedMoments(_Moments):
             reward_bound=self.public.reward_bound,
             max_ratio=self.max_ratio,
         )
-        return {"sums": noise.add(events[0], sums)}
+
+    def release_sums(self, event: Event, chosen: Chosen, sums: Ints, noise: Noise) -> Released:
+        return {"sums": noise.add(event, sums * lstd.stacked_grid(chosen["clip"]))}
 
     def answer(
         self, event: Event, released: Released, start: Floats | None, progress: Progress

@@ -19,7 +19,7 @@ from discreet.privacy.noise import Noise
 from discreet.privacy.units import EPSILON_UNIT
 from discreet.problems.accuracy import Expected
 from discreet.problems.base import ALWAYS, Neighbours
-from discreet.problems.contents import Content, Profile, Progress, Released
+from discreet.problems.contents import Content, Profile, Progress, Released, Sums
 from discreet.problems.numbers import Budget
 from discreet.problems.off_policy_evaluation import examples
 from discreet.problems.off_policy_evaluation.checks import RELEASED, issues_of
@@ -166,6 +166,8 @@ class OffPolicyEvaluation(OffPolicyRequest):
             iterations={"steps": steps} if steps else {},
             resources=resources,
             unit=public.unit,
+            # Where a noised number of trajectories sets the clip of the sums, they are read twice.
+            parts_by=public.unit if method.noised_sums and not beside else None,
             neighbours=neighbours,
             assumptions=(
                 "features, discount, bounds and topology are public",
@@ -238,6 +240,16 @@ class OffPolicyEvaluation(OffPolicyRequest):
         """What the plan's method releases: see `methods`."""
         method = self._planned(public, plan)
         return method.release(plan.events, plan.parameters, content, noise)
+
+    def part_sums(self, public: OffPolicyPublic, plan: Plan, content: Content) -> Sums:
+        return {"sums": self._planned(public, plan).part_sums(plan.parameters, content)}
+
+    def release_sums(
+        self, public: OffPolicyPublic, plan: Plan, sums: Sums, noise: Noise
+    ) -> Released:
+        (event,) = plan.events
+        method = self._planned(public, plan)
+        return method.release_sums(event, plan.parameters, sums["sums"], noise)
 
     def noised_sums(self, plan: Plan) -> frozenset[str]:
         if len(plan.events) > 1:  # what was noised beside the sums is what they follow from

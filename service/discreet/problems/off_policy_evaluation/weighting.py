@@ -241,11 +241,12 @@ class ImportanceSampling(Method):
             )
         return tuple(found)
 
-    def release(
-        self, events: tuple[Event, ...], chosen: Chosen, content: Content, noise: Noise
-    ) -> Released:
+    def _read(self, content: Content) -> td.Transitions:
         # Bounds of returns and weights are kept by the sums themselves.
-        return self._released(events, chosen, transitions_of(content, UNCAPPED), noise)
+        return transitions_of(content, UNCAPPED)
+
+    def _summed(self, chosen: Chosen, moved: td.Transitions) -> Ints:
+        return self._sums(moved, self.fixed_cap)
 
     def _released(
         self, events: tuple[Event, ...], chosen: Chosen, moved: td.Transitions, noise: Noise

@@ -78,6 +78,7 @@ def counts_plan(problem: RoutingRequest, public: RoutingPublic, budget: Budget) 
             steps=MAX_ITERATIONS,
         ),
         unit=public.unit,
+        parts_by=public.unit,
         neighbours=neighbours,
         assumptions=(
             *assumptions(public, problem.roads, problem.latency),

@@ -80,6 +80,7 @@ class RoutingDataset(DatasetInBlocks):
 
     ROWS: ClassVar[Mapping[str, Any]] = {"trips": Trip}
     OWNER: ClassVar[str] = "person"
+    RECORDS: ClassVar[str] = "person_start"
     ASKED: ClassVar[tuple[FileQuestion, ...]] = own_file.QUESTIONS
 
     kind: Literal["routing"]

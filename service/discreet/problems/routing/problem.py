@@ -23,7 +23,7 @@ from discreet.errors import FieldIssue, InvalidInput
 from discreet.privacy.noise import Noise
 from discreet.problems.accuracy import LEVEL, Expected
 from discreet.problems.base import ALWAYS, Neighbours
-from discreet.problems.contents import Content, Profile, Progress, Released
+from discreet.problems.contents import Content, Profile, Progress, Released, Sums
 from discreet.problems.numbers import Budget
 from discreet.problems.objects import PublicObject
 from discreet.problems.plans import Plan
@@ -248,16 +248,23 @@ class Routing(RoutingRequest):
         sqrt(pairs) c s in l1, where pairs are those of all classes. This is the event's
         sensitivity. The class of a trip is part of it, so classes only divide these counts.
         """
-        (event,) = plan.events
         if plan.parameters["method"] == "gradient":
+            (event,) = plan.events
             return {"unit_flows": noise.add(event, descended(self, public, content))}
+        return self.release_sums(public, plan, self.part_sums(public, plan, content), noise)
+
+    def part_sums(self, public: RoutingPublic, plan: Plan, content: Content) -> Sums:
         trips = content["trips"]
         if plan.parameters["max_trips_per_person"] is not None:
             most = plan.parameters["max_trips_per_person"] * public.trip_scale
             trips = clip(trips, content["person_start"], most)
         if (norm := plan.parameters.get("max_norm_per_person")) is not None:
             trips = shorten(trips, content["person_start"], norm * public.trip_scale)
-        noisy = noise.add(event, sums_by_pair(trips, public.zones, public.class_count))
+        return {"trips": sums_by_pair(trips, public.zones, public.class_count)}
+
+    def release_sums(self, public: RoutingPublic, plan: Plan, sums: Sums, noise: Noise) -> Released:
+        (event,) = plan.events
+        noisy = noise.add(event, sums["trips"])
         within = np.eye(public.zones, dtype=bool)
         noisy[..., within] = 0  # intra-zonal trips use no link and are not released
         return {"trips": noisy}

@@ -23,13 +23,19 @@ import numba
 import numpy as np
 
 from discreet.solvers.evaluation.feature_access import add, at
-from discreet.solvers.evaluation.temporal_difference import Floats, Table, Transitions, table_of
+from discreet.solvers.evaluation.temporal_difference import (
+    Floats,
+    Ints,
+    Table,
+    Transitions,
+    table_of,
+)
 from discreet.solvers.evaluation.value_features import Features
 from discreet.solvers.evaluation.visit_counts import Moments
 
 GRID_BITS = 26
-"""Stacked statistics are multiples of about 2^-26 of the clip: sums of 2^26 trajectories are exact
-in float64."""
+"""Stacked statistics are multiples of about 2^-26 of the clip: as floats, sums of 2^26
+trajectories are exact."""
 
 SINGULAR = 1e-13
 """Eigenvalues below this fraction of the largest one are rounding errors."""
@@ -70,15 +76,42 @@ def stacked(
     (stacked_size,).
 
     Ratios are cut to [0, max_ratio], rewards to ±reward_bound. Sensitivity (l2): clip under
-    add/remove, 2 clip under replacement. Each trajectory's vector is rounded toward zero to a
-    power-of-two grid below 2^-26 clip, so that the float sums are exact for up to 2^26
-    trajectories. A trajectory that is not finite counts as 0.
+    add/remove, 2 clip under replacement. A trajectory that is not finite counts as 0.
     """
-    total = np.zeros(stacked_size(features.dimension))
-    grid = math.ldexp(1.0, math.frexp(clip)[1] - 1 - GRID_BITS)
+    steps = stacked_steps(
+        transitions,
+        features,
+        discount,
+        clip=clip,
+        reward_bound=reward_bound,
+        max_ratio=max_ratio,
+    )
+    sums: Floats = steps * np.float64(stacked_grid(clip))
+    return sums
+
+
+def stacked_grid(clip: float) -> float:
+    """The power of two, below 2^-26 clip, of which stacked statistics are multiples."""
+    return math.ldexp(1.0, math.frexp(clip)[1] - 1 - GRID_BITS)
+
+
+def stacked_steps(
+    transitions: Transitions,
+    features: Features,
+    discount: float,
+    *,
+    clip: float,
+    reward_bound: float = 1.0,
+    max_ratio: float = 1.0,
+) -> Ints:
+    """`stacked` in multiples of `stacked_grid(clip)`, int64: each trajectory's vector is rounded
+    toward zero to the grid, so the sums are exact for up to 2^35 trajectories, and those of parts
+    add up to those of all."""
+    total = np.zeros(stacked_size(features.dimension), dtype=np.int64)
     # Slightly below the clip, so that rounding in the norm does not cross it.
     longest = float(clip) * (1 - 1e-9)
     data = table_of(transitions, features, discount)
+    grid = stacked_grid(clip)
     _stacked(data, features.dimension, longest, float(reward_bound), float(max_ratio), grid, total)
     return total
 
@@ -120,7 +153,7 @@ def _stacked(
     reward_bound: float,
     max_ratio: float,
     grid: float,
-    total: Floats,
+    total: Ints,
 ) -> None:
     one, room = np.zeros(total.size), np.empty((3, dimension))
     for i in range(data.start.size - 1):
@@ -135,7 +168,7 @@ def _stacked(
             continue
         factor = min(1.0, clip / norm if norm > 0.0 else 1.0) / max(length, 1) / grid
         for position in range(one.size):
-            total[position] += np.trunc(one[position] * factor) * grid
+            total[position] += np.int64(one[position] * factor)  # toward zero
 
 
 def unstacked(vector: Floats, dimension: int, reward_bound: float = 1.0) -> Moments:

@@ -1,0 +1,120 @@
+"""The children that sum a content by parts, and the one that adds noise to what they found.
+
+    share    reads its share of the sealed contents, part by part, and answers integer sums
+    release  adds up the sums of all shares and adds noise, once (`solving`)
+
+The sums of a share are as private as the content. Three processes see them: the child that made
+them; the worker, which could open the content itself and hands them on unread, from one private
+socket to another; and the child that adds noise. They are never stored, logged or counted.
+
+A share's child is given a descriptor of the sealed contents and the keys that open these and
+nothing else. It adds no noise, and answers nothing but sums.
+"""
+
+from __future__ import annotations
+
+import io
+import os
+from collections.abc import Mapping
+from functools import partial
+from typing import Any, BinaryIO
+
+from discreet.isolation.frames import send
+from discreet.isolation.jobs import read_job
+from discreet.isolation.tasks import Task
+from discreet.storage.sealing import ChunkCipher, SealedReader, new_data_key, seal_stream
+
+
+def share(task: Task) -> None:
+    """Answer the sums of a share. Errors are not reported: they may depend on the data.
+
+    The header is that of a release, with `contents`, each `{name, data_key, offset, sealed_bytes}`
+    in the file of the first descriptor, `share` (number and of how many), and `part_bytes`.
+    """
+    from discreet.problems.contents import pack  # noqa: PLC0415
+
+    send(task.channel, {"done": True}, pack(sums_of_share(task.header, task.descriptors[0])))
+
+
+def sums_of_share(header: Mapping[str, Any], descriptor: int) -> dict[str, Any]:
+    """Integer sums over the units of a share; of a simulation, whose data are public, also those
+    of what it shows of them."""
+    from discreet.privacy.noise import Noise  # noqa: PLC0415
+    from discreet.problems import DATASETS  # noqa: PLC0415
+    from discreet.problems.parts import StoredContent, add, share_of  # noqa: PLC0415
+
+    problem, public, plan = read_job(header)
+    records = DATASETS[header["kind"]].RECORDS
+    contents = [
+        partial(StoredContent, partial(_opened, one, descriptor), records)
+        for one in header["contents"]
+    ]
+    total: dict[str, Any] = {}
+    number, shares = header["share"]
+    for part in share_of(contents, number, shares, header["part_bytes"]):
+        add(total, problem.part_sums(public, plan, part))
+        if header["simulation"]:
+            add(total, problem.diagnose(public, plan, part, Noise.seeded(0)))
+    return total
+
+
+def release_of_shares(
+    header: Mapping[str, Any], payload: bytes | bytearray, noise: Any
+) -> dict[str, Any]:
+    """What the mechanism releases of the sums of all shares, each behind its length. Of a
+    simulation with what it shows of its data."""
+    from discreet.problems.contents import unframed, unpack  # noqa: PLC0415
+    from discreet.problems.parts import add  # noqa: PLC0415
+
+    problem, public, plan = read_job(header)
+    total: dict[str, Any] = {}
+    for sums in unframed(payload):
+        add(total, unpack(sums))
+    shown = {name: total.pop(name) for name in list(total) if name.startswith("true_")}
+    return {**problem.release_sums(public, plan, total, noise), **shown}
+
+
+def rehearse(kind: str) -> None:
+    """Sum the example of a kind in two shares, so that what this needs is imported and compiled;
+    of a kind without such releases nothing."""
+    from discreet.privacy.noise import Noise  # noqa: PLC0415
+    from discreet.problems import KINDS  # noqa: PLC0415
+    from discreet.problems.contents import framed, pack  # noqa: PLC0415
+    from discreet.problems.rehearsal import read_example  # noqa: PLC0415
+
+    problem, dataset, budget = read_example(KINDS[kind])
+    if dataset is None or (plan := problem.plan(dataset.public, budget)).parts_by is None:
+        return
+    key = new_data_key()
+    sealed = seal_stream(key, "rehearsal", pack(dataset.rows()))
+    header = {
+        "kind": kind,
+        "problem": problem.model_dump(mode="json"),
+        "public": dataset.public.model_dump(mode="json"),
+        "plan": plan.model_dump(mode="json"),
+        "simulation": True,
+        "contents": [
+            {
+                "name": "rehearsal",
+                "data_key": key.hex(),
+                "offset": 0,
+                "sealed_bytes": len(sealed),
+            }
+        ],
+        "part_bytes": 1,
+    }
+    descriptor = os.memfd_create("rehearsal")
+    try:
+        os.write(descriptor, sealed)
+        shares = [sums_of_share({**header, "share": [one, 2]}, descriptor) for one in range(2)]
+    finally:
+        os.close(descriptor)
+    release_of_shares(header, framed(map(pack, shares)), Noise.seeded(0))
+
+
+def _opened(content: Mapping[str, Any], descriptor: int) -> BinaryIO:
+    def read_at(place: int, size: int) -> bytes:
+        return os.pread(descriptor, size, content["offset"] + place)
+
+    cipher = ChunkCipher(bytes.fromhex(content["data_key"]), content["name"])
+    return io.BufferedReader(SealedReader(cipher, read_at, content["sealed_bytes"]))

@@ -1,0 +1,130 @@
+"""Parts of a stored content: some of its rows, read without the rest, and never a unit cut in two.
+
+A sum over records is the sum over any parts that hold each record once, and integers add up to the
+same in any order. So several processes may each read a share of a content, part by part, in memory
+that goes with a part and not with the content.
+
+The rows of a unit (a person, a trajectory) follow each other in a canonical content, and its array
+`Dataset.RECORDS` says where each begins. Every cut lies there, so a unit is clipped once, as a
+whole, by whoever reads it.
+"""
+
+from __future__ import annotations
+
+import struct
+import zipfile
+from bisect import bisect_left
+from collections.abc import Callable, Iterator, Sequence
+from functools import cached_property
+from typing import Any, BinaryIO
+
+import numpy as np
+from numpy.lib import format as npy
+from numpy.typing import NDArray
+
+from discreet.problems.contents import Content, Sums
+
+LOCAL_HEADER = struct.Struct("<26xHH")
+"""Of a member of a ZIP archive: up to the lengths of its name, and of what stands beside that."""
+
+Opened = Callable[[], BinaryIO]
+
+
+class StoredArray(Sequence[int]):
+    """An array of a packed content, read by rows. Where it has one axis it is a sequence of
+    integers, to be searched without being read."""
+
+    def __init__(self, opened: Opened, header: BinaryIO) -> None:
+        """`header` stands where the array's `.npy` begins, in the file that `opened` opens."""
+        read = {(1, 0): npy.read_array_header_1_0, (2, 0): npy.read_array_header_2_0}
+        self._shape, by_columns, self._kind = read[npy.read_magic(header)](header)
+        if by_columns and len(self._shape) > 1:
+            raise ValueError("the rows of this array do not follow each other")
+        self._opened, self._first = opened, header.tell()
+        self.row_bytes = self._kind.itemsize * int(np.prod(self._shape[1:], dtype=np.int64))
+
+    @cached_property
+    def _file(self) -> Any:
+        return self._opened()
+
+    def __len__(self) -> int:
+        return int(self._shape[0])
+
+    def __getitem__(self, row: Any) -> Any:
+        return int(self.rows(row, row + 1)[0])
+
+    def rows(self, first: int, last: int) -> NDArray[Any]:
+        """The rows first..last-1."""
+        found = np.empty((last - first, *self._shape[1:]), self._kind)
+        self._file.seek(self._first + first * self.row_bytes)
+        if self._file.readinto(found.reshape(-1).view(np.uint8)) != found.nbytes:
+            raise EOFError("the content ends within an array")
+        return found
+
+
+class StoredContent:
+    """A packed content (`contents.pack`) in a file that `opened` opens as often as is wanted: each
+    array is read at a place of its own. `records` is its dataset's `RECORDS`."""
+
+    def __init__(self, opened: Opened, records: str) -> None:
+        self._arrays, self._records = {}, records
+        with opened() as file:
+            for member in zipfile.ZipFile(file).infolist():
+                file.seek(member.header_offset)
+                beside = sum(LOCAL_HEADER.unpack(file.read(LOCAL_HEADER.size)))
+                file.seek(beside, 1)
+                self._arrays[member.filename.removesuffix(".npy")] = StoredArray(opened, file)
+        start = self._arrays.pop(records, None)
+        self.rows = max(map(len, self._arrays.values()))
+        self._start: Sequence[int] = range(self.rows + 1) if start is None else start
+        self._unit_bytes = 0 if start is None else start.row_bytes
+        if self._start[len(self._start) - 1] != self.rows or any(
+            len(array) != self.rows for array in self._arrays.values()
+        ):
+            raise ValueError("the arrays of the content do not have the same rows")
+
+    def parts(self, first: int, last: int, part_bytes: int) -> Iterator[Content]:
+        """The units that begin at rows first..last-1, in parts of about so many bytes: at least
+        one, which may hold none. A longer unit is in one part all the same."""
+        row_bytes = self._unit_bytes + sum(array.row_bytes for array in self._arrays.values())
+        rows = max(1, part_bytes // row_bytes)
+        unit, end = bisect_left(self._start, first), bisect_left(self._start, last)
+        while True:
+            following = bisect_left(self._start, self._start[unit] + rows, unit, end)
+            yield self._part(unit, following)
+            if following >= end:
+                return
+            unit = following
+
+    def _part(self, unit: int, following: int) -> Content:
+        first, last = self._start[unit], self._start[following]
+        part = {name: array.rows(first, last) for name, array in self._arrays.items()}
+        if isinstance(self._start, StoredArray):
+            part[self._records] = self._start.rows(unit, following + 1) - first
+        return part
+
+
+def share_of(
+    contents: Sequence[Callable[[], StoredContent]], number: int, shares: int, part_bytes: int
+) -> Iterator[Content]:
+    """The parts of one of several shares, `number` of 0..shares-1, of these contents one behind the
+    other: together the shares hold every unit once. At least one part, which may hold none."""
+    rows = [opened().rows for opened in contents]
+    low, high = (sum(rows) * place // shares for place in (number, number + 1))
+    if low == high:
+        yield from contents[0]().parts(0, 0, part_bytes)
+    before = 0
+    for opened, size in zip(contents, rows, strict=True):
+        first, last = max(0, low - before), min(size, high - before)
+        if first < last:
+            yield from opened().parts(first, last, part_bytes)
+        before += size
+
+
+def add(total: Sums, more: Sums) -> None:
+    """Add the sums of other records to `total`, which may be empty. TypeError for anything but
+    integers: their sums would go by the order."""
+    for name, sums in more.items():
+        if sums.dtype != np.int64:
+            raise TypeError(f"sums over parts are of integers, and {name} is {sums.dtype}")
+        total[name] = total[name] + sums if name in total else sums

@@ -1,0 +1,93 @@
+"""Contents that children read part by part: they lie sealed in a file without a name, and this
+process holds none of them in the clear.
+
+Each chunk is opened once on its way there, and let go: a content that is not what was stored is
+found before anything is charged for it.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import anyio.to_thread
+
+from discreet.storage import datasets, sealing, tamper_seals
+from discreet.storage.database import SYSTEM
+from discreet.usecases.datasets import MasterKeyUnknown
+from discreet.usecases.services import Services
+from discreet.usecases.uploads import NoRoom, SealedFile
+
+PART_BYTES = 8 << 20
+"""Contents above this size are read by parts of this size. What a child takes beside a part goes
+with it: arrays of its rows that a sum makes on its way."""
+
+
+@dataclass(frozen=True)
+class Spooled:
+    """Sealed contents, one behind the other in a file."""
+
+    file: SealedFile
+    contents: tuple[Mapping[str, Any], ...]
+    """Of each what a child needs to read it, its data key included (`isolation.summing`)."""
+
+    @property
+    def sealed_bytes(self) -> int:
+        return sum(content["sealed_bytes"] for content in self.contents)
+
+    def close(self) -> None:
+        self.file.close()
+
+
+async def spool_large(services: Services, versions: Sequence[str]) -> Spooled | None:
+    """The contents of these datasets, if together they are larger than one part. None for smaller
+    ones, for those of version 0001, which were sealed in another way, and where the spool has no
+    room: they are read as a whole. Errors as of `datasets.open_content`."""
+    async with services.database.transaction(SYSTEM) as connection:
+        rows = [await datasets.held(connection, version) for version in versions]
+    known = [row for row in rows if row is not None and row["wrapped_key"] is not None]
+    if len(known) < len(rows):
+        return None
+    if sum(row["sealed_bytes"] for row in known) <= PART_BYTES:
+        return None
+    with contextlib.ExitStack() as stack:
+        try:
+            file = stack.enter_context(SealedFile(services.settings.spool_folder))
+            contents, offset = [], 0
+            for row in known:
+                contents.append(await _spool(services, row, file, offset))
+                offset += row["sealed_bytes"]
+        except NoRoom:
+            return None
+        stack.pop_all()
+        return Spooled(file, tuple(contents))
+
+
+async def _spool(
+    services: Services, row: Mapping[str, Any], file: SealedFile, offset: int
+) -> Mapping[str, Any]:
+    secrets, name, size = services.secrets, row["id"], row["sealed_bytes"]
+    if row["content_key_id"] not in secrets.content_keys:
+        raise MasterKeyUnknown()
+    data_key, _ = await anyio.to_thread.run_sync(tamper_seals.unwrap, secrets, row)
+    opener = sealing.StreamOpener(data_key, name, size, lambda sealed, _: file.append(sealed))
+    if row["object_name"] is None:
+        async with services.database.transaction(SYSTEM) as connection:
+            async for part in datasets.chunks(connection, name):
+                await anyio.to_thread.run_sync(opener.write, part)
+    elif services.objects is None:
+        raise sealing.SealBroken(
+            "the content is in object storage, and DISCREET_OBJECT_URL is not set"
+        )
+    else:
+        stored = services.objects.read(row["object_name"])
+        await anyio.to_thread.run_sync(_write_all, opener, stored)
+    opener.finish()
+    return {"name": name, "data_key": data_key.hex(), "offset": offset, "sealed_bytes": size}
+
+
+def _write_all(opener: sealing.StreamOpener, parts: Iterable[bytes]) -> None:
+    for part in parts:
+        opener.write(part)

@@ -1,0 +1,72 @@
+"""How long work on private data seems to take."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+
+import structlog
+from prometheus_client import Counter, Histogram
+
+from discreet.observability import telemetry
+from discreet.usecases.claims import Claim
+
+log = structlog.get_logger()
+
+SECONDS = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 300, 1800, 3600)
+
+_overdue = Counter(
+    "discreet_releases_overdue_total",
+    "Releases that took longer than their plan gives them, so that the time shown was doubled",
+    ["kind", "part"],
+)
+child_seconds = Histogram(
+    "discreetchild_seconds",
+    "Time of a step in a child process; a release's is what its plan gives it",
+    ["kind", "step"],
+    buckets=SECONDS,
+)
+
+
+class Pad:
+    """Pads the time of work on data to the time that its plan gives it, from public figures
+    alone; if the machine was too busy for that, to the first doubling of it that suffices. A
+    simulation's data are public, so its time is not padded.
+
+    The wait is a sleep: it occupies one of the worker's places for jobs but no core.
+    """
+
+    def __init__(self, held: Claim, part: str, seconds: float, *, behind: float = 0.0) -> None:
+        """Begins now, with the seconds `behind` gone already. `part` is `opening` or `release`."""
+        self.seconds = seconds
+        self._held, self._part = held, part
+        self._began, self._started = time.time_ns() - round(behind * 1e9), time.monotonic() - behind
+
+    async def wait(self) -> None:
+        """Until the time is over; only then traces and metrics are told, which see padded durations
+        too."""
+        elapsed = time.monotonic() - self._started
+        padded = elapsed if self._held.simulation else padded_seconds(elapsed, self.seconds)
+        kind = self._held.problem.kind
+        await asyncio.sleep(padded - elapsed)
+        if not self._held.simulation and padded > self.seconds:
+            _overdue.labels(kind, self._part).inc()
+            log.info(
+                "a release took longer than its plan gives it",
+                part=self._part,
+                planned=self.seconds,
+            )
+        if self._part == "release":
+            child_seconds.labels(kind, "release").observe(padded)
+            telemetry.note("release", self._began, self._began + round(padded * 1e9), problem=kind)
+
+
+def padded_seconds(elapsed: float, quantum: float) -> float:
+    """The quantum, or that doubled until it is no less than `elapsed`.
+
+    Multiples of the quantum would tell the time of an overdue release to a small part of itself; of
+    doublings there are a dozen between a quantum and any limit.
+    """
+    while quantum < elapsed:
+        quantum *= 2
+    return quantum

@@ -1,0 +1,65 @@
+"""The children of one release: one for a content that is read as a whole; of a large one that is
+summed by parts one for each share, and one more that adds noise to the sums of all."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Coroutine, Sequence
+from typing import Any
+
+from discreet.isolation.children import Zygote
+from discreet.isolation.conversations import Output
+from discreet.isolation.failures import Limits
+from discreet.isolation.processes import cores
+from discreet.problems.contents import framed
+from discreet.usecases import spooling
+from discreet.usecases.spooling import Spooled
+
+MOST_SHARES = 4
+"""Unless the settings say how many."""
+
+
+async def release_in_children(
+    zygote: Zygote,
+    header: dict[str, Any],
+    content: bytes | bytearray | Spooled,
+    limits: Limits,
+    processes: int,
+) -> Output:
+    """What the release of this job answers. ChildFailed when any of its children ends without an
+    answer; all others have ended then too.
+
+    `processes` read the content at once; 0: one for each core, up to MOST_SHARES. Sums of shares
+    pass through this process unread.
+    """
+    if not isinstance(content, Spooled):
+        return await zygote.run(header, content, limits)
+    parts = -(-content.sealed_bytes // spooling.PART_BYTES)
+    shares = min(processes or min(MOST_SHARES, cores()), parts)
+    asked = {
+        **header,
+        "step": "share",
+        "contents": list(content.contents),
+        "part_bytes": spooling.PART_BYTES,
+    }
+    with content.file.to_read() as descriptor:
+        sums = await _together(
+            [
+                zygote.run({**asked, "share": [number, shares]}, b"", limits, None, [descriptor])
+                for number in range(shares)
+            ]
+        )
+    return await zygote.run(
+        {**header, "shares": shares}, framed(one.payload for one in sums), limits
+    )
+
+
+async def _together(runs: Sequence[Coroutine[Any, Any, Output]]) -> list[Output]:
+    """The outputs of all; when one fails the children of the others are ended first."""
+    tasks = [asyncio.create_task(run) for run in runs]
+    try:
+        return await asyncio.gather(*tasks)
+    finally:
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)

@@ -1,0 +1,300 @@
+"""Jobs whose content is summed by several children: the bits of one process, and what is charged
+when any of them dies."""
+
+from __future__ import annotations
+
+import asyncio
+import errno
+import mmap
+import os
+import signal
+from collections.abc import Awaitable, Callable, Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from discreet.isolation import summing
+from discreet.isolation.children import Zygote
+from discreet.problems.contents import pack, unpack
+from discreet.settings import Settings
+from discreet.storage import ledger, results
+from discreet.storage.database import SYSTEM
+from discreet.storage.tenants import Principal
+from discreet.usecases import datasets, running, spooling
+from discreet.usecases import jobs as job_uses
+from discreet.usecases.services import Services
+from discreet.usecases.uploads import SealedFile
+from discreet.worker.runner import Runner
+from tests import bodies, causes
+from tests.causes import CHARGED, FULL, NOTHING, RELEASED, Came, ended, inside
+from tests.conftest import eventually, settings_for
+from tests.postgres_fixture import Database
+from tests.processes import family
+from tests.reliability.test_forged_rows import submit
+from tests.test_backup import register
+
+Work = Callable[[Services, Principal, Zygote], Awaitable[None]]
+
+
+@pytest.fixture
+def settings(database: Database, tmp_path: Path) -> Settings:
+    (tmp_path / "spool").mkdir()
+    return settings_for(
+        database, tmp_path / "state", max_attempts=2, spool=tmp_path / "spool", share_processes=2
+    )
+
+
+@pytest.fixture(autouse=True)
+def small_parts(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Contents of these tests have several parts."""
+    monkeypatch.setattr(spooling, "PART_BYTES", 500)
+    causes.hasten(monkeypatch)
+
+
+@pytest.fixture(scope="module")
+def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("faulty") / "faults"
+
+
+@pytest.fixture
+def faults(place: Path) -> Callable[[str], object]:
+    """Names the fault of the children that are forked from now on."""
+    return place.write_text
+
+
+@pytest.fixture(scope="module")
+def with_children(place: Path) -> Iterator[Callable[[Settings, Work], None]]:
+    """Runs work with the children of one fork server, which meet the fault that `place` names."""
+    with asyncio.Runner() as loop:
+        zygote = Zygote()
+
+        def go(settings: Settings, work: Work) -> None:
+            place.write_text("")
+
+            async def run() -> None:
+                async with causes.open_services(settings) as services:
+                    await work(services, await causes.access.local_owner(services), zygote)
+
+            with pytest.MonkeyPatch.context() as patch:
+                causes._fork_server(patch, "tests.isolation.faulty", FAULTS=str(place))
+                loop.run(zygote.start())
+                loop.run(run())
+
+        yield go
+        loop.run(zygote.stop())
+
+
+def trips_of_persons(**values: Any) -> dict[str, Any]:
+    body = bodies.dataset(**values)
+    for number, trip in enumerate(body["content"]["trips"]):
+        trip["person"] = number % 17
+    return {**body, "public": {**body["public"], "unit": "person"}}
+
+
+async def outcome(services: Services, owner: Principal, job: str) -> tuple[str, list[str]]:
+    found = job_uses.view(await job_uses.find(services, owner, job), owner)
+    async with services.database.transaction(SYSTEM) as connection:
+        kinds = [entry["kind"] for entry in await ledger.reservation(connection, job)]
+    return found["state"], kinds
+
+
+async def released(services: Services, job: str) -> str:
+    async with services.database.transaction(SYSTEM) as connection:
+        certificate = await results.certificate(connection, job)
+    assert certificate is not None
+    return f"{certificate['release_digest']} {certificate['result_digest']}"
+
+
+@pytest.fixture
+def taken(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """The steps that children take from now on."""
+    steps: list[str] = []
+    run = Zygote.run
+
+    async def noted(self: Zygote, header: dict[str, Any], *more: Any) -> Any:
+        steps.append(header["step"])
+        return await run(self, header, *more)
+
+    monkeypatch.setattr(Zygote, "run", noted)
+    return steps
+
+
+def test_one_result_of_any_number_of_processes(
+    settings: Settings,
+    with_children: Callable[[Settings, Work], None],
+    taken: list[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """1, 2 and 4 that read, parts of any size, and one child that reads the content as a whole."""
+
+    async def work(services: Services, owner: Principal, zygote: Zygote) -> None:
+        for body in (bodies.dataset(mode="simulation"), trips_of_persons(mode="simulation")):
+            dataset, digests = await register(services, owner, body), set()
+            for processes, part_bytes in ((1, 500), (2, 500), (4, 100), (2, 1 << 20)):
+                monkeypatch.setattr(spooling, "PART_BYTES", part_bytes)
+                taken.clear()
+                asked = services.settings.model_copy(update={"share_processes": processes})
+                person = body["public"]["unit"] == "person"
+                more = {"max_trips_per_person": 3} if person else {}
+                job = await submit(services, owner, dataset, seed=7, **bodies.job(dataset, **more))
+                await Runner(replace(services, settings=asked), zygote).run(job)
+                assert (await outcome(services, owner, job))[0] == "succeeded"
+                digests.add(await released(services, job))
+                shares = 0 if part_bytes == 1 << 20 else processes
+                assert taken == [*["share"] * shares, "release", "finish"]
+            assert len(digests) == 1
+
+    with_children(settings, work)
+
+
+def test_a_job_is_charged_once_whichever_child_dies(
+    settings: Settings,
+    faults: Callable[[str], object],
+    with_children: Callable[[Settings, Work], None],
+) -> None:
+    """At every attempt; and in the first alone, killed amid its work beside one that goes on."""
+
+    async def work(services: Services, owner: Principal, zygote: Zygote) -> None:
+        for fault in ("part_sums segv", "part_sums raise", "release_sums abort"):
+            faults(fault)
+            job = await causes.new_job(services, owner)
+            await Runner(services, zygote).run(job)
+            assert await ended(services, owner, job) == Came.told("solver_failed", FULL, CHARGED)
+
+        faults("part_sums wall")
+        job = await causes.new_job(services, owner)
+        attempt = asyncio.create_task(Runner(services, zygote).run(job))
+        assert zygote._process is not None
+        server = zygote._process.pid
+        await asyncio.to_thread(eventually, lambda: len(family(server)) == 3, "two read")
+        faults("")
+        os.kill(family(server)[1], signal.SIGKILL)
+        await attempt
+        assert await outcome(services, owner, job) == ("succeeded", list(CHARGED))
+        await asyncio.to_thread(
+            eventually, lambda: len(family(server)) == 1, "the other one was ended as well"
+        )
+
+    with_children(settings, work)
+
+
+def test_a_content_that_does_not_open_charges_nothing(
+    settings: Settings, with_children: Callable[[Settings, Work], None]
+) -> None:
+    """A chunk that was changed, cut off or made longer; a master key that is not known."""
+
+    async def work(services: Services, owner: Principal, zygote: Zygote) -> None:
+        async def comes_to(code: str) -> None:
+            await Runner(services, zygote).run(job)
+            assert await ended(services, owner, job) == Came.told(code, NOTHING, RELEASED)
+
+        chunk = "UPDATE dataset_chunks SET sealed = {} WHERE dataset_id = (SELECT dataset_id FROM"
+        chunk += " jobs WHERE id = %s)"
+        for value in (
+            "set_byte(sealed, 40, get_byte(sealed, 40) # 1)",
+            "substring(sealed FROM 1 FOR 400)",
+            "sealed || '\\x00'",
+            "''",
+        ):
+            job = await causes.new_job(services, owner)
+            assert causes.as_owner(settings, chunk.format(value), (job,)) == 1
+            await comes_to("content_unreadable")
+
+        job = await causes.new_job(services, owner)
+        causes.as_owner(
+            settings,
+            "UPDATE datasets SET content_key_id = 'elsewhere' WHERE id = (SELECT dataset_id FROM"
+            " jobs WHERE id = %s)",
+            (job,),
+        )
+        await comes_to("master_key_unknown")
+
+    with_children(settings, work)
+
+
+@pytest.mark.parametrize("call", ["open", "write"])
+def test_a_spool_without_room_is_done_without(
+    settings: Settings,
+    with_children: Callable[[Settings, Work], None],
+    taken: list[str],
+    monkeypatch: pytest.MonkeyPatch,
+    call: str,
+) -> None:
+    """A content is then read as a whole, as a small one is: what a job comes to does not tell how
+    large its content is beside the worker's disk."""
+
+    def full(*_: Any) -> int:
+        raise OSError(errno.ENOSPC, "full")
+
+    async def work(services: Services, owner: Principal, zygote: Zygote) -> None:
+        job = await causes.new_job(services, owner)
+        monkeypatch.setattr(f"discreet.usecases.uploads.os.{call}", full)
+        taken.clear()
+        await Runner(services, zygote).run(job)
+        assert taken == ["release", "finish"]
+        assert await outcome(services, owner, job) == ("succeeded", list(CHARGED))
+
+    with_children(settings, work)
+
+
+def test_what_lies_in_the_spool(settings: Settings, tmp_path: Path) -> None:
+    """Sealed bytes as they are stored, in a file without a name: of one content or several, from
+    the database or from object storage."""
+
+    async def work(services: Services, owner: Principal) -> None:
+        made = [bodies.dataset() for _ in range(2)]
+        versions = [await register(services, owner, body) for body in made]
+        spooled = await spooling.spool_large(services, versions)
+        assert spooled is not None
+        assert isinstance(spooled.file, SealedFile)
+        assert list((tmp_path / "spool").iterdir()) == []
+        with spooled.file.to_read() as descriptor:
+            for writes in (lambda fd: os.write(fd, b"x"), lambda fd: os.truncate(fd, 0)):
+                with pytest.raises(OSError, match=r"Bad file descriptor|Invalid argument"):
+                    writes(descriptor)
+            with pytest.raises(PermissionError):
+                mmap.mmap(descriptor, 0)  # writable and shared
+        lying = b"".join(spooled.file.parts(1 << 16))
+        assert len(lying) == spooled.sealed_bytes
+        plain = [bytes(await datasets.open_content(services, version)) for version in versions]
+        for content in plain:
+            assert content[100:164] not in lying
+            assert unpack(content)["trips"].tobytes()[:64] not in lying
+
+        header = await header_of(services, owner, versions[0])
+        asked = {**header, "contents": spooled.contents, "part_bytes": 64}
+        descriptor = spooled.file.descriptor
+        shares = [
+            summing.sums_of_share({**asked, "share": [number, 3]}, descriptor)
+            for number in range(3)
+        ]
+        found = sum(share["trips"] for share in shares)
+        assert (
+            found.tolist() == sum(sums_of(header, content)["trips"] for content in plain).tolist()
+        )
+        spooled.close()
+        assert await spooling.spool_large(services, []) is None, "nothing to read is no file"
+
+    inside(settings, work)
+    objects = {"object_url": f"file://{tmp_path}/objects", "object_bytes": 0}
+    inside(settings.model_copy(update=objects), work)
+
+
+async def header_of(services: Services, owner: Principal, dataset: str) -> dict[str, Any]:
+    held = await running.claim(services, await submit(services, owner, dataset))
+    assert held is not None
+    return {
+        "kind": held.problem.kind,
+        "problem": held.problem.model_dump(mode="json"),
+        "public": held.public.model_dump(mode="json"),
+        "plan": held.plan.model_dump(mode="json"),
+        "simulation": False,
+    }
+
+
+def sums_of(header: dict[str, Any], content: bytes) -> dict[str, Any]:
+    problem, public, plan = summing.read_job(header)
+    sums: dict[str, Any] = problem.part_sums(public, plan, unpack(content))
+    return unpack(pack(sums))
