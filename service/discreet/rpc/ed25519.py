@@ -1,7 +1,7 @@
 """The check of agents' signatures, one a message, by libsodium: half the time of OpenSSL.
 
-libsodium refuses more than RFC 8032 asks for: keys and signatures with points of small order, and
-keys that are not written in their one canonical way. No honest agent has such a key.
+It takes and refuses what `discreet_client.ed25519` does, which all others check by: nobody can show
+the same message as signed to one and forged to another.
 """
 
 from __future__ import annotations
