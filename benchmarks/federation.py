@@ -30,6 +30,7 @@ import grpc
 
 from discreet.installation.prepared import embedded
 from discreet.isolation.processes import dies_with_parent, end
+from discreet.rpc import ed25519
 from discreet.settings import Settings
 from discreet.storage import secrets
 from discreet_client.federation import signing
@@ -116,7 +117,7 @@ def _signature_seconds() -> tuple[float, float]:
     sign = min(timeit.repeat(lambda: key.sign(statement), number=100, repeat=10))
     verify = min(
         timeit.repeat(
-            lambda: signing.is_signed(key.public_key, statement, signature), number=100, repeat=10
+            lambda: ed25519.is_signed(key.public_key, statement, signature), number=100, repeat=10
         )
     )
     return sign / 100, verify / 100

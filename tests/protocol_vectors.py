@@ -41,6 +41,7 @@ from discreet_client.secure_sum.frames import HEADER, NOTHING, OPERATOR, PROTOCO
 from discreet_client.secure_sum.masks import PaillierScheme
 from discreet_client.stubs import federation_pb2 as pb
 from discreet_client.updates import Participant, Rounds, Steps, Trend
+from tests import edwards
 
 PATH = Path(__file__).parents[1] / "protos" / "vectors.json"
 SESSION, JOB = "ses_0example", "job_0example"
@@ -58,6 +59,7 @@ def vectors() -> Json:
     return {
         "about": "docs/protocol.md says what this is; python -m tests.protocol_vectors writes it",
         "keys": parties.told(),
+        "signatures": [edge.told() for edge in edwards.edges()],
         "links": links(parties),
         "statements": statements(parties),
         "messages": messages(parties),

@@ -140,12 +140,21 @@ def bytes_of(text):
     return found
 
 
+def is_ordinary(point):
+    """Whether 32 bytes write a point of Ed25519 in its one form, and none of small order."""
+    prime = 2**255 - 19
+    eighth = 0x7A03AC9277FDC74EC6CC392CFA53202A0F67100D760B3CBA4FD84D3D706A17C7
+    y = int.from_bytes(point, "little") % 2**255
+    return y < prime and y not in (0, 1, prime - 1, eighth, prime - eighth)
+
+
 def is_signed(key, signature, message):
+    """By the rule of docs/protocol.md, since libraries differ about odd keys and signatures."""
     try:
         Ed25519PublicKey.from_public_bytes(key).verify(signature, message)
     except (InvalidSignature, ValueError):
         return False
-    return True
+    return is_ordinary(key) and is_ordinary(signature[:32])
 
 
 def guarded(name, look):

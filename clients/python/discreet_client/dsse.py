@@ -18,10 +18,7 @@ import json
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
-from cryptography.exceptions import InvalidSignature
-from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
-
-from discreet_client import canonical
+from discreet_client import canonical, ed25519
 
 PAYLOAD = "application/vnd.in-toto+json"
 STATEMENT = "https://in-toto.io/Statement/v1"
@@ -116,9 +113,10 @@ def signed_by(envelope: Mapping[str, Any], keys: Iterable[bytes]) -> list[bytes]
         for one in envelope["signatures"]:
             key = known.get(one["keyid"])
             if key is not None:
-                Ed25519PublicKey.from_public_bytes(key).verify(bytes_of(one["sig"]), message)
+                if not ed25519.is_signed(key, message, bytes_of(one["sig"])):
+                    raise ValueError
                 found.append(key)
-    except (InvalidSignature, KeyError, TypeError, ValueError, AttributeError):
+    except (KeyError, TypeError, ValueError, AttributeError):
         raise Forged("a signature of the envelope is not that of its payload") from None
     return found
 

@@ -84,6 +84,12 @@ test("statements and their signatures", () => {
   }
 });
 
+test("odd keys and signatures hold or not as for everybody else", () => {
+  for (const { about, key, message, signature, holds } of vectors.signatures) {
+    assert.equal(isSigned(fromHex(key), fromHex(message), fromHex(signature)), holds, about);
+  }
+});
+
 test("messages are read and written as they travel", () => {
   const { session, nonce, timestamp_ms: now, ...of } = vectors.messages;
   const request = fromBinary(EnrollRequestSchema, fromHex(of.EnrollRequest));

@@ -15,12 +15,9 @@ import base64
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from cryptography.exceptions import InvalidSignature
-from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
-
 from discreet.ledger.signer import Signer
 from discreet.privacy.units import DELTA_UNIT, EPSILON_UNIT, Price, to_decimal
-from discreet_client import canonical
+from discreet_client import canonical, ed25519
 from discreet_client.dsse import bytes_of
 
 FAILURE_ASSUMPTION = (
@@ -154,11 +151,10 @@ def is_signed(body: Any) -> bool:
         return False
     unsigned = {name: value for name, value in body.items() if name not in {"signature", "proofs"}}
     try:
-        key = Ed25519PublicKey.from_public_bytes(bytes_of(body["public_key"]))
-        key.verify(bytes_of(body["signature"]), canonical.dumps(unsigned))
-    except (InvalidSignature, KeyError, ValueError, TypeError, RecursionError, OverflowError):
+        key, signature = bytes_of(body["public_key"]), bytes_of(body["signature"])
+        return ed25519.is_signed(key, canonical.dumps(unsigned), signature)
+    except (KeyError, ValueError, TypeError, RecursionError, OverflowError):
         return False
-    return True
 
 
 # Checking -----------------------------------------------------------------------------------------

@@ -10,11 +10,10 @@ import struct
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, replace
 
-from cryptography.exceptions import InvalidSignature
-from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
 from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
 
 from discreet.ledger.signer import Signer
+from discreet_client import ed25519
 from discreet_client.dsse import bytes_of
 
 LONGEST_NOTE = 64_000
@@ -99,10 +98,8 @@ class Checkpoint:
                 if len(signature) != 72:  # the time, and what Ed25519 makes
                     raise BadNote(f"the signature of {verifier.name} is not of this format")
                 message = _cosigned(self.text, struct.unpack(">Q", signature[:8])[0])
-            try:
-                Ed25519PublicKey.from_public_bytes(verifier.key).verify(signature[-64:], message)
-            except (InvalidSignature, ValueError):
-                raise BadNote(f"the signature of {verifier.name} is forged") from None
+            if not ed25519.is_signed(verifier.key, message, signature[-64:]):
+                raise BadNote(f"the signature of {verifier.name} is forged")
         return bool(signatures)
 
     def seen_at(self, witness: Verifier) -> int | None:

@@ -10,8 +10,6 @@ from collections.abc import Collection, Iterable, Sequence
 from typing import Any
 
 import rfc8785
-from cryptography.exceptions import InvalidSignature
-from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
 from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
 
 from discreet.ledger.entries import (
@@ -20,6 +18,7 @@ from discreet.ledger.entries import (
     is_hash,
 )
 from discreet.ledger.signer import Signer
+from discreet_client import ed25519
 from discreet_client.dsse import bytes_of
 
 Head = dict[str, Any]
@@ -78,14 +77,13 @@ def check_head(
             raise Broken("the head is not of this format")
         if public_keys and head["public_key"] not in public_keys:
             raise Broken("the head is signed by another key than the one that was given")
-        key = Ed25519PublicKey.from_public_bytes(bytes_of(head["public_key"]))
-        key.verify(bytes_of(head["signature"]), message)
+        key, signature = bytes_of(head["public_key"]), bytes_of(head["signature"])
+        if not ed25519.is_signed(key, message, signature):
+            raise Broken("the signature of the head is forged")
         if head["hash"] != hashlib.sha256(message).hexdigest() or head["seq"] != sum(
             seq for seq, _ in last.values()
         ):
             raise Broken("the head's hash or number is not that of its list")
-    except InvalidSignature:
-        raise Broken("the signature of the head is forged") from None
     except (KeyError, TypeError, ValueError, AttributeError):
         raise Broken("the head is not of this format") from None
     return last

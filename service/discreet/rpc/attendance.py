@@ -197,7 +197,7 @@ class Attendance:
         self.changed.set()
 
     async def _contribute(self, seat: Seat, number: int, contribution: pb.Contribution) -> None:
-        if not seat.ready or number not in seat.sent:
+        if not seat.ready or number not in seat.asked:
             raise Conflict(f"round {number} was not asked of this stream", code="wrong_round")
         if number != self._number:
             return  # too late for its round, which harms nobody else
@@ -227,8 +227,7 @@ class Attendance:
     def _ask(self, seat: Seat) -> None:
         assert self._announcement is not None
         assert self._number is not None
-        seat.sent = {number for number in seat.sent if number >= self._number - 8} | {self._number}
-        seat.send("round", self._announcement)
+        seat.ask(self._number, self._announcement)
 
     def _signed(self, **content: Any) -> pb.OperatorMessage:
         return signed(self._signer, self.held.session_id, **content)

@@ -42,6 +42,7 @@ from discreet.errors import (
 from discreet.ledger.signer import Signer
 from discreet.observability import telemetry
 from discreet.rpc.admission import Messages, WaitingRoom, too_many
+from discreet.rpc.ed25519 import is_signed
 from discreet.storage.database import Database, trouble
 from discreet.storage.schema import schema_trouble
 from discreet_client.federation import signing
@@ -363,7 +364,7 @@ class Signatures(Interceptor):
             )
 
     def _check(self, key: bytes, statement: bytes, signature: bytes, timestamp_ms: int) -> None:
-        if not signing.is_signed(key, statement, signature):
+        if not is_signed(key, statement, signature):
             raise Unauthenticated(
                 "the signature is not that of this key on this message", code="bad_signature"
             )

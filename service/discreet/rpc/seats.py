@@ -14,6 +14,8 @@ from discreet_client.stubs import federation_pb2 as pb
 WRITE_SECONDS = 60.0
 """An agent that takes so long to read one message has lost its stream: what it does not read lies
 in our memory."""
+ROUNDS_REMEMBERED = 9
+"""An answer to one of so many rounds may come late; one to an earlier round is refused."""
 
 
 @dataclass(eq=False)
@@ -28,9 +30,18 @@ class Seat:
     closing: DiscreetError | None = None
     ready: bool = False
     """It has accepted roster and charge on this stream."""
-    sent: set[int] = field(default_factory=set)
-    """Rounds that this stream was asked to answer; the last few."""
+    asked: range = range(0)
+    """Rounds that this stream was asked to answer, the last few: it is asked for each, from its
+    first on."""
     patience: asyncio.Timeout | None = None
+    _writing_since: float | None = None
+    _alarm: asyncio.TimerHandle | None = None
+
+    def ask(self, number: int, message: pb.OperatorMessage) -> None:
+        """Send the round of this number, which may be sent again."""
+        first = self.asked.start if self.asked else number
+        self.asked = range(max(first, number + 1 - ROUNDS_REMEMBERED), number + 1)
+        self.send("round", message)
 
     def send(self, kind: str, message: pb.OperatorMessage) -> None:
         self.outbox[kind] = message
@@ -50,23 +61,43 @@ class Seat:
     async def write(self, context: Any) -> None:
         """Send waiting messages until the session has ended for this agent or the seat is
         closed."""
-        while True:
-            await self.changed.wait()
-            self.changed.clear()
-            while self.outbox:
-                kind = next(iter(self.outbox))
-                message = self.outbox.pop(kind)
-                try:
-                    async with asyncio.timeout(WRITE_SECONDS):
-                        await context.write(message)
-                except TimeoutError:
-                    raise Unavailable(
-                        f"nothing was read for {WRITE_SECONDS:g} s", code="not_reading"
-                    ) from None
-                if kind == "end":
-                    return
-            if self.closing is not None:
-                raise self.closing
+        loop = asyncio.get_running_loop()
+        try:
+            while True:
+                await self.changed.wait()
+                self.changed.clear()
+                while self.outbox:
+                    kind = next(iter(self.outbox))
+                    message = self.outbox.pop(kind)
+                    self._writing_since = loop.time()
+                    if self._alarm is None:
+                        self._alarm = loop.call_later(WRITE_SECONDS, self._look)
+                    await context.write(message)
+                    self._writing_since = None
+                    if kind == "end":
+                        return
+                if self.closing is not None:
+                    raise self.closing
+        finally:
+            if self._alarm is not None:
+                self._alarm.cancel()
+
+    def _look(self) -> None:
+        """Close where a message has been under way for WRITE_SECONDS.
+
+        One alarm that looks when it rings, and is set again where something is under way: an alarm
+        a message took longer than all else that is done for one here.
+        """
+        loop, self._alarm = asyncio.get_running_loop(), None
+        if self._writing_since is None:
+            return
+        end = self._writing_since + WRITE_SECONDS
+        if loop.time() < end:
+            self._alarm = loop.call_at(end, self._look)
+        else:
+            self.close_now(
+                Unavailable(f"nothing was read for {WRITE_SECONDS:g} s", code="not_reading")
+            )
 
 
 async def first_to_end(*what: Coroutine[Any, Any, None]) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import ctypes
+import gc
 import secrets
 import signal
 import socket
@@ -177,6 +178,10 @@ async def serve(
         )
         bound = _listen(server, settings, host, port)
         await server.start()
+        # What is loaded stays. The collector went through all of it while agents waited for their
+        # round: 250,000 objects, 0.16 s.
+        gc.collect()
+        gc.freeze()
         port_of_agents.append(bound)
         for name in ("", SERVICE):
             await checks.set(name, health_pb2.HealthCheckResponse.SERVING)

@@ -1,8 +1,8 @@
 """What signatures of the federation cover: one statement a purpose, its fields length-prefixed, so
 that no two differ in meaning and agree in bytes.
 
-Ed25519 throughout (RFC 8032). A key is known by its fingerprint, the SHA-256 of its 32 raw bytes in
-hex.
+Ed25519 throughout (`discreet_client.ed25519`). A key is known by its fingerprint, the SHA-256 of
+its 32 raw bytes in hex.
 """
 
 from __future__ import annotations
@@ -10,10 +10,8 @@ from __future__ import annotations
 import hashlib
 import struct
 from collections.abc import Callable
-from functools import lru_cache
 
-from cryptography.exceptions import InvalidSignature
-from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
+from discreet_client import ed25519
 
 PREFIX = b"discreet/federation/v1"
 
@@ -33,16 +31,7 @@ def digest(data: bytes) -> bytes:
 
 def is_signed(public_key: bytes, statement: bytes, signature: bytes) -> bool:
     """Whether `signature` is that of `public_key` (32 raw bytes) on `statement`."""
-    try:
-        _parsed(public_key).verify(signature, statement)
-    except (InvalidSignature, ValueError):
-        return False
-    return True
-
-
-@lru_cache(maxsize=4096)
-def _parsed(public_key: bytes) -> Ed25519PublicKey:
-    return Ed25519PublicKey.from_public_bytes(public_key)
+    return ed25519.is_signed(public_key, statement, signature)
 
 
 def enrolment(session: str, nonce: bytes, timestamp_ms: int, content: bytes) -> bytes:

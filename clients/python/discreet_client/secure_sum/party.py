@@ -7,11 +7,11 @@ import struct
 from collections.abc import Sequence
 from typing import Any
 
-from cryptography.exceptions import InvalidSignature
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey, X25519PublicKey
 from cryptography.hazmat.primitives.ciphers.aead import ChaCha20Poly1305
 
+from discreet_client import ed25519
 from discreet_client.secure_sum.errors import Ended, Refused, Tampered
 from discreet_client.secure_sum.frames import HEADER, NOTHING, OPERATOR, PROTOCOL, SIGNATURE, Kind
 from discreet_client.secure_sum.masks import expand, extract
@@ -86,12 +86,11 @@ class Party:
         )
 
     def _verify(self, kind: Kind, sender: int, payload: bytes, signature: bytes) -> None:
-        key = self._who.operator_key if sender == OPERATOR else self._who.keys[sender]
-        try:
-            key.verify(signature, self._statement(kind, sender, self.round, payload))
-        except InvalidSignature:
+        key = self._who.operator if sender == OPERATOR else self._who.members[sender]
+        statement = self._statement(kind, sender, self.round, payload)
+        if not ed25519.is_signed(key, statement, signature):
             name = "the operator" if sender == OPERATOR else f"agent {sender}"
-            raise Refused(f"a {kind.name} frame of this round is not signed by {name}") from None
+            raise Refused(f"a {kind.name} frame of this round is not signed by {name}")
 
     def _verify_all(
         self, kind: Kind, signers: Sequence[int], signatures: bytes, payload: bytes

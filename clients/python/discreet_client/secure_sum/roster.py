@@ -10,10 +10,9 @@ from functools import cached_property
 from typing import Any, Literal
 
 import numpy as np
-from cryptography.exceptions import InvalidSignature
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey, Ed25519PublicKey
 
-from discreet_client import paillier
+from discreet_client import ed25519, paillier
 from discreet_client.exposure import ACCEPTED, Exposure, crowd
 from discreet_client.packing import FixedPoint
 from discreet_client.secure_sum.errors import Refused, Unacceptable
@@ -185,14 +184,6 @@ class Roster:
     def hash(self) -> bytes:
         return hashlib.sha256(self.document).digest()
 
-    @cached_property
-    def keys(self) -> tuple[Ed25519PublicKey, ...]:
-        return tuple(Ed25519PublicKey.from_public_bytes(member) for member in self.members)
-
-    @cached_property
-    def operator_key(self) -> Ed25519PublicKey:
-        return Ed25519PublicKey.from_public_bytes(self.operator)
-
     def signed(self, owner: Ed25519PrivateKey) -> bytes:
         """The document and the owner's signature."""
         return self.document + owner.sign(b"discreet/roster/v1" + self.document)
@@ -210,11 +201,13 @@ class Roster:
                 Parameters(**fields["parameters"]),
             )
             sound = fields["protocol"] == PROTOCOL and roster.document == document
-            _ = roster.keys, roster.operator_key
+            sound = sound and all(map(ed25519.is_key, (*roster.members, roster.operator)))
         except (ValueError, KeyError, TypeError) as error:
             raise Unacceptable(f"the roster cannot be read: {error}") from error
         if not sound:
-            raise Unacceptable("the roster is of another protocol or not in canonical form")
+            raise Unacceptable(
+                "the roster is of another protocol, not in canonical form, or holds what is no key"
+            )
         return roster
 
     @classmethod
@@ -225,10 +218,9 @@ class Roster:
         when it is unsound."""
         if isinstance(owner, Ed25519PublicKey):
             document, signature = signed[:-SIGNATURE], signed[-SIGNATURE:]
-            try:
-                owner.verify(signature, b"discreet/roster/v1" + document)
-            except InvalidSignature:
-                raise Refused("the roster is not signed by the owner") from None
+            statement = b"discreet/roster/v1" + document
+            if not ed25519.is_signed(owner.public_bytes_raw(), statement, signature):
+                raise Refused("the roster is not signed by the owner")
         else:
             document = signed
             if not owner(document):

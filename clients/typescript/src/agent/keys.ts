@@ -38,10 +38,24 @@ export function privateBytes(key: KeyObject): Bytes {
 
 export const signed = (key: KeyObject, statement: Bytes): Bytes => new Uint8Array(sign(null, statement, key));
 
-/** Whether `signature` is that of the Ed25519 key (32 raw bytes) on `statement`. */
+const PRIME = 2n ** 255n - 19n;
+const EIGHTH = 0x7a03ac9277fdc74ec6cc392cfa53202a0f67100d760b3cba4fd84d3d706a17c7n;
+/** y of the eight points whose order divides eight. */
+const SMALL_ORDER = new Set([0n, 1n, PRIME - 1n, EIGHTH, PRIME - EIGHTH]);
+
+/** Whether 32 bytes write a point of Ed25519 in its one form (y < p), and none of small order. */
+function isOrdinary(point: Bytes): boolean {
+  const y = BigInt(`0x${Buffer.from(point).reverse().toString("hex")}`) & (2n ** 255n - 1n);
+  return y < PRIME && !SMALL_ORDER.has(y);
+}
+
+/**
+ * Whether `signature` is that of the Ed25519 key (32 raw bytes) on `statement`: by the one rule of docs/protocol.md, since
+ * libraries differ about odd keys and signatures.
+ */
 export function isSigned(key: Bytes, statement: Bytes, signature: Bytes): boolean {
   try {
-    return verify(null, statement, publicKey("ed25519", key), signature);
+    return verify(null, statement, publicKey("ed25519", key), signature) && isOrdinary(key) && isOrdinary(signature.subarray(0, 32));
   } catch {
     return false;
   }
