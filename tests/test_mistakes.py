@@ -11,9 +11,10 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
+import typer
 
 from discreet import cli
-from discreet.cli.questions import field_of
+from discreet.cli.questions import field_of, fields_of
 from discreet_client import readers
 from discreet_client.errors import ApiError
 from tests import bodies
@@ -217,13 +218,13 @@ ROUTES = [
         "origin,destination\nKöln,2\n",
         TRIPS,
         "origin=origin",
-        "line 2 is no UTF-8: save table.csv as CSV in UTF-8",
+        "line 2 is not UTF-8: save table.csv as CSV in UTF-8",
     ),
     (
         "origin,destination\nKöln,2\n",
         TRIPS,
         "origin=origin",
-        "or say in what it is written, --encoding cp1252",
+        "or give its encoding, --encoding cp1252",
     ),
     (
         "origin,destination\nKöln,2\n",
@@ -610,6 +611,21 @@ def test_lists_of_numbers_are_written_as_people_do(text: str, value: Any) -> Non
     assert field_of(f"edges={text}") == ("edges", value)
 
 
+def test_another_question_is_what_convert_wrote_or_another_job(tmp_path: Path) -> None:
+    """Of a job all but the data that it asks; an object that is the value stays one."""
+    price, limits = {"price": [0.1, 0.2]}, {"of": "all", "feeder": 420}
+    written, job = tmp_path / "price.json", tmp_path / "job.json"
+    written.write_text(json.dumps(price))
+    asked = {"kind": "dr_ensemble", "dataset": "homes", **price, "limits": limits}
+    job.write_text(json.dumps({"problem": asked, "privacy": {"epsilon": 1}, "name": "priced"}))
+    assert fields_of(f"price=@{written}") == fields_of(f"@{written}") == [("price", [0.1, 0.2])]
+    assert dict(fields_of(f"@{job}")) == {**price, "limits": limits}
+    written.write_text(json.dumps(limits))
+    assert fields_of(f"limits=@{written}") == [("limits", limits)]
+    with pytest.raises(typer.BadParameter, match="the file cannot be read"):
+        fields_of(f"@{tmp_path}/none.json")
+
+
 @pytest.mark.parametrize(
     ("name", "says"),
     [
@@ -691,7 +707,7 @@ def test_commands_that_say_too_little(
         ),
         (
             ["--day", "2026-10-26", "--time-zone", "Europe/Berlin"],
-            "several columns are called like a price, A [EUR/MWh]",
+            "several columns are named like a price, A [EUR/MWh]",
         ),
         (
             [

@@ -92,7 +92,7 @@ def test_tables_as_excel_writes_them(
     public = {**TRIPS, "unit": "request", "reader": {"missing": "leave_out"}}
     given = add(api_only, file, "routing", public, "--zones", str(zones))
     assert cli.run(given) == 1
-    assert "line 2 is no UTF-8" in capfd.readouterr().err
+    assert "line 2 is not UTF-8" in capfd.readouterr().err
     assert cli.run([*given, "--encoding", "cp1252"]) == 0
     told = capfd.readouterr()
     assert "3 rows with a value that is missing are left out" in told.err
@@ -122,8 +122,7 @@ def test_tables_as_excel_writes_them(
     ]
     assert cli.run(stored) == 1
     assert (
-        "line 2 is no UTF-8: save roads.csv as CSV in UTF-8, or say in what"
-        in capfd.readouterr().err
+        "line 2 is not UTF-8: save roads.csv as CSV in UTF-8, or give its" in capfd.readouterr().err
     )
     assert cli.run([*stored, "--encoding", "cp1252"]) == 0
     first = json.loads(capfd.readouterr().out)["id"]

@@ -399,12 +399,10 @@ def _decoded(content: bytes, name: str, encodings: Sequence[str]) -> str:
             if content.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
                 option = "--encoding utf-16"
             says = (
-                f"line {content[:start].count(10) + 1} is no {what}: save {name} as CSV in "
-                "UTF-8, or say in what it is"
+                f"line {content[:start].count(10) + 1} is not {what}: save {name} as CSV in "
+                "UTF-8, or give its encoding,"
             )
-            raise TableError(
-                f"{says} written, {option} where Excel wrote it (encoding in Python)"
-            ) from None
+            raise TableError(f"{says} {option} if Excel wrote it (encoding in Python)") from None
     raise AssertionError("an encoding is given")
 
 

@@ -196,7 +196,7 @@ def ask(
             "--set",
             metavar="FIELD=VALUE",
             help="Another value for a field of the problem: JSON, text, or @FILE; may be repeated. "
-            "latency.b=0.2 changes one figure of a field",
+            "latency.b=0.2 changes one figure of a field; @FILE alone takes all of another job",
         ),
     ] = None,
     close: Annotated[
@@ -218,7 +218,7 @@ def ask(
 ) -> None:
     """Ask another question about what a job released, at price 0: nothing new is released and no
     data are touched."""
-    others = [questions.field_of(one) for one in fields or []]
+    others = [pair for one in fields or [] for pair in questions.fields_of(one)]
     release: dict[str, Any] = {
         "dataset": None,
         "release": job_ids[0] if len(job_ids) == 1 else job_ids,
@@ -236,14 +236,15 @@ def ask(
             asked["network"] = problem["network"]
         roads = roads_of(asked)
         if not close:
-            return {"problem": {**asked, **release}}
+            named = {"name": questions.name_of(fields)} if fields else {}
+            return {"problem": {**asked, **release}, **named}
         asked, told = questions.closed(asked, close)
         typer.echo(told, err=True)
         if network is not None:
             asked["network"] = network
         return {
             "problem": {**asked, **release},
-            "name": f"Without {', '.join(close)}"[: questions.LONGEST_NAME],
+            "name": questions.name_of(close, "Without"),
         }
 
     settings = settings_of(state)

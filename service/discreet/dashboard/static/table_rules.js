@@ -172,7 +172,7 @@ export class Rules {
 
   // What can only be said of all rows together, in sentences.
   conclude() {
-    const found = this.hours !== null && this.units.value === "" ? ["Say whether the values are power or energy: a column is called like energy (kWh)."] : [];
+    const found = this.hours !== null && this.units.value === "" ? ["Say whether the values are power or energy: a column is named like energy (kWh)."] : [];
     const usual = [...this.between].reduce((best, one) => (one[1] > best[1] ? one : best), [null, 0])[0];
     if (this.isEnergy && usual !== null && usual !== this.hours * 3600) {
       found.push(`Most readings are ${usual.toLocaleString("en")} seconds apart, and a period of the public part has ${(this.hours * 3600).toLocaleString("en")}: values in kWh are of one period each.`);
