@@ -236,7 +236,7 @@ ROUTES = [
         "origin,destination\nKöln,2\n",
         ruled(TRIPS, encoding="ascii"),
         "",
-        "line 2 is no ascii: save table.csv as CSV",
+        "line 2 is not ascii: save table.csv as CSV",
     ),
     (
         "origin,destination\n,2\n1,\n",

@@ -74,8 +74,8 @@ def test_solve_leaves_a_result_and_a_ledger_and_no_server(file: Path, tmp_path: 
     offer, refusal = over.stderr.strip().splitlines()
     job = answer["job"]["id"]
     assert offer == (
-        f"{job} has released this already: discreet ask {job} --set @FILE asks it again at price 0, "
-        "with the other fields of this job"
+        f"{job} has released this already: discreet ask {job} --set @FILE asks it again at price "
+        "0, with the other fields of this job"
     )
     assert "the largest request that passes is epsilon 0.9 " in refusal
 
@@ -131,7 +131,7 @@ def test_plan_needs_no_server_and_names_bad_fields(file: Path) -> None:
     shown = discreet("plan", str(file))
     assert "one trip added or removed" in shown.stdout
     free = (
-        "afterwards free: discreet ask JOB --set FIELD=VALUE, with another objective, latency, "
+        "free afterwards: discreet ask JOB --set FIELD=VALUE, with another objective, latency, "
         "network"
     )
     assert free in " ".join(shown.stdout.split())

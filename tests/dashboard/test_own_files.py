@@ -617,6 +617,10 @@ def test_days_and_clocks_in_two_columns(
         )
         page.get_by_label("Your clocks against UTC").fill("+01:00")
         page.get_by_text(f"6 rows, and {RIGHT}").wait_for()
+        page.get_by_label("Its time of day").select_option("in the same column")
+        page.get_by_text("“Datum” says the day and no time: choose the column").wait_for()
+        page.get_by_label("Its time of day").select_option("Uhrzeit")
+        page.get_by_text(f"6 rows, and {RIGHT}").wait_for()
         assert "stays on this machine" not in page.locator("main").inner_text()
         lacking = written(
             tmp_path / "lacking.csv",

@@ -375,8 +375,8 @@ def test_a_rehearsal_names_the_least_epsilon_that_is_enough() -> None:
     )
     (best,) = headlines_of(of_loads, {"rows": rows[1:3], "data": "synthetic"})
     near = (
-        "No epsilon brings saving within 10 %; at best nine runs in ten are within ± 2, where it is "
-        "about 10: at epsilon 1"
+        "No epsilon brings saving within 10 %; at best nine runs in ten are within ± 2, where it "
+        "is about 10: at epsilon 1"
     )
     assert best.text == f"{near} with the method moments"
     costs = [

@@ -80,7 +80,7 @@ def show_plan(answer: Mapping[str, Any], *, simulation: bool = False) -> None:
         out.print(f"price: {price}")
         out.print(f"protects: {answer['plan']['neighbours']}")
     if taken := answer["plan"].get("assumptions"):
-        out.print("taken for true:")
+        out.print("assumed:")
     for sentence in taken or ():
         out.print(f"- {printable(sentence)}", markup=False, highlight=False)
     if exposure := answer["plan"].get("exposure"):
@@ -117,4 +117,4 @@ def asked_again(fields: Sequence[str]) -> str:
             "afterwards: nothing else can be asked of it for free; another question is another "
             "release"
         )
-    return f"afterwards free: discreet ask JOB --set FIELD=VALUE, with another {', '.join(fields)}"
+    return f"free afterwards: discreet ask JOB --set FIELD=VALUE, with another {', '.join(fields)}"
