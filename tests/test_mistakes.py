@@ -224,7 +224,7 @@ ROUTES = [
         "origin,destination\nKöln,2\n",
         TRIPS,
         "origin=origin",
-        "or give its encoding, --encoding cp1252",
+        "or give its encoding: --encoding cp1252",
     ),
     (
         "origin,destination\nKöln,2\n",
@@ -648,7 +648,7 @@ def test_text_of_two_bytes_a_letter_is_named(tmp_path: Path) -> None:
     """Excel's Unicode text."""
     file = tmp_path / "table.csv"
     file.write_text("origin;destination;period\n1;2;0\n", encoding="utf-16")
-    with pytest.raises(ValueError, match="say in what it is written, --encoding utf-16 where"):
+    with pytest.raises(ValueError, match="or give its encoding: --encoding utf-16"):
         readers.read("routing", file, TRIPS)
     reading = readers.read("routing", file, ruled(TRIPS, encoding="utf-16"))
     assert reading.columns["origin"].tolist() == [1]

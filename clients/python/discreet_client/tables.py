@@ -395,14 +395,16 @@ def _decoded(content: bytes, name: str, encodings: Sequence[str]) -> str:
                 continue
             start = error.start if isinstance(error, UnicodeDecodeError) else 0
             what = "UTF-8" if encoding == UTF_8 else encoding
-            option = "--encoding cp1252" if encoding == UTF_8 else "another --encoding"
+            option = (
+                "--encoding cp1252 if Excel wrote it" if encoding == UTF_8 else "another --encoding"
+            )
             if content.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
                 option = "--encoding utf-16"
             says = (
                 f"line {content[:start].count(10) + 1} is not {what}: save {name} as CSV in "
-                "UTF-8, or give its encoding,"
+                "UTF-8, or give its encoding:"
             )
-            raise TableError(f"{says} {option} if Excel wrote it (encoding in Python)") from None
+            raise TableError(f"{says} {option} (encoding in Python)") from None
     raise AssertionError("an encoding is given")
 
 
