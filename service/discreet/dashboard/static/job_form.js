@@ -156,7 +156,7 @@ function drawPrivacy() {
   box.append(
     ways,
     element("div", { className: "field" }, element("label", { htmlFor: "epsilon" }, "Epsilon"), slider, exact, error),
-    element("details", { open: given?.accuracy != null }, element("summary", {}, "Or say how near the answer shall be"),
+    element("details", { open: given?.accuracy != null }, element("summary", {}, "Or say how accurate the answer must be"),
       element("div", { className: "field" }, element("label", { htmlFor: "within" }, "Within"), element("p", { className: "note", id: "within-note" }, "In per cent, such as 5%, or in the unit of the answer. The smallest epsilon that is expected to do is then looked for."), near, nearError)),
   );
   box.append(element("details", {}, element("summary", {}, "Delta"), fields.field("delta", schema.delta, holder, "/privacy/delta", false)));
