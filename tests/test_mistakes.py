@@ -11,9 +11,10 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
+import typer
 
 from discreet import cli
-from discreet.cli.questions import field_of
+from discreet.cli.questions import field_of, fields_of
 from discreet_client import readers
 from discreet_client.errors import ApiError
 from tests import bodies
@@ -610,6 +611,21 @@ def test_lists_of_numbers_are_written_as_people_do(text: str, value: Any) -> Non
     assert field_of(f"edges={text}") == ("edges", value)
 
 
+def test_another_question_is_what_convert_wrote_or_another_job(tmp_path: Path) -> None:
+    """Of a job all but the data that it asks; an object that is the value stays one."""
+    price, limits = {"price": [0.1, 0.2]}, {"of": "all", "feeder": 420}
+    written, job = tmp_path / "price.json", tmp_path / "job.json"
+    written.write_text(json.dumps(price))
+    asked = {"kind": "dr_ensemble", "dataset": "homes", **price, "limits": limits}
+    job.write_text(json.dumps({"problem": asked, "privacy": {"epsilon": 1}, "name": "priced"}))
+    assert fields_of(f"price=@{written}") == fields_of(f"@{written}") == [("price", [0.1, 0.2])]
+    assert dict(fields_of(f"@{job}")) == {**price, "limits": limits}
+    written.write_text(json.dumps(limits))
+    assert fields_of(f"limits=@{written}") == [("limits", limits)]
+    with pytest.raises(typer.BadParameter, match="the file cannot be read"):
+        fields_of(f"@{tmp_path}/none.json")
+
+
 @pytest.mark.parametrize(
     ("name", "says"),
     [
@@ -691,7 +707,7 @@ def test_commands_that_say_too_little(
         ),
         (
             ["--day", "2026-10-26", "--time-zone", "Europe/Berlin"],
-            "several columns are called like a price, A [EUR/MWh]",
+            "several columns are named like a price, A [EUR/MWh]",
         ),
         (
             [
@@ -894,8 +910,9 @@ def test_what_is_known_with_another_public_part_says_what_differs_and_what_to_do
 ) -> None:
     with api_only.client() as client, pytest.raises(ApiError) as refused:
         client.register({**MONTH, "public": {**MONTH["public"], "period_minutes": 7}})
-    says = f"this content is registered with another public as november trips ({dataset})"
-    do = "; they differ in period_minutes: ask of that dataset, or undo the difference here"
+    says = f"this content is registered with another public part as november trips ({dataset})"
+    do = "; they differ in period_minutes, and a content keeps its public part for good: "
+    do += "submit jobs on that dataset, or undo the difference here"
     assert refused.value.problem["detail"] == says + do
 
 

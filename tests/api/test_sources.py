@@ -308,7 +308,7 @@ def test_records_of_other_days_are_named(service: Installation, tmp_path: Path) 
             "nor one cap of the source",
         ),
         ({"public": {**PUBLIC, "zones": 0}}, "/public/zones", "must be at least 1"),
-        ({"kind": "dr_ensemble"}, "/kind", "off_policy_evaluation"),
+        ({"kind": "dr_ensemble"}, "/kind", "one dataset for all days"),
         ({"by": "count"}, "/by", "day"),
         ({"block_bytes": 1 << 40}, "/block_bytes", "at most"),
         ({"cap": {"epsilon": 0}}, "/cap/epsilon", "0"),

@@ -73,7 +73,10 @@ def test_solve_leaves_a_result_and_a_ledger_and_no_server(file: Path, tmp_path: 
     assert over.returncode == 1
     offer, refusal = over.stderr.strip().splitlines()
     job = answer["job"]["id"]
-    assert offer == f"{job} has released this already: discreet ask {job} asks it again at price 0"
+    assert offer == (
+        f"{job} has released this already: discreet ask {job} --set @FILE asks it again at price "
+        "0, with the other fields of this job"
+    )
     assert "the largest request that passes is epsilon 0.9 " in refusal
 
     asked = discreet(
@@ -219,7 +222,7 @@ def test_commands_against_a_server(service: Installation, file: Path, tmp_path: 
     )
     twice = discreet("submit", str(file), **server)  # nobody can be asked whether to pay again
     assert (twice.returncode, twice.stdout) == (1, "")
-    assert f"discreet ask {job} asks it again at price 0" in twice.stderr
+    assert f"discreet ask {job} --set @FILE asks it again at price 0" in twice.stderr
     budgets = json.loads(discreet("ledger", "show", "--json", **server).stdout)
     assert any(budget["spent"]["epsilon"] == 0.1 for budget in budgets)
     account = next(budget["id"] for budget in budgets if budget["spent"]["epsilon"] == 0.1)

@@ -66,7 +66,7 @@ def test_energy_is_not_taken_for_power_without_a_word(tmp_path: Path) -> None:
         "kw": "Verbrauch [kWh]",
     }
     with pytest.raises(
-        TableError, match=r"column Verbrauch \[kWh\] is called like energy.*--columns kwh="
+        TableError, match=r"column Verbrauch \[kWh\] is named like energy.*--columns kwh="
     ):
         read("dr_ensemble", path, public(), as_power)
     said = read("dr_ensemble", path, public(units="kWh"), as_power)
@@ -88,7 +88,7 @@ def test_columns_of_meters_in_kwh(tmp_path: Path) -> None:
     rules = {"participants": "columns"}
     told = {**public(24, 3600, **rules), "participants": 2}
     with pytest.raises(
-        TableError, match=r"column A \[kWh\] is called like energy.*\"units\": \"kWh\""
+        TableError, match=r"column A \[kWh\] is named like energy.*\"units\": \"kWh\""
     ):
         read("dr_ensemble", path, told, {"time": "Tag+Zeit"})
     found = read(
@@ -104,7 +104,7 @@ def test_columns_of_meters_in_kwh(tmp_path: Path) -> None:
 def test_a_total_below_the_meters_is_told_as_one(tmp_path: Path) -> None:
     path = export(tmp_path / "export.csv", below="Summe;;;;9.618,946;")
     with pytest.raises(
-        TableError, match=r"line 878, .*called like a total.*leave its line out, not 'Summe'"
+        TableError, match=r"line 878, .*named like a total.*leave its line out, not 'Summe'"
     ):
         read("dr_ensemble", path, public(), COLUMNS)
 

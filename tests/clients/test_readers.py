@@ -505,7 +505,7 @@ def test_a_total_and_the_weather_are_no_meters_unless_somebody_says_so(tmp_path:
     with pytest.raises(TableError) as refused:
         readers.read("dr_ensemble", path, {"reader": told})
     assert str(refused.value).startswith(
-        "Summe, Aussentemperatur are called like a total, the weather or a price"
+        "Summe, Aussentemperatur are named like a total, the weather or a price"
     )
     assert '"except": ["Summe", "Aussentemperatur"] beside' in str(refused.value)
     left = readers.read(
@@ -520,7 +520,7 @@ def test_a_total_and_the_weather_are_no_meters_unless_somebody_says_so(tmp_path:
     )
     every = readers.read("dr_ensemble", path, {"reader": {**told, "except": ["Aussentemperatur"]}})
     assert every.notes[0] == (
-        "Summe is taken as a meter, and is called like a total, the weather or a price: "
+        "Summe is taken as a meter, and is named like a total, the weather or a price: "
         "reader.except does not name them"
     )
 

@@ -165,7 +165,7 @@ ASKED = {
         (
             {"Preis B [EUR/MWh]": [1.0, 2.0, 3.0]},
             {},
-            "several columns are called like a price, Preis [EUR/MWh], Pre",
+            "several columns are named like a price, Preis [EUR/MWh], Pre",
         ),
         (
             {"Preis [EUR/MWh]": None},

@@ -253,7 +253,10 @@ def test_a_network_is_read_from_a_file_or_taken_from_a_job(
 
 LISTS = {
     "1, 2, 3": [1, 2, 3],
-    "1 2,3": [1, 2, 3],
+    "1 2,3": [1, 2.3],
+    "1 2,3,4": [1, 2, 3, 4],
+    "1, 2,3": [1, 2, 3],
+    "0,2 0,2 1 -0,25 0": [0.2, 0.2, 1, -0.25, 0],
     "0.5, 0.25": [0.5, 0.25],
     "0,22; 0,22; 5": [0.22, 0.22, 5],
     "0; 0,5; 2": [0, 0.5, 2],
@@ -278,6 +281,22 @@ def test_lists_with_decimal_commas_are_not_twice_as_long(
         }"""
         found = page.evaluate(read, [script.replace("job_form", "fields"), list(LISTS)])
     assert dict(zip(LISTS, found, strict=True)) == LISTS
+
+
+def test_a_decimal_comma_is_answered_with_the_figure_that_is_meant(
+    service: Installation, browser: Browser, owner_key: str, datasets: dict[str, str]
+) -> None:
+    """Also once the server has refused the text as no number."""
+    with tab(browser, service.url) as seen:
+        seen.login(owner_key)
+        page = opened(seen, f"/jobs/new?dataset={datasets['dr_ensemble']}&kind=dr_ensemble")
+        field = page.get_by_label("Discomfort weight", exact=True)
+        with page.expect_response("**/jobs/new/price"):
+            field.fill("0,05")
+        says = page.get_by_text("A number is needed, with a point: 0.05", exact=True)
+        says.wait_for()
+        page.get_by_text("Refused as it stands").wait_for()
+        assert says.is_visible()
 
 
 PASTED = "dam\t0,5\t1,5\t0,25\t\r\nev\t0 0\t1 2\t0,1\t2\r\n"

@@ -414,7 +414,7 @@ def test_patients_who_lack_any_value_are_left_out_alike(
             page.get_by_label(name).and_(page.locator("select[id^=column-]")).first.select_option(
                 own
             )
-        page.get_by_text("“Summe” in line 20 is called like a total, not like a patient").wait_for()
+        page.get_by_text("“Summe” in line 20 is named like a total, not like a patient").wait_for()
         file = written(tmp_path / "visits.csv", header, rows, ";")
         page.get_by_label("Parquet, CSV or JSON").set_input_files(file)
         page.get_by_text("like a total").wait_for(
@@ -429,7 +429,7 @@ def test_patients_who_lack_any_value_are_left_out_alike(
     assert reading.columns["reward"].size == 12
     assert of_client(service, key, "off_policy_evaluation", reading, dataset) == dataset
     with pytest.raises(
-        readers.TableError, match=r"line 20, column pid \(patient\): this is called like a total"
+        readers.TableError, match=r"line 20, column pid \(patient\): this is named like a total"
     ):
         readers.read("off_policy_evaluation", total, {**public, "reader": reader}, columns)
 
@@ -653,6 +653,10 @@ def test_days_and_clocks_in_two_columns(
         )
         page.get_by_label("Offset of your clocks from UTC").fill("+01:00")
         page.get_by_text(f"6 rows, and {RIGHT}").wait_for()
+        page.get_by_label("Its time of day").select_option("in the same column")
+        page.get_by_text("“Datum” says the day and no time: choose the column").wait_for()
+        page.get_by_label("Its time of day").select_option("Uhrzeit")
+        page.get_by_text(f"6 rows, and {RIGHT}").wait_for()
         assert "stays on this machine" not in page.locator("main").inner_text()
         lacking = written(
             tmp_path / "lacking.csv",
@@ -732,7 +736,7 @@ def test_a_column_for_each_meter(
     everything = {**carried, "reader": {"time_zone": "Europe/Berlin", "participants": "columns"}}
     # Without a page that proposes them columns which are called so are refused, until somebody has
     # decided.
-    with pytest.raises(TableError, match=r"^Summe kW, Außentemperatur are called like a total"):
+    with pytest.raises(TableError, match=r"^Summe kW, Außentemperatur are named like a total"):
         readers.read("dr_ensemble", file, everything, {"time": "Zeit"})
     everything["reader"]["except"] = ["Summe kW", "Außentemperatur"]
     decided = readers.read("dr_ensemble", file, everything, {"time": "Zeit"})

@@ -16,6 +16,7 @@ from discreet.errors import InvalidInput
 from discreet.privacy.noise import Noise
 from discreet.problems.contents import Content, canonical_bytes
 from discreet.problems.dr_ensemble import estimates
+from discreet.problems.dr_ensemble.advice import ALL_HOURS
 from discreet.problems.dr_ensemble.dataset import DrEnsembleContent, DrEnsembleDataset
 from discreet.problems.dr_ensemble.estimates import NoisyCounts
 from discreet.problems.dr_ensemble.measurements import state_sequences, tariff_utility
@@ -433,6 +434,9 @@ def test_a_plan_says_what_the_price_is_by_the_kwh_and_how_far_middles_of_bins_ma
         "saving and costs are in"
     )
     assert any(one.startswith(says) for one in advice)
+    assert ALL_HOURS in advice
+    daily = {**part, "meters": meters, "day": {"steps": 96, "blocks": [0, 24]}}
+    assert ALL_HOURS not in planned(1, part=daily, **priced).advice
     assert any("so a load may be up to 3.5 kW off at any epsilon" in one for one in advice)
     hourly = planned(
         1, part={**part, "meters": {**meters, "interval_seconds": 3600}}, **priced

@@ -380,7 +380,8 @@ def test_a_rehearsal_names_the_least_epsilon_that_is_enough() -> None:
     )
     (best,) = headlines_of(of_loads, {"rows": rows[1:3], "data": "synthetic"})
     near = (
-        "At best nine runs in ten come as near to saving as ± 2 beside a size of 10, at epsilon 1"
+        "No epsilon brings saving within 10 %; at best nine runs in ten are within ± 2, where it "
+        "is about 10: at epsilon 1"
     )
     assert best.text == f"{near} with the method moments"
     costs = [
@@ -393,9 +394,7 @@ def test_a_rehearsal_names_the_least_epsilon_that_is_enough() -> None:
         }
     ]
     (words,) = headlines_of(of_loads, {"rows": costs, "data": "synthetic"})
-    assert words.text.startswith(
-        "At best nine runs in ten come as near to expected cost by first state as"
-    )
+    assert words.text.startswith("No epsilon brings expected cost by first state within 10 %")
     assert words.text.endswith("at epsilon 1 with the method dp lsw")
     assert headlines_of(of_loads, {"rows": [], "data": ""})[0].text.startswith("No method")
 

@@ -142,7 +142,8 @@ def test_limits_of_each_load_are_those_of_all_divided() -> None:
     [
         (
             {"of": "all", "feeder": 800},
-            "at step 0 the load of all 400 is .* kW of at most 800 kW, .* too much",
+            "at step 0 the load of all 400 is .* kW of at most 800 kW, .* too much; "
+            "`initial` puts them there .* null leaves a step out",
         ),
         (
             {"of": "each", "feeder": [9] + [0.2] * 11},

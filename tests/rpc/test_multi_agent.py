@@ -11,6 +11,7 @@ from pydantic import TypeAdapter
 
 from discreet.installation.postgres import EmbeddedPostgres
 from discreet.problems.multi_agent.problem import MultiAgent
+from discreet_client.errors import Forbidden
 from discreet_client.federation import history
 from tests.conftest import eventually
 from tests.rpc.conftest import Federation, federation
@@ -157,3 +158,26 @@ def test_agents_with_bad_figures_are_refused_when_they_enrol(shared: Federation)
     assert "lower must be below upper" in errors
     with shared.client() as client:
         client.cancel(job)
+
+
+def test_only_an_agent_raises_its_own_limits(shared: Federation) -> None:
+    """A roster over them is refused with whose limits bind and who can raise them; an owner cannot,
+    whatever the role allows."""
+    with shared.client() as client:
+        job = str(client.submit(body(7))["id"])
+    (token,) = shared.invite(job, 1)
+    fields = {
+        "kind": "multi_agent",
+        "objective": "(x1 - 9)^2",
+        "announcement": {"lower": -10, "upper": 10, "radius": 1},
+    }
+    agent = shared.agent(token, "--name", "x1", "--limit-delta", "0.01", name="tight", **fields)
+    shared.joined(job, 1)
+    with shared.client() as client:
+        (member,) = client.session(job)["agents"]
+        (account,) = (one for one in client.budgets() if one["subject"] == member["fingerprint"])
+        with pytest.raises(Forbidden, match="only the agent can raise these limits"):
+            client.grant(account["id"], epsilon=5, delta=0, reason="more")
+        assert client.budget(account["id"])["cap"] == account["cap"]
+        client.cancel(job)
+    agent.kill()

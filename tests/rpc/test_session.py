@@ -157,6 +157,7 @@ def test_a_cap_that_does_not_let_the_price_pass_refuses_the_roster_and_charges_n
     with pytest.raises(ApiError) as refused:
         shared.approve(job)
     assert refused.value.code == "budget_exhausted"
+    assert "only the agent can raise these limits" in refused.value.problem["detail"]
     assert refused.value.problem["binding"]["cap"]["epsilon"] == 0.4
     assert all(kinds == ["open"] for kinds in entries(shared, job).values())
     assert shared.job(job)["state"] == "awaiting_agents"

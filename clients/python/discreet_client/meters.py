@@ -55,8 +55,8 @@ LAST_TIME = (datetime(9999, 12, 31, tzinfo=UTC) - EPOCH) // timedelta(microsecon
 """Microseconds since 1970, as all times here."""
 NEVER = np.iinfo(np.int64).max
 NO_ZONE_OF_START = (
-    "the time zone is missing: write it behind, as in 2026-01-13T00:00:00+01:00, or say it with "
-    "utc_offset beside it, +01:00"
+    "the time zone is missing: write it after the time, as in 2026-01-13T00:00:00+01:00, or give "
+    "it with utc_offset beside it, +01:00"
 )
 NO_ZONE = (
     "a time without a time zone: write the offset (2026-11-21T15:00:00+01:00), or declare the "
@@ -209,9 +209,25 @@ class MeterRule:
             return "this participant has fewer than two periods"
         lacks = self._written(self.start + int(found.lacks[0]) * self.interval)
         carried = (
-            f", and no value is carried over more than {self.carry} periods" if self.carry else ""
+            f", and no value is carried over more than {self.carry} periods"
+            if self.carry and found.lacks[0]
+            else ""
         )
         return f"this participant has no reading in the period from {lacks} on{carried}"
+
+    def remedies(self, found: States, people: str) -> str:
+        """What the public rule can do with participants like that first one. people: what they are
+        called."""
+        if found.lacks[0] == 0:
+            fill = "nothing is carried to before a first reading"
+        elif self.carry:
+            fill = "a larger `carry` fills longer ones"
+        else:
+            fill = "`carry`: 2 fills two with the state before"
+        return (
+            f"public.meters says what becomes of gaps ({fill}, `gaps`: leave_out leaves such "
+            f"{people} out)"
+        )
 
     def _written(self, time: int) -> str:
         try:
@@ -235,7 +251,7 @@ def start_of(start: Any, utc_offset: Any) -> Any:
 
 
 def is_no_meter(name: str) -> bool:
-    """Whether a column is called like a total, the weather or a price: one of NO_METER is a word of
+    """Whether a column is named like a total, the weather or a price: one of NO_METER is a word of
     its name, or, of more than four letters, a part of it. The page of a new dataset proposes by the
     same rule."""
     name = name.lower()
@@ -244,7 +260,7 @@ def is_no_meter(name: str) -> bool:
 
 
 def is_energy(name: str) -> bool:
-    """Whether a column is called like energy: Wh, kWh or MWh is a word of its name, or its end."""
+    """Whether a column is named like energy: Wh, kWh or MWh is a word of its name, or its end."""
     return re.search(r"(^|[^a-z])[km]?wh($|[^a-z])", name.lower()) is not None
 
 

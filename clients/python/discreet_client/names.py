@@ -38,7 +38,7 @@ def names_of(values: NDArray[Any]) -> NDArray[Any]:
 
 
 def totals(names: NDArray[Any]) -> NDArray[np.bool_]:
-    """bool[n]: which of these are called like the last line of a spreadsheet, a total or a mean,
+    """bool[n]: which of these are named like the last line of a spreadsheet, a total or a mean,
     and nobody is."""
     return np.fromiter(
         (_TOTAL.fullmatch(name) is not None for name in names.tolist()), np.bool_, names.size

@@ -329,7 +329,7 @@ def _patients(table: Table) -> NDArray[Any]:
     table.refuse(
         totals(names),
         "patient",
-        "this is called like a total: leave its line out; a patient's name is needed",
+        "this is named like a total: leave its line out; a patient's name is needed",
         names,
     )
     return names

@@ -61,7 +61,7 @@ def readings_of(
             value
         participants: "columns", every column beside the time is a meter's and has its kW; or a list
         of those that are except: with "columns", a list of those that are no meters. Where it is
-        not given, columns called like a total,
+        not given, columns named like a total,
             the weather or a price are refused
 
     What the service would refuse by the public rule is refused here, by line and meter.
@@ -143,7 +143,7 @@ def _as_power(
     table: Table, rules: Mapping[str, Any], columns: Mapping[str, str]
 ) -> tuple[Mapping[str, str], Mapping[str, Any]]:
     """Columns and rules in which a column `kwh` is one of values in kWh. Refused are values that
-    are called like energy where nobody says which they are: taken for power they would be wrong by
+    are named like energy where nobody says which they are: taken for power they would be wrong by
     the length of a period, without a sign."""
     is_called = "participants" not in rules and not {"kw"} & {*columns, *table.columns}
     if is_called and "kwh" in (*columns, *table.columns):
@@ -162,7 +162,7 @@ def _as_power(
             else f"--columns kwh={one!r} in the place of kw"
         )
         raise TableError(
-            f"column {one} is called like energy, and power is needed: say {way}, and each value "
+            f"column {one} is named like energy, and power is needed: say {way}, and each value "
             "is divided by the"
             f' hours of a period; or "units": "kW" in public.reader, where it is power all the same'
         )
@@ -203,13 +203,13 @@ def _refuse_other_lengths(rule: MeterRule, owner: Ints, time: Ints) -> None:
 
 
 def _refuse_totals(table: Table) -> None:
-    """TableError of a line below the meters, called like a total, which is nobody's meter."""
+    """TableError of a line below the meters, named like a total, which is nobody's meter."""
     values = table.columns["participant"]
     names = names_of(np.where(missing(values), "", values))
     table.refuse(
         totals(names),
         "participant",
-        "this is called like a total, and is no meter: leave its line out",
+        "this is named like a total, and is no meter: leave its line out",
         values,
     )
 
@@ -316,11 +316,7 @@ def _as_by_the_rule(
     except OverflowError:  # which the service words
         return []
     if rule.gaps == "refuse" and found.left_out.size:
-        says = f"{rule.gap(found)}; public.meters says what becomes of gaps"
-        says += (
-            " (`carry`: 2 fills two with the state before, `gaps`: leave_out leaves such "
-            "meters out)"
-        )
+        says = f"{rule.gap(found)}; {rule.remedies(found, 'meters')}"
         raise TableError(_of_meters(table, found.left_out, says, names))
     return _bins(rule, kw)
 
@@ -397,7 +393,7 @@ def checks(
 
 
 def _advice(table: Table, rules: Mapping[str, Any]) -> list[str]:
-    """What to look at where columns that are called like none are taken for meters."""
+    """What to look at where columns that are named like none are taken for meters."""
     if rules.get("participants") != "columns":
         return []
     doubtful = _doubtful(dict.fromkeys(table.columns["participant"].tolist()))
@@ -405,7 +401,7 @@ def _advice(table: Table, rules: Mapping[str, Any]) -> list[str]:
         return []
     are = "is taken as a meter, and is" if len(doubtful) == 1 else "are taken as meters, and are"
     return [
-        f"{_named(doubtful)} {are} called like a total, the weather or a price: reader.except does "
+        f"{_named(doubtful)} {are} named like a total, the weather or a price: reader.except does "
         "not name them"
     ]
 
@@ -466,7 +462,7 @@ def _meters(table: Table, rules: Mapping[str, Any], columns: Mapping[str, str]) 
     if not names:
         raise TableError("reader.except leaves no column that is a meter's")
     if participants == "columns" and "except" not in rules and (doubtful := _doubtful(names)):
-        are = "is called" if len(doubtful) == 1 else "are called"
+        are = "is named" if len(doubtful) == 1 else "are named"
         raise TableError(
             f"{_named(doubtful)} {are} like a total, the weather or a price, which is nobody's "
             "meter: say"

@@ -75,7 +75,7 @@ def tariff_of(
     prices.
 
     source: a path of a .csv or .parquet file, a frame or columns columns: the table's names for
-    `time` and `price`; without them those that are called like one, where one alone is per: `kWh`
+    `time` and `price`; without them those that are named like one, where one alone is per: `kWh`
     or `MWh`, where the name of the price's column does not say it, as in `EUR/MWh` dates:
     `day_first` or `month_first`, of times such as 01/02/2026
 
@@ -100,12 +100,12 @@ def tariff_of(
     first, last = (_said(begin, later, place) for later in (0, steps * interval_seconds))
     notes = [
         f"prices of {names.get('price', 'price')} from {first} to {last}, {steps:,} steps: "
-        f"{min(by_step):.6g} to {max(by_step):.6g} a kWh; `price` is that of a kW in a step"
+        f"{min(by_step):.6g} to {max(by_step):.6g} per kWh; `price` is per kW and step"
     ]
     if below := sum(one < 0 for one in price):
         notes.append(
-            f"in {counted(below, 'step', steps)} the price is below 0: who draws power then is "
-            "paid, and a policy has loads draw more"
+            f"in {counted(below, 'step', steps)} the price is below 0: whoever draws power then is "
+            "paid, and a policy makes loads draw more"
         )
     return Tariff(price, notes)
 
@@ -135,7 +135,7 @@ def steps_of_day(day: str, time_zone: str | None, interval_seconds: int) -> tupl
 
 
 def _named(table: Table, columns: Mapping[str, str]) -> dict[str, str]:
-    """Both columns: those that are said, else that which is called like a price, and like a time
+    """Both columns: those that are said, else that which is named like a price, and like a time
     that is no end."""
     names = dict(columns)
     own = [name for name in table.columns if name not in names.values()]
@@ -146,7 +146,7 @@ def _named(table: Table, columns: Mapping[str, str]) -> dict[str, str]:
         if len(found) > 1:
             called = ", ".join(found[:MOST_NAMED])
             raise TableError(
-                f"several columns are called like a price, {called}; say --columns price=… of yours"
+                f"several columns are named like a price, {called}; say which: --columns price=…"
             )
         names |= dict(zip(("price",), found, strict=False))
     if "time" not in names:

@@ -2232,13 +2232,13 @@ export interface components {
          */
         DrEnsemblePublic: {
             /**
-             * @description Blocks of hours with transition matrices of their own, at the same noise. Absent: one matrix for all hours, by which an uncontrolled load goes to its mean and stays there
+             * @description Blocks of hours with transition matrices of their own, at the same noise. Absent: one matrix for all hours, by which an uncontrolled load goes to its mean and stays there. It cannot be added once the data are registered
              * @default null
              */
             day?: components["schemas"]["Day"] | null;
             /**
              * Edges
-             * @description Increasing power in kW, chosen without looking at the data: state s is edges[s] <= kW < edges[s + 1], and its power is the middle if a problem gives none
+             * @description Increasing power in kW, chosen without looking at the data: state s is edges[s] <= kW < edges[s + 1]. Its power is the middle unless a problem gives one
              * @default null
              */
             edges?: number[] | null;
@@ -2249,7 +2249,7 @@ export interface components {
              */
             max_rows?: number | null;
             /**
-             * @description How readings of meters become states, with `edges`; else contents hold states
+             * @description How readings of meters become states, by `edges`; without it the content holds states
              * @default null
              */
             meters?: components["schemas"]["Meters"] | null;
@@ -2275,7 +2275,7 @@ export interface components {
             states: number;
             /**
              * Steps
-             * @description Number of states of every trajectory, when it is the same and public: 96 of a day in quarters of an hour
+             * @description The number of states of every trajectory, if it is the same for all and public: 96 for a day of quarter-hours
              * @default null
              */
             steps?: number | null;
@@ -2290,7 +2290,7 @@ export interface components {
             ][];
             /**
              * Unit
-             * @description Whom a neighbouring dataset changes
+             * @description What the noise hides: one participant, or one row of the matrix
              * @enum {string}
              */
             unit: "participant" | "row";

@@ -196,7 +196,7 @@ def ask(
             "--set",
             metavar="FIELD=VALUE",
             help="Another value for a field of the problem: JSON, text, or @FILE; may be repeated. "
-            "latency.b=0.2 changes one figure of a field",
+            "latency.b=0.2 changes one figure of a field; @FILE alone takes all of another job",
         ),
     ] = None,
     close: Annotated[
@@ -218,14 +218,13 @@ def ask(
 ) -> None:
     """Ask another question about what a job released, at price 0: nothing new is released and no
     data are touched."""
-    others = [questions.field_of(one) for one in fields or []]
+    others = [pair for one in fields or [] for pair in questions.fields_of(one)]
     release: dict[str, Any] = {
         "dataset": None,
         "release": job_ids[0] if len(job_ids) == 1 else job_ids,
     }
 
-    changes = [f"Without {', '.join(close)}"] if close else []
-    name = "; ".join([*changes, *(fields or [])])[: questions.LONGEST_NAME].strip()
+    name = questions.name_of(close, fields)
     roads: Any = None
 
     def question(problem: Mapping[str, Any], network: str | None = None) -> dict[str, Any]:

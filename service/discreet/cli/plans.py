@@ -24,8 +24,8 @@ def offered(planned: Mapping[str, Any], mode: str, *, anew: bool) -> None:
         return
     anew = anew or mode == "simulation"
     says = (
-        f"{reusable[0]} has released this already: discreet ask {reusable[0]} asks it again at "
-        "price 0"
+        f"{reusable[0]} has released this already: discreet ask {reusable[0]} --set @FILE asks it "
+        "again at price 0, with the other fields of this job"
     )
     says += _warning(planned)
     at_terminal = sys.stdin.isatty() and console.is_terminal

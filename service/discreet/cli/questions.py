@@ -9,12 +9,20 @@ from typing import Any
 
 import typer
 
-from discreet.cli.files import strict
+from discreet.cli.files import read_body, strict
 from discreet.cli.texts import printable
 from discreet.errors import InvalidInput
 
 LONGEST_NAME = 200
 """Of a job."""
+DATA = ("kind", "dataset", "source", "release")
+"""Fields of a problem that say on what it is asked, and so are not of another question."""
+
+
+def name_of(closed: Sequence[str] | None, changes: Sequence[str] | None) -> str:
+    """The name of a job that asks with these roads closed and these changes of fields."""
+    without = [f"Without {', '.join(closed)}"] if closed else []
+    return "; ".join([*without, *(changes or [])])[:LONGEST_NAME].strip()
 
 
 def changed(problem: Mapping[str, Any], values: Iterable[tuple[str, Any]]) -> dict[str, Any]:
@@ -31,18 +39,36 @@ def changed(problem: Mapping[str, Any], values: Iterable[tuple[str, Any]]) -> di
     return asked
 
 
+def fields_of(text: str) -> list[tuple[str, Any]]:
+    """Fields and their values, of `--set`: one, or with @FILE all of that file, which is a job or
+    what `discreet convert` wrote. Of which data it asks is not among them."""
+    if not text.startswith("@"):
+        return [field_of(text)]
+    try:
+        body = read_body(Path(text[1:]))
+    except OSError as error:
+        says = f"{text}: the file cannot be read"
+        raise typer.BadParameter(says, param_hint="--set") from error
+    fields = body.get("problem", body)
+    if not isinstance(fields, dict):
+        raise typer.BadParameter(f"{text}: a job is needed", param_hint="--set")
+    return [pair for pair in fields.items() if pair[0] not in DATA]
+
+
 def field_of(text: str) -> tuple[str, Any]:
-    """A field and its value, of `--set`."""
+    """A field and its value, of `--set`. A file may hold the value, or just this field with it."""
     name, equals, value = text.partition("=")
     if not equals:
         raise typer.BadParameter(f"{text}: FIELD=VALUE is needed", param_hint="--set")
     if value.startswith("@"):
         try:
-            return name, strict(Path(value[1:]).read_bytes())
+            found = strict(Path(value[1:]).read_bytes())
         except OSError as error:
             raise typer.BadParameter(
                 f"{text}: the file cannot be read", param_hint="--set"
             ) from error
+        alone = isinstance(found, dict) and found.keys() == {name}
+        return name, found[name] if alone else found
     try:
         return name, strict(value.encode())
     except InvalidInput:  # text that needs no quotes

@@ -34,9 +34,7 @@ slower than that."""
 
 def sized(most: str) -> str:
     """The assumption that a content is within the bounds for which a release's time is planned."""
-    return (
-        f"durations tell nothing of contents of at most {most}; registration takes none with more"
-    )
+    return f"durations reveal nothing about contents of up to {most}; registration takes no more"
 
 
 class Resources(Frozen):

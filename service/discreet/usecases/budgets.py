@@ -12,7 +12,7 @@ from typing import Any
 
 from prometheus_client import Counter
 
-from discreet.errors import BudgetExhausted, Conflict, InvalidInput, NotFound
+from discreet.errors import BudgetExhausted, Conflict, Forbidden, InvalidInput, NotFound
 from discreet.ledger.entries import limits
 from discreet.privacy import filters
 from discreet.privacy.filters import FILTERS, Cap, Filter
@@ -37,7 +37,13 @@ BlockOf = Mapping[
 ]  # of an account of a block: the source's name and the block's
 READERS = ("owner", "analyst", "auditor")
 CAPS = ("tenant", "principal")
-"""Scopes of accounts that are caps over all data; the others are accounts of data."""
+"""Scopes of accounts that are caps over all data; the others are accounts of data, or of agents."""
+AGENT = "agent"
+"""Scope of the account of an agent of federated jobs, whose cap is what the agent announces."""
+AGENTS_OWN = (
+    "only the agent can raise these limits, when it enrols: discreet-agent --limit-epsilon E "
+    "--limit-delta D"
+)
 
 ANY_UNIT = "any"
 """The unit of a cap: it adds up prices over datasets whose units differ."""
@@ -175,7 +181,7 @@ def binding(
         "requested": figures(price.epsilon, price.delta),
         "largest": figures(filters.largest_epsilon(account.totals, cap, delta), delta),
     }
-    if account.scope in CAPS:
+    if account.scope in (*CAPS, AGENT):
         bound.update(scope=account.scope, subject=account.subject)
     if block is not None:
         bound.update(source=block[0], block=block[1])
@@ -198,6 +204,7 @@ def refusal(balances: Sequence[AccountBalance], price: Price, blocks: BlockOf) -
     whose = {
         "tenant": "the cap on the tenant binds: ",
         "principal": f"the cap on {bound.get('subject')} binds: ",
+        AGENT: f"the limits of the agent {str(bound.get('subject'))[:16]} bind: ",
     }
     block = (
         f"the cap of block {bound['block']} of {bound['source']} binds: "
@@ -214,6 +221,8 @@ def refusal(balances: Sequence[AccountBalance], price: Price, blocks: BlockOf) -
 
 
 def _who_grants(bound: Mapping[str, Any]) -> str:
+    if bound.get("scope") == AGENT:
+        return f"{AGENTS_OWN}; a job's delta may be at most half of that limit"
     own = "scope" not in bound
     path = f"/v1/budgets/{bound['account']}/grants" if own else "/v1/caps"
     command = f"discreet cap grant {bound['account']}" if own else "discreet cap set"
@@ -272,7 +281,7 @@ async def grant(
     request_id: str | None = None,
 ) -> dict[str, Any]:
     """Set a new cap, with a reason that stays in the ledger. Conflict when more is spent or
-    reserved already.
+    reserved already, Forbidden for the limits of an agent, which only the agent announces.
 
     `request_id`: the request that this answers, in the same transaction; the ledger's reason then
     names who asked, and why. NotFound when there is none on this account, Conflict when it was
@@ -280,7 +289,9 @@ async def grant(
     """
     require(principal, "owner")
     async with services.database.transaction(principal.tenant_id) as connection:
-        await known_account(connection, principal, account_id)
+        account = await known_account(connection, principal, account_id)
+        if account["scope"] == AGENT:
+            raise Forbidden(AGENTS_OWN)
         says = reason
         if request_id is not None:
             asked = await budget_requests.held(connection, principal, account_id, request_id)

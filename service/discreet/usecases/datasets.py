@@ -210,9 +210,14 @@ def _what_to_do(name: str, known: Mapping[str, Any], value: Any) -> str:
     before = known["public"]
     fields = sorted(field for field in {*before, *value} if before.get(field) != value.get(field))
     use = (
-        "register it with its former public part" if known["deleted_at"] else "ask of that dataset"
+        "register it with its former public part"
+        if known["deleted_at"]
+        else "submit jobs on that dataset"
     )
-    return f"; they differ in {', '.join(fields)}: {use}, or undo the difference here"
+    return (
+        f"; they differ in {', '.join(fields)}, and a content keeps its public part for good: "
+        f"{use}, or undo the difference here"
+    )
 
 
 async def _store(
@@ -228,19 +233,18 @@ async def _store(
         await datasets.lock_digest(connection, sealed.digest)
         known = await datasets.find_digest(connection, principal.tenant_id, sealed.digest)
         if known is not None:
-            for name, value in (
-                ("kind", request.kind),
-                ("public", sealed.public),
-                ("mode", request.mode),
+            for name, label, value in (
+                ("kind", "kind", request.kind),
+                ("public", "public part", sealed.public),
+                ("mode", f"mode, {known['mode']},", request.mode),
             ):
                 if known[name] != value:
-                    other = f"mode, {known['mode']}," if name == "mode" else name
                     where = (
                         f"as {known['name']} "
                         f"({known['id']}{', erased' if known['deleted_at'] else ''})"
                     )
                     says = (
-                        f"this content is registered with another {other} "
+                        f"this content is registered with another {label} "
                         f"{where}{_what_to_do(name, known, value)}"
                     )
                     raise Conflict(says, code="content_known")

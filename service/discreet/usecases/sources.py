@@ -106,7 +106,13 @@ def _public_part(asked: SourceRequest) -> dict[str, Any]:
         possible = ", ".join(
             name for name, one in DATASETS.items() if issubclass(one, DatasetInBlocks)
         )
-        raise InvalidInput(f"sources hold data of the kinds {possible}", pointer="/kind")
+        says = f"sources hold data of the kinds {possible}"
+        if kind is not None:
+            says += (
+                f"; whoever is in data of {asked.kind} can be in every block, and caps of blocks "
+                "would not protect them: register one dataset for all days"
+            )
+        raise InvalidInput(says, pointer="/kind")
     try:
         public = kind.read_public(asked.public, new=True)
     except ValidationError as error:

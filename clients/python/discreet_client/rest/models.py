@@ -2121,12 +2121,13 @@ class DrEnsemblePublic(TypedDict):
     day: NotRequired[Day | None]
     """
     Blocks of hours with transition matrices of their own, at the same noise. Absent: one
-    matrix for all hours, by which an uncontrolled load goes to its mean and stays there
+    matrix for all hours, by which an uncontrolled load goes to its mean and stays there. It
+    cannot be added once the data are registered
     """
     edges: NotRequired[list[float] | None]
     """
     Increasing power in kW, chosen without looking at the data: state s is edges[s] <= kW <
-    edges[s + 1], and its power is the middle if a problem gives none; length >= 3, length <=
+    edges[s + 1]. Its power is the middle unless a problem gives one; length >= 3, length <=
     2001
     """
     max_rows: NotRequired[int | None]
@@ -2136,7 +2137,7 @@ class DrEnsemblePublic(TypedDict):
     participant; >= 1, <= 1000000000
     """
     meters: NotRequired[Meters | None]
-    """How readings of meters become states, with `edges`; else contents hold states"""
+    """How readings of meters become states, by `edges`; without it the content holds states"""
     min_probability: NotRequired[float | None]
     """Floor of the transitions in the support; > 0, < 1"""
     participants: NotRequired[int | None]
@@ -2150,13 +2151,13 @@ class DrEnsemblePublic(TypedDict):
     """>= 2, <= 2000"""
     steps: NotRequired[int | None]
     """
-    Number of states of every trajectory, when it is the same and public: 96 of a day in
-    quarters of an hour; >= 2, <= 1000000
+    The number of states of every trajectory, if it is the same for all and public: 96 for a
+    day of quarter-hours; >= 2, <= 1000000
     """
     support: NotRequired[Literal["all"] | list[list[int]]]
     """Transitions [from, to] that are possible; all others have probability 0; default `all`"""
     unit: Literal["participant", "row"]
-    """Whom a neighbouring dataset changes"""
+    """What the noise hides: one participant, or one row of the matrix"""
 
 
 class DrEnsembleResult(TypedDict):

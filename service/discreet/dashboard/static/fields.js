@@ -69,7 +69,7 @@ function numberOf(text) {
 // What is wrong with a figure by its own schema, or nothing.
 function wrong(schema, value) {
   if (value === ABSENT || isRaw(value)) return "";
-  if (typeof value !== "number") return "a number is needed";
+  if (typeof value !== "number") return /^\s*[+-]?\d*,\d+\s*$/.test(value) ? `a number is needed, with a point: ${value.trim().replace(",", ".")}` : "a number is needed";
   if (schema.type === "integer" && !Number.isInteger(value)) return "a whole number is needed";
   if (value < schema.minimum) return `at least ${schema.minimum}`;
   if (value <= schema.exclusiveMinimum) return `more than ${schema.exclusiveMinimum}`;
@@ -245,6 +245,7 @@ export class Fields {
       set: (value, wrongness = "") => {
         if (value === ABSENT) delete holder[name];
         else holder[name] = value;
+        if (this.places.has(path)) this.places.get(path).wrongness = wrongness;
         this.say(path, wrongness);
         this.changed();
       },
@@ -696,7 +697,7 @@ export class Fields {
     }
     for (const path of this.places.keys()) this.say(path, ""); // before the others: two paths may be of one field
     for (const [path, texts] of said) {
-      this.say(path, texts.join("; "));
+      this.say(path, this.places.get(path).wrongness || texts.join("; ")); // what was typed is known here alone
       this.places.get(path).box.closest("details")?.setAttribute("open", "");
     }
     return others;
@@ -712,10 +713,13 @@ function inWords(schema, value) {
   return schema["x-choices"].findIndex((one) => same(one.value, given));
 }
 
-// Numbers with commas or spaces between them; with decimal commas where semicolons part them, or spaces alone.
+// Numbers with commas or spaces between them; with decimal commas where semicolons part them, or spaces alone, as in a
+// column of a spreadsheet, in which whole numbers have no comma: "0,2 1 0,2" are three.
 export function listOf(text) {
   const parts = text.trim().split(text.includes(";") ? /[\s;]+/ : /\s+/).filter(Boolean);
-  const commas = text.includes(";") || (parts.length > 1 && parts.every((one) => /^[+-]?\d+,\d+,?$/.test(one)));
+  const whole = (figure) => parts.every((one) => figure.test(one));
+  const commas = text.includes(";") ||
+    (parts.length > 1 && (whole(/^[+-]?\d+,\d+,?$/) || (/,\d/.test(text) && whole(/^[+-]?\d+(,\d+)?$/))));
   return (commas ? parts.map((one) => one.replace(/,$/, "").replace(",", ".")) : text.split(/[\s,]+/).filter(Boolean)).map(numberOf);
 }
 

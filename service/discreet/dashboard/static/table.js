@@ -252,7 +252,9 @@ class Table {
       if (found) [one.select.value, one.clock.value] = found.map(String);
       else one.clock.value = "";
       one.halved = found ? found[0] : chosen;
-      one.day.hidden = !found && (chosen === null || !rows.some((row) => isHalf((row[chosen] ?? "").trim())));
+      const own = chosen === null ? [] : rows.map((row) => (row[chosen] ?? "").trim());
+      one.day.hidden = !found && !own.some(isHalf);
+      one.isDay = own.some((text) => isHalf(text) && !isClock(text));
     }
   }
 
@@ -377,6 +379,9 @@ class Table {
         ? `Choose the column that holds ${column.name}.`
         : `Say whether “${doubted(column, this.head.names)}” is the column that holds ${column.name}, or that it is not in your file.`;
     const sentences = [...lacking.map(asks), ...found.sentences];
+    const isOften = this.rules.hours !== null && this.rules.hours < 24; // readings are several a day
+    for (const { halved } of this.controls.filter(({ clock, isDay }) => isOften && isDay && clock.value === ""))
+      sentences.push(`“${this.head.names[halved]}” says the day and no time: choose the column with its time of day.`);
     const units = this.wide ? rows * plan.filter(({ box }) => box === null).length : rows; // that may be left out
     if (rows > 0 && leftOut === units) sentences.push("Every row is left out by your rules.");
     for (const [one, { count, zeros, high, first }] of wrong) {

@@ -197,7 +197,7 @@ export class Visits {
       const spared = this.missing.value === "leave_out" ? column.name !== "patient" : column.scale !== null && this.missing.value === "carry";
       return spared ? null : undefined;
     }
-    if (column.name === "patient" && TOTAL.test(text.trim())) return "is called like a total, not like a patient";
+    if (column.name === "patient" && TOTAL.test(text.trim())) return "is named like a total, not like a patient";
     if (column.name === "terminal") return truth(text) !== undefined || /^[01]$/.test(text) ? null : "is not true or false";
     if (column.name === "reward" && this.counts) {
       const counts = this.rewardOf(text, ";");

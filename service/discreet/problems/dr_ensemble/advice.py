@@ -36,8 +36,13 @@ SEED = 18
 STAYING = 0.5
 MODEL_STEPS = 200
 MODEL = (
-    "these figures are of loads that stay in their state half of the time and move evenly to the "
-    "others; for other loads they are mostly half to twice as large"
+    "these figures are for loads that stay in their state half of the time and otherwise move "
+    "evenly; for other loads they are mostly half to twice as large"
+)
+ALL_HOURS = (
+    "one matrix holds for all hours: without control the loads go to their mean and stay there, so "
+    "no evening peak is seen. A `day` in the public part gives hours their own, and has to be "
+    "chosen when the data are registered"
 )
 WIDER = {"saving": 1.35, "cost_to_go": 1.35}
 """Times the model's width: intervals of other chains than it were so much wider in the middle
@@ -171,7 +176,7 @@ def expectations(
             * float(errors[..., mask].mean() if name == public.matrix else errors.mean())
         )
         size = float(np.abs(model[..., mask] if name == public.matrix else exact).mean())
-        near = f"± {plain(within)} {sure} (it is some {plain(size)}, {unit})"
+        near = f"± {plain(within)} {sure} (it is about {plain(size)}, {unit})"
         says = f"{what} within about {near}"
         if (
             share > LARGEST_SHARE

@@ -275,7 +275,7 @@ def _not_kept(
             "limits and steps"
         )
     elif feeder and step == 0:
-        why = "that is where `initial` has them, which no policy changes"
+        why = "`initial` puts them there and no policy changes that; null leaves a step out"
     more = f" (and at {steps - 1} more)" if steps > 1 else ""
     excess = plain(loads * (reached - most), 3)
     return (

@@ -140,8 +140,8 @@ def load_chart(problem: dict[str, Any], plan: dict[str, Any], result: dict[str, 
         "Each block of the day has its own transitions."
         if "block_transitions" in result
         else "These transitions are those of all hours together and know no time of day: without "
-        "control a load goes to its mean, and stays there (a public `day` of the dataset gives "
-        "blocks of hours their own)."
+        "control a load goes to its mean, and stays there (a public `day`, chosen when data are "
+        "registered, gives blocks of hours their own)."
     )
     return Chart(
         name="load",

@@ -184,11 +184,7 @@ def _states(
     if rule.gaps == "refuse" and found.left_out.size:
         lacking = np.zeros(time.size, dtype=bool)
         lacking[found.left_out] = True
-        rules = (
-            "`carry`: 2 fills two with the state before, `gaps`: leave_out leaves such "
-            "participants out"
-        )
-        says = f"{rule.gap(found)}; public.meters says what becomes of gaps ({rules})"
+        says = f"{rule.gap(found)}; {rule.remedies(found, 'participants')}"
         issues.where(lacking, "participant", says)
         issues.check()
     return found, int(owner.max(initial=-1)) + 1

@@ -23,6 +23,7 @@ from discreet.problems.base import ALWAYS, Neighbours
 from discreet.problems.contents import Content, Profile, Progress, Released, Sums
 from discreet.problems.dr_ensemble import estimates, examples, intervals, limits
 from discreet.problems.dr_ensemble.advice import (
+    ALL_HOURS,
     MODEL,
     bins_advice,
     day_advice,
@@ -76,8 +77,8 @@ class DrEnsemble(DrEnsembleRequest):
     matters: ClassVar[tuple[str, ...]] = ("saving",)
     synthesis: ClassVar[Synthesis | None] = SYNTHESIS
     made_up: ClassVar[str] = (
-        "The power of each state, the price of power in each step and the weight of discomfort "
-        "are invented: replace them by your own."
+        "The price of power in each step, the weight of discomfort and the power of each state, if "
+        "it is given, are invented: replace them with your own."
     )
     made_up_fields: ClassVar[tuple[str, ...]] = ("power", "price")
     shape: ClassVar[tuple[str, ...]] = ("states", "support", "day")
@@ -125,6 +126,8 @@ class DrEnsemble(DrEnsembleRequest):
             advice.append(row_advice(public, plan.noise[0].standard_deviation))
         if public.day is not None:
             advice.append(day_advice(public))
+        elif public.meters is not None:
+            advice.append(ALL_HOURS)
         advice += price_advice(self.price, public)
         start = None if self.initial == "released" else np.array(self.initial)
         control = self.control(public, plan)

@@ -30,7 +30,9 @@ class DrEnsemblePublic(Frozen):
     """What is published of an ensemble. With `row_change` its content is a transition matrix, else
     trajectories."""
 
-    unit: Literal["participant", "row"] = Field(description="Whom a neighbouring dataset changes")
+    unit: Literal["participant", "row"] = Field(
+        description="What the noise hides: one participant, or one row of the matrix"
+    )
     states: Annotated[int, Field(strict=True, ge=2, le=MAX_STATES)]
     support: Literal["all"] | Annotated[list[tuple[Count, Count]], InPieces()] = Field(
         default="all",
@@ -50,8 +52,8 @@ class DrEnsemblePublic(Frozen):
     )
     steps: Annotated[int, Field(strict=True, ge=2, le=10**6)] | None = Field(
         default=None,
-        description="Number of states of every trajectory, when it is the same and public: 96 of "
-        "a day in quarters of an hour",
+        description="The number of states of every trajectory, if it is the same for all and "
+        "public: 96 for a day of quarter-hours",
     )
 
     max_rows: Positive | None = Field(
@@ -64,18 +66,19 @@ class DrEnsemblePublic(Frozen):
         Field(
             default=None,
             description="Increasing power in kW, chosen without looking at the data: state s is "
-            "edges[s] <= kW < edges[s + 1], and its power is the middle if a problem gives none",
+            "edges[s] <= kW < edges[s + 1]. Its power is the middle unless a problem gives one",
         )
     )
     meters: Meters | None = Field(
         default=None,
-        description="How readings of meters become states, with `edges`; else contents hold states",
+        description="How readings of meters become states, by `edges`; without it the content "
+        "holds states",
     )
     day: Day | None = Field(
         default=None,
         description="Blocks of hours with transition matrices of their own, at the same noise. "
         "Absent: one matrix for all hours, by which an uncontrolled load goes to its mean and "
-        "stays there",
+        "stays there. It cannot be added once the data are registered",
     )
 
     @model_validator(mode="after")

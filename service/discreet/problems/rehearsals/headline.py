@@ -34,10 +34,11 @@ def headlines(problem: Mapping[str, Any], result: Mapping[str, Any]) -> list[Hea
     apart = f"± {intervals.plain(best['error_of_nine_in_ten'], 3)}"
     size = intervals.plain(best["size"], 3)
     after = (
-        f" beside a size of {size}, at epsilon {best['epsilon']:g} with the method "
+        f", where it is about {size}: at epsilon {best['epsilon']:g} with the method "
         f"{naming.method(best['method'])}"
     )
-    before = f"At best nine runs in ten come as near to {quantity} as "
+    within = intervals.percent(WITHIN)
+    before = f"No epsilon brings {quantity} within {within}; at best nine runs in ten are within "
     return [Headline(before, apart, after, good_for=_made_up(result))]
 
 
