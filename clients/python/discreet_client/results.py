@@ -25,6 +25,10 @@ if TYPE_CHECKING:
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 
+NODES = ("origin", "destination", "tail", "head")
+"""Columns with numbers of nodes, which count from 1. All else that can have names counts from 0,
+positions of arrays too."""
+
 MAX_CELLS = 1 << 28
 """A table is no array where the array would have more cells: 2 GB."""
 
@@ -247,15 +251,18 @@ class Answer:
         (of its interval) and `only_noise` (whether it, or its row, is mostly noise) beside it.
 
         called: what the positions of an axis are called, in their order: `{"origin": names,
-        "destination": names}` with a network's `node_names`, for example. Of a list of objects the
-        columns of these names, whose numbers count from 1, get the names too. ValueError where
-        there are fewer names than positions.
+        "destination": names}` with a network's `node_names`, for example. Of a table or a list of
+        objects the columns of these names get them too. ValueError where there are fewer names than
+        positions.
 
         MissingExtra without pandas, which is an extra of this package.
         """
         frame = _with_ends(self._frame(name, intervals), self._network)
+        is_array = type(self).__annotations__.get(name) == "Floats"
+        positions = self.AXES[name] if is_array else ()
         for axis, names in (called or {}).items():
-            frame = _with_names(frame, axis, names)
+            first = 1 if axis in NODES and axis not in positions else 0
+            frame = _with_names(frame, axis, names, first)
         return frame
 
     def _frame(self, name: str, intervals: bool) -> pandas.DataFrame:
@@ -338,14 +345,16 @@ def _with_ends(frame: pandas.DataFrame, network: Mapping[str, Any]) -> pandas.Da
     return frame
 
 
-def _with_names(frame: pandas.DataFrame, axis: str, names: Sequence[str]) -> pandas.DataFrame:
+def _with_names(
+    frame: pandas.DataFrame, axis: str, names: Sequence[str], first: int
+) -> pandas.DataFrame:
     """The frame with these names for an axis: an index or the columns, which count from 0, or a
-    column of numbers from
-    1. Nothing changes where the frame has no such axis, or has names there already."""
+    column of numbers that counts from `first`. Nothing changes where the frame has no such axis, or
+    has names there already."""
     if axis in frame.columns and frame[axis].dtype.kind in "iu":
-        if (most := int(frame[axis].max())) > len(names):
+        if (most := int(frame[axis].max()) + 1 - first) > len(names):
             raise ValueError(f"{axis}: {most} positions, and {len(names)} names")
-        return frame.assign(**{axis: [names[number - 1] for number in frame[axis]]})
+        return frame.assign(**{axis: [names[number - first] for number in frame[axis]]})
     for place, labels in enumerate((frame.index, frame.columns)):
         if axis in labels.names:
             level = labels.names.index(axis)
