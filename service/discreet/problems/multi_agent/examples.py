@@ -131,8 +131,8 @@ def _worst_vector(kind: type[FederatedProblem]) -> Neighbours:
 
 
 def _worst_polytope(kind: type[FederatedProblem]) -> Neighbours:
-    """The same in a polytope: all four coordinates are alike, the first is 2 at most, and its corner
-    lies inside the box, whose noise would be larger."""
+    """The same in a polytope: all coordinates are alike, and the first is 2 at most. Its corner is
+    inside the box, for which there would be more noise."""
     alike = [[1, -1, 0, 0], [0, 1, -1, 0], [0, 0, 1, -1]]
     rows = {"A": [[2, 0, 0, 0]], "b": [4], "C": alike, "d": [0, 0, 0]}
     return _worst_set(kind, "a polytope", {"upper": 5, "polytope": rows}, largest=2, most=40)
