@@ -671,6 +671,7 @@ def pages_of(people: Tenant) -> list[str]:
         cancelled = analyst.submit(tenant().federated_body())["id"]
         analyst.cancel(cancelled)
         classes = owner.submit(with_classes(owner))["id"]
+        assert owner.wait(classes)["state"] == "succeeded"
         again = owner.ask_again(classes, objective="user_equilibrium").id
         rehearsed = analyst.rehearse(bodies.job(dataset["id"])["problem"], epsilons=[1]).job["id"]
         analyst.request_budget(account, epsilon=1, reason=EVIL)
