@@ -712,6 +712,7 @@ def pages_of(people: Tenant) -> list[str]:
         "/help/search?q=own+columns",
         "/help/dashboard",
         "/help/problems/routing",
+        "/help/papers",
     ]
 
 
