@@ -1,6 +1,8 @@
-"""`make sdk`: the TypeScript types of the committed contract, and of the messages of agents.
+"""`make sdk`: the TypeScript types of the committed contract, the axes of its arrays, and the types
+of the messages of agents.
 
-    python clients/typescript/generate.py     write src/schema.d.ts and src/agent/federation_pb.ts
+    python clients/typescript/generate.py     write src/schema.d.ts, src/axes.ts and
+                                              src/agent/federation_pb.ts
         --check                               exit 1 when it is not what is committed, or types do
                                               not hold
         --install                             only install node_modules, from package-lock.json
@@ -14,6 +16,7 @@ from __future__ import annotations
 import argparse
 import fcntl
 import hashlib
+import json
 import os
 import shutil
 import subprocess
@@ -24,7 +27,13 @@ from tempfile import TemporaryDirectory
 
 HERE = Path(__file__).parent
 PROTOS = HERE.parents[1] / "protos" / "discreet" / "v1"
+CONTRACT = HERE.parents[1] / "openapi" / "openapi.json"
 MESSAGES = HERE / "src" / "agent" / "federation_pb.ts"
+AXES = HERE / "src" / "axes.ts"
+AXES_HEAD = """/** What the positions of each array of a result are of, by kind and field. */
+// Made from openapi/openapi.json by `make sdk`.
+
+"""
 NODE = 20
 INSTALL_SECONDS = 300
 MISSING = 4
@@ -88,6 +97,23 @@ def messages() -> str:
         return (Path(folder) / MESSAGES.name).read_text()
 
 
+def axes() -> str:
+    """The module of the axes of arrays, which openapi-typescript leaves out: of each field of
+    numbers the columns of its table without the last, which is the number."""
+    schemas = json.loads(CONTRACT.read_text())["components"]["schemas"]
+    lines = []
+    for kind, reference in schemas["Results"]["properties"].items():
+        lines.append(f"  {kind}: {{")
+        for field, said in schemas[reference["$ref"].rpartition("/")[2]]["properties"].items():
+            inner = said
+            while inner.get("type") == "array":
+                inner = inner["items"]
+            if "x-table" in said and "$ref" not in inner:
+                lines.append(f"    {field}: {json.dumps(said['x-table'][:-1])},")
+        lines.append("  },")
+    return AXES_HEAD + "\n".join(["export const AXES = {", *lines, "} as const;", ""])
+
+
 def npm(script: str) -> int:
     return subprocess.run(["npm", "run", "--silent", script], cwd=HERE, check=False).returncode  # noqa: S607
 
@@ -110,9 +136,13 @@ def main() -> int:
         return 0
     if not chosen.check:
         MESSAGES.write_text(messages())
+        AXES.write_text(axes())
         return npm("generate")
     if MESSAGES.read_text() != messages():
         print(f"{MESSAGES.name} is not that of federation.proto: run `make sdk`", file=sys.stderr)
+        return 1
+    if AXES.read_text() != axes():
+        print(f"{AXES.name} is not that of openapi.json: run `make sdk`", file=sys.stderr)
         return 1
     if npm("drift") != 0:
         print(

@@ -847,6 +847,41 @@ def test_frames_call_positions_as_a_network_calls_its_nodes() -> None:
             answer.frame(field, called={"destination": ["Inn"]})
 
 
+def test_names_in_a_table_count_as_its_numbers_do() -> None:
+    """Links and positions of a large array from 0, zones of a list and of its table from 1."""
+    names = ["Inn", "Mill", "Pond"]
+    called = dict.fromkeys(("origin", "destination", "link", "tail"), names)
+    large = {
+        "demand": {"origin": [0, 2], "destination": [2, 0], "trips": [2.5, 1.0]},
+        "policy": {"origin": [1, 3], "destination": [3, 1], "share": [1.0, 1.0]},
+        "link_flows": {"link": [0, 1, 2], "flow": [1.0, 2.0, 3.0]},
+    }
+    tables = {}
+    for name, columns in large.items():
+        pa.parquet.write_table(pa.table(columns), file := io.BytesIO())
+        tables[name] = file.getvalue()
+    selected = {"link": 0, "origin": 1, "destination": 3, "share": 1.0, "trips": 4.0}
+    document = {
+        "job": {"kind": "routing"},
+        "certificate": {},
+        "result": {"select_link": [selected, {**selected, "link": 2}], "tables": list(large)},
+    }
+    answer = RoutingAnswer(document, tables)
+    answer._network = {"links": [{"tail": k, "head": 1} for k in (1, 2, 3)]}
+    for name in ("demand", "policy"):
+        frame = answer.frame(name, called=called)
+        assert frame[["origin", "destination"]].values.tolist() == [
+            ["Inn", "Pond"],
+            ["Pond", "Inn"],
+        ]
+    for name, links in (("link_flows", names), ("select_link", ["Inn", "Pond"])):
+        frame = answer.frame(name, called=called)
+        assert frame["link"].tolist() == frame["tail"].tolist() == links
+        assert frame["head"].unique().tolist() == [1]
+    with pytest.raises(ValueError, match="link: 3 positions, and 2 names"):
+        answer.frame("link_flows", called={"link": names[:2]})
+
+
 def test_answers_draw_themselves_as_their_pages_do(
     service: Installation, monkeypatch: pytest.MonkeyPatch
 ) -> None:

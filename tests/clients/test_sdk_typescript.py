@@ -75,13 +75,15 @@ def test_the_sdk_against_the_service(built: Path, service: Installation) -> None
     assert len(re.findall(r"^\s*ok \d+ - \w+ runs end to end$", done.stdout, re.MULTILINE)) == 5
 
 
-def test_files_are_sent_as_they_are(built: Path) -> None:
-    """From blobs, files and streams, without a service: clients/typescript/test/uploads.test.ts."""
+@pytest.mark.parametrize(("file", "passed"), [("uploads", 6), ("rows", 5)])
+def test_what_needs_no_service(built: Path, file: str, passed: int) -> None:
+    """Files are sent as they are, from blobs and streams; fields are rows:
+    clients/typescript/test/{uploads,rows}.test.ts."""
     done = execute(
-        [str(shutil.which("node")), "--test", "--test-reporter=tap", "dist/test/uploads.test.js"],
+        [str(shutil.which("node")), "--test", "--test-reporter=tap", f"dist/test/{file}.test.js"],
         built,
     )
-    assert re.search(r"^# pass 6$", done, re.MULTILINE)
+    assert re.search(rf"^# pass {passed}$", done, re.MULTILINE)
 
 
 def test_the_quickstart(user: Path, service: Installation) -> None:
@@ -116,7 +118,8 @@ IN_A_BROWSER = """async ([key, csv]) => {
   const names = [];
   for await (const one of discreet.datasets.list()) names.push(one.name);
   return {
-    flows: answer.result.link_flows.length, seen, largest, names, webhook: typeof verifyWebhook,
+    flows: answer.result.link_flows.length, rows: await answer.rows("link_flows"),
+    seen, largest, names, webhook: typeof verifyWebhook,
     left: (await discreet.budget(dataset.account)).remaining.epsilon,
   };
 }"""
@@ -148,6 +151,10 @@ def test_the_packed_sdk_runs_in_a_browser(user: Path, service: Installation) -> 
         csv = "period,origin,destination,count\n0,1,2,940\n1,1,2,1010\n"
         found = seen.page.evaluate(IN_A_BROWSER, [key, csv])
     assert found["flows"] == 2
+    assert [(row["link"], row["tail"], row["head"]) for row in found["rows"]] == [
+        (0, 1, 2),
+        (1, 2, 1),
+    ]
     assert found["seen"][-1] == "state"
     assert (found["largest"], found["left"]) == (0.3, 0.3)
     assert found["names"] == ["from a browser"]

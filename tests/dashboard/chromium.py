@@ -125,19 +125,27 @@ WIDE = """() => [...document.querySelectorAll("main *")]
 
 
 def problems_of(seen: Watched, axe: str) -> list[str]:
-    """What is wrong with the page that is open, in words."""
+    """What is wrong with the page that is open, in words: of axe, of any impact, in light, by
+    contrast in dark, and on a phone in dark."""
     page, address = seen.page, seen.page.url.removeprefix(seen.origin)
     found = []
     if page.evaluate("() => globalThis.hacked") is not None:
         found.append(f"{address}: a name ran as a script")
     page.evaluate(f"() => {{ {axe} }}")
-    for theme, rules in (("light", None), ("dark", ["color-contrast"])):
-        page.evaluate("theme => { document.documentElement.dataset.theme = theme }", theme)
+
+    def look(where: str, rules: list[str] | None = None) -> None:
         options = {"resultTypes": ["violations"], **({} if rules is None else {"runOnly": rules})}
         for one in page.evaluate("options => axe.run(document, options)", options)["violations"]:
             nodes = [node["html"][:160] for node in one["nodes"][:3]]
-            found.append(f"{address}, {theme}: {one['id']}: {nodes}")
+            found.append(f"{address}, {where}: {one['id']}, {one['impact']}: {nodes}")
+
+    wear = "theme => { document.documentElement.dataset.theme = theme }"
+    page.evaluate(wear, "light")
+    look("light")
+    page.evaluate(wear, "dark")
+    look("dark", ["color-contrast"])
     page.set_viewport_size({"width": 360, "height": 740})
+    look("on a phone")
     wide = page.evaluate("() => document.scrollingElement.scrollWidth")
     if wide > 360:
         found.append(f"{address}: {wide} pixels wide on a phone: {page.evaluate(WIDE)}")

@@ -14,15 +14,22 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from fastapi import FastAPI
+from fastapi.routing import APIRoute
 from playwright.sync_api import Browser
 
 from discreet import cli
+from discreet.dashboard.app import install
 from discreet.problems import DATASETS, KINDS
+from discreet.usecases.oidc.configuration import CALLBACK
+from discreet_client import Client
 from tests import bodies
 from tests.api.test_sources import filled
 from tests.conftest import Installation, eventually
 from tests.dashboard.chromium import Watched, problems_of, tab
 from tests.dashboard.seed import tenant
+from tests.dashboard.test_headers import routes_of
+from tests.reliability.test_retention import forget
 
 EVIL = (
     "<img src=x "
@@ -599,8 +606,54 @@ def test_help_from_a_form_that_is_half_written(people: Tenant) -> None:
 # Every page ---------------------------------------------------------------------------------------
 
 
+APP = FastAPI()
+install(APP)
+ROUTES = [
+    route
+    for route in routes_of(APP.routes)
+    if isinstance(route, APIRoute) and "GET" in (route.methods or ())
+]
+NO_PAGES = {
+    "/budgets/{account_id}/charts/spending.json",
+    "/datasets/examples/{kind}.json",
+    "/help/pictures/{name}",
+    "/jobs/events",
+    "/jobs/{job_id}/ask",
+    "/jobs/{job_id}/charts/{name}.json",
+    "/jobs/{job_id}/events",
+    "/jobs/{job_id}/problem.json",
+    "/jobs/{job_id}/result.json",
+    "/jobs/{job_id}/result/{table}.parquet",
+    "/ledger/export",
+    "/ledger/head.json",
+    "/ledger/verification.json",
+    "/plotly.js",
+    "/static/{name}",
+}
+ELSEWHERE = {"/sign-in", CALLBACK}
+"""Looked at beside a provider, in `test_sign_in`."""
+
+
+def route_of(address: str) -> str | None:
+    """The dashboard's route that answers an address."""
+    path = address.partition("?")[0]
+    return next((route.path for route in ROUTES if route.path_regex.match(path)), None)
+
+
+def with_classes(owner: Client) -> dict[str, Any]:
+    """Trips of cars and trucks, with a road that is closed and pairs on a link."""
+    body = bodies.dataset(name=f"classes {EVIL}")
+    body["public"]["user_classes"] = ["car", "truck"]
+    trips = body["content"]["trips"]
+    body["content"]["trips"] = [{**trip, "user_class": "car"} for trip in trips]
+    job: dict[str, Any] = bodies.job(owner.register(body)["id"])
+    job["problem"] |= {"closed_links": [1], "select_links": [0], "skims": True}
+    return job
+
+
 def pages_of(people: Tenant) -> list[str]:
-    """Every page that an owner sees, of objects with hostile names."""
+    """Every page that an owner sees, of objects with hostile names: of jobs of all kinds, in every
+    state, with what was asked of them."""
     with (
         people.running.client(people.keys["owner"]) as owner,
         people.running.client(people.keys["analyst"]) as analyst,
@@ -611,8 +664,15 @@ def pages_of(people: Tenant) -> list[str]:
         owner.set_cap(
             scope="principal", principal=f"analyst {EVIL}", epsilon=50, delta=0.1, reason=EVIL
         )
-        analyst.wait(analyst.submit(bodies.job(dataset["id"]))["id"])
+        gone = analyst.submit(bodies.job(dataset["id"]))["id"]
+        analyst.wait(gone)
+        forget(people.running.settings, gone)
         waiting = analyst.submit(tenant().federated_body())["id"]
+        cancelled = analyst.submit(tenant().federated_body())["id"]
+        analyst.cancel(cancelled)
+        classes = owner.submit(with_classes(owner))["id"]
+        assert owner.wait(classes)["state"] == "succeeded"
+        again = owner.ask_again(classes, objective="user_equilibrium").id
         rehearsed = analyst.rehearse(bodies.job(dataset["id"])["problem"], epsilons=[1]).job["id"]
         analyst.request_budget(account, epsilon=1, reason=EVIL)
         source = filled(owner, 2, name=EVIL)["id"]
@@ -627,8 +687,13 @@ def pages_of(people: Tenant) -> list[str]:
         *jobs,
         f"{people.job('routing')}/policy?origin=1&destination=2",
         f"{jobs[0]}/certificate",
+        f"/jobs/{gone}",
+        f"/jobs/{gone}/page.html",
         f"/jobs/{waiting}",
+        f"/jobs/{cancelled}",
+        f"/jobs/{classes}",
         f"/jobs/compare?job={jobs[0].rpartition('/')[2]}&job={jobs[1].rpartition('/')[2]}",
+        f"/jobs/compare?job={classes}&job={again}",
         "/jobs/compare",
         f"/jobs/{rehearsed}",
         *(f"/jobs/new?kind={kind}" for kind in sorted(KINDS)),
@@ -647,30 +712,48 @@ def pages_of(people: Tenant) -> list[str]:
         "/help/search?q=own+columns",
         "/help/dashboard",
         "/help/problems/routing",
+        "/help/papers",
     ]
 
 
 def test_every_page_is_accessible_fits_a_phone_and_runs_no_foreign_script(
     people: Tenant, axe: str
 ) -> None:
-    """axe-core finds nothing in light or dark; no page is wider than a phone; names stay text."""
+    """axe-core finds nothing of any impact in light, in dark or on a phone; no page is wider than a
+    phone; names stay text. Every route that answers a page is looked at."""
     found: list[str] = []
+    looked: set[str | None] = set()
+
+    def look(seen: Watched, address: str) -> None:
+        seen.go(address)
+        seen.draw()
+        looked.add(route_of(address))
+        found.extend(problems_of(seen, axe))
+
     with people.tab() as seen:
-        seen.go("/login")
-        found += problems_of(seen, axe)
+        look(seen, "/login")
         seen.login(people.keys["owner"])
         for address in pages_of(people):
-            seen.go(address)
-            seen.draw()
-            found += problems_of(seen, axe)
+            look(seen, address)
         seen.go("/jobs")
         assert EVIL in seen.page.locator("main").inner_text()
+        seen.page.get_by_role("button", name="Log out").click()
+        seen.page.get_by_role("button", name="Log out").wait_for(state="detached")
+        found += problems_of(seen, axe)
+        with people.running.client(people.keys["auditor"]) as auditor:
+            look(seen, auditor.login_link()["path"])
+        seen.page.get_by_role("button", name="Log in").click()
+        seen.page.get_by_role("button", name="Log out").wait_for()
+        for address in ("/", "/jobs", "/jobs/new"):
+            look(seen, address)
     with people.tab() as seen:
         seen.login(people.keys["operator"])
-        for address in ("/operations", "/admin", "/changes"):
-            seen.go(address)
-            found += problems_of(seen, axe)
+        for address in ("/operations", "/admin", "/changes", "/", "/nowhere"):
+            look(seen, address)
     assert not found, "\n".join(found)
+    pages = {route.path for route in ROUTES}
+    assert pages - NO_PAGES - ELSEWHERE <= looked
+    assert pages >= NO_PAGES | ELSEWHERE
 
 
 def test_another_answer_beside_the_first_is_accessible_and_fits_a_phone(

@@ -7,11 +7,12 @@ import asyncio
 import base64
 import hashlib
 import re
+from collections.abc import Iterator
 from pathlib import Path
 
 import httpx
 import pytest
-from starlette.routing import BaseRoute
+from starlette.routing import BaseRoute, Route
 
 from discreet.api.app import create_app
 from discreet.dashboard.app import install
@@ -24,21 +25,20 @@ ENDLESS = ("/jobs/events",)
 """Pages whose answers go on for ever; of jobs that are not there such an answer is a refusal."""
 
 
-def paths(routes: list[BaseRoute]) -> set[str]:
-    """Paths of the routes, those of included routers among them."""
-    found = set[str]()
+def routes_of(routes: list[BaseRoute]) -> Iterator[BaseRoute]:
+    """The routes in their order, those of included routers among them."""
     for route in routes:
         inner = getattr(route, "original_router", None)
-        if inner is not None:
-            found |= paths(inner.routes)
-        elif hasattr(route, "path"):
-            found.add(route.path)
-    return found
+        if inner is None:
+            yield route
+        else:
+            yield from routes_of(inner.routes)
 
 
 def addresses() -> list[str]:
     """Every route with its parameters filled in, and some that are none."""
-    found = paths(create_app(Settings(), pages=install).routes)
+    routes = routes_of(create_app(Settings(), pages=install).routes)
+    found = {route.path for route in routes if isinstance(route, Route)}
     assert {
         "/docs",
         "/jobs/{job_id}",

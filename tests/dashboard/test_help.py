@@ -310,6 +310,8 @@ def test_markup_of_the_text_stays_text(book: Path) -> None:
     assert 'href="javascript' not in page.body
     assert "style=" not in page.body
     assert page.body.count('class="number"') == 2
+    assert page.body.count("<th") == 3  # of the head and of two of its cells: the third is empty
+    assert "<td></td>" in page.body
     assert "up (<code>README.md</code>)" in page.body
     assert '<a href="/help/folder/other#far">there</a>' in page.body
     assert '<a href="#twice_1">here</a>' in page.body

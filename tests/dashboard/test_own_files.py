@@ -838,3 +838,51 @@ def test_a_column_that_may_mean_the_treatment_is_asked_about(
         action.select_option("not in my file")
         page.get_by_text(RIGHT).wait_for()
         registered(page)
+
+
+@pytest.mark.parametrize(
+    ("kind", "public", "row", "twice"),
+    [
+        (
+            "routing",
+            {"unit": "person", "zones": 2, "periods": 1, "period_minutes": 60, "max_person": 2},
+            {"person": 1, "origin": 2, "destination": 1, "period": 0},
+            "origin",
+        ),
+        (
+            "off_policy_evaluation",
+            {"unit": "trajectory", "reward_bound": 1, "horizon": 2},
+            {"patient": 1, "time": 0, "reward": 1},
+            "time",
+        ),
+    ],
+)
+def test_a_column_that_says_whose_a_row_is_says_nothing_else(
+    service: Installation,
+    browser: Browser,
+    tmp_path: Path,
+    kind: str,
+    public: dict[str, Any],
+    row: dict[str, int],
+    twice: str,
+) -> None:
+    """In the client's sentence; such a file is not sent, and with the other column chosen again it
+    is."""
+    owner = next(iter(row))
+    file = written(tmp_path / "rows.csv", list(row), [list(row.values())])
+    with pytest.raises(TableError) as refused:
+        readers.read(kind, file, public, {**dict(zip(row, row, strict=True)), twice: owner})
+    with tab(browser, service.url) as seen:
+        seen.login(service.owner_of(f"columns of a {owner}"))
+        page = second_step(seen, kind, f"whose {owner}", public, file)
+        page.locator("[data-checked=right]").wait_for()
+        column = page.get_by_label(twice, exact=True).and_(page.locator("select[id^=column-]"))
+        column.select_option(owner)
+        page.locator("[data-checked=wrong]").wait_for()
+        (fault,) = page.locator("ul.faults li").all_inner_texts()
+        assert fault == f"T{str(refused.value)[1:]}."
+        page.get_by_text("1 row; it cannot be sent so. Nothing has been sent.").wait_for()
+        page.get_by_role("button", name="Upload and register").press("Enter")
+        column.select_option(twice)
+        page.locator("[data-checked=right]").wait_for()
+        registered(page)

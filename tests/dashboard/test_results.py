@@ -9,11 +9,13 @@ import re
 import threading
 import time
 from collections import OrderedDict
+from collections.abc import Callable
 from importlib import resources
 from pathlib import Path
 from typing import Any
 
 import anyio
+import anyio.lowlevel
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
@@ -26,7 +28,7 @@ from discreet.problems import KINDS
 from discreet.problems.answers import headlines_of
 from discreet.web import drawings
 from tests import bodies
-from tests.conftest import Installation
+from tests.conftest import DEADLINE_SECONDS, Installation
 from tests.dashboard.browsing import Browser
 from tests.dashboard.seed import tenant
 
@@ -331,10 +333,8 @@ def test_plotly_is_the_installed_one_kept_for_ever_under_its_digest(service: Ins
         assert (again.status_code, again.content) == (304, b"")
 
 
-def test_one_result_is_drawn_once_however_many_ask(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A drawing takes many times its result in memory: a hundred requests for one that is not kept
-    yet make it once, and of others two are made at a time."""
-    busy, most, made, counting = 0, 0, list[str](), threading.Lock()
+def drawing(monkeypatch: pytest.MonkeyPatch, draw: Callable[[Any, bytes], Any]) -> None:
+    """Have results of jobs that nobody stored drawn by `draw`, and none kept yet."""
 
     async def result(services: Any, principal: Any, job_id: str) -> Any:
         return (
@@ -346,6 +346,33 @@ def test_one_result_is_drawn_once_however_many_ask(monkeypatch: pytest.MonkeyPat
     async def whole(services: Any, principal: Any, stored: Any) -> Any:
         return stored
 
+    monkeypatch.setattr(drawings.published, "result", result)
+    monkeypatch.setattr(drawings.objects, "filled_text", whole)
+    monkeypatch.setattr(drawings, "_draw", draw)
+    monkeypatch.setattr(drawings, "_kept", OrderedDict())
+
+
+def test_charts_do_not_stay_in_memory_beyond_their_result(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nobody asks for them any more, and no process is told when a result is deleted."""
+    drawing(monkeypatch, lambda row, text: drawings.Drawn(row, {}, ()))
+    monkeypatch.setattr(drawings, "KEPT_SECONDS", 0)
+    nobody: Any = None
+
+    async def ask() -> None:
+        assert (await drawings.drawn(nobody, nobody, "job_1")).row["id"] == "job_1"
+        assert "job_1" in drawings._kept
+        with anyio.fail_after(DEADLINE_SECONDS):
+            while drawings._kept:
+                await anyio.lowlevel.checkpoint()
+
+    anyio.run(ask)
+
+
+def test_one_result_is_drawn_once_however_many_ask(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A drawing takes many times its result in memory: a hundred requests for one that is not kept
+    yet make it once, and of others two are made at a time."""
+    busy, most, made, counting = 0, 0, list[str](), threading.Lock()
+
     def draw(row: Any, text: bytes) -> drawings.Drawn:
         nonlocal busy, most
         with counting:
@@ -356,10 +383,7 @@ def test_one_result_is_drawn_once_however_many_ask(monkeypatch: pytest.MonkeyPat
             busy -= 1
         return drawings.Drawn(row, {}, ())
 
-    monkeypatch.setattr(drawings.published, "result", result)
-    monkeypatch.setattr(drawings.objects, "filled_text", whole)
-    monkeypatch.setattr(drawings, "_draw", draw)
-    monkeypatch.setattr(drawings, "_kept", OrderedDict())
+    drawing(monkeypatch, draw)
     nobody: Any = None
 
     async def ask() -> None:

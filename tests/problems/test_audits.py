@@ -28,6 +28,7 @@ OTHER_SAMPLES = {
     "multi_agent, one output": 1000,
     "multi_agent, many outputs": 1000,
     "multi_agent, a vector": 1000,
+    "multi_agent, a polytope": 1000,
     "routing, gradient": 1000,
 }
 CELLS = {
@@ -51,7 +52,7 @@ CELLS = {
         importance sampling, public rules, added; per decision, added; per decision, replaced;
         per decision, added, gaussian;
         dp_lsw, added; dp_lsw, replaced; dp_lsl, added; dp_lsl, replaced""",
-    "multi_agent": "one output; many outputs; a vector",
+    "multi_agent": "one output; many outputs; a vector; a polytope",
 }
 """Every unit, relation and mechanism that a kind has."""
 

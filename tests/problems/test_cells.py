@@ -162,6 +162,7 @@ CELLS: dict[str, tuple[tuple[str, str], float | None, str, int]] = {
     "multi_agent, one output": (REAL, 1, "moved by at most", 1),
     "multi_agent, many outputs": (REAL, 1, "moved by at most", 1),
     "multi_agent, a vector": (REAL, 1, "moved by at most", 1),
+    "multi_agent, a polytope": (REAL, 1, "moved by at most", 1),
 }
 NEAR = {
     # Three links that a trip may take, of which it takes one: the rest of it is along what all
@@ -171,6 +172,7 @@ NEAR = {
     "multi_agent, many outputs": 0.9,
     # So here, and the certificate of what states together may reach is an outer one.
     "multi_agent, a vector": 0.82,
+    "multi_agent, a polytope": 0.78,
 }
 """How much of the sensitivity the neighbours reach, where it is not all."""
 COUNTED = {"off_policy_evaluation, importance sampling, public rules, added": 0.05}

@@ -36,6 +36,13 @@ DAYS = 30
 OLD = "UPDATE jobs SET finished_at = finished_at - make_interval(days => %s) WHERE id = %s"
 
 
+def forget(settings: Settings, job: str) -> None:
+    """Have a job ended long ago, and its result deleted."""
+    change(settings, OLD, DAYS + 1, job)
+    with psycopg.connect(settings.database_url or "", autocommit=True) as role:
+        assert role.execute("SELECT forget_results(%s, 100)", (DAYS,)).fetchone() == (1,)
+
+
 @pytest.fixture
 def kept(settings: Settings) -> Settings:
     return settings.model_copy(update={"result_retention_days": DAYS})
@@ -260,10 +267,7 @@ def test_api_and_page_say_that_it_has_gone(service: Installation) -> None:
         job = client.submit(bodies.job(dataset))["id"]
         assert client.wait(job)["state"] == "succeeded"
         known = http.get(f"/v1/jobs/{job}/result").headers["ETag"]
-        change(service.settings, OLD, DAYS + 1, job)
-        with psycopg.connect(service.settings.database_url or "", autocommit=True) as role:
-            assert role.execute("SELECT forget_results(%s, 100)", (DAYS,)).fetchone() == (1,)
-
+        forget(service.settings, job)
         for ask in (client.result, client.answer):
             with pytest.raises(ApiError, match="at the end of the operator's retention") as told:
                 ask(job)

@@ -6,14 +6,17 @@ import itertools
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 from pydantic import TypeAdapter
 
 from discreet.installation.postgres import EmbeddedPostgres
 from discreet.problems.multi_agent.problem import MultiAgent
+from discreet.problems.numbers import Budget
 from discreet_client.errors import Forbidden
 from discreet_client.federation import history
 from tests.conftest import eventually
+from tests.problems import test_multi_agent_polytopes as polytopes
 from tests.rpc.conftest import Federation, federation
 from tests.rpc.helpers import entries, final
 
@@ -117,6 +120,48 @@ def test_seven_agents_over_tls_and_one_that_is_killed(
         assert all(
             kinds == ["open", "reserve", "data_touched", "commit"] for kinds in charged.values()
         )
+
+
+def test_an_agent_within_a_polytope(shared: Federation) -> None:
+    """A battery of three hours beside a fan: the agent ends where its rows allow, with the answer
+    and the noise of the job, which are those of the same agents in a dataset."""
+    rounds = 8
+    schedule = {**body(2)["problem"]["schedule"], "gamma": 0.1, "iterations": rounds}
+    asked = body(2)
+    asked["problem"] |= {"constraints": polytopes.CONSTRAINTS, "schedule": schedule}
+    with shared.client() as client:
+        job = str(client.submit(asked)["id"])
+    limits = ("--limit-epsilon", "2", "--limit-delta", "0.05")
+    figures = {"ev": polytopes.EV, "fan": polytopes.FAN}
+    agents = {}
+    for token, (name, announcement) in zip(shared.invite(job, 2), figures.items(), strict=True):
+        agents[name] = shared.agent(
+            token,
+            *("--name", name, *limits),
+            name=f"{job}-{name}",
+            kind="multi_agent",
+            objective=polytopes.OBJECTIVES[name],
+            announcement=announcement,
+        )
+    shared.joined(job, 2)
+    shared.approve(job)
+    outcomes = {name: agent.outcome() for name, agent in agents.items()}
+    assert final(shared, job)["state"] == "succeeded"
+    with shared.client() as client:
+        answer = client.result(job)
+    for outcome in outcomes.values():
+        assert outcome["multipliers"] == answer["result"]["multipliers"]
+        assert outcome["history"] == answer["result"]["agreement"]["history"]
+        assert outcome["unsigned"] == []
+    rows: Any = polytopes.EV["polytope"]
+    x = np.array(outcomes["ev"]["x"])
+    assert (np.array(rows["A"]) @ x <= np.array(rows["b"]) + 1e-9).all()
+    assert np.array(rows["C"]) @ x == pytest.approx(rows["d"], abs=1e-9)
+    assert ((x >= 0) & (x <= 4)).all()
+    alone = polytopes.problem(schedule=schedule)
+    plan = alone.plan(polytopes.public(), Budget(epsilon=10**9, delta=10**16))
+    (event,), (charged,) = plan.events, answer["certificate"]["events"]
+    assert charged["scale"] == event.scale
 
 
 @pytest.mark.parametrize(

@@ -642,13 +642,15 @@ class AsyncClient:
             script.close()
 
     async def _network_of(self, network_id: str) -> Mapping[str, Any] | None:
-        if network_id not in self._kept:
+        network = self._kept.get(network_id)
+        if network is None:
             try:
                 stored = await self._run(calls.get_network(network_id))
             except ClientError:
                 return None
-            self._kept = {network_id: stored.get("network") or {}}
-        return self._kept[network_id]
+            network = stored.get("network") or {}
+            self._kept = {network_id: network}  # whoever asks beside this one keeps what it has
+        return network
 
     async def _run(self, call: Call[T]) -> T:
         attempts = Attempts(

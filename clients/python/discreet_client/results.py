@@ -25,6 +25,12 @@ if TYPE_CHECKING:
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 
+NODES = ("origin", "destination", "tail", "head")
+"""Columns with numbers of nodes, which count from 1. All else that can have names counts from 0,
+positions of arrays too."""
+NAMED = ("origin", "destination", "user_class")
+"""Axes whose names an answer finds by itself."""
+
 MAX_CELLS = 1 << 28
 """A table is no array where the array would have more cells: 2 GB."""
 
@@ -249,18 +255,19 @@ class Answer:
         (of its interval) and `only_noise` (whether it, or its row, is mostly noise) beside it.
 
         called: what the positions of an axis are called, in their order: `{"origin": names,
-        "destination": names}`, for example. Of a list of objects the columns of these names, whose
-        numbers count from 1, get the names too. ValueError where there are fewer names than
-        positions.
+        "destination": names}`, for example. Of a table or a list of objects the columns of these
+        names get them too. ValueError where there are fewer names than positions.
 
         MissingExtra without pandas, which is an extra of this package.
         """
         frame = _with_ends(self._frame(name, intervals), self._network)
-        for axis, names in (called or {}).items():
-            frame = _with_names(frame, axis, names)
-        for axis in ("origin", "destination", "user_class"):
-            if axis not in (called or {}):
-                frame = _with_names(frame, axis, self._names_of(axis, _most(frame, axis)))
+        is_array = type(self).__annotations__.get(name) == "Floats"
+        positions = self.AXES[name] if is_array else ()
+        given = called or {}
+        for axis in {**given, **dict.fromkeys(NAMED)}:
+            first = 1 if axis in NODES and axis not in positions else 0
+            names = given.get(axis) or self._names_of(axis, _most(frame, axis, first))
+            frame = _with_names(frame, axis, names, first)
         return frame
 
     def _names_of(self, axis: str, count: int) -> Sequence[Any]:
@@ -351,33 +358,29 @@ def _with_ends(frame: pandas.DataFrame, network: Mapping[str, Any]) -> pandas.Da
     return frame
 
 
-def _first(frame: pandas.DataFrame, axis: str) -> int:
-    """What a column of numbers counts from: 0 in the table of an array, which has every position,
-    and 1 in a list of objects."""
-    return 0 if len(frame) and int(frame[axis].min()) == 0 else 1
-
-
-def _most(frame: pandas.DataFrame, axis: str) -> int:
-    """How many positions of an axis a frame has numbers for; 0 where it has none."""
+def _most(frame: pandas.DataFrame, axis: str, first: int) -> int:
+    """How many positions of an axis a frame has numbers for; 0 where it has none. A column of
+    numbers counts from `first`, an index or the columns from 0."""
     if axis in frame.columns:
         numbered = len(frame) and frame[axis].dtype.kind in "iu"
-        return int(frame[axis].max()) + 1 - _first(frame, axis) if numbered else 0
+        return int(frame[axis].max()) + 1 - first if numbered else 0
     for labels in (frame.index, frame.columns):
         if axis in labels.names and len(values := labels.get_level_values(axis)):
             return int(values.max()) + 1 if values.dtype.kind in "iu" else 0
     return 0
 
 
-def _with_names(frame: pandas.DataFrame, axis: str, names: Sequence[Any]) -> pandas.DataFrame:
+def _with_names(
+    frame: pandas.DataFrame, axis: str, names: Sequence[Any], first: int
+) -> pandas.DataFrame:
     """The frame with these names for an axis: an index or the columns, which count from 0, or a
-    column of numbers. Nothing changes where the frame has no such axis, or has names there
-    already."""
-    if not (most := _most(frame, axis)):
+    column of numbers that counts from `first`. Nothing changes where the frame has no such axis, or
+    has names there already."""
+    if not (most := _most(frame, axis, first)):
         return frame
     if most > len(names):
         raise ValueError(f"{axis}: {most} positions, and {len(names)} names")
     if axis in frame.columns:
-        first = _first(frame, axis)
         return frame.assign(**{axis: [names[number - first] for number in frame[axis]]})
     for place, labels in enumerate((frame.index, frame.columns)):
         if axis in labels.names:

@@ -2,10 +2,11 @@
 
 import createFetcher, { type Client as Fetcher } from "openapi-fetch";
 import { requireResult, requireTable } from "./certificates.js";
-import { apiError, JobFailed, retryAfter, Unauthenticated, Unreachable, type ProblemDocument } from "./errors.js";
+import { apiError, Forbidden, JobFailed, NotFound, retryAfter, Unauthenticated, Unreachable, type ProblemDocument } from "./errors.js";
 import { jobEvents, type JobEvent } from "./events.js";
 import type { Answer, AnyAnswer, Budget, Certificate, Dataset, DatasetBody, Job, Kind, Network, Plan, Rehearsal, Solvable } from "./kinds.js";
 import { intervalOf, isMostlyNoise } from "./intervals.js";
+import { rowsOf, type RoadNetwork, type RowsOptions } from "./rows.js";
 import { retrying, type Fetch } from "./retries.js";
 import type { components, paths } from "./schema.js";
 import { formOf, type DatasetAbout, type FileContent } from "./uploads.js";
@@ -189,6 +190,12 @@ export function createDiscreet({ baseUrl, key, fetch: send = (request) => fetch(
   async function answer(id: string): Promise<AnyAnswer> {
     const { job, result, certificate } = taken(await api.GET("/v1/jobs/{job_id}/result", path(id)));
     await requireResult(certificate as Certificate, result);
+    let network: Promise<RoadNetwork | undefined> | undefined;
+    const askedOnce = () =>
+      (network ??= networkOf(id).catch((error: unknown) => {
+        network = undefined; // it may come another time
+        throw error;
+      }));
     // The job's kind tells which of `Results` this is.
     return {
       kind: job.kind,
@@ -198,7 +205,25 @@ export function createDiscreet({ baseUrl, key, fetch: send = (request) => fetch(
       certificate: certificate as Certificate,
       mostlyNoise: isMostlyNoise(result),
       interval: (field: string) => intervalOf(result, field),
+      rows: (field: string, options?: RowsOptions) => rowsOf({ kind: job.kind, result }, field, askedOnce, options),
     } as AnyAnswer;
+  }
+
+  let stored: { id: string; network: Promise<RoadNetwork | undefined> } | undefined;
+
+  /** The road network that a job names, or has in it; undefined where it is not there any more. A stored one is fetched once. */
+  async function networkOf(id: string): Promise<RoadNetwork | undefined> {
+    const named = (await job(id)).problem?.network as RoadNetwork | string | undefined;
+    if (typeof named !== "string") return named;
+    const asked = stored?.id === named ? stored : { id: named, network: networks.get(named).then((one) => one.network as RoadNetwork) };
+    stored = asked;
+    try {
+      return await asked.network;
+    } catch (error) {
+      if (stored === asked) stored = undefined;
+      if (error instanceof NotFound || error instanceof Forbidden) return undefined;
+      throw error;
+    }
   }
 
   async function job(id: string): Promise<Job> {

@@ -6,6 +6,7 @@ export * from "./errors.js";
 export { EventParser, type JobEvent, type State } from "./events.js";
 export { intervalOf, isMostlyNoise, type Interval } from "./intervals.js";
 export type * from "./kinds.js";
+export type { Ends, Label, Row, RowsOptions } from "./rows.js";
 export type { components, paths } from "./schema.js";
 export type { DatasetAbout, FileContent } from "./uploads.js";
 export { verifyWebhook, WebhookRefused, type WebhookOptions } from "./webhooks.js";

@@ -1,6 +1,7 @@
 /** The kinds, as the contract has them: what is sent, and what comes back. */
 
 import type { Interval } from "./intervals.js";
+import type { Row, RowsOptions } from "./rows.js";
 import type { components } from "./schema.js";
 
 type Schemas = components["schemas"];
@@ -57,6 +58,13 @@ export interface Answer<K extends Kind> {
   mostlyNoise: boolean;
   /** How far the noise may have moved a field of the result; undefined where it says nothing of that. */
   interval<T = unknown>(field: string): Interval<T> | undefined;
+  /**
+   * A field as rows: of an array one a number, with its positions, `{ link: 0, tail: …, head: …, link_flows: 940 }`; of a
+   * list of objects one each. `tail` and `head` of a link are the nodes of the job's network, by their names where it has
+   * any; it is fetched for them, a stored one once. Throws RangeError for a field that there is not or that is too large for
+   * JSON (`table` has it), TypeError for one that is no table.
+   */
+  rows<F extends string & keyof Answer<K>["result"]>(field: F, options?: RowsOptions): Promise<Row<K, F>[]>;
 }
 
 /** What a rehearsal tells: of each method, epsilon and quantity the error, the interval's half width, how many runs. */

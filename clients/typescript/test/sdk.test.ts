@@ -98,6 +98,36 @@ test("a rehearsal of one epsilon, and intervals of fields that there are", async
   assert.throws(() => answer.interval("policy_value"), /total_travel_time.* has intervals/);
 });
 
+test("rows of links have the ends of a network, which is fetched once where it is stored", async () => {
+  const asked: string[] = [];
+  const listening = createDiscreet({
+    baseUrl,
+    key,
+    fetch(request) {
+      asked.push(new URL(request.url).pathname);
+      return fetch(request);
+    },
+  });
+  const { network, ...problem } = examples.routing.problem;
+  assert.ok(typeof network === "object");
+  const names = Array.from({ length: network.nodes }, (_, k) => `crossing ${k + 1}`);
+  const stored = await listening.networks.add({ ...network, node_names: names }, { name: "Named" });
+  const dataset = await listening.register(dataOf("routing"));
+  const numbers: [number, number][] = network.links.map((link) => [link.tail, link.head]);
+  for (const given of [stored.id, network, stored.id]) {
+    const answer = await listening.solve({ ...problem, dataset, network: given }, { epsilon: 0.001, anew: true });
+    const rows = await answer.rows("link_flows", { intervals: true });
+    assert.deepEqual(Object.keys(rows[0]!), ["link", "tail", "head", "link_flows", "lower", "upper", "only_noise"]);
+    assert.deepEqual(rows.map((row) => row.link_flows), answer.result.link_flows);
+    const ends: (number | string | undefined)[][] = given === network ? numbers : numbers.map((pair) => pair.map((node) => names[node - 1]));
+    assert.deepEqual(rows.map(({ tail, head }) => [tail, head]), ends);
+    const again = await listening.answer(answer.job.id);
+    assert.ok(again.kind === "routing");
+    assert.deepEqual(await again.rows("link_flows", { intervals: true }), rows);
+  }
+  assert.equal(asked.filter((path) => path === `/v1/networks/${stored.id}`).length, 1);
+});
+
 test("a plan has a price and spends nothing", async () => {
   const dataset = await discreet.register(dataOf("routing"));
   const before = await discreet.budget(dataset.account);

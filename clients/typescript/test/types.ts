@@ -28,6 +28,14 @@ export async function solves(discreet: Discreet): Promise<unknown> {
   const links = [{ tail: 1, head: 2, free_flow_time: 1, capacity: 10 }];
   const answer = await discreet.solve({ kind: "routing", dataset: "dst_1", network: { nodes: 2, links } }, { epsilon: 0.1 });
   const flows: number[] = answer.result.link_flows ?? [];
+  for (const row of await answer.rows("link_flows", { intervals: true })) {
+    const said: [number | string, number | string | undefined, number, number | null | undefined] = [row.link, row.tail, row.link_flows, row.lower];
+    // @ts-expect-error - no axis of this field
+    flows.push(said[2], row.origin);
+  }
+  for (const row of await answer.rows("select_link")) flows.push(row.trips);
+  // @ts-expect-error - not a field of this kind's result
+  await answer.rows("weights");
   // @ts-expect-error - not a field of this kind's result
   const weights: unknown = answer.result.weights;
   const stored = await discreet.networks.add({ nodes: 2, links }, { name: "Two towns" });

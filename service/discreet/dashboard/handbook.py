@@ -85,9 +85,11 @@ def page(name: str) -> HelpPage:
         raise NotFound("there is no such page of help")
     tokens = _markdown.parse((folder() / f"{name}.md").read_text(encoding="utf-8"))
     sections = _sections(tokens)
-    for token in tokens:
+    for place, token in enumerate(tokens):
         if token.type in ("th_open", "td_open"):
             _align(token)
+        if token.type == "th_open" and not tokens[place + 1].content:
+            token.tag = tokens[place + 2].tag = "td"  # an empty cell is the heading of nothing
         if token.children is not None:
             token.children = _resolve(token.children, posixpath.dirname(name))
     body = _markdown.renderer.render(tokens, _markdown.options, {})

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 from collections import OrderedDict
 from collections.abc import Sequence
@@ -26,6 +27,8 @@ DRAWN_AT_ONCE = 2
 """Results that one process draws at once: each takes many times its size in memory."""
 KEPT_RESULTS = 8
 """Results whose charts stay in memory: a published result never changes."""
+KEPT_SECONDS = 600.0
+"""How long they stay there at most: a result may be deleted at the end of its retention period."""
 
 _kept: OrderedDict[str, Drawn] = OrderedDict()
 _asked: WeakValueDictionary[str, anyio.Lock] = WeakValueDictionary()
@@ -59,6 +62,7 @@ async def drawn(services: Services, principal: Principal, job_id: str) -> Drawn:
                     _kept[job_id] = await anyio.to_thread.run_sync(
                         _draw, {**row, "problem": problem}, text
                     )
+                    asyncio.get_running_loop().call_later(KEPT_SECONDS, _kept.pop, job_id, None)
     known = _kept[job_id]
     _kept.move_to_end(job_id)
     while len(_kept) > KEPT_RESULTS:

@@ -79,6 +79,14 @@ function doubted(column, names) {
   return names.find((name) => plain(name).split("_").some((word) => column.doubtful.includes(word))) ?? null;
 }
 
+// What `discreet_client.tables` says of a column that tells whose a row is, and something else too: the first such one.
+function shared(plan) {
+  const owner = plan.find(({ column }) => column.owner);
+  const other = owner && plan.find((one) => one !== owner && [one.place, one.clock].includes(owner.place));
+  if (!other) return [];
+  return [`The column ${owner.label} is named for ${owner.column.name} and for ${other.column.name}: whose a row is stands in a column of its own.`];
+}
+
 // The layout with most of its needed columns found by name; the first of equals.
 function likeliest(layouts, { names, rows, separator }) {
   const isFigure = (text) => isMissing(text.trim()) || !Number.isNaN(number(text.trim(), separator));
@@ -378,7 +386,8 @@ class Table {
       column.needed
         ? `Choose the column that holds ${column.name}.`
         : `Say whether “${doubted(column, this.head.names)}” is the column that holds ${column.name}, or that it is not in your file.`;
-    const sentences = [...lacking.map(asks), ...found.sentences];
+    const twice = shared(plan);
+    const sentences = [...lacking.map(asks), ...twice, ...found.sentences];
     const isOften = this.rules.hours !== null && this.rules.hours < 24; // readings are several a day
     for (const { halved } of this.controls.filter(({ clock, isDay }) => isOften && isDay && clock.value === ""))
       sentences.push(`“${this.head.names[halved]}” says the day and no time: choose the column with its time of day.`);
@@ -408,7 +417,7 @@ class Table {
     }
     const size = `${rows.toLocaleString("en")} row${rows === 1 ? "" : "s"}`;
     this.status.textContent = sentences.length
-      ? `${size}; the server would refuse this file. Nothing has been sent.`
+      ? `${size}; ${twice.length ? "it cannot be sent so" : "the server would refuse this file"}. Nothing has been sent.`
       : `${size}, and every cell is of the right form.` +
         (leftOut
           ? ` ${leftOut.toLocaleString("en")} of ${units.toLocaleString("en")} ${this.wide ? "readings" : "rows"} ${leftOut === 1 ? "is" : "are"} left out by your rules; only you can see this.`
@@ -520,11 +529,11 @@ class Table {
     event.preventDefault();
     event.stopImmediatePropagation();
     const { submitter } = event;
+    if (this.reader ? this.panel.dataset.checked !== "right" : shared(this.plan()).length) {
+      this.status.scrollIntoView({ block: "center" }); // there is nothing to send
+      return;
+    }
     if (this.reader) {
-      if (this.panel.dataset.checked !== "right") {
-        this.status.scrollIntoView({ block: "center" }); // nothing to send
-        return;
-      }
       this.publish();
       this.ready = this.made();
       setTimeout(() => this.form.requestSubmit(submitter)); // not during the current submit event

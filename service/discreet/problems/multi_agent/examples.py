@@ -119,36 +119,47 @@ def worst_cases(kind: type[FederatedProblem]) -> tuple[Neighbours, ...]:
         cases.append(
             Neighbours(f"multi_agent, {name}", problem, public, plan, contents[0], contents[1])
         )
-    return *cases, _worst_vector(kind)
+    return *cases, _worst_vector(kind), _worst_polytope(kind)
 
 
 def _worst_vector(kind: type[FederatedProblem]) -> Neighbours:
-    """An agent of four coordinates within a budget that moves all of them equally, by its radius in
-    l2: their sum moves by twice that, and the sum of their squares by the most possible."""
+    """An agent of four coordinates within a budget that moves all of them alike, by its radius in
+    l2: their sum moves by twice that, and the sum of their squares by as much as it can."""
+    return _worst_set(
+        kind, "a vector", {"upper": 3, "budget": {"lower": 2, "upper": 12}}, largest=3, most=90
+    )
+
+
+def _worst_polytope(kind: type[FederatedProblem]) -> Neighbours:
+    """The same in a polytope: all coordinates are alike, and the first is 2 at most. Its corner is
+    inside the box, for which there would be more noise."""
+    alike = [[1, -1, 0, 0], [0, 1, -1, 0], [0, 0, 1, -1]]
+    rows = {"A": [[2, 0, 0, 0]], "b": [4], "C": alike, "d": [0, 0, 0]}
+    return _worst_set(kind, "a polytope", {"upper": 5, "polytope": rows}, largest=2, most=40)
+
+
+def _worst_set(
+    kind: type[FederatedProblem], name: str, within: dict[str, Any], largest: float, most: float
+) -> Neighbours:
+    """An agent of four coordinates within a set, whose corner all four at `largest` are, moves to
+    it by its radius. `most`: what the squares stay below in public."""
     agents = [
-        {
-            "name": "left",
-            "dimension": 4,
-            "lower": 0,
-            "upper": 3,
-            "budget": {"lower": 2, "upper": 12},
-            "radius": 0.5,
-        },
+        {"name": "left", "dimension": 4, "lower": 0, "radius": 0.5, **within},
         {"name": "right", "lower": 0, "upper": 5, "radius": 0.5},
     ]
     public = MultiAgentPublic.model_validate({"unit": "trajectory", "agents": agents})
     total = " + ".join(public.agents[0].coordinates)
     squares = " + ".join(f"{name}^2" for name in public.agents[0].coordinates)
     body = kind.example()["problem"]
-    constraints = [f"{total} + right - 18", f"{squares} - right - 90"]
+    constraints = [f"{total} + right - 18", f"{squares} - right - {most}"]
     schedule = {**body["schedule"], "iterations": 1}
     problem = kind.model_validate(
         {**body, "dataset": "example", "constraints": constraints, "schedule": schedule}
     )
     plan = problem.plan(public, Budget(epsilon=6 * 10**9, delta=10**13))
-    starts = [np.array([*[at] * 4, 1.0]) for at in (3 - 0.25, 3)]
+    starts = [np.array([*[at] * 4, 1.0]) for at in (largest - 0.25, largest)]
     contents = [{"objectives": np.array(["0", "0"]), "initial": start} for start in starts]
-    return Neighbours("multi_agent, a vector", problem, public, plan, contents[0], contents[1])
+    return Neighbours(f"multi_agent, {name}", problem, public, plan, contents[0], contents[1])
 
 
 def rehearse_session(kind: type[FederatedProblem]) -> None:
