@@ -266,7 +266,9 @@ class Answer:
         given = called or {}
         for axis in {**given, **dict.fromkeys(NAMED)}:
             first = 1 if axis in NODES and axis not in positions else 0
-            names = given.get(axis) or self._names_of(axis, _most(frame, axis, first))
+            names = (
+                given[axis] if axis in given else self._names_of(axis, _most(frame, axis, first))
+            )
             frame = _with_names(frame, axis, names, first)
         return frame
 
