@@ -4,6 +4,7 @@ when any of them dies."""
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import errno
 import mmap
 import os
@@ -176,6 +177,55 @@ def test_a_job_is_charged_once_whichever_child_dies(
         await asyncio.to_thread(
             eventually, lambda: len(family(server)) == 1, "the other one was ended as well"
         )
+
+    with_children(settings, work)
+
+
+def in_the_spool(folder: Path) -> int:
+    """Files below the folder that this process holds open."""
+    held = 0
+    for descriptor in os.listdir("/proc/self/fd"):
+        with contextlib.suppress(OSError):
+            held += os.readlink(f"/proc/self/fd/{descriptor}").startswith(str(folder))
+    return held
+
+
+def test_a_worker_that_stops_while_children_read_leaves_nothing_behind(
+    settings: Settings,
+    tmp_path: Path,
+    taken: list[str],
+    faults: Callable[[str], object],
+    with_children: Callable[[Settings, Work], None],
+) -> None:
+    """No child, no sealed file, and a job that another worker goes on with, charged once."""
+
+    async def work(services: Services, owner: Principal, zygote: Zygote) -> None:
+        job = await causes.new_job(services, owner)
+        for fault, steps in (
+            ("part_sums wall", ["share", "share"]),
+            ("release_sums wall", ["share", "share", "release"]),
+        ):
+            faults(fault)
+            taken.clear()
+            children = steps.count(steps[-1])
+            attempt = asyncio.create_task(Runner(services, zygote).run(job))
+            assert zygote._process is not None
+            server = zygote._process.pid
+            await asyncio.to_thread(eventually, lambda: taken == steps, fault)
+            await asyncio.to_thread(
+                eventually, lambda: len(family(server)) == 1 + children, "they work"
+            )
+            assert in_the_spool(tmp_path / "spool") > 0
+            attempt.cancel()
+            await asyncio.gather(attempt, return_exceptions=True)
+            assert attempt.cancelled()
+            assert in_the_spool(tmp_path / "spool") == 0
+            await asyncio.to_thread(eventually, lambda: len(family(server)) == 1, "all ended")
+            assert await outcome(services, owner, job) == ("queued", list(CHARGED[:2]))
+        faults("")
+        await Runner(services, zygote).run(job)
+        assert await outcome(services, owner, job) == ("succeeded", list(CHARGED))
+        assert in_the_spool(tmp_path / "spool") == 0
 
     with_children(settings, work)
 
