@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import anyio.to_thread
@@ -30,15 +30,20 @@ class Spooled:
     """Sealed contents, one behind the other in a file."""
 
     file: SealedFile
-    contents: tuple[Mapping[str, Any], ...]
+    descriptor: int
+    """Of the file, to read it alone. Opened before anything is charged: whether that works is not
+    left for later."""
+    contents: tuple[Mapping[str, Any], ...] = field(repr=False)
     """Of each what a child needs to read it, its data key included (`isolation.summing`)."""
+    _opened: contextlib.ExitStack = field(repr=False)
 
     @property
     def sealed_bytes(self) -> int:
         return sum(content["sealed_bytes"] for content in self.contents)
 
     def close(self) -> None:
-        self.file.close()
+        """Once or more often."""
+        self._opened.close()
 
 
 async def spool_large(services: Services, versions: Sequence[str]) -> Spooled | None:
@@ -59,10 +64,10 @@ async def spool_large(services: Services, versions: Sequence[str]) -> Spooled | 
             for row in known:
                 contents.append(await _spool(services, row, file, offset))
                 offset += row["sealed_bytes"]
+            descriptor = stack.enter_context(file.to_read())
         except NoRoom:
             return None
-        stack.pop_all()
-        return Spooled(file, tuple(contents))
+        return Spooled(file, descriptor, tuple(contents), stack.pop_all())
 
 
 async def _spool(

@@ -89,8 +89,12 @@ class SealedFile:
 
     @contextmanager
     def to_read(self) -> Iterator[int]:
-        """A descriptor of it by which nothing can be written, for the time of the block."""
-        descriptor = os.open(f"/proc/self/fd/{self.descriptor}", os.O_RDONLY | os.O_CLOEXEC)
+        """A descriptor of it by which nothing can be written, for the time of the block. NoRoom
+        where the file system opens no file without a name again."""
+        try:
+            descriptor = os.open(f"/proc/self/fd/{self.descriptor}", os.O_RDONLY | os.O_CLOEXEC)
+        except OSError as error:
+            raise NoRoom(error) from error
         try:
             yield descriptor
         finally:
