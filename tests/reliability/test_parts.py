@@ -7,10 +7,12 @@ import asyncio
 import contextlib
 import errno
 import mmap
+import operator
 import os
 import signal
 from collections.abc import Awaitable, Callable, Iterator
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -190,6 +192,10 @@ def in_the_spool(folder: Path) -> int:
     return held
 
 
+def has_children(server: int, number: int) -> bool:
+    return len(family(server)) == 1 + number
+
+
 def test_a_worker_that_stops_while_children_read_leaves_nothing_behind(
     settings: Settings,
     tmp_path: Path,
@@ -211,16 +217,14 @@ def test_a_worker_that_stops_while_children_read_leaves_nothing_behind(
             attempt = asyncio.create_task(Runner(services, zygote).run(job))
             assert zygote._process is not None
             server = zygote._process.pid
-            await asyncio.to_thread(eventually, lambda: taken == steps, fault)
-            await asyncio.to_thread(
-                eventually, lambda: len(family(server)) == 1 + children, "they work"
-            )
+            await asyncio.to_thread(eventually, partial(operator.eq, taken, steps), fault)
+            await asyncio.to_thread(eventually, partial(has_children, server, children), fault)
             assert in_the_spool(tmp_path / "spool") > 0
             attempt.cancel()
             await asyncio.gather(attempt, return_exceptions=True)
             assert attempt.cancelled()
             assert in_the_spool(tmp_path / "spool") == 0
-            await asyncio.to_thread(eventually, lambda: len(family(server)) == 1, "all ended")
+            await asyncio.to_thread(eventually, partial(has_children, server, 0), "all ended")
             assert await outcome(services, owner, job) == ("queued", list(CHARGED[:2]))
         faults("")
         await Runner(services, zygote).run(job)
@@ -305,7 +309,7 @@ def test_what_lies_in_the_spool(settings: Settings, tmp_path: Path) -> None:
         assert spooled is not None
         assert isinstance(spooled.file, SealedFile)
         assert list((tmp_path / "spool").iterdir()) == []
-        descriptor = spooled.descriptor
+        descriptor = spooled.file.to_read()
         for writes in (lambda fd: os.write(fd, b"x"), lambda fd: os.truncate(fd, 0)):
             with pytest.raises(OSError, match=r"Bad file descriptor|Invalid argument"):
                 writes(descriptor)

@@ -30,20 +30,15 @@ class Spooled:
     """Sealed contents, one behind the other in a file."""
 
     file: SealedFile
-    descriptor: int
-    """Of the file, to read it alone. Opened before anything is charged: whether that works is not
-    left for later."""
     contents: tuple[Mapping[str, Any], ...] = field(repr=False)
     """Of each what a child needs to read it, its data key included (`isolation.summing`)."""
-    _opened: contextlib.ExitStack = field(repr=False)
 
     @property
     def sealed_bytes(self) -> int:
         return sum(content["sealed_bytes"] for content in self.contents)
 
     def close(self) -> None:
-        """Once or more often."""
-        self._opened.close()
+        self.file.close()
 
 
 async def spool_large(services: Services, versions: Sequence[str]) -> Spooled | None:
@@ -64,10 +59,11 @@ async def spool_large(services: Services, versions: Sequence[str]) -> Spooled | 
             for row in known:
                 contents.append(await _spool(services, row, file, offset))
                 offset += row["sealed_bytes"]
-            descriptor = stack.enter_context(file.to_read())
+            file.to_read()  # before anything is charged: whether that works is not left for later
         except NoRoom:
             return None
-        return Spooled(file, descriptor, tuple(contents), stack.pop_all())
+        stack.pop_all()
+        return Spooled(file, tuple(contents))
 
 
 async def _spool(

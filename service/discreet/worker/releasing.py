@@ -42,11 +42,10 @@ async def release_in_children(
         "contents": list(content.contents),
         "part_bytes": spooling.PART_BYTES,
     }
+    given = [content.file.to_read()]
     sums = await _together(
         [
-            zygote.run(
-                {**asked, "share": [number, shares]}, b"", limits, None, [content.descriptor]
-            )
+            zygote.run({**asked, "share": [number, shares]}, b"", limits, None, given)
             for number in range(shares)
         ]
     )

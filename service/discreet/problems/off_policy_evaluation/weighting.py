@@ -156,7 +156,7 @@ class ImportanceSampling(Method):
         return sampling.ENTRIES
 
     def parameters(self) -> Chosen:
-        # A clip that is in the plan says all: releases with the same one combine, whatever it is of.
+        # A clip that is in the plan says all: releases with the same one combine.
         return {**super().parameters(), **({"uncut": self.uncut} if self.counted else {})}
 
     def planned(self, parameters: Chosen) -> Self:
