@@ -90,7 +90,7 @@ class Settings(BaseSettings):
         default=8 << 30, gt=0, description="Address space that one child process may take"
     )
     share_processes: int = Field(
-        default=0, ge=0, le=64, description="Children that sum a large content; 0: a core each"
+        default=0, ge=0, le=16, description="Children that sum a large content; 0: a core each"
     )
     least_isolation: Literal["none", "partial", "full"] = Field(
         default="none",

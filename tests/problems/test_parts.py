@@ -20,6 +20,8 @@ from discreet.problems.contents import Content, pack
 from discreet.problems.numbers import Privacy
 from discreet.problems.parts import StoredContent, add, share_of
 from discreet.problems.plans import Plan
+from discreet.problems.routing.counts_plan import counts_plan
+from discreet.problems.routing.request import RoutingRequest
 
 PEOPLE = 60
 
@@ -280,3 +282,21 @@ def test_plans_say_what_is_never_divided() -> None:
     ):
         _, _, plan, _ = prepared(data, asked)
         assert plan.parts_by is None, plan.parameters["method"]
+
+
+@pytest.mark.parametrize("unit", ["request", "person"])
+def test_sums_too_large_for_several_children_are_made_by_one(unit: str) -> None:
+    """By public figures alone: whether the sums of all children fit into memory must not depend on
+    how large the content is."""
+    data = trips(unit, user_classes=[f"class {number}" for number in range(8)])
+    data["content"]["trips"] = [
+        {**trip, "user_class": "class 1"} for trip in data["content"]["trips"]
+    ]
+    asked = {**ROUTED, **({"max_trips_per_person": 4} if unit == "person" else {})}
+    problem, public, plan, _ = prepared(data, asked)
+    assert plan.parts_by == unit
+    assert isinstance(problem, RoutingRequest)
+    budget = problem.budget(Privacy.model_validate({"epsilon": 1, "delta": 1e-6}))
+    for zones, parts_by in ((1400, unit), (1500, None), (3000, None)):
+        larger = public.model_copy(update={"zones": zones})
+        assert counts_plan(problem, larger, budget).parts_by == parts_by

@@ -20,6 +20,7 @@ from discreet.problems.off_policy_evaluation import charts
 from discreet.problems.off_policy_evaluation.dataset import OffPolicyContent, OffPolicyDataset
 from discreet.problems.off_policy_evaluation.problem import OffPolicyEvaluation
 from discreet.problems.off_policy_evaluation.public import OffPolicyPublic
+from discreet.problems.reuse import unlike
 from discreet_client import readers
 from discreet_client.intervals import percent, plain
 
@@ -159,6 +160,34 @@ def test_a_release_of_an_earlier_version_is_read_with_its_clip() -> None:
     assert found["earlier"]["largest_weight"] == pytest.approx(500 / 60, rel=0.3)
     near = [one["policy_value"] for one in found.values()]
     assert near[0] == pytest.approx(near[1], abs=1)
+
+
+@pytest.mark.parametrize("method", ["importance_sampling", "per_decision"])
+def test_releases_of_earlier_versions_with_the_same_clip_combine(method: str) -> None:
+    """A clip that is in the plan is all that its sums depend on, and old plans know no more."""
+    known = public(
+        max_ratio=RULE_RATIO, horizon=RULE_HORIZON, trajectories=700, neighbours="replace"
+    )
+    for part, cap in ((known, None), (known, 5), (public(), 5)):
+        problem = OffPolicyEvaluation.model_validate(
+            {**ASKED, "return_bounds": None, "method": method, "max_importance": cap}
+        )
+        plan = problem.plan(part, Budget(epsilon=10**9, delta=0))
+        own = {name: one for name, one in plan.parameters.items() if name != "uncut"}
+        earlier = plan.model_copy(update={"parameters": own})
+        assert problem.noised_sums(plan)
+        for pair in ((earlier, plan), (plan, earlier)):
+            assert unlike(pair, ["old", "new"]) == []
+
+
+def test_the_audit_attacks_a_release_whose_weights_are_not_cut_off() -> None:
+    """Its worst case has enough trajectories for that, whatever their number is noised to."""
+    cases = {case.name: case for case in OffPolicyEvaluation.worst_cases()}
+    case = cases["off_policy_evaluation, importance sampling, public rules, added"]
+    for seed in range(20):
+        released = case.problem.release(case.public, case.plan, case.left, Noise.seeded(seed))
+        found = case.problem.finish(case.public, case.plan, released, lambda step, total: None)
+        assert found.to_json()["largest_weight"] == pytest.approx(case.public.largest_weight)
 
 
 def test_a_plan_says_how_many_people_it_takes_until_nothing_is_cut_off() -> None:

@@ -4,12 +4,15 @@ when any of them dies."""
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import errno
 import mmap
+import operator
 import os
 import signal
 from collections.abc import Awaitable, Callable, Iterator
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -180,6 +183,57 @@ def test_a_job_is_charged_once_whichever_child_dies(
     with_children(settings, work)
 
 
+def in_the_spool(folder: Path) -> int:
+    """Files below the folder that this process holds open."""
+    held = 0
+    for descriptor in os.listdir("/proc/self/fd"):
+        with contextlib.suppress(OSError):
+            held += os.readlink(f"/proc/self/fd/{descriptor}").startswith(str(folder))
+    return held
+
+
+def has_children(server: int, number: int) -> bool:
+    return len(family(server)) == 1 + number
+
+
+def test_a_worker_that_stops_while_children_read_leaves_nothing_behind(
+    settings: Settings,
+    tmp_path: Path,
+    taken: list[str],
+    faults: Callable[[str], object],
+    with_children: Callable[[Settings, Work], None],
+) -> None:
+    """No child, no sealed file, and a job that another worker goes on with, charged once."""
+
+    async def work(services: Services, owner: Principal, zygote: Zygote) -> None:
+        job = await causes.new_job(services, owner)
+        for fault, steps in (
+            ("part_sums wall", ["share", "share"]),
+            ("release_sums wall", ["share", "share", "release"]),
+        ):
+            faults(fault)
+            taken.clear()
+            children = steps.count(steps[-1])
+            attempt = asyncio.create_task(Runner(services, zygote).run(job))
+            assert zygote._process is not None
+            server = zygote._process.pid
+            await asyncio.to_thread(eventually, partial(operator.eq, taken, steps), fault)
+            await asyncio.to_thread(eventually, partial(has_children, server, children), fault)
+            assert in_the_spool(tmp_path / "spool") > 0
+            attempt.cancel()
+            await asyncio.gather(attempt, return_exceptions=True)
+            assert attempt.cancelled()
+            assert in_the_spool(tmp_path / "spool") == 0
+            await asyncio.to_thread(eventually, partial(has_children, server, 0), "all ended")
+            assert await outcome(services, owner, job) == ("queued", list(CHARGED[:2]))
+        faults("")
+        await Runner(services, zygote).run(job)
+        assert await outcome(services, owner, job) == ("succeeded", list(CHARGED))
+        assert in_the_spool(tmp_path / "spool") == 0
+
+    with_children(settings, work)
+
+
 def test_a_content_that_does_not_open_charges_nothing(
     settings: Settings, with_children: Callable[[Settings, Work], None]
 ) -> None:
@@ -214,7 +268,7 @@ def test_a_content_that_does_not_open_charges_nothing(
     with_children(settings, work)
 
 
-@pytest.mark.parametrize("call", ["open", "write"])
+@pytest.mark.parametrize("call", ["open", "write", "open again"])
 def test_a_spool_without_room_is_done_without(
     settings: Settings,
     with_children: Callable[[Settings, Work], None],
@@ -223,14 +277,19 @@ def test_a_spool_without_room_is_done_without(
     call: str,
 ) -> None:
     """A content is then read as a whole, as a small one is: what a job comes to does not tell how
-    large its content is beside the worker's disk."""
+    large its content is beside the worker's disk. So is one on a file system that opens no file
+    without a name again."""
 
-    def full(*_: Any) -> int:
+    real = getattr(os, call.removesuffix(" again"))
+
+    def full(*given: Any) -> int:
+        if call == "open again" and not str(given[0]).startswith("/proc/self/fd"):
+            return real(*given)
         raise OSError(errno.ENOSPC, "full")
 
     async def work(services: Services, owner: Principal, zygote: Zygote) -> None:
         job = await causes.new_job(services, owner)
-        monkeypatch.setattr(f"discreet.usecases.uploads.os.{call}", full)
+        monkeypatch.setattr(f"discreet.usecases.uploads.os.{real.__name__}", full)
         taken.clear()
         await Runner(services, zygote).run(job)
         assert taken == ["release", "finish"]
@@ -250,12 +309,13 @@ def test_what_lies_in_the_spool(settings: Settings, tmp_path: Path) -> None:
         assert spooled is not None
         assert isinstance(spooled.file, SealedFile)
         assert list((tmp_path / "spool").iterdir()) == []
-        with spooled.file.to_read() as descriptor:
-            for writes in (lambda fd: os.write(fd, b"x"), lambda fd: os.truncate(fd, 0)):
-                with pytest.raises(OSError, match=r"Bad file descriptor|Invalid argument"):
-                    writes(descriptor)
-            with pytest.raises(PermissionError):
-                mmap.mmap(descriptor, 0)  # writable and shared
+        descriptor = spooled.file.to_read()
+        for writes in (lambda fd: os.write(fd, b"x"), lambda fd: os.truncate(fd, 0)):
+            with pytest.raises(OSError, match=r"Bad file descriptor|Invalid argument"):
+                writes(descriptor)
+        with pytest.raises(PermissionError):
+            mmap.mmap(descriptor, 0)  # writable and shared
+        assert not any(content["data_key"] in repr(spooled) for content in spooled.contents)
         lying = b"".join(spooled.file.parts(1 << 16))
         assert len(lying) == spooled.sealed_bytes
         plain = [bytes(await datasets.open_content(services, version)) for version in versions]
@@ -265,7 +325,6 @@ def test_what_lies_in_the_spool(settings: Settings, tmp_path: Path) -> None:
 
         header = await header_of(services, owner, versions[0])
         asked = {**header, "contents": spooled.contents, "part_bytes": 64}
-        descriptor = spooled.file.descriptor
         shares = [
             summing.sums_of_share({**asked, "share": [number, 3]}, descriptor)
             for number in range(3)

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import anyio.to_thread
@@ -30,7 +30,7 @@ class Spooled:
     """Sealed contents, one behind the other in a file."""
 
     file: SealedFile
-    contents: tuple[Mapping[str, Any], ...]
+    contents: tuple[Mapping[str, Any], ...] = field(repr=False)
     """Of each what a child needs to read it, its data key included (`isolation.summing`)."""
 
     @property
@@ -59,6 +59,7 @@ async def spool_large(services: Services, versions: Sequence[str]) -> Spooled | 
             for row in known:
                 contents.append(await _spool(services, row, file, offset))
                 offset += row["sealed_bytes"]
+            file.to_read()  # before anything is charged: whether that works is not left for later
         except NoRoom:
             return None
         stack.pop_all()

@@ -78,6 +78,7 @@ class SealedFile:
             self.descriptor = _nameless(folder)
         except OSError as error:
             raise NoRoom(error) from error
+        self._reading = -1
 
     def append(self, part: bytes) -> None:
         view = memoryview(part)
@@ -87,14 +88,17 @@ class SealedFile:
         except OSError as error:
             raise NoRoom(error) from error
 
-    @contextmanager
-    def to_read(self) -> Iterator[int]:
-        """A descriptor of it by which nothing can be written, for the time of the block."""
-        descriptor = os.open(f"/proc/self/fd/{self.descriptor}", os.O_RDONLY | os.O_CLOEXEC)
-        try:
-            yield descriptor
-        finally:
-            os.close(descriptor)
+    def to_read(self) -> int:
+        """A descriptor of it by which nothing can be written, until it is closed. NoRoom where the
+        file system opens no file without a name again."""
+        if self._reading < 0:
+            try:
+                self._reading = os.open(
+                    f"/proc/self/fd/{self.descriptor}", os.O_RDONLY | os.O_CLOEXEC
+                )
+            except OSError as error:
+                raise NoRoom(error) from error
+        return self._reading
 
     def parts(self, size: int) -> Iterator[bytes]:
         """Its bytes from the beginning, in parts of `size`."""
@@ -105,9 +109,10 @@ class SealedFile:
 
     def close(self) -> None:
         """Once or more often."""
-        if self.descriptor >= 0:
-            os.close(self.descriptor)
-            self.descriptor = -1
+        for descriptor in (self.descriptor, self._reading):
+            if descriptor >= 0:
+                os.close(descriptor)
+        self.descriptor = self._reading = -1
 
     def __enter__(self) -> Self:
         return self

@@ -21,7 +21,7 @@ _overdue = Counter(
     ["kind", "part"],
 )
 child_seconds = Histogram(
-    "discreetchild_seconds",
+    "discreet_child_seconds",
     "Time of a step in a child process; a release's is what its plan gives it",
     ["kind", "step"],
     buckets=SECONDS,

@@ -42,13 +42,13 @@ async def release_in_children(
         "contents": list(content.contents),
         "part_bytes": spooling.PART_BYTES,
     }
-    with content.file.to_read() as descriptor:
-        sums = await _together(
-            [
-                zygote.run({**asked, "share": [number, shares]}, b"", limits, None, [descriptor])
-                for number in range(shares)
-            ]
-        )
+    given = [content.file.to_read()]
+    sums = await _together(
+        [
+            zygote.run({**asked, "share": [number, shares]}, b"", limits, None, given)
+            for number in range(shares)
+        ]
+    )
     return await zygote.run(
         {**header, "shares": shares}, framed(one.payload for one in sums), limits
     )

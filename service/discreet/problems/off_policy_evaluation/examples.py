@@ -179,7 +179,7 @@ def _weighted_cases() -> list[
 
     full, none, other = walk(1.0, 1.0, 1.0, 1.0), walk(0.0, -1.0, -1.0, -1.0), walk(0.5, 1.0, 0.0)
     asked = {"method": "importance_sampling", "max_importance": 8}
-    ruled, heavy = {"method": "importance_sampling"}, [walk(1.0, 1.0, 0.0, 1.0)] * 50
+    ruled, heavy = {"method": "importance_sampling"}, [walk(1.0, 1.0, 0.0, 1.0)] * 200
     added, replaced = ([other], [other, full]), ([other, none], [other, full])
     part: dict[str, Any] = {"states": 1}
     # Clipped from the first step on.

@@ -156,7 +156,8 @@ class ImportanceSampling(Method):
         return sampling.ENTRIES
 
     def parameters(self) -> Chosen:
-        return {**super().parameters(), "uncut": self.uncut}
+        # A clip that is in the plan says all: releases with the same one combine.
+        return {**super().parameters(), **({"uncut": self.uncut} if self.counted else {})}
 
     def planned(self, parameters: Chosen) -> Self:
         # Plans made before there was `uncut` clipped whatever the clip was.

@@ -16,6 +16,9 @@ from discreet.problems.routing.request import MAX_ITERATIONS, RoutingRequest
 
 INTERVAL_BYTES = 32
 """Bytes per entry of links by links: the memory for intervals of their flows."""
+MOST_SUMS = 1 << 24
+"""Counts that several children may make of a part each: the sums of all are in memory at once, and
+whether they fit must not depend on how large the content is."""
 LONG_INTEGERS = 10_000
 """The smallest clip for which the sums of one person's trips could need integers beyond 64 bits."""
 
@@ -78,7 +81,7 @@ def counts_plan(problem: RoutingRequest, public: RoutingPublic, budget: Budget) 
             steps=MAX_ITERATIONS,
         ),
         unit=public.unit,
-        parts_by=public.unit,
+        parts_by=public.unit if cells <= MOST_SUMS else None,
         neighbours=neighbours,
         assumptions=(
             *assumptions(public, problem.roads, problem.latency),
