@@ -313,14 +313,17 @@ def test_a_limit_that_is_not_typed_yet_is_not_marked_as_wrong(
     with tab(browser, service.url) as seen:
         seen.login(owner_key)
         page = opened(seen, f"/jobs/new?dataset={datasets['dr_ensemble']}&kind=dr_ensemble")
+        page.get_by_text("More", exact=True).first.click()
         page.get_by_label("Limits: how", exact=True).select_option(label="Given")
+        limits = page.get_by_role("group", name="Limits", exact=True)
+        limits.get_by_text("More", exact=True).click()
         with page.expect_response("**/jobs/new/price"):
             page.get_by_label("Feeder: how", exact=True).select_option(index=1)
         page.get_by_text("Refused as it stands").wait_for()
-        field = page.get_by_label("Feeder", exact=True).and_(page.locator("input"))
-        assert field.get_attribute("aria-invalid") is None
-        field.fill("x")
-        assert field.get_attribute("aria-invalid") == "true"
+        how = page.get_by_label("Feeder: how", exact=True)
+        assert how.get_attribute("aria-invalid") is None
+        page.get_by_label("Feeder", exact=True).and_(page.locator("input")).fill("x")
+        assert how.get_attribute("aria-invalid") == "true"
 
 
 def test_agents_are_a_table_into_which_a_spreadsheet_is_pasted(
