@@ -13,7 +13,7 @@ from rich.text import Text
 from discreet.cli.rehearsed import show_rehearsal
 from discreet.cli.roads import show_busiest, show_changes, show_law
 from discreet.cli.texts import printable
-from discreet_client import closing, intervals
+from discreet_client import intervals
 
 FEW = 6
 """Numbers of a result that are shown as they are."""
@@ -136,6 +136,8 @@ def _rows_called(roads: Mapping[str, Any] | None, field: str, rows: int) -> list
         return None
     if roads is None or len(roads["links"]) != rows:
         return None
+    from discreet_client import closing  # noqa: PLC0415 - numpy, which most commands do not need
+
     return closing.names_of(roads)
 
 
