@@ -1134,7 +1134,8 @@ def check_followed(body, firsts):
     for said in releases:
         first = own.pop(said["job"], None)
         if first is None:
-            found.append(Check("release", None, f"the certificate of {said['job']} was not given"))
+            says = f"the certificate of {said['job']} was not given (--with FILE)"
+            found.append(Check("release", None, says))
             continue
         holds = all(one.holds is not False for one in check_certificate(first))
         same = all(name in first and said[name] == first[name] for name in FOLLOWED)

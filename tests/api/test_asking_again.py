@@ -217,6 +217,9 @@ def test_a_mark_that_says_otherwise_does_not_hold(service: Installation) -> None
         first = solved(client, body)["certificate"]
         second = solved(client, again({"job": {"id": first["job"]}}, body))["certificate"]
     assert all(one.holds for one in [*check(second), *check_followed(second, [first])])
+    (open_one,) = check_followed(second, [])
+    assert open_one.holds is None
+    assert open_one.detail.endswith(" was not given (--with FILE)")
     for name in ("release_digest", "guarantee", "price", "ledger_entry", "public_key"):
         changed = copy.deepcopy(second)
         changed["follows_from"]["releases"][0][name] = None

@@ -162,9 +162,14 @@ def test_the_busiest_links_are_shown_by_their_names(capsys: pytest.CaptureFixtur
     showing_answers.show_answer(answer, None, roads)
     shown = capsys.readouterr().out
     assert "The 10 busiest of 12 links" in shown
+    flat = " ".join(shown.replace("│", " ").split())
+    assert "1 of 12 rows is only" in flat
+    assert "noise: Street [bold]0?" in flat
     assert "\x1b" not in shown
     lines = [
-        " ".join(line.replace("│", " ").split()) for line in shown.splitlines() if "Street" in line
+        " ".join(line.replace("│", " ").split())
+        for line in shown.splitlines()
+        if "Street" in line and "noise" not in line
     ]
     assert lines[0] == "Street [bold]11? Inn Mill 110.0 (106.0 to 114.0, 90 %) 55 %"
     assert [line.split("?")[0] for line in lines] == [

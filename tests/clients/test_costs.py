@@ -229,6 +229,17 @@ def test_what_is_not_convex_or_has_no_bounded_slope_is_refused(
     assert refused.value.place == 0
 
 
+@pytest.mark.parametrize("number", [np.nan, np.inf, 1e200])
+def test_numbers_that_cannot_be_reckoned_with_are_refused_of_any_cost(number: float) -> None:
+    """The slope of a finite number may be none; in a session the agent would leave there."""
+    domain = Box(np.zeros(2), np.ones(2))
+    terms: list[list[dict[str, Any]]] = [[], [{"kind": "power"}]]
+    for given in terms:
+        for A_q, a_l in ((np.full((1, 2), number), np.zeros(2)), (np.eye(2), np.full(2, number))):
+            with pytest.raises(ValueError, match="A_q and a_l hold numbers from"):
+                cost_of(A_q, a_l, given).check(domain)
+
+
 def test_boxes_without_ends_and_too_many_rows_are_refused() -> None:
     cost = cost_of(np.zeros((0, 2)), np.zeros(2), [{"kind": "power"}])
     with pytest.raises(ValueError, match="boxes with two ends"):

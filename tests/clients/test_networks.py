@@ -458,7 +458,7 @@ def test_nodes_are_called_as_people_call_them(tmp_path: Path) -> None:
         read(*files, columns={"node": "Nr", "node_name": "Title"})
     (tmp_path / "links.csv").write_text(links + "101,8,1,1\n")
     (tmp_path / "nodes.csv").write_text("Nr,Name\n101,Markt\n33,S\u00fcd\n7,8\n")  # a name is no id
-    with pytest.raises(TableError, match="end at node 8, missing from the table"):
+    with pytest.raises(TableError, match="end at node 8, missing from"):
         read(*files, columns={"node": "Nr", "node_name": "Name"})
 
 
@@ -665,6 +665,14 @@ def test_files_of_several_encodings(tmp_path: Path) -> None:
         network = read(*files, encoding="cp1252").network
         assert network["node_names"] == ["Köln", "Füssen"]
         assert network["link_names"] == ["Mühlweg", "Gäßle"]
+
+
+def test_lanes_beside_capacities_are_not_counted_and_it_is_said(tmp_path: Path) -> None:
+    rows = "tail,head,free_flow_time,capacity,lanes\na,b,1,800,{}\nb,c,1,800,1\n"
+    (two, one) = written(tmp_path, {"two.csv": rows.format(2), "one.csv": rows.format(1)})
+    assert [link["capacity"] for link in read(two).network["links"]] == [800, 800]
+    assert any(note.startswith("lanes change no capacity") for note in read(two).notes)
+    assert not any("lanes" in note for note in read(one).notes)  # the product is the same
 
 
 def test_capacities_that_a_town_does_not_have_follow_from_lanes(tmp_path: Path) -> None:

@@ -222,6 +222,20 @@ def test_sums_of_a_liar_that_lead_beyond_doubles_end_a_run_unsettled() -> None:
     assert not rounds.settled(0.5)
 
 
+def test_regrets_below_zero_are_a_lie_and_settle_nothing() -> None:
+    """One agent says the others' regrets less: the gap would be zero, and the haze, or worse, be
+    called the optimum."""
+    rounds = PricedRounds(charger(np.random.default_rng(0).random), Prices(1, 2, 1e-9), 80)
+    sums = rounds(None)
+    while sums is not None:
+        asked = rounds.prices.asked
+        # Couplings as the prices expect them, and a constraint that is kept.
+        lie = -0.5 if rounds.done else 0.0
+        sums = rounds(np.append([asked[0] if rounds.done else 1.0, 0.0], lie))
+    assert rounds.done == 2
+    assert not rounds.settled(0.5)
+
+
 # Against an independent solver --------------------------------------------------------------------
 
 

@@ -403,6 +403,8 @@ def test_refusals_are_typed(service: Installation) -> None:
         assert exhausted.value.binding["largest"]["epsilon"] == 1
         revived = pickle.loads(pickle.dumps(exhausted.value))  # noqa: S301 - our own
         assert type(revived) is BudgetExhausted
+        account = exhausted.value.problem["binding"]["account"]
+        assert f"client.request_budget('{account}', " in "".join(exhausted.value.__notes__)
         assert revived.binding == exhausted.value.binding
         with pytest.raises(InvalidInput) as invalid:
             client.plan(bodies.job(registered["id"], relative_gap=7))

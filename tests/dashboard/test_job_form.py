@@ -270,6 +270,7 @@ LISTS = {
 def test_lists_with_decimal_commas_are_not_twice_as_long(
     service: Installation, browser: Browser, owner_key: str
 ) -> None:
+    """And titles of axes not longer than a phone."""
     with tab(browser, service.url) as seen:
         seen.login(owner_key)
         page = opened(seen, "/jobs/new?kind=coupled_qp")
@@ -280,6 +281,9 @@ def test_lists_with_decimal_commas_are_not_twice_as_long(
             return texts.map(listOf);
         }"""
         found = page.evaluate(read, [script.replace("job_form", "fields"), list(LISTS)])
+        charts = script.replace("job_form", "charts")
+        wrap = "async (at) => (await import(at)).onLines('rewards of one person, added up', 20)"
+        assert page.evaluate(wrap, charts) == "rewards of one<br>person, added up"
     assert dict(zip(LISTS, found, strict=True)) == LISTS
 
 
@@ -301,6 +305,25 @@ def test_a_decimal_comma_is_answered_with_the_figure_that_is_meant(
 
 PASTED = "dam\t0,5\t1,5\t0,25\t\r\nev\t0 0\t1 2\t0,1\t2\r\n"
 """Rows as a spreadsheet with decimal commas puts them into the clipboard."""
+
+
+def test_a_limit_that_is_not_typed_yet_is_not_marked_as_wrong(
+    service: Installation, browser: Browser, owner_key: str, datasets: dict[str, str]
+) -> None:
+    with tab(browser, service.url) as seen:
+        seen.login(owner_key)
+        page = opened(seen, f"/jobs/new?dataset={datasets['dr_ensemble']}&kind=dr_ensemble")
+        page.get_by_text("More", exact=True).first.click()
+        page.get_by_label("Limits: how", exact=True).select_option(label="Given")
+        limits = page.get_by_role("group", name="Limits", exact=True)
+        limits.get_by_text("More", exact=True).click()
+        with page.expect_response("**/jobs/new/price"):
+            page.get_by_label("Feeder: how", exact=True).select_option(index=1)
+        page.get_by_text("Refused as it stands").wait_for()
+        how = page.get_by_label("Feeder: how", exact=True)
+        assert how.get_attribute("aria-invalid") is None
+        page.get_by_label("Feeder", exact=True).and_(page.locator("input")).fill("x")
+        assert how.get_attribute("aria-invalid") == "true"
 
 
 def test_agents_are_a_table_into_which_a_spreadsheet_is_pasted(

@@ -6,7 +6,7 @@ import re
 
 import pytest
 
-from discreet.dashboard.labels import as_labelled
+from discreet.dashboard.labels import as_labelled, place
 from discreet.installation import local
 from discreet.problems import KINDS
 
@@ -33,6 +33,12 @@ from discreet.problems import KINDS
 )
 def test_fields_are_called_as_forms_call_them(sentence: str, on_a_page: str) -> None:
     assert as_labelled(sentence) == on_a_page
+
+
+def test_places_of_what_is_wrong_are_words() -> None:
+    assert place("/privacy/accuracy/around") == "Accuracy, around"
+    assert place("/problem/limits/feeder/0") == "Limits, feeder, row 1"
+    assert place("") == "The job"
 
 
 @pytest.mark.parametrize("kind", KINDS)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gzip
+import html
 import io
 import json
 import re
@@ -27,6 +28,7 @@ from discreet.dashboard.routes.jobs import _row
 from discreet.problems import KINDS
 from discreet.problems.answers import headlines_of
 from discreet.web import drawings
+from discreet_client import closing
 from tests import bodies
 from tests.conftest import DEADLINE_SECONDS, Installation
 from tests.dashboard.browsing import Browser
@@ -104,7 +106,9 @@ def test_jobs_side_by_side_say_what_differs(
             "objective": "user_equilibrium",
         }
         again = owner.submit({"problem": {**other, "release": job}})["id"]
-        owner.wait(again)
+        closed = owner.submit({"problem": {**other, "release": job, "closed_links": [1]}})["id"]
+        for one in (again, closed):
+            owner.wait(one)
         first, second = (owner.result(one)["result"]["total_travel_time"] for one in (job, again))
     address = f"/jobs/compare?job={job}&job={again}"
     with Browser.logged_in(service, keys["analyst"]) as visitor:
@@ -123,6 +127,11 @@ def test_jobs_side_by_side_say_what_differs(
         )
         sources = [str(values["data-chart"]) for _, values in page.tags if "data-chart" in values]
         assert [source.split("/")[2] for source in sources] == [job, again] * 3
+        page = visitor.get(f"/jobs/compare?job={job}&job={closed}").response.text
+        differs = " ".join(
+            re.sub("<[^>]+>", " ", page.partition("What is the same in both")[0]).split()
+        )
+        assert f"closed_links [] {html.escape(closing.names_of(asked['network'])[1])}" in differs
         for wrong in ("", f"?job={job}", f"?job={job}&job={job}"):
             assert visitor.get(f"/jobs/compare{wrong}").status == 422
     with Browser.logged_in(service, keys["auditor"]) as auditor:

@@ -322,7 +322,7 @@ def test_what_is_not_public_and_would_tell_is_named(kind: str, figure: str) -> N
     assert dataset is not None
     public = dataset.public.model_copy(update={figure: None})
     with pytest.raises(
-        InvalidInput, match=f"does not publish how many .*{figure}.* Ask for an epsilon"
+        InvalidInput, match=f"does not publish how many .*{figure}.* Ask for an epsilon.* --units N"
     ) as refused:
         budgeted(problem, public, asked(within=0.1))
     assert refused.value.issues[0].pointer == "/privacy/accuracy"

@@ -185,10 +185,10 @@ def test_travel_times_have_the_unit_that_the_network_says() -> None:
             told(3.1, 2.8, 3.4),
             "Precise enough to distinguish values that differ by more than 9.7 %.",
         ),
-        (told(3.1, 1.1, 5.1), "Good for the sign and the order of magnitude: ± 65 %."),
-        (told(1.3, 1.0, 5.0), "Good for the sign and the order of magnitude: ± 67 %."),
-        (told(0.5, 0.02, 1.1), "Good for the sign, and no more"),
-        (told(-0.5, -1.1, -0.02), "Good for the sign, and no more"),
+        (told(3.1, 1.1, 5.1), "Good for the order of magnitude: ± 65 %."),
+        (told(1.3, 1.0, 5.0), "Good for the order of magnitude: ± 67 %."),
+        (told(0.5, 0.02, 1.1), "Good for telling it from 0, and no more"),
+        (told(-0.5, -1.1, -0.02), "Good for telling it from 0, and no more"),
         (told(0.5, 0.005, 1.1), "This cannot be told from 0."),  # it is written as 0
         (told(0.2, -0.1, 0.5), "This cannot tell the sign: 0 lies within the interval."),
         (told(0.2, 0.0, 0.5), "This cannot be told from 0."),
@@ -309,13 +309,13 @@ def test_clips_that_hide_the_sign_promise_none() -> None:
         "was done" in first.text
     )
     assert second.text.endswith("(-1.17 to -0.21, 90 %) with clipped weights")
-    assert first.good_for.startswith("Good for the sign, and no more")
+    assert first.good_for.startswith("Good for telling it from 0, and no more")
     assert second.good_for == "This cannot tell the sign: without clips it may be either."
     assert third.text.endswith("and the difference anywhere between -1.84 and 1.94 (90 %)")
     result["true_value"] = {"lower": 0.9, "upper": 1.9}  # clips that hide next to nothing
     first, second, _ = headlines_of({"kind": "off_policy_evaluation"}, result)
     assert "anywhere" not in first.text
-    assert second.good_for.startswith("Good for the sign")
+    assert second.good_for.startswith("Good for the order of magnitude")
 
 
 def test_what_has_not_settled_says_so_first() -> None:

@@ -304,6 +304,11 @@ class InProcess:
         self.roster_digest = signing.digest(json.dumps(roster, sort_keys=True).encode())
         self._state = b""
 
+    @property
+    def announcement(self) -> dict[str, Any]:
+        by_key = {one["fingerprint"]: one["announcement"] for one in self.roster["agents"]}
+        return dict(by_key[self.identity.fingerprint])
+
     def answer(self, number: int, rounds: int, broadcast: bytes, step: Step) -> bytes:
         current = Round(
             number,

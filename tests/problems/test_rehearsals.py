@@ -20,6 +20,7 @@ from discreet.problems.numbers import Budget, Privacy
 from discreet.problems.rehearsal import read_example
 from discreet.problems.rehearsals import job as rehearsals
 from discreet.problems.rehearsals.charts import charts_of
+from discreet.problems.rehearsals.farthest import row_names
 from discreet.problems.rehearsals.job import Rehearsal
 
 NOTHING = Budget(epsilon=0, delta=0)
@@ -117,6 +118,15 @@ def test_its_own_example_runs(monkeypatch: pytest.MonkeyPatch) -> None:
     assert farthest["demand"][0].startswith("zone ")
     largest = next(row for row in result["rows"] if row["quantity"] == "demand")
     assert largest["farthest_error"] >= largest["error"]
+
+
+def test_rows_without_names_of_their_own_are_called_by_what_they_are() -> None:
+    load, _, _ = read_example(KINDS["dr_ensemble"])
+    assert row_names(load, {"expected_power": [1.0, 2.0]}, "expected_power") == ["step 0", "step 1"]
+    assert row_names(load, {"saving": 0.5}, "saving") == ["row 0"]
+    routing, _, _ = read_example(KINDS["routing"])
+    classes = {"user_classes": ["Pkw", "Lkw"], "demand_by_class": [[[1.0]], [[2.0]]]}
+    assert row_names(routing, classes, "demand_by_class") == ["Pkw", "Lkw"]
 
 
 def test_methods_stand_side_by_side(monkeypatch: pytest.MonkeyPatch) -> None:

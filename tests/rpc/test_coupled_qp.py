@@ -130,7 +130,10 @@ def test_three_agents_come_to_the_papers_optimum(shared: Federation, scheme: str
     assert all(outcome["settled"] for outcome in outcomes)
     TypeAdapter(CoupledQp.Fields).validate_python(result, strict=True, extra="forbid")
     assert result["rounds"] == 200
-    said = "The agents have settled after 200 rounds: each holds its own part of the joint optimum"
+    said = (
+        "The agents have settled after 200 rounds: each holds its own part of the joint optimum, "
+        "unless one of them lied"
+    )
     assert answer["job"]["headline"] == said
     assert {outcome["transcript"] for outcome in outcomes} == {result["transcript"]}
     assert is_signed(certificate)

@@ -3,14 +3,18 @@ ledger does not say."""
 
 from __future__ import annotations
 
+import json
 import struct
-from collections.abc import Iterator
+import time
+from collections.abc import Callable, Iterator
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
 from discreet_client.agent import Agent, AgentError, LimitExceeded, NotTrusted, Outcome, Round
+from discreet_client.agent.cli import main
 from discreet_client.agent.multi_agent import minimize
 from discreet_client.federation import history
 from discreet_client.stubs import federation_pb2 as pb
@@ -267,19 +271,100 @@ def test_the_range_is_within_the_announced_one(
     assert len(server.heard) == 1
 
 
+def raises_after_the_start() -> Callable[[float], float]:
+    """It is tried at the start, where it must have a slope, and raises in the first step."""
+    tried: list[float] = []
+
+    def slope(x: float) -> float:
+        tried.append(x)
+        if len(tried) > 1:
+            raise LookupError(f"no tariff for {x}")
+        return 0.0
+
+    return slope
+
+
+@pytest.mark.parametrize("slope", [lambda x: float("nan"), raises_after_the_start()])
 def test_an_objective_without_a_slope_somewhere_does_not_end_the_job_there(
-    server: Hostile, tmp_path: Path
+    server: Hostile, tmp_path: Path, slope: Callable[[float], float]
 ) -> None:
-    """The state would be no number, the server would refuse it, and all would see where the agent
-    stood."""
+    """The state would be no number, or the agent gone: all would see where the agent stood. Its own
+    user is told."""
     agent = agent_of(server, tmp_path, "ses_1")
     cloud(server, agent, -1, 2.5)
-    minimize(agent, lambda x: float("nan"), initial=1.5)
+    assert minimize(agent, slope, initial=1.5).without_slope == 1
     sent = [struct.unpack("!d", said.body)[0] for said in server.heard[1:]]
     assert sent[0] == 1.5
     assert sent[1] == pytest.approx(
         1.5 - 0.1 * 0.1 * 1.5
     )  # without its own pull; the regularization remains
+
+
+def test_an_objective_that_raises_at_the_start_meets_nobody(
+    server: Hostile, tmp_path: Path
+) -> None:
+    agent = agent_of(server, tmp_path, "ses_1")
+    cloud(server, agent, -1, 2.5)
+    with pytest.raises(AgentError, match=r"raised ZeroDivisionError at 0\.0"):
+        minimize(agent, lambda x: 1 / x, initial=0.0)
+    with pytest.raises(AgentError, match="has 2 numbers, not 1"):
+        minimize(agent, lambda x: [x, x])
+    assert server.heard == []
+
+
+def test_the_command_of_an_agent_whose_session_failed_ends_with_1(
+    server: Hostile, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    agent = agent_of(server, tmp_path, "ses_1")
+    cloud(server, agent, -1, 2.5)
+    path = tmp_path / "problem.json"
+    path.write_text(
+        json.dumps(
+            {
+                "kind": "multi_agent",
+                "objective": "agent^2",
+                "announcement": {**ANNOUNCED, "lower": -1.0},
+            }
+        )
+    )
+    given = ["--token", server.link("ses_1"), "--problem", str(path), "--patience", "3"]
+    assert main([*given, "--identity", str(tmp_path / "agent.key")]) == 1
+    said = capsys.readouterr()
+    assert (said.out, said.err) == ("", "discreet-agent: AgentError: the session failed\n")
+
+
+def test_an_answer_waits_until_its_time_however_long_it_took(
+    server: Hostile, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What the server sees of two answers, one of 0.25 s of computing and one of none."""
+    clock = [0.0]
+    sent: list[float] = []
+    monkeypatch.setattr(
+        "discreet_client.agent.agent.time",
+        SimpleNamespace(
+            monotonic=lambda: clock[0],
+            sleep=lambda seconds: clock.__setitem__(0, clock[0] + seconds),
+            time_ns=time.time_ns,
+        ),
+    )
+    agent = agent_of(server, tmp_path, "ses_1", answer_seconds=1.0)
+
+    def script(server: Hostile, listener: Listener) -> Iterator[Any]:
+        yield server.start("ses_1", agent.identity)
+        listener.hear()
+        for number in range(2):
+            yield round_of(number)
+            listener.hear()
+            sent.append(clock[0])
+        yield end(charged=True)
+
+    def step(current: Round) -> bytes:
+        clock[0] += 0.25 if current.number else 0.0
+        return b"answer"
+
+    server.script = script
+    agent.participate(step)
+    assert sent == [1.0, 2.0]
 
 
 def test_an_agent_answers_no_round_that_does_not_follow_from_what_it_was_shown(

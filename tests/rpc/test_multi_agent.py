@@ -223,6 +223,8 @@ def test_only_an_agent_raises_its_own_limits(shared: Federation) -> None:
         (account,) = (one for one in client.budgets() if one["subject"] == member["fingerprint"])
         with pytest.raises(Forbidden, match="only the agent can raise these limits"):
             client.grant(account["id"], epsilon=5, delta=0, reason="more")
+        with pytest.raises(Forbidden, match="only the agent can raise these limits"):
+            client.request_budget(account["id"], epsilon=5, reason="more")
         assert client.budget(account["id"])["cap"] == account["cap"]
         client.cancel(job)
     agent.kill()

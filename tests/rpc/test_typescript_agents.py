@@ -444,6 +444,7 @@ PARAMETERS = {
 }
 OPENING = bytes(32) + struct.pack("!d", 0.0)
 NEXT = history.after(OPENING) + struct.pack("!3d", 0.5, 0.0, 0.0)
+FAILED = "discreet-agent: AgentError: the session failed\n"
 
 
 def agent_of(server: Hostile, sdk: Path, folder: Path, link: str = "", **problem: Any) -> NodeAgent:
@@ -648,8 +649,7 @@ def test_the_same_bytes_again_after_a_break_and_by_a_new_process(
         lambda: agent.process is not None and agent.process.poll() is not None, "it was killed"
     )
     agent.start()
-    outcome = agent.outcome()
-    assert outcome["state"] == "failed"
+    assert agent.ended() == (1, "", FAILED)
     assert len({body for number, body in seen if number == 0}) == 1
     assert len({body for number, body in seen if number == 1}) == 1
     book = Ledger(agent.folder / "agent.ledger", identity)
@@ -671,6 +671,31 @@ def test_the_same_bytes_again_after_a_break_and_by_a_new_process(
     assert len(book.entries()) == 1
 
 
+def test_a_typescript_agent_whose_slope_throws_stays_in_its_session(
+    server: Hostile, sdk: Path, tmp_path: Path
+) -> None:
+    """Where it left, everybody would see where it stood. At its start, 1.5, the slope is there."""
+    agent = agent_of(server, sdk, tmp_path / "a")
+    agent.slope = (
+        "{ if (globalThis.tried) throw new Error('x'); globalThis.tried = true; return 0; }"
+    )
+    identity = Identity.open(agent.folder / "agent.key")
+
+    def script(server: Hostile, listener: Listener) -> Iterator[Any]:
+        yield server.start("ses_1", identity, parameters=PARAMETERS)
+        for number, broadcast in enumerate((OPENING, NEXT)):
+            listener.hear()
+            yield round_of(number, broadcast)
+        listener.hear()
+        yield end(charged=True)
+
+    server.script = script
+    agent.start()
+    assert agent.ended() == (1, "", FAILED)
+    first, second = (struct.unpack("!d", body)[0] for body in contributions(server))
+    assert (first, second) == (1.5, pytest.approx(1.5 - 0.1 * 0.1 * 1.5))
+
+
 def test_two_processes_do_not_answer_for_one_typescript_agent(
     server: Hostile, sdk: Path, tmp_path: Path
 ) -> None:
@@ -689,9 +714,9 @@ def test_two_processes_do_not_answer_for_one_typescript_agent(
 
     server.script = script
     first.start()
-    assert first.outcome()["state"] == "failed"
+    assert first.ended() == (1, "", FAILED)
     assert contributions(server) == [struct.pack("!d", 1.5)]
     assert server.streams == 1
     second.start()
-    assert second.outcome()["state"] == "failed"  # it knows what the first has seen
+    assert second.ended() == (1, "", FAILED)  # it knows what the first has seen
     assert server.streams == 1

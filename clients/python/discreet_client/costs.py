@@ -68,7 +68,8 @@ class Cost(Protocol):
         it; `best` is what `minimum` found."""
 
     def check(self, domain: ConvexSet) -> None:
-        """ValueError for a cost that has no bounded slope over the set's box."""
+        """ValueError for a cost that has no bounded slope over the set's box, or numbers that
+        cannot be reckoned with."""
 
     @property
     def figures(self) -> tuple[Floats, ...]:
@@ -135,7 +136,9 @@ class QuadraticCost:
         return float(apart @ bent) / 2 + float(apart @ (self.curvature @ best + p))
 
     def check(self, domain: ConvexSet) -> None:
-        """Nothing: it is finite everywhere."""
+        """Its slope is bounded wherever its numbers are."""
+        if not all(map(small, self.figures)):
+            raise ValueError(f"A_q and a_l hold numbers from -{LARGEST:g} to {LARGEST:g}")
 
     @property
     def figures(self) -> tuple[Floats, ...]:
@@ -207,6 +210,7 @@ class ConvexCost:
         return self.value(x) - self.value(best) + float(p @ (x - best))
 
     def check(self, domain: ConvexSet) -> None:
+        self.quadratic.check(domain)
         lower, upper = (np.broadcast_to(side, (self.size,)) for side in domain.sides)
         if not (small(lower) and small(upper)):
             raise ValueError(f"costs with terms need boxes with two ends, within {LARGEST:g}")

@@ -56,7 +56,7 @@ class AlreadyReleased(UserWarning):
         return (
             f"{self.job} is charged for what {first} has released already: ask_again({first!r}, …) "
             "costs nothing. Cancelled before its data are touched, the new job costs nothing "
-            "either. If this is meant, pass anew=True"
+            "either. anew=True says that you mean to pay once more"
         )
 
 
@@ -112,7 +112,19 @@ class Conflict(ApiError):
 
 
 class BudgetExhausted(Conflict):
-    """The privacy budget does not allow this request; nothing was charged."""
+    """The privacy budget does not allow this request; nothing was charged. A traceback shows beside
+    the server's words, which name paths and commands, how an owner is asked for more in Python."""
+
+    def __init__(
+        self, status: int, problem: Mapping[str, Any], *, retry_after: float | None = None
+    ) -> None:
+        super().__init__(status, problem, retry_after=retry_after)
+        bound = self.binding or {}
+        if bound.get("account") and bound.get("scope") != "agent":
+            self.add_note(
+                f"in Python: client.request_budget({bound['account']!r}, epsilon=…, reason=…) asks "
+                "an owner for more"
+            )
 
 
 class RateLimited(ApiError):

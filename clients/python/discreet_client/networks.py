@@ -37,6 +37,10 @@ P = TypeVar("P", Point, Point | None)
 LINK = ("tail", "head", "free_flow_time", "capacity")
 NODES = LINK[:2]
 LENGTH = ("length", "speed")
+LANES_UNUSED = (
+    "lanes change no capacity: the column capacity is taken for that of all lanes of a link; where "
+    "it is of one lane, give each link the product of the two"
+)
 ABOVE = {"speed": "speed", "lanes": "number of lanes", "capacity": "capacity"}
 LINK_OPTIONAL = ("b", "power", "fixed_cost", "toll", "name", "directed", "lanes")
 OWN = LINK_OPTIONAL[:3]
@@ -721,6 +725,8 @@ def _links(source: Table, file: str, of: str, options: _Options, *, ends: bool) 
     if options.lane_capacity is not None:
         table, says = _of_lanes(table, options.lane_capacity)
         notes.append(says)
+    elif "lanes" in table.columns and not np.all(table.numbers("lanes") == 1):
+        notes.append(LANES_UNUSED)
     notes += _weighed(options)
     if not measured:
         return _Links(table, notes, left_out, [])

@@ -69,7 +69,9 @@ class PricedRounds:
         """The largest entry of the last constraints above zero, in parts of the largest entry that
         any sum had."""
         prices = self.prices
-        return prices.violation / prices.largest if prices.violation > 0 else 0.0
+        if prices.violation <= 0:
+            return 0.0
+        return prices.violation / prices.largest if prices.largest > 0 else math.inf
 
     def settled(self, tolerance: float) -> bool:
         """Whether gap and constraints are within the tolerance."""

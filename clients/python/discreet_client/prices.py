@@ -82,8 +82,8 @@ class Prices:
     def follow(self, sums: Floats) -> None:
         """The next sum; the first is of the slopes, with no regrets. Sets `asked`, or `ended`.
 
-        Sums that lead beyond what doubles hold, which takes a party that lies, end the run as not
-        settled.
+        Sums that lead beyond what doubles hold, or regrets below zero, both of which take a party
+        that lies, end the run as not settled.
         """
         self.sums.append(sums)
         try:
@@ -104,6 +104,9 @@ class Prices:
             self._first = self.learned = np.diag(np.maximum(slopes, SMALLEST * largest))
             return
         self.answered, opened, regret = self.asked, sums[:-1], float(sums[-1])
+        if regret < -self._resolution:  # no answer is better than the best one: an agent lies
+            self._give_up()
+            return
         self._judge(opened, regret)
         if self.ended:
             return
@@ -118,7 +121,7 @@ class Prices:
         u, g, prices = opened[: self.coupled], opened[self.coupled :], self.asked
         apart = u - prices[: self.coupled]
         between = SAME.dot(apart, apart) / 2 + SAME.dot(prices[self.coupled :], np.abs(g))
-        self.gap = between + max(regret, 0.0)
+        self.gap = between + max(regret, 0.0)  # below zero: rounding
         self.turn = len(self.sums) > TURNS_FROM and between <= TURN * self.gap
         self.violation = float(np.max(g, initial=0.0))
         first = len(self.sums) == 2

@@ -97,7 +97,8 @@ def trips_of(
     own = ["user_class"] if classes_of(public) else []
     if "user_class" in columns and not own:
         raise TableError(
-            "a column of classes goes with their names: public.user_classes, such as car and truck"
+            "a column of classes goes with their names: public.user_classes, such as car and "
+            'truck, at the command line --set \'user_classes=["car", "truck"]\''
         )
     beside = [*([] if single else [when]), *(["person"] if person else []), *own]
     table = table.named(

@@ -98,7 +98,9 @@ def show_answer(
             table.add_row(name, ", ".join(value))
         elif value:
             how_many = "1 entry" if len(value) == 1 else f"{len(value)} entries"
-            table.add_row(name, f"{how_many}; {told[name].text}" if name in told else how_many)
+            called = _rows_called(roads, name, len(value))
+            said = f"; {told[name].words(called)}" if name in told else ""
+            table.add_row(name, as_said(f"{how_many}{said}"))
     screen.print(table)
     if roads is not None:
         show_busiest(answer["result"], roads, screen)
@@ -126,6 +128,17 @@ def show_answer(
     _show_left(left, screen)
     if out is not None:
         screen.print(f"written to {out}", highlight=False, soft_wrap=True)
+
+
+def _rows_called(roads: Mapping[str, Any] | None, field: str, rows: int) -> list[str] | None:
+    """How people call the rows of a field, where these are the links of a network that is known."""
+    if field not in ("link_flows", "link_flow_changes"):
+        return None
+    if roads is None or len(roads["links"]) != rows:
+        return None
+    from discreet_client import closing  # noqa: PLC0415 - numpy, which most commands do not need
+
+    return closing.names_of(roads)
 
 
 def _good_for(kind: str, result: Mapping[str, Any], headline: str) -> str:

@@ -8,7 +8,6 @@ from collections.abc import Mapping, Sequence
 from functools import cache
 from typing import Any
 
-from discreet.dashboard import submissions
 from discreet.errors import DiscreetError, InvalidInput
 from discreet.problems import KINDS
 from discreet.problems.numbers import PRESETS, Privacy
@@ -19,6 +18,8 @@ OWN_CONTROLS = ("problem", "privacy")
 its own controls."""
 MOST_JOBS = 20
 """Of whose problems a part may be taken."""
+LONGEST_NAME = 100
+"""Characters of such a job's name that are shown."""
 MOST_STORED = 200
 """Public objects of one type, newest first, that a field may be chosen from."""
 
@@ -85,6 +86,17 @@ def sized(row: Mapping[str, Any]) -> dict[str, str]:
 
 
 def _named(row: Mapping[str, Any]) -> dict[str, str]:
-    """A job as it is chosen: its name or its dataset's, and when it was submitted."""
-    called = row.get("name") or row.get("dataset_name") or submissions.NO_DATASET
-    return {"value": row["id"], "label": f"{called}, {row['created_at']:%Y-%m-%d %H:%M} UTC"}
+    """A job as it is chosen: its name or its dataset's, or which other it asks again, or else what
+    it has answered; and when it was submitted."""
+    asked = row.get("asked_name")
+    called = (
+        row.get("name")
+        or row.get("dataset_name")
+        or (f"asks {asked} again" if asked else "")
+        or row.get("headline")
+        or "Without a name"
+    )
+    return {
+        "value": row["id"],
+        "label": f"{called[:LONGEST_NAME]}, {row['created_at']:%Y-%m-%d %H:%M} UTC",
+    }

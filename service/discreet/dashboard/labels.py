@@ -27,6 +27,17 @@ def label(name: str, schema: Mapping[str, Any]) -> str:
     return name if re.fullmatch(r"[A-Za-z](_[a-z])?", name) else plain[:1].upper() + plain[1:]
 
 
+def place(pointer: str) -> str:
+    """A JSON pointer into a job as its form has it: `Accuracy, around` for
+    `/privacy/accuracy/around`, and rows counted from 1."""
+    parts = [part for part in pointer.split("/") if part not in ("", "problem", "privacy")]
+    words = [
+        f"row {int(part) + 1}" if part.isdecimal() else part.replace("_", " ") for part in parts
+    ]
+    said = ", ".join(words) or "The job"
+    return said[:1].upper() + said[1:]
+
+
 @cache
 def _known() -> tuple[dict[str, str], dict[str, str]]:
     """The label of each field of problems, public parts and results; and their choices in words."""

@@ -12,7 +12,7 @@ from markupsafe import Markup
 from starlette.responses import HTMLResponse, RedirectResponse, Response
 
 from discreet.dashboard import assets, cookies, help_links, rounding, words
-from discreet.dashboard.labels import as_labelled
+from discreet.dashboard.labels import as_labelled, place
 from discreet.figures.charts import distribution
 from discreet_client import intervals
 
@@ -177,6 +177,7 @@ environment.filters.update(
     factor=rounding.factor,
     gained=intervals.combined,
     with_code=with_code,
+    place=place,
     as_labelled=as_labelled,
     first_up=lambda text: text[:1].upper() + text[1:],
 )

@@ -142,7 +142,7 @@ def check_followed(
                 Check(
                     "release",
                     None,
-                    f"not checked: the certificate of {_short(job)} was not given",
+                    f"not checked: the certificate of {_short(job)} was not given (--with FILE)",
                 )
             )
             continue

@@ -91,8 +91,11 @@ def good_for_ends(value: float, lower: float, upper: float) -> str:
     if part <= NEAR:
         return f"Precise enough to distinguish values that differ by more than {percent}."
     if far <= ORDER * near:
-        return f"Good for the sign and the order of magnitude: ± {percent}."
-    return "Good for the sign, and no more: it may be many times as much, or a small part of it."
+        return f"Good for the order of magnitude: ± {percent}."
+    return (
+        "Good for telling it from 0, and no more: it may be many times as much, or a small part of "
+        "it."
+    )
 
 
 def only_noise(result: Mapping[str, Any], name: str) -> tuple[int, int]:

@@ -12,7 +12,7 @@ from typing import Any
 import structlog
 from sqlalchemy.ext.asyncio import AsyncConnection
 
-from discreet.errors import Conflict, NotFound
+from discreet.errors import Conflict, Forbidden, NotFound
 from discreet.privacy.filters import Cap
 from discreet.privacy.units import DELTA_UNIT, EPSILON_UNIT, to_decimal
 from discreet.storage import audit_log, budget_requests, ledger
@@ -25,6 +25,12 @@ log = structlog.get_logger()
 
 ASKERS = ("owner", "analyst")
 READERS = ("owner", "analyst", "auditor")
+AGENT = "agent"
+"""Scope of the account of an agent of federated jobs, whose cap is what the agent announces."""
+AGENTS_OWN = (
+    "only the agent can raise these limits, when it enrols: discreet-agent --limit-epsilon E "
+    "--limit-delta D"
+)
 MOST_OPEN = 3
 """Of one principal: who has so many waits for an answer before asking again."""
 SHOWN = 100
@@ -34,10 +40,11 @@ async def ask(
     services: Services, principal: Principal, account_id: str, more: Cap, reason: str
 ) -> dict[str, Any]:
     """Ask for `more` on an account. Conflict when this principal has MOST_OPEN open requests
-    already."""
+    already; Forbidden on an agent's account, whose cap no owner can raise."""
     require(principal, *ASKERS)
     async with services.database.transaction(principal.tenant_id) as connection:
-        await _require_account(connection, principal, account_id)
+        if await _scope(connection, principal, account_id) == AGENT:
+            raise Forbidden(AGENTS_OWN)
         await budget_requests.lock_principal(connection, principal.tenant_id, principal.name)
         if (
             await budget_requests.count_open(connection, principal.tenant_id, principal.name)
@@ -67,7 +74,7 @@ async def of_account(
     """Requests on an account, newest first."""
     require(principal, *READERS)
     async with services.database.transaction(principal.tenant_id) as connection:
-        await _require_account(connection, principal, account_id)
+        await _scope(connection, principal, account_id)
         return [
             view(row)
             for row in await budget_requests.newest(
@@ -144,9 +151,9 @@ def view(row: Mapping[str, Any]) -> dict[str, Any]:
     return {**{name: row[name] for name in names}, "account": row["account_id"], "more": more}
 
 
-async def _require_account(
-    connection: AsyncConnection, principal: Principal, account_id: str
-) -> None:
+async def _scope(connection: AsyncConnection, principal: Principal, account_id: str) -> str:
+    """Of an account with a budget; NotFound where there is none."""
     found = await ledger.accounts(connection, principal.tenant_id, account_id=account_id)
     if not found or found[0]["scope"] == "source":  # a chain has no budget, its blocks have
         raise NotFound("there is no such budget")
+    return str(found[0]["scope"])

@@ -30,6 +30,7 @@ from discreet.storage.ledger import AccountBalance, BudgetRow
 from discreet.storage.tenants import Principal
 from discreet.usecases import budget_requests
 from discreet.usecases.access import require
+from discreet.usecases.budget_requests import AGENT, AGENTS_OWN
 from discreet.usecases.services import Services
 
 BlockOf = Mapping[
@@ -38,12 +39,6 @@ BlockOf = Mapping[
 READERS = ("owner", "analyst", "auditor")
 CAPS = ("tenant", "principal")
 """Scopes of accounts that are caps over all data; the others are accounts of data, or of agents."""
-AGENT = "agent"
-"""Scope of the account of an agent of federated jobs, whose cap is what the agent announces."""
-AGENTS_OWN = (
-    "only the agent can raise these limits, when it enrols: discreet-agent --limit-epsilon E "
-    "--limit-delta D"
-)
 
 ANY_UNIT = "any"
 """The unit of a cap: it adds up prices over datasets whose units differ."""

@@ -204,6 +204,21 @@ def test_a_start_is_anywhere_in_the_box_and_the_same_after_a_restart() -> None:
     np.testing.assert_array_equal(party.run._rounds.x, begun)
 
 
+def test_an_agent_whose_numbers_end_stays_in_a_session_with_noise() -> None:
+    """Where it left, nobody had paid for what that tells of its data. It counts as zero instead."""
+    noise = {"epsilon": 20.0, "delta": 1e-3, "clip": 1000.0}
+    parties = [Party(seed) for seed in range(40)]
+    run = Together(parties, noise=noise, exposure=None)
+    run.go(3)
+    for party in parties[:1]:
+        assert party.run._rounds is not None
+        party.run._rounds.x[:] = np.nan
+    run.go()
+    assert run.session.done
+    assert len(run.sums) == 5
+    assert np.all(np.isfinite(run.sums))
+
+
 # Files that were put back -------------------------------------------------------------------------
 
 

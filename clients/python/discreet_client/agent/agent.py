@@ -80,6 +80,7 @@ class Agent:
         announcement: Mapping[str, Any],
         tls: Tls,
         patience_seconds: float,
+        answer_seconds: float = 0.0,
     ) -> None:
         self.link = link
         self.identity = identity
@@ -90,6 +91,7 @@ class Agent:
         self.announce(announcement)
         self._tls = tls
         self._patience = patience_seconds
+        self._answer_seconds = answer_seconds
         self._heard = time.monotonic()
 
     @classmethod
@@ -107,6 +109,7 @@ class Agent:
         announcement: Mapping[str, Any] | None = None,
         tls: Tls | None = None,
         patience_seconds: float = 600.0,
+        answer_seconds: float = 0.0,
         durable: bool = True,
     ) -> Agent:
         """An agent for the session that `token` names.
@@ -116,7 +119,10 @@ class Agent:
         and `limit_delta` bound what this identity spends over all its sessions: they are announced
         to the server as the cap of its account, and checked here. `unit` is the privacy unit of
         that account. `announcement` are public figures that the kind asks for. `patience_seconds`:
-        how long a silent server is waited for. `durable=False` keeps nothing on disk (benchmarks).
+        how long a silent server is waited for. `answer_seconds`: no new
+        answer is sent sooner after its round has come, so that the server does not see how long it
+        took to compute; a longer computation shows. `durable=False` keeps nothing on disk
+        (benchmarks).
         """
         link = Link.parse(token)
         place = Path(identity)
@@ -142,11 +148,18 @@ class Agent:
             announcement=announcement or {},
             tls=tls or Tls(),
             patience_seconds=patience_seconds,
+            answer_seconds=answer_seconds,
         )
 
     def announce(self, figures: Mapping[str, Any]) -> None:
         """Public figures to enrol with, in place of those before; the roster names them."""
         self._announcement = json.dumps(figures, sort_keys=True, separators=(",", ":")).encode()
+
+    @property
+    def announcement(self) -> dict[str, Any]:
+        """The figures that it enrols with."""
+        announced: dict[str, Any] = json.loads(self._announcement)
+        return announced
 
     def enroll(self) -> str:
         """Make this agent known to the session, once; the id of its account."""
@@ -465,6 +478,7 @@ class Agent:
                 identity=self.identity,
                 price=self._charge["price"],
             )
+            due = time.monotonic() + self._answer_seconds
             try:
                 body = step(current)
             except (OSError, grpc.RpcError) as error:  # its own: not a break of this connection
@@ -472,6 +486,7 @@ class Agent:
             memory.keep(sent=Sent(message.number, body, answers), state=current.state)
             if current.on_saved is not None:
                 current.on_saved()
+            time.sleep(max(0.0, due - time.monotonic()))
         elif message.number < last.number:
             raise NotTrusted(f"the server went back from round {last.number} to {message.number}")
         elif answers != last.answers:

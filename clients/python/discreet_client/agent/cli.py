@@ -49,6 +49,7 @@ def main(arguments: list[str] | None = None) -> int:
             announcement=problem.get("announcement"),
             tls=Tls(given.ca, given.certificate, given.certificate_key),
             patience_seconds=given.patience,
+            answer_seconds=given.answer_seconds,
         )
         answer = kinds.solver(kind)(agent, problem)
     except (AgentError, OSError, grpc.RpcError) as error:
@@ -139,6 +140,13 @@ def _parser() -> argparse.ArgumentParser:
         help="refuse to spend more delta in total (0)",
     )
     add("--patience", type=float, default=600.0, help="seconds to wait for a silent server (600)")
+    add(
+        "--answer-seconds",
+        type=float,
+        default=0.0,
+        help="send no answer sooner than so many seconds after its round has come, so that the "
+        "server does not see how long it took to compute (0)",
+    )
     add("--ca", type=Path, help="authorities (PEM) to trust instead of the pinned certificate")
     add("--certificate", type=Path, help="this agent's certificate (PEM), for mutual TLS")
     add("--certificate-key", type=Path, help="its key (PEM)")

@@ -29,6 +29,7 @@ from discreet_client.agent.demands import Demands
 from discreet_client.agent.rounds import Party, Round
 from discreet_client.best_responses import Responder, own_haze
 from discreet_client.convex_sets import Box, BudgetedBox, Polytope
+from discreet_client.cost_terms import LARGEST, small
 from discreet_client.costs import ConvexCost, QuadraticCost, cost_of
 from discreet_client.federation.errors import AgentError, NotTrusted
 from discreet_client.packing import OutOfRange, box_bound
@@ -279,7 +280,12 @@ def solve(
         matrices = [np.asarray(matrix, dtype=np.float64).reshape(-1, k) for matrix in (A_u, A_g)]
         low, high = (np.asarray(side, dtype=np.float64) for side in (lower, upper))
         domain = _domain(np.broadcast_to(low, k), np.broadcast_to(high, k), budget, polytope)
-        cost.check(domain)  # before anybody is met
+        # Before anybody is met: an agent that leaves a round shows when its data failed.
+        cost.check(domain)
+        if not all(map(small, matrices)):
+            raise ValueError(f"A_u and A_g hold numbers from -{LARGEST:g} to {LARGEST:g}")
+        if primal is not None and not 0 < primal < math.inf:
+            raise ValueError(f"primal is a step above 0, not {primal}")
     except (TypeError, ValueError, OverflowError) as error:
         raise AgentError(f"{type(error).__name__}: {error}") from error
     run = None

@@ -16,11 +16,12 @@ import base64
 import json
 import math
 import struct
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import numpy as np
 from attrs import define
+from numpy.typing import NDArray
 
 from discreet_client.agent.agent import Agent
 from discreet_client.agent.rounds import Outcome, Party, Round, Step
@@ -55,6 +56,8 @@ class Minimum:
     unsigned: tuple[str, ...] = ()
     """Fingerprints of the agents who have not signed the same end: were there any, the cloud may
     have told them something else."""
+    without_slope: int = 0
+    """Steps in which the slope was no number, or raised: there the objective did not pull."""
 
 
 def minimize(agent: Party, slope: Slope, *, initial: float | list[float] | None = None) -> Minimum:
@@ -62,13 +65,20 @@ def minimize(agent: Party, slope: Slope, *, initial: float | list[float] | None 
 
     Starts at `initial`, or in the middle of the range, or at the point of its set nearest to
     either; the range is the announced one, cut to what the constraints allow, which every agent is
-    told. Errors as `Agent.participate`.
+    told. A slope that raises, or is no number, does not pull in that step: an agent that left there
+    would show everybody where it stands. At the start it is tried before anybody is met, and
+    AgentError says what it raised. Other errors as `Agent.participate`.
     """
+    _try_slope(agent.announcement, slope, initial)
     outcome = agent.participate(step_of(slope, initial))
     kept = json.loads(outcome.final_state or "{}")
     if not outcome.succeeded or not kept:
         return Minimum(
-            outcome.state, outcome.code, kept.get("x", math.nan), tuple(kept.get("multipliers", ()))
+            outcome.state,
+            outcome.code,
+            kept.get("x", math.nan),
+            tuple(kept.get("multipliers", ())),
+            without_slope=kept.get("without_slope", 0),
         )
     return _ended(agent, kept, slope, outcome)
 
@@ -133,8 +143,42 @@ def _ended(agent: Party, kept: dict[str, Any], slope: Slope, outcome: Outcome) -
     ]
     missing = history.unsigned(agent.roster_digest, listed, bytes.fromhex(end), signed)
     return Minimum(
-        outcome.state, outcome.code, kept["x"], tuple(kept["multipliers"]), end, tuple(missing)
+        outcome.state,
+        outcome.code,
+        kept["x"],
+        tuple(kept["multipliers"]),
+        end,
+        tuple(missing),
+        kept.get("without_slope", 0),
     )
+
+
+def _try_slope(
+    announced: Mapping[str, Any], slope: Slope, initial: float | list[float] | None
+) -> None:
+    """At the start, or where none is given in the middle of the range: AgentError where it raises,
+    or has another shape than the state."""
+    dimension = announced.get("dimension")
+    places = range(1 if dimension is None else int(dimension))
+    try:
+        middle = [
+            (_end(announced["lower"], place) + _end(announced["upper"], place)) / 2
+            for place in places
+        ]
+        start = middle if initial is None else [_end(initial, place) for place in places]
+    except (LookupError, TypeError, ValueError):
+        return  # figures that nobody can enrol with: the server says what is wrong with them
+    x: Any = start[0] if dimension is None else start
+    try:
+        found = np.array(slope(x), dtype=np.float64)
+    except Exception as error:
+        raise AgentError(
+            f"the slope of this agent's own objective raised {type(error).__name__} at {x}: {error}"
+        ) from error
+    if found.size != len(start):
+        raise AgentError(
+            f"the slope of this agent's own objective has {found.size} numbers, not {len(start)}"
+        )
 
 
 def _begun(current: Round, initial: float | list[float] | None, broadcast: bytes) -> dict[str, Any]:
@@ -192,40 +236,45 @@ def _moved(kept: dict[str, Any], slope: Slope, k: int, broadcast: bytes) -> dict
     multipliers."""
     answer = _doubles(broadcast)
     if isinstance(kept["x"], list):
-        return {
-            **kept,
-            "x": _vector_moved(kept, slope, k, answer),
-            "multipliers": answer[kept["outputs"] :],
-        }
+        moved_to = _vector_moved(kept, slope, k, answer)
+        return {**kept, "x": moved_to, "multipliers": answer[kept["outputs"] :]}
     gradient = [0.0] * len(kept["multipliers"])
     for place, constraint in kept["own"]:
         gradient[constraint] = answer[place]
     x = kept["x"]
     sizes = tikhonov_sizes(k, *kept["schedule"])
-    # Where the objective has no slope it does not pull: a state that is no number would end the job
-    # there, and show everybody where this agent stands.
-    pull = slope(x)
-    pull = 0.0 if math.isnan(pull) else pull
+    pull = float(_pull(kept, slope))
     moved = agent_step(x, pull, gradient, kept["multipliers"], *sizes, *kept["range"])
     if not math.isfinite(moved):
         moved = x
     return {**kept, "x": moved, "multipliers": answer[kept["outputs"] :]}
 
 
+def _pull(kept: dict[str, Any], slope: Slope) -> NDArray[np.float64]:
+    """The slope at the state, of its shape. Where the objective has none it does not pull, also
+    where it raises: a state that is no number, or an agent that leaves, would end the job there,
+    and show everybody where this agent stands. How often is kept for its own user."""
+    shape = np.shape(kept["x"])
+    try:
+        pull = np.array(slope(kept["x"]), dtype=np.float64).reshape(shape)
+    except Exception:  # whatever it is, nobody else is to see that it was
+        pull = np.full(shape, math.nan)
+    unknown = np.isnan(pull)
+    if unknown.any():
+        kept["without_slope"] = kept.get("without_slope", 0) + 1
+    return np.where(unknown, 0.0, pull)
+
+
 def _vector_moved(kept: dict[str, Any], slope: Slope, k: int, answer: list[float]) -> list[float]:
-    """The next state that is a vector. Where the objective has no slope it does not pull."""
+    """The next state that is a vector."""
     x = np.array(kept["x"], dtype=np.float64)
     gradient = np.zeros((len(kept["multipliers"]), len(x)))
     for place, constraint, coordinate in kept["own"]:
         gradient[constraint, coordinate] = answer[place]
-    pull = np.array(slope(kept["x"]), dtype=np.float64)
-    if pull.shape != x.shape:
-        raise AgentError(
-            f"the slope of this agent's own objective has {pull.size} numbers, not {len(x)}"
-        )
+    pull = _pull(kept, slope)
     multipliers = np.array(kept["multipliers"], dtype=np.float64)
     gamma, alpha = tikhonov_sizes(k, *kept["schedule"])
-    moved = vector_step(x, np.where(np.isnan(pull), 0.0, pull), gradient, multipliers, gamma, alpha)
+    moved = vector_step(x, pull, gradient, multipliers, gamma, alpha)
     return _projected(np.where(np.isnan(moved), x, moved), kept["range"], kept["within"])
 
 
@@ -267,6 +316,8 @@ def run(agent: Agent, problem: dict[str, Any]) -> dict[str, Any]:
         return found[0] if dimension is None else found
 
     found = minimize(agent, slope, initial=problem.get("initial"))
+    if found.state != "succeeded":
+        raise AgentError(f"the session {found.state}" + (f": {found.code}" if found.code else ""))
     return {
         "state": found.state,
         "code": found.code,
@@ -274,6 +325,7 @@ def run(agent: Agent, problem: dict[str, Any]) -> dict[str, Any]:
         "multipliers": list(found.multipliers),
         "history": found.history,
         "unsigned": list(found.unsigned),
+        "without_slope": found.without_slope,
     }
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -69,6 +69,9 @@ class Party(Protocol):
 
     @property
     def roster_digest(self) -> bytes: ...
+
+    @property
+    def announcement(self) -> Mapping[str, Any]: ...
 
     @property
     def journal_path(self) -> Path | None: ...

@@ -428,10 +428,12 @@ class Agent(Party):
 
     def _encoded(self, values: Floats) -> Integers:
         """On the grid; with noise clipped, rounded toward zero so that no norm grows, and
-        noised."""
+        noised. With noise what is no number counts as 0: an agent that left there would tell of
+        its data what the noise does not cover."""
         parameters = self._who.parameters
         if not parameters.noise_sigma:
             return self._point.encode(values)
+        values = np.where(np.isfinite(values), values, 0.0)
         norm = float(np.linalg.norm(values))
         if norm > parameters.clip:
             values = values * (parameters.clip / norm * (1 - 1e-15))

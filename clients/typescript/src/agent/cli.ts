@@ -113,7 +113,11 @@ const PROGRAMS: Record<string, Program> = { multi_agent: found, coupled_qp: shar
 async function found(agent: Agent, problem: Json, module: string | undefined): Promise<number> {
   if (module === undefined) throw new BadUsage("--slope names the module of the derivative of this agent's objective");
   const slope = (await import(pathToFileURL(resolve(module)).href)).default as (x: number) => number;
-  console.log(JSON.stringify(await minimize(agent, slope, problem.initial as number | undefined)));
+  const minimum = await minimize(agent, slope, problem.initial as number | undefined);
+  if (minimum.state !== "succeeded") {
+    throw new AgentError(`the session ${minimum.state}${minimum.code === "" ? "" : `: ${minimum.code}`}`);
+  }
+  console.log(JSON.stringify(minimum));
   return 0;
 }
 

@@ -42,12 +42,14 @@ interface Kept {
 
 /**
  * Takes part with an objective whose derivative is `slope`. Starts at `initial`, or in the middle of the range; the range
- * is the announced one, cut to what the constraints allow, which every agent is told.
+ * is the announced one, cut to what the constraints allow, which every agent is told. A slope that throws, or is no number,
+ * does not pull in that step; at the start it is tried before the agent meets anybody.
  */
 export async function minimize(agent: Agent, slope: (x: number) => number, initial?: number): Promise<Minimum> {
   if (agent.announcement.dimension !== undefined) {
     throw new AgentError("a state with a dimension is a vector: agents in TypeScript have states of one number; use the Python agent");
   }
+  trySlope(agent.announcement, slope, initial);
   const outcome = await agent.participate(stepOf(slope, initial));
   const kept = outcome.finalState ? (JSON.parse(outcome.finalState) as Kept) : undefined;
   if (outcome.state !== "succeeded" || kept === undefined) {
@@ -134,6 +136,17 @@ function begun(round: Round, initial: number | undefined, told: Bytes): Kept {
   };
 }
 
+/** What the slope says at the start, or where none is given in the middle of the range: AgentError where it throws. */
+function trySlope(announced: Agent["announcement"], slope: (x: number) => number, initial?: number): void {
+  const x = initial ?? ((announced.lower as number) + (announced.upper as number)) / 2;
+  try {
+    slope(x);
+  } catch (error) {
+    const says = `the slope of this agent's own objective failed at ${x}: ${(error as Error).message}`;
+    throw new AgentError(says, { cause: error });
+  }
+}
+
 /** The same after step k, from the cloud's answer: its noised outputs, then the next multipliers. */
 function moved(kept: Kept, slope: (x: number) => number, k: number, told: Bytes): Kept {
   const answer = doublesOf(told);
@@ -156,8 +169,8 @@ function slopeAt(x: number, slope: (x: number) => number): number {
   try {
     const found = slope(x);
     return Number.isNaN(found) ? 0 : found;
-  } catch (error) {
-    throw new AgentError(`the slope of this agent's own objective failed: ${(error as Error).message}`, { cause: error });
+  } catch {
+    return 0; // An agent that left would show the same.
   }
 }
 

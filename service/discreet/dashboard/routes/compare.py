@@ -14,6 +14,7 @@ from discreet.dashboard import answers, submissions, words
 from discreet.dashboard.answers import Answer
 from discreet.dashboard.pages import HEADERS, environment, render
 from discreet.dashboard.sessions import Reader
+from discreet.problems.kind_modules import module_of
 from discreet.problems.reuse import WHERE_THE_DATA_ARE
 from discreet.web.security import CurrentServices
 
@@ -69,11 +70,23 @@ async def show_comparison(
 def _asked(both: list[Answer]) -> list[Line]:
     asked = [
         _flat(
-            {name: value for name, value in one.problem.items() if name not in WHERE_THE_DATA_ARE}
+            {
+                name: value
+                for name, value in {**one.problem, **_names(one)}.items()
+                if name not in WHERE_THE_DATA_ARE
+            }
         )
         for one in both
     ]
     return [_line(name, asked) for name in dict.fromkeys([*asked[0], *asked[1]])]
+
+
+def _names(one: Answer) -> dict[str, str]:
+    """Values of the problem that are positions, such as closed roads, as people call them."""
+    parts = module_of(one.row["kind"], "left_out")
+    if parts is None:
+        return {}
+    return {name: ", ".join(names) for name, names in parts.named(one.problem).items()}
 
 
 def _flat(problem: Mapping[str, Any]) -> dict[str, Any]:

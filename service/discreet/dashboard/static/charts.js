@@ -9,6 +9,7 @@
 const GLOBAL_SHEET = "plotly.js-style-global";
 const narrow = matchMedia("(max-width: 40rem), (pointer: coarse)");
 const darkSystem = matchMedia("(prefers-color-scheme: dark)");
+const LONGEST_TITLES = { xaxis: 36, yaxis: 20, yaxis2: 20 }; // characters of a line on a phone
 const drawn = new Map(); // element → chart as it came
 
 let plotly;
@@ -94,6 +95,17 @@ function layoutOf(chart, colours, style, width) {
   };
 }
 
+// A title on lines of at most so many characters: one line of it would be longer than the axis of a phone.
+export function onLines(text, most) {
+  const lines = [];
+  for (const word of text.split(" ")) {
+    const longer = lines.length ? `${lines.at(-1)} ${word}` : word;
+    if (lines.length && longer.length <= most) lines[lines.length - 1] = longer;
+    else lines.push(word);
+  }
+  return lines.join("<br>");
+}
+
 async function show(element) {
   const chart = drawn.get(element);
   const style = getComputedStyle(document.body);
@@ -102,6 +114,10 @@ async function show(element) {
   const place = element.dataset.frame;
   if (place !== undefined) Object.assign(data[0], chart.frames[Number(place)].data[0]);
   const layout = layoutOf(chart, colours, style, element.clientWidth);
+  for (const [name, most] of narrow.matches ? Object.entries(LONGEST_TITLES) : []) {
+    const title = layout[name]?.title;
+    if (title?.text) layout[name].title = { ...title, text: onLines(title.text, most) };
+  }
   if (narrow.matches && data[0]?.colorbar) {
     // The scale above the picture: beside it there is no room.
     data[0].colorbar = {

@@ -262,7 +262,9 @@ export class Fields {
       box = this.one(context, this.select(ways, context), help);
     else box = this.alternatives(ways, context, help);
     box.append(error);
-    this.places.set(path, { box, error, input: box.querySelector("input, select, textarea") });
+    // A way that was chosen begins as an empty text, until the first word is typed.
+    const begun = () => holder[name] === "";
+    this.places.set(path, { box, error, begun, input: box.querySelector("input, select, textarea") });
     return box;
   }
 
@@ -682,7 +684,8 @@ export class Fields {
   }
 
   // Shows each issue beside the field that its pointer names, or beside the nearest that holds it; gives back the others.
-  refuse(issues) {
+  // With `typed` fields that nobody has typed into yet are not marked.
+  refuse(issues, { typed = false } = {}) {
     const said = new Map();
     const others = [];
     for (const { pointer, detail } of issues) {
@@ -697,6 +700,7 @@ export class Fields {
     }
     for (const path of this.places.keys()) this.say(path, ""); // before the others: two paths may be of one field
     for (const [path, texts] of said) {
+      if (typed && this.places.get(path).begun?.()) continue;
       this.say(path, this.places.get(path).wrongness || texts.join("; ")); // what was typed is known here alone
       this.places.get(path).box.closest("details")?.setAttribute("open", "");
     }

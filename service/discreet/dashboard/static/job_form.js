@@ -198,7 +198,7 @@ async function price() {
 
 function show(text, answer, response) {
   answered = text;
-  const others = fields && job !== null && answer.issues ? fields.refuse(answer.issues) : [];
+  const others = fields && job !== null && answer.issues ? fields.refuse(answer.issues, { typed: true }) : [];
   if (answer.price) quote.innerHTML = answer.price; // rendered and escaped by the server
   form.elements.priced.value = answer.priced ?? "";
   if (answer.actions && answer.actions !== drawn) {

@@ -36,7 +36,7 @@ def headlines(problem: Mapping[str, Any], result: Mapping[str, Any]) -> list[Hea
             Headline(
                 "The agents have settled after ",
                 rounds,
-                ": each holds its own part of the joint optimum",
+                ": each holds its own part of the joint optimum, unless one of them lied",
             )
         ]
     return [

@@ -25,6 +25,12 @@ SETUP_EXCHANGES = 4
 """Exchanges of a session in addition to one per round: HELLO, DEAL, ACK, and TRANSCRIPT at the
 end."""
 
+VERDICT = (
+    "agents say of the sums whether they have settled: one that lies about its own part of them "
+    "can make that wrong"
+)
+"""Of sessions whose agents are asked; secrecy does not rest on it."""
+
 
 def sums_plan(
     problem: CoupledQpRequest, count: int, bound: float, clip: float, budget: Budget
@@ -71,6 +77,7 @@ def sums_plan(
             "the sum of every round is seen by every agent",
             *problem.way.assumptions,
             *([] if problem.terms is None else [ROUNDS_ARE_SEEN]),
+            *([] if problem.terms is None or sums.tolerance is None else [VERDICT]),
         ),
         parameters={
             "protocol": secure_sum.PROTOCOL,

@@ -207,7 +207,8 @@ class DrEnsemble(DrEnsembleRequest):
             return ""
         return (
             "the dataset does not publish how many `participants` it has. Ask for an epsilon, "
-            "or around a release"
+            "or around a release; a rehearsal of a number of them that you name (discreet rehearse "
+            "--units N, units in the API) says how near the answer comes"
         )
 
     def expected(

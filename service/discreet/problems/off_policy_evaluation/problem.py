@@ -223,7 +223,9 @@ class OffPolicyEvaluation(OffPolicyRequest):
             return ""
         return (
             "the dataset does not publish how many trajectories it has (`trajectories`). Ask for "
-            "an epsilon: the plan says how many trajectories an accurate value takes"
+            "an epsilon: the plan says how many trajectories an accurate value takes, and a "
+            "rehearsal of a number of them that you name (discreet rehearse --units N, units in "
+            "the API) how near the answer comes"
         )
 
     def expected(

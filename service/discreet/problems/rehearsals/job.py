@@ -20,7 +20,6 @@ from functools import partial
 from typing import Annotated, Any, ClassVar, Literal, Self, get_args
 
 import numpy as np
-from numpy.typing import NDArray
 from pydantic import Field
 
 from discreet.errors import InvalidInput
@@ -33,6 +32,7 @@ from discreet.problems.contents import Content, Profile, Progress, Released
 from discreet.problems.numbers import MAX_EPSILON, Budget, Delta, Epsilon, Frozen, Positive, Privacy
 from discreet.problems.objects import PublicObject
 from discreet.problems.plans import Plan, Resources
+from discreet.problems.rehearsals.farthest import farthest, row_names
 from discreet.problems.rehearsals.result import ROWS, RehearsalResult
 from discreet.problems.results import Output, Result
 from discreet.problems.synthesis import Synthesis
@@ -241,7 +241,7 @@ class Rehearsal(Problem):
                     break
                 found[place].append(_answer(one, known, made, content, self._seed_of(said, number)))
             progress(number + 1, MOST_RUNS)
-        called = partial(_row_names, problem, truth)
+        called = partial(row_names, problem, truth)
         rows = [
             row
             for (said, _, _), answers in zip(runs, found, strict=True)
@@ -324,34 +324,12 @@ def _array(value: Any) -> Any:
     return array if np.isfinite(array).all() else None
 
 
-def _row_names(problem: Problem, answer: dict[str, Any], field: str) -> list[str] | None:
-    """How people call the rows of a field, by the names that the problem's public objects have."""
-    from discreet.problems.kind_modules import module_of  # noqa: PLC0415 - it knows all kinds, this one too
-
-    called = getattr(module_of(problem.kind, "charts"), "row_names", None)
-    return None if called is None else called(problem.model_dump(mode="json"), answer, field)
-
-
-def _farthest(off: NDArray[np.float64], called: list[str] | None) -> dict[str, Any]:
-    """Which of several rows is farthest off in the middle run, by what it is called: float64[runs,
-    rows]."""
-    if off.shape[1] < 2:
-        return {"farthest": None, "farthest_error": None}
-    middle = np.median(off, axis=0)
-    row = int(middle.argmax())
-    known = called is not None and row < len(called)
-    return {
-        "farthest": called[row] if called and known else f"row {row}",
-        "farthest_error": float(middle[row]),
-    }
-
-
 def _rows(
     said: dict[str, Any],
     names: list[str],
     truth: dict[str, Any],
     answers: list[dict[str, Any]],
-    called: Callable[[str], list[str] | None],
+    called: Callable[[str], list[str]],
 ) -> Iterator[dict[str, Any]]:
     """One row a quantity: the mean absolute error over its numbers, in the middle and for nine of
     ten runs; and of which of its rows it is largest, as `called` names them."""
@@ -395,5 +373,5 @@ def _rows(
                 "mostly_noise": float(np.mean(noise)),
                 "no_better_than_zero": error > 0 and error >= NOTHING_TOLD * size,
                 "runs": len(errors),
-                **_farthest(np.array(off), called(name)),
+                **farthest(np.array(off), called(name)),
             }

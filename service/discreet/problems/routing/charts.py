@@ -54,7 +54,7 @@ def charts_of(problem: dict[str, Any], plan: dict[str, Any], result: dict[str, A
 
 def row_names(problem: dict[str, Any], result: dict[str, Any], field: str) -> list[str] | None:
     """Labels of the rows of a field: zones by their numbers, links by theirs and the nodes at their
-    ends."""
+    ends, classes of users by their names."""
     if field == "demand":
         roads = RoadNetwork.model_validate(problem["network"])
         return [
@@ -65,6 +65,8 @@ def row_names(problem: dict[str, Any], result: dict[str, Any], field: str) -> li
     if field in ("link_flows", "link_flow_changes"):
         roads = RoadNetwork.model_validate(problem["network"])
         return [roads.way(link) for link in range(len(roads.links))]
+    if field.endswith("_by_class"):
+        return [str(name) for name in result.get("user_classes", ())]
     return None
 
 

@@ -33,6 +33,19 @@ def choices(problem: Mapping[str, Any]) -> dict[str, list[tuple[Value, str]]]:
     return {"closed_links": [*closed, *((name, name) for name in streets)]}
 
 
+def named(problem: Mapping[str, Any]) -> dict[str, list[str]]:
+    """For each such field that the problem has, the links by their names."""
+    network = problem.get("network")
+    if not isinstance(network, Mapping):
+        return {}
+    names = closing.names_of(network)
+    return {
+        field: [names[place] for place in sorted(problem[field])]
+        for field in FIELDS
+        if problem.get(field)
+    }
+
+
 def positions(problem: Mapping[str, Any], field: str, values: Sequence[Value]) -> list[int]:
     """Positions of the links of the problem's network that these values leave out, as in the field.
     InvalidInput for a name of no link, or of several."""
