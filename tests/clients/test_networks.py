@@ -458,7 +458,7 @@ def test_nodes_are_called_as_people_call_them(tmp_path: Path) -> None:
         read(*files, columns={"node": "Nr", "node_name": "Title"})
     (tmp_path / "links.csv").write_text(links + "101,8,1,1\n")
     (tmp_path / "nodes.csv").write_text("Nr,Name\n101,Markt\n33,S\u00fcd\n7,8\n")  # a name is no id
-    with pytest.raises(TableError, match="end at node 8, of which"):
+    with pytest.raises(TableError, match="end at node 8, missing from"):
         read(*files, columns={"node": "Nr", "node_name": "Name"})
 
 

@@ -197,7 +197,7 @@ def read(
         made = _geojson(paths, options)
     elif all(kind == ".csv" for kind in kinds.values()):
         tables = {
-            path: read_csv(path.read_bytes(), path.name, *_encodings(encoding)) for path in paths
+            path: read_csv(path.read_bytes(), path.name, *encodings(encoding)) for path in paths
         }
         gmns = any(
             "from_node_id" in table.columns and "free_speed" in table.columns
@@ -311,7 +311,7 @@ def _listed(files: Sequence[str | AnyFile]) -> list[AnyFile]:
     return paths
 
 
-def _encodings(said: str | None) -> list[str | None]:
+def encodings(said: str | None) -> list[str | None]:
     """Those that a file is tried in: texts of another encoding are hardly ever UTF-8 too."""
     return (
         [None, said]
