@@ -11,6 +11,7 @@ from typing import Any
 from discreet.dashboard import forms
 from discreet.errors import FieldIssue
 from discreet.isolation.network_files import ENCODINGS, OWN_NAMES
+from discreet_client.network_columns import LINK_ROLES, NODE_ROLES
 
 COLUMNS = "columns"
 FILES = "files"
@@ -263,3 +264,13 @@ def tables(columns: Sequence[Mapping[str, Any]], form: forms.Form) -> list[dict[
         roles = [(role, f"{role}: {MEANINGS[role]}") for role in table["roles"]]
         found.append({**table, "rows": rows, "roles": roles})
     return found
+
+
+def columns_before(form: forms.Form) -> list[dict[str, Any]]:
+    """The columns that the form was sent with, of files that were not read this time."""
+    found: dict[str, dict[str, Any]] = {}
+    for (of, column), role in meanings(form).items():
+        roles = LINK_ROLES if of == "links" else NODE_ROLES
+        blank = {"file": "", "of": of, "roles": roles, "columns": [], "more": 0}
+        found.setdefault(of, blank)["columns"].append([column, role])
+    return list(found.values())
