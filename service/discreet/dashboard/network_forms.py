@@ -171,6 +171,8 @@ def asked(form: forms.Form) -> Asked:
         issues.append(FieldIssue(f"/{lacks}", "lengths and speeds need their units, both"))
     if name := forms.filled(form, "name"):
         options["name"] = name
+        if "\0" in name:
+            issues.append(FieldIssue("/name", "a NUL character"))
     columns, wrong = _columns(form)
     chosen = "column-0" in form
     return Asked({**options, "columns": columns}, [*issues, *wrong], chosen)
@@ -207,7 +209,8 @@ def _columns(form: forms.Form) -> tuple[dict[str, str], list[FieldIssue]]:
 _IN_PYTHON = re.compile(
     r",? (?:or )?(?:\((?:columns=\{[^}]*\}|\w+=?(?:True)?) in Python\)|columns=\{[^}]*\} in Python)"
 )
-_UNITS = re.compile(r"--units km,kph(?:, m,kph or mi,mph)?")
+_UNITS = re.compile(r"--units km,kph\b")
+_BOTH_UNITS = re.compile(r"--units km,kph, m,kph or mi,mph")
 _TWICE = re.compile(r"--doubled (keep-first|sum)")
 _WHICH = re.compile(r"--columns ((?:\w+=[^\s,;]+,?)+)")
 _OPTION = re.compile(
@@ -217,7 +220,7 @@ _OPTION = re.compile(
 
 def issues_of(says: str) -> list[FieldIssue]:
     """The reader's sentences, each beside the field that it is about, in the words of the page."""
-    return [_issue(line) for line in says.splitlines()]
+    return [_issue(line) for line in says.splitlines() if not line.startswith("columns are: ")]
 
 
 def _issue(line: str) -> FieldIssue:
@@ -246,7 +249,7 @@ def in_words(sentence: str) -> str:
     def twice(said: re.Match[str]) -> str:
         return f"“{LABELS['doubled']}: {dict(READING[0].options)[said[1]]}”"
 
-    plain = _WHICH.sub(which, _IN_PYTHON.sub("", sentence))
+    plain = _WHICH.sub(which, _BOTH_UNITS.sub("choose both", _IN_PYTHON.sub("", sentence)))
     plain = _TWICE.sub(twice, _UNITS.sub("“the units of lengths and speeds”", plain))
     return _OPTION.sub(option, plain)
 
