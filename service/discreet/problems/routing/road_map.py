@@ -7,7 +7,7 @@ import numpy as np
 
 from discreet.figures.charts import Chart, Table
 from discreet.figures.geometry import beside, half_arrows, inches, zone_radius
-from discreet.figures.style import INK
+from discreet.figures.style import QUIET
 from discreet.problems.road_network import RoadNetwork
 from discreet.problems.routing.charts import MAX_LINKS, MAX_NODES
 from discreet.problems.routing.map_figure import (
@@ -43,7 +43,7 @@ def road_map(roads: RoadNetwork, zones: int | None) -> Chart | None:
         f"{link.free_flow_time:,.6g} without traffic, capacity {link.capacity:,.6g}"
         for link in (roads.links[place] for place in drawn.tolist())
     ]
-    data = [polygons("links", arrows[drawn], INK)]
+    data = [polygons("links", arrows[drawn], QUIET)]
     data += [link_hovers(where, network, roads, drawn, texts)]
     data += node_traces(where, network, roads, radius)
     across, up = np.ptp(where, axis=0)
