@@ -412,7 +412,6 @@ def test_from_login_to_an_answer_on_a_town_of_geojson(
     found: list[str] = []
     with tab(browser, service.url) as seen:
         page = seen.page
-        page.set_default_timeout(40000)
         seen.login(service.owner_of("a town of geojson"))
         seen.go("/networks")
         found += problems_of(seen, axe)
