@@ -21,6 +21,7 @@ from playwright.sync_api import Browser
 from discreet import cli
 from discreet.dashboard.app import install
 from discreet.problems import DATASETS, KINDS
+from discreet.problems.road_network import RoadNetwork
 from discreet.usecases.oidc.configuration import CALLBACK
 from discreet_client import Client
 from tests import bodies
@@ -42,6 +43,7 @@ LIGHT_WITHOUT_CHARTS = (
     "/jobs/new",
     "/datasets",
     "/datasets/new",
+    "/networks/new",
     "/ledger",
     "/audit",
     "/changes",
@@ -627,6 +629,8 @@ NO_PAGES = {
     "/ledger/export",
     "/ledger/head.json",
     "/ledger/verification.json",
+    "/networks/{network_id}/charts/map.json",
+    "/networks/{network_id}/network.json",
     "/plotly.js",
     "/static/{name}",
 }
@@ -676,6 +680,8 @@ def pages_of(people: Tenant) -> list[str]:
         rehearsed = analyst.rehearse(bodies.job(dataset["id"])["problem"], epsilons=[1]).job["id"]
         analyst.request_budget(account, epsilon=1, reason=EVIL)
         source = filled(owner, 2, name=EVIL)["id"]
+        roads = {**RoadNetwork.example(), "node_names": [f"{one} {EVIL}" for one in range(3)]}
+        network = owner.networks.add(roads, name=EVIL)["id"]
     jobs = [people.job(kind) for kind in sorted(KINDS)]
     return [
         "/",
@@ -704,6 +710,10 @@ def pages_of(people: Tenant) -> list[str]:
         f"/datasets/{dataset['id']}",
         f"/datasets/{dataset['id']}/delete",
         "/datasets/new",
+        "/networks",
+        "/networks/new",
+        f"/networks/{network}",
+        f"/jobs/new?network={network}",
         "/audit",
         "/changes",
         "/admin",

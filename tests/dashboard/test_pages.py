@@ -30,6 +30,7 @@ class Seeded:
     account: str
     job: str
     agents_job: str
+    network: str
 
     def pages(self) -> list[str]:
         """Every page by address, with objects of this tenant."""
@@ -52,6 +53,10 @@ class Seeded:
             "/datasets/new?kind=off_policy_evaluation",
             f"/datasets/{self.dataset}",
             f"/datasets/{self.dataset}/delete",
+            "/networks",
+            "/networks/new",
+            f"/networks/{self.network}",
+            f"/jobs/new?network={self.network}",
             "/audit",
             "/changes",
             "/changes?action=key.create",
@@ -87,11 +92,17 @@ def seeded(api_only: Installation) -> Seeded:
         )
         job = analyst.submit(bodies.job(dataset["id"], 0.1))
         waiting = analyst.submit(federated)
-    return Seeded(api_only, keys, dataset["id"], dataset["account"], job["id"], waiting["id"])
+        hostile = {"node_names": [f"{one} {EVIL}" for one in range(4)]}
+        hostile |= {"nodes_xy": [[0, 0], [1, 0], [1, 1], [0, 1]]}
+        network = owner.networks.add({**bodies.network(), **hostile}, name=f"roads {EVIL}")
+    return Seeded(
+        *(api_only, keys, dataset["id"], dataset["account"], job["id"], waiting["id"]),
+        network=network["id"],
+    )
 
 
 MAY = {
-    "owner": {"/admin", "/changes", "/datasets/new", "/delete", "/jobs/new"},
+    "owner": {"/admin", "/changes", "/datasets/new", "/networks/new", "/delete", "/jobs/new"},
     "analyst": {"/jobs/new"},
     "auditor": {"/changes"},
 }
@@ -110,6 +121,7 @@ def test_every_page_for_every_role(seeded: Seeded, role: str) -> None:
                     "/changes",
                     "/operations",
                     "/datasets/new",
+                    "/networks/new",
                     "/delete",
                     "/jobs/new",
                 )
@@ -217,10 +229,19 @@ def test_other_tenants_objects_do_not_exist(seeded: Seeded) -> None:
 
 def posts(running: Installation) -> list[str]:
     """The addresses that pages post to, from the application itself."""
-    from discreet.dashboard.routes import admin, budgets, datasets, jobs, ledger, login, new_job
+    from discreet.dashboard.routes import (
+        admin,
+        budgets,
+        datasets,
+        jobs,
+        ledger,
+        login,
+        networks,
+        new_job,
+    )
 
     found = []
-    for module in (admin, budgets, datasets, jobs, ledger, login, new_job):
+    for module in (admin, budgets, datasets, jobs, ledger, login, networks, new_job):
         for route in module.router.routes:
             methods = getattr(route, "methods", None) or set()
             assert methods <= {"GET", "HEAD", "POST"}, route  # forms know no other

@@ -21,7 +21,7 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from itertools import islice
-from pathlib import Path
+from pathlib import Path, PurePath
 from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
@@ -98,10 +98,37 @@ class NetworkReading:
     left_out: list[str] = field(default_factory=list)
     warnings: list[str] = field(default_factory=list)
     """What is read as it stands and can hardly be meant so."""
+    zones: int | None = None
+    """How many of the first nodes are zones; None where no file says it."""
+
+
+@dataclass(frozen=True, eq=False)
+class FileInMemory:
+    """A file that lies in no folder, by its name and its bytes; it is read as a Path is."""
+
+    name: str
+    content: bytes
+
+    @property
+    def suffix(self) -> str:
+        return PurePath(self.name).suffix
+
+    @property
+    def stem(self) -> str:
+        return PurePath(self.name).stem
+
+    def read_bytes(self) -> bytes:
+        return self.content
+
+    def read_text(self, encoding: str, errors: str = "strict") -> str:
+        return self.content.decode(encoding, errors)
+
+
+AnyFile = Path | FileInMemory
 
 
 def read(
-    *files: str | Path,
+    *files: str | AnyFile,
     name: str | None = None,
     columns: Mapping[str, str] | None = None,
     units: str | None = None,
@@ -174,7 +201,7 @@ def read(
         made = _geojson(paths, options)
     elif all(kind == ".csv" for kind in kinds.values()):
         tables = {
-            path: read_csv(path.read_bytes(), path.name, *_encodings(encoding)) for path in paths
+            path: read_csv(path.read_bytes(), path.name, *encodings(encoding)) for path in paths
         }
         gmns = any(
             "from_node_id" in table.columns and "free_speed" in table.columns
@@ -191,7 +218,12 @@ def read(
     if time_unit is not None:
         made = made._replace(network={**made.network, "time_unit": time_unit})
     return NetworkReading(
-        name or _name_of(paths), made.network, made.notes, made.left_out, made.warnings
+        name or _name_of(paths),
+        made.network,
+        made.notes,
+        made.left_out,
+        made.warnings,
+        made.zones,
     )
 
 
@@ -234,6 +266,7 @@ class Made(NamedTuple):
     notes: list[str]
     left_out: list[str]
     warnings: list[str]
+    zones: int | None = None
 
 
 def _of_a_period(made: Made, gmns: bool, minutes: float | None) -> Made:
@@ -255,12 +288,11 @@ def _of_a_period(made: Made, gmns: bool, minutes: float | None) -> Made:
     )
 
 
-def _listed(files: Sequence[str | Path]) -> list[Path]:
-    paths = [Path(one) for one in files]
+def _listed(files: Sequence[str | AnyFile]) -> list[AnyFile]:
+    paths = [one if isinstance(one, FileInMemory) else Path(one) for one in files]
     if not paths:
         raise TableError("a file of a network is needed")
-    if len(paths) == 1 and paths[0].is_dir():
-        folder = paths[0]
+    if len(paths) == 1 and isinstance(folder := paths[0], Path) and folder.is_dir():
         for other, what in NOT_MODELLED.items():
             if (folder / other).exists():
                 says = (
@@ -276,14 +308,14 @@ def _listed(files: Sequence[str | Path]) -> list[Path]:
         if not paths:
             raise TableError(f"{folder} has no link.csv")
     for path in paths:
-        if not path.is_file():
+        if isinstance(path, Path) and not path.is_file():
             raise TableError(f"there is no file {path}")
         if path.name.lower() in NOT_MODELLED:
             raise TableError(f"{path.name}: {NOT_MODELLED[path.name.lower()]} are not modelled")
     return paths
 
 
-def _encodings(said: str | None) -> list[str | None]:
+def encodings(said: str | None) -> list[str | None]:
     """Those that a file is tried in: texts of another encoding are hardly ever UTF-8 too."""
     return (
         [None, said]
@@ -292,15 +324,18 @@ def _encodings(said: str | None) -> list[str | None]:
     )
 
 
-def _name_of(paths: Sequence[Path]) -> str:
-    stem = paths[0].stem.removesuffix("_net").removesuffix("_node")
-    return paths[0].resolve().parent.name if stem in ("link", "node") else stem
+def _name_of(paths: Sequence[AnyFile]) -> str:
+    first = paths[0]
+    stem = first.stem.removesuffix("_net").removesuffix("_node")
+    if isinstance(first, Path) and stem in ("link", "node"):
+        return first.resolve().parent.name
+    return stem
 
 
 # TNTP ---------------------------------------------------------------------------------------------
 
 
-def _tntp(paths: Sequence[Path], options: _Options) -> Made:
+def _tntp(paths: Sequence[AnyFile], options: _Options) -> Made:
     if options.doubled != "refuse":
         raise TableError(
             "doubled says nothing of TNTP, whose links have numbers: all of them are kept"
@@ -341,13 +376,13 @@ def _tntp(paths: Sequence[Path], options: _Options) -> Made:
     notes = [
         f"the first {file.zones} nodes are the zones; free_flow_time is in the file's own unit"
     ]
-    return Made(network, notes, [], [])
+    return Made(network, notes, [], [], file.zones)
 
 
 # GMNS ---------------------------------------------------------------------------------------------
 
 
-def _gmns(tables: Mapping[Path, Table], options: _Options) -> Made:
+def _gmns(tables: Mapping[AnyFile, Table], options: _Options) -> Made:
     links = nodes = config = None
     for path, table in tables.items():
         if "from_node_id" in table.columns:
@@ -413,7 +448,11 @@ def _gmns(tables: Mapping[Path, Table], options: _Options) -> Made:
     notes += _weighed(options)
     network["time_unit"] = "minutes"
     return Made(
-        network, [*notes, *once], left_out, [*_doubts(table, lengths * length, speeds * speed)]
+        network,
+        [*notes, *once],
+        left_out,
+        [*_doubts(table, lengths * length, speeds * speed)],
+        _count(zones),
     )
 
 
@@ -547,7 +586,7 @@ def _point(figures: Sequence[Any]) -> Point:
 # CSV ----------------------------------------------------------------------------------------------
 
 
-def _csv(tables: Mapping[Path, Table], options: _Options) -> Made:
+def _csv(tables: Mapping[AnyFile, Table], options: _Options) -> Made:
     known = (*LINK, *LINK_OPTIONAL, *LENGTH, *NODE, NODE_NAME, *PLACE, "zone")
     if unknown := sorted(set(options.columns) - set(known)):
         raise TableError(
@@ -557,7 +596,7 @@ def _csv(tables: Mapping[Path, Table], options: _Options) -> Made:
     links = [path for path, table in tables.items() if tail in table.columns]
     nodes = [path for path in tables if path not in links]
     if len(links) != 1 or len(nodes) > 1:
-        listed = ", ".join(next(iter(tables.values())).columns)
+        listed = next(iter(tables.values())).listed()
         raise TableError(
             f"CSV: one table of links, with a column {tail}, and one of nodes or none; columns "
             f"are: {listed}; say --columns tail=…,head=…, where a link begins and ends, or "
@@ -589,7 +628,8 @@ def _csv(tables: Mapping[Path, Table], options: _Options) -> Made:
     roads, once = _once(_both_ways(roads, table, options), options.doubled)
     directed = "directed" in table.columns
     network, told = _assembled(roads, places, zones, options, directed=directed)
-    return Made(_in_minutes(network, notes), [*notes, *told, *once], left_out, warnings)
+    told = [*notes, *told, *once]
+    return Made(_in_minutes(network, notes), told, left_out, warnings, _count(zones))
 
 
 def _in_minutes(network: Json, notes: Sequence[str]) -> Json:
@@ -809,12 +849,12 @@ def _figures(table: Table) -> list[Json]:
 # GeoJSON ------------------------------------------------------------------------------------------
 
 
-def _geojson(paths: Sequence[Path], options: _Options) -> Made:
+def _geojson(paths: Sequence[AnyFile], options: _Options) -> Made:
     lines: list[Json] = []
     points: list[Json] = []
     for path in paths:
         wrong: dict[str, list[int]] = {}
-        for position, feature in enumerate(_features(path)):
+        for position, feature in enumerate(features_of(path)):
             geometry = feature.get("geometry") if isinstance(feature, dict) else None
             kind = geometry.get("type") if isinstance(geometry, dict) else None
             if kind not in ("LineString", "Point"):
@@ -865,10 +905,12 @@ def _geojson(paths: Sequence[Path], options: _Options) -> Made:
     roads, once = _once(_both_ways(roads, table, options), options.doubled)
     directed = "directed" in table.columns
     network, told = _assembled(roads, places, zones, options, directed=directed)
-    return Made(_in_minutes(network, notes), [*notes, *told, *once], left_out, warnings)
+    told = [*notes, *told, *once]
+    return Made(_in_minutes(network, notes), told, left_out, warnings, _count(zones))
 
 
-def _features(path: Path) -> list[Any]:
+def features_of(path: AnyFile) -> list[Any]:
+    """The features of a GeoJSON file. TableError where it is none."""
     try:
         features = json.loads(path.read_text(encoding="utf-8-sig"))["features"]
     except (ValueError, KeyError, TypeError, RecursionError):
@@ -1012,6 +1054,10 @@ def _zones(table: Table, column: str, nodes: Sequence[str]) -> dict[str, str] | 
         for node, value, is_zone in zip(nodes, values.tolist(), there, strict=True)
         if is_zone
     }
+
+
+def _count(zones: Mapping[str, str] | None) -> int | None:
+    return None if not zones else len(zones)
 
 
 def _both_ways(roads: Sequence[_Road], table: Table, options: _Options) -> list[_Road]:

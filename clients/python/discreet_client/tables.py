@@ -38,6 +38,8 @@ OWNERS = ("person", "participant", "patient")
 """Columns of readers that say whose a row is."""
 SEPARATORS = ",;\t|"
 UTF_8 = "utf-8-sig"
+FIRST_BYTES = 1 << 20
+"""In which the first line of a file ends."""
 _OF_SHEETS = (
     "a spreadsheet or an archive, and no CSV: save the sheet as CSV in UTF-8, in the program that "
     "it is from"
@@ -332,9 +334,29 @@ def table_of(source: Any, *encodings: str | None) -> Table:
 def first_line(path: Path) -> tuple[str, list[str]]:
     """The separator of a CSV file, and the names of its columns."""
     with path.open(encoding="utf-8-sig", errors="replace") as file:
-        line = file.readline(1 << 20)
-    separator = next((one for one in SEPARATORS if one in line), ",")
-    return separator, [name.strip() for name in next(csv.reader([line], delimiter=separator), [])]
+        line = file.readline(FIRST_BYTES)
+    return _separator(line), _named_in(line)
+
+
+def header_of(content: bytes, name: str = "the file", *encodings: str | None) -> list[str]:
+    """The names of the columns of CSV, in its first line, which is read as `read_csv` reads it.
+    TableError where nothing can be read of it."""
+    line = content[:FIRST_BYTES].partition(b"\n")[0]
+    if content.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
+        line = content[: len(content) & -2]
+    text = _decoded(line, name, [one or UTF_8 for one in encodings] or [UTF_8])
+    return _named_in(text.partition("\n")[0])
+
+
+def _named_in(line: str) -> list[str]:
+    try:
+        return [name.strip() for name in next(csv.reader([line], delimiter=_separator(line)), [])]
+    except csv.Error as error:
+        raise TableError(f"the first line is no CSV: {error}") from None
+
+
+def _separator(line: str) -> str:
+    return next((one for one in SEPARATORS if one in line), ",")
 
 
 def read_csv(content: bytes, name: str = "the file", *encodings: str | None) -> Table:
@@ -343,8 +365,7 @@ def read_csv(content: bytes, name: str = "the file", *encodings: str | None) -> 
     if made := next((made for mark, made in OTHER_FILES.items() if content.startswith(mark)), None):
         raise TableError(f"{name} is {made}")
     text = _decoded(content, name, [one or UTF_8 for one in encodings] or [UTF_8])
-    first = text.partition("\n")[0]
-    separator = next((one for one in SEPARATORS if one in first), ",")
+    separator = _separator(text.partition("\n")[0])
     reader = csv.reader(io.StringIO(text, newline=""), delimiter=separator)
     header = [column.strip() for column in next(reader, [])]
     if not any(header):

@@ -3503,6 +3503,11 @@ export interface components {
              * @description SHA-256 of `network`, as certificates name it; not in lists
              */
             sha256?: string | null;
+            /**
+             * Zones
+             * @description How many of its first nodes are zones, where the files say it that a page was given; absent otherwise
+             */
+            zones?: number | null;
         };
         /**
          * NetworkPage

@@ -77,6 +77,11 @@ class NetworkAnswer(BaseModel):
     coordinates: bool = Field(
         description="True if its nodes have coordinates, which charts then use"
     )
+    zones: int | None = Field(
+        default=None,
+        description="How many of its first nodes are zones, where the files say it that a page was "
+        "given; absent otherwise",
+    )
     created_by: str = Field(description="The principal who stored it first")
     created_at: datetime
     sha256: str | None = Field(

@@ -11,6 +11,7 @@ from typing import Any
 from discreet.errors import DiscreetError, InvalidInput
 from discreet.problems import KINDS
 from discreet.problems.numbers import PRESETS, Privacy
+from discreet.problems.objects import PublicObject
 from discreet.usecases.requests import JobRequest
 
 OWN_CONTROLS = ("problem", "privacy")
@@ -70,6 +71,17 @@ def choices(
             "issues": issues_view(issues),
             "fixed": list(fixed),
         }
+    )
+
+
+@cache
+def kind_of(model: type[PublicObject]) -> tuple[str, str]:
+    """The kind whose problems name such objects, and the field that does."""
+    return next(
+        (name, field)
+        for name, kind in KINDS.items()
+        for field, named in kind.objects.items()
+        if named is model
     )
 
 

@@ -21,6 +21,7 @@ MENU = (
     ("/", "Budgets", ("owner", "analyst", "auditor")),
     ("/jobs", "Jobs", ("owner", "analyst", "auditor")),
     ("/datasets", "Datasets", ("owner", "analyst", "auditor")),
+    ("/networks", "Networks", ("owner", "analyst", "auditor")),
     ("/ledger", "Ledger", ("owner", "analyst", "auditor")),
     ("/audit", "Audit", ("owner", "analyst", "auditor", "operator")),
     ("/changes", "Changes", ("owner", "auditor", "operator")),

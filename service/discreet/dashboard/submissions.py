@@ -33,9 +33,11 @@ _REHEARSAL: TypeAdapter[RehearsalRequest] = TypeAdapter(RehearsalRequest)
 _REQUEST: TypeAdapter[JobRequest] = TypeAdapter(JobRequest)
 
 
-def example_text(kind: str) -> str:
-    """The kind's own example, as long as there is no dataset of it."""
+def example_text(kind: str, chosen: Mapping[str, Mapping[str, Any]] | None = None) -> str:
+    """The kind's own example, as long as there is no dataset of it; `chosen`: stored objects that
+    its fields are to name."""
     body = copy.deepcopy(KINDS[kind].example())
+    body["problem"] |= {field: row["id"] for field, row in (chosen or {}).items()}
     if isinstance(body["problem"].get("dataset"), dict):
         body["problem"]["dataset"] = NO_DATASET
     return as_text(body)
@@ -47,14 +49,18 @@ async def example_on(
     dataset: Mapping[str, Any],
     largest: float,
     data: Mapping[str, Any] | None = None,
+    chosen: Mapping[str, dict[str, Any]] | None = None,
 ) -> tuple[str, list[str]]:
     """An example that fits the public part of a registered dataset, with stored objects where some
     do, and what these are called; it asks for no more than half of the largest epsilon that still
     passes. `data`: what names the data in the problem where that is not the dataset's id, as blocks
-    of a source."""
-    kind = KINDS[dataset["kind"]]
+    of a source; `chosen`: the stored object that a field is to name, also where it does not fit,
+    which the price then says."""
+    kind, chosen = KINDS[dataset["kind"]], chosen or {}
     stored = {
-        field: await objects.page(services, principal, model, None, MOST_STORED)
+        field: [chosen[field]]
+        if field in chosen
+        else await objects.page(services, principal, model, None, MOST_STORED)
         for field, model in kind.objects.items()
     }
     names = {row["id"]: row["name"] for rows in stored.values() for row in rows}
@@ -75,6 +81,8 @@ async def example_on(
         named = [value for field in kind.objects if isinstance(value := problem.get(field), str)]
         if not named or await _planned(services, principal, {"problem": whole, "privacy": privacy}):
             break
+    whole |= {field: row["id"] for field, row in chosen.items()}
+    named = [*dict.fromkeys([*named, *(row["id"] for row in chosen.values())])]
     return await shown({"problem": whole, "privacy": privacy}), [names[one] for one in named]
 
 

@@ -22,6 +22,7 @@ from datetime import date, datetime
 from typing import Any, BinaryIO
 
 from discreet.errors import InvalidInput, PayloadTooLarge
+from discreet.isolation import network_files
 from discreet.isolation.blocks import Block, any_record
 from discreet.isolation.json_contents import read_json
 from discreet.isolation.tables import (
@@ -205,6 +206,7 @@ def warm_up() -> None:
         ):
             for content in _json_files(example["content"]):
                 _rehearse(name, example["public"], "json", content)
+    network_files.warm_up()
     own = pa.default_memory_pool()
     for pool in (pa.system_memory_pool(), own):  # most by malloc, which gives memory back
         pa.set_memory_pool(pool)
@@ -328,4 +330,7 @@ def _table_files(columns: Mapping[str, list[Any]], *, wrong: bool) -> Iterator[t
         yield "csv", text
 
 
-STEPS: Mapping[str, Step] = {"read": answers(read)}
+STEPS: Mapping[str, Step] = {
+    "read": answers(read),
+    "read_network": answers(network_files.read_network),
+}

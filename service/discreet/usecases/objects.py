@@ -29,11 +29,15 @@ Object = TypeVar("Object", bound=PublicObject)
 
 
 async def add(
-    services: Services, principal: Principal, name: str, made: PublicObject
+    services: Services,
+    principal: Principal,
+    name: str,
+    made: PublicObject,
+    known: Mapping[str, int] | None = None,
 ) -> tuple[dict[str, Any], bool]:
     """The stored object and whether it is new. The same content of the same tenant is the same
-    object, and keeps the name that it had. Conflict when the tenant has as many, or as much, as it
-    may."""
+    object, and keeps the name that it had. `known`: figures beside its own that lists show.
+    Conflict when the tenant has as many, or as much, as it may."""
     require(principal, "owner")
     if issues := await anyio.to_thread.run_sync(made.own_issues):
         raise InvalidInput(issues)
@@ -58,7 +62,7 @@ async def add(
             id=object_id,
             type=made.type,
             name=name,
-            sizes=made.sizes(),
+            sizes={**made.sizes(), **(known or {})},
             content=content,
             created_by=principal.name,
         )

@@ -228,8 +228,6 @@ class Reader:
         `job` holds kind, public, tenant, name, keys and the limit of the content (see
         `isolation.reading`).
         """
-        if self._slots is None:
-            self._slots = asyncio.Semaphore(self._at_once)
         limits = Limits(
             memory_bytes,
             CPU_SECONDS,
@@ -244,7 +242,7 @@ class Reader:
             "upload_bytes": upload.sealed_bytes,
         }
         given |= {"upload_parts": upload.parts}
-        async with self._slots:
+        async with self._turn():
             target = SealedFile(folder)
             try:
                 found, _ = await self._children.call(
@@ -266,6 +264,22 @@ class Reader:
                 target.close()
                 raise
         return read
+
+    async def call(
+        self, step: str, arguments: dict[str, Any], payload: bytes | bytearray, limits: Limits
+    ) -> tuple[dict[str, Any], bytes]:
+        """What a step of the reader makes of bytes that are at hand (`Zygote.call`). Errors as of
+        `read`."""
+        async with self._turn():
+            try:
+                return await self._children.call(step, arguments, payload, limits)
+            except ChildFailed as failure:
+                raise _refused(failure, limits) from failure
+
+    def _turn(self) -> asyncio.Semaphore:
+        if self._slots is None:
+            self._slots = asyncio.Semaphore(self._at_once)
+        return self._slots
 
 
 def _refused(failure: ChildFailed, limits: Limits) -> DiscreetError:

@@ -80,8 +80,8 @@ async def read(request: Request, most: Limit) -> bytes:
 
 
 @asynccontextmanager
-async def held(request: Request, most: Limit) -> AsyncIterator[bytes]:
-    """The body, for the time that it is needed.
+async def held(request: Request, most: Limit, *, form: bool = False) -> AsyncIterator[bytes]:
+    """The body, for the time that it is needed; `form`: that of a multipart form.
 
     Above `THREAD_BYTES` it takes one of its tenant's turns before the rest of it is read: a hundred
     connections of one key would otherwise hold a hundred large bodies, and what they are parsed to.
@@ -89,7 +89,7 @@ async def held(request: Request, most: Limit) -> AsyncIterator[bytes]:
     """
     found = bytearray()
     async with AsyncExitStack() as turn:
-        async for part in parts(request, most):
+        async for part in parts(request, most, form=form):
             if len(found) <= THREAD_BYTES < len(found) + len(part):
                 await turn.enter_async_context(_turn(request))
             found += part
@@ -115,14 +115,14 @@ async def _turn(request: Request) -> AsyncIterator[None]:
         free.release()
 
 
-async def parts(request: Request, most: Limit) -> AsyncIterator[bytes]:
+async def parts(request: Request, most: Limit, *, form: bool = False) -> AsyncIterator[bytes]:
     """The body as it comes, refused as soon as it is known to be over the limit."""
     encoding = request.headers.get("content-encoding", "identity")
     if encoding != "identity":
         raise InvalidInput(
             f"the body is compressed ({encoding[:40]}): send it uncompressed", code="invalid_json"
         )
-    if request.headers.get("content-type", "").lower().startswith("multipart/"):
+    if not form and request.headers.get("content-type", "").lower().startswith("multipart/"):
         raise InvalidInput("this is a multipart form; this call takes JSON", code="invalid_json")
     declared = request.headers.get("content-length", "")
     if declared.isascii() and declared.isdigit() and int(declared) > most.allowed:

@@ -872,6 +872,11 @@ class NetworkAnswer(TypedDict):
     nodes: int
     sha256: NotRequired[str | None]
     """SHA-256 of `network`, as certificates name it; not in lists"""
+    zones: NotRequired[int | None]
+    """
+    How many of its first nodes are zones, where the files say it that a page was given;
+    absent otherwise
+    """
 
 
 class NetworkPage(TypedDict):

@@ -65,11 +65,17 @@ async def show_form(
     request: Request, services: CurrentServices, viewer: Owner, kind: str = "", example: str = ""
 ) -> Response:
     """Step one: name, public part, cap; with all figures of the example for who wants to try
-    that."""
+    that, and numbers of the public part that the address says."""
     chosen = kind if kind in DATASETS else next(iter(DATASETS))
     given = _example(chosen)
     made_up = () if example else DATASETS[chosen].MADE_UP
     public = {name: figure for name, figure in given["public"].items() if name not in made_up}
+    said = {
+        name: forms.number({name: text}, name)
+        for name, text in request.query_params.items()
+        if name in given["public"]
+    }
+    public |= {name: figure for name, figure in said.items() if not isinstance(figure, str)}
     form = {
         "name": "",
         "public": submissions.as_text(public),

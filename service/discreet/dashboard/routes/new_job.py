@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import uuid
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import Any
 
@@ -18,6 +18,7 @@ from discreet.errors import Conflict, DiscreetError, InvalidInput, NotFound
 from discreet.problems import DATASETS, KINDS
 from discreet.problems.base import Problem
 from discreet.problems.reuse import WHERE_THE_DATA_ARE
+from discreet.problems.road_network import RoadNetwork
 from discreet.usecases import asking, budgets, datasets, jobs, objects, rehearsals, sources
 from discreet.usecases.requests import JobRequest
 from discreet.usecases.services import Services
@@ -44,10 +45,11 @@ async def show_form(
     kind: str | None = None,
     release: str | None = None,
     around: str | None = None,
+    network: str | None = None,
 ) -> Response:
     """The form of a job: an example of the kind on the chosen dataset or on a source's newest
-    block, or the problem of a job that is asked again, or around whose release another is
-    planned."""
+    block, on a stored network if one is chosen, or the problem of a job that is asked again, or
+    around whose release another is planned."""
     rows = await datasets.page(services, viewer.principal, None, MOST_DATASETS)
     show = partial(_form, request, services, viewer, rows=rows)
     if release is not None:
@@ -74,6 +76,13 @@ async def show_form(
             kind=row["kind"], dataset=None, text=text, source=row, example=True, named=named
         )
     chosen = next((row for row in rows if row["id"] == dataset), None)
+    beside: dict[str, dict[str, Any]] = {}
+    if network is not None:
+        kind, field = job_forms.kind_of(RoadNetwork)
+        road, _ = await objects.find(services, viewer.principal, network, RoadNetwork)
+        beside = {field: road}
+        if chosen is None or chosen["kind"] != kind:
+            chosen = _fitting(rows, kind, field, road["sizes"])
     if chosen is not None:
         kind = chosen["kind"]
     if kind not in KINDS:
@@ -81,10 +90,12 @@ async def show_form(
     if chosen is None:
         chosen = next((row for row in rows if row["kind"] == kind), None)
     if chosen is None:
-        text, named = submissions.example_text(kind), list[str]()
+        text, named = submissions.example_text(kind, beside), list[str]()
     else:
         largest = await budgets.largest_request(services, viewer.principal, chosen["account_id"])
-        text, named = await submissions.example_on(services, viewer.principal, chosen, largest)
+        text, named = await submissions.example_on(
+            services, viewer.principal, chosen, largest, chosen=beside
+        )
     return await show(kind=kind, dataset=chosen, text=text, example=True, named=named)
 
 
@@ -170,6 +181,24 @@ async def price(request: Request, services: CurrentServices, viewer: Submitter) 
         "issues": [],
     }
     return JSONResponse(body, headers=HEADERS)
+
+
+def _fitting(
+    rows: Sequence[dict[str, Any]], kind: str, field: str, sizes: Mapping[str, Any]
+) -> dict[str, Any] | None:
+    """The newest dataset that a stored object of these sizes fits, best one whose public part has
+    the same figures."""
+    fitting = [
+        row
+        for row in rows
+        if row["kind"] == kind
+        and KINDS[kind].fits(field, sizes, DATASETS[kind].read_public(row["public"]))
+    ]
+    return max(
+        fitting,
+        key=lambda row: sum(row["public"].get(name) == size for name, size in sizes.items()),
+        default=None,
+    )
 
 
 async def _sources(services: Services, viewer: Viewer, kind: str) -> list[dict[str, Any]]:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -38,6 +40,23 @@ def hover_texts(
     drawn: NDArray[np.int64],
 ) -> Trace:
     """Invisible points in the middle of links, on their right, that carry the hover texts."""
+    texts = [
+        f"flow {flow[link]:,.6g}"
+        + ("" if ends is None else f" ({ends[0][link]:,.4g} to {ends[1][link]:,.4g})")
+        + ("" if ratio is None else f", {ratio[link]:.3g} of capacity")
+        for link in drawn.tolist()
+    ]
+    return link_hovers(where, network, roads, drawn, texts)
+
+
+def link_hovers(
+    where: Floats,
+    network: Network,
+    roads: RoadNetwork,
+    drawn: NDArray[np.int64],
+    texts: Sequence[str],
+) -> Trace:
+    """The same of any figures: what is said of each link below its name."""
     tail, head = network.tail[drawn], network.head[drawn]
     along = where[head] - where[tail]
     right = np.stack([along[:, 1], -along[:, 0]], axis=1) * 0.06
@@ -51,10 +70,8 @@ def hover_texts(
         "showlegend": False,
         "hovertemplate": "%{text}<extra></extra>",
         "text": [
-            f"link {plain(roads.way(link))}<br>flow {flow[link]:,.6g}"
-            + ("" if ends is None else f" ({ends[0][link]:,.4g} to {ends[1][link]:,.4g})")
-            + ("" if ratio is None else f", {ratio[link]:.3g} of capacity")
-            for link in drawn.tolist()
+            f"link {plain(roads.way(link))}<br>{text}"
+            for link, text in zip(drawn.tolist(), texts, strict=True)
         ],
     }
 

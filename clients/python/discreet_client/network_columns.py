@@ -1,0 +1,137 @@
+"""Which columns the files of a road network have, and what each is likely to be.
+
+    for table in tables_of([FileInMemory("strassen.csv", content)]):
+        table.columns, table.guessed  # ["Von-Knoten", …], {"Von-Knoten": "tail", …}
+
+Nothing is read by a guess: it fills a form in, or is told to who reads. A column whose name is that
+of a role is that role.
+"""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from collections.abc import Iterable, Sequence
+from typing import Any, NamedTuple
+
+from discreet_client.networks import (
+    LENGTH,
+    LINK,
+    LINK_OPTIONAL,
+    NODE,
+    NODE_NAME,
+    PLACE,
+    AnyFile,
+    features_of,
+)
+from discreet_client.tables import header_of
+
+_OF_LINKS = (*LINK[:3], *LENGTH, LINK[3], "lanes", "name", "directed", "toll", *LINK_OPTIONAL)
+LINK_ROLES = tuple(dict.fromkeys(_OF_LINKS))
+NODE_ROLES = (*NODE, NODE_NAME, *PLACE, "zone")
+POINT_ROLES = (*NODE, "zone")
+USUAL = {
+    "tail": "from fromnode fromnodeid initnode anode u von vonknoten anfangsknoten startknoten",
+    "head": "to tonode tonodeid termnode bnode v nach nachknoten bis bisknoten endknoten",
+    "free_flow_time": "fft vdffftt freeflowtime t0 traveltime time fahrzeit reisezeit zeit",
+    "length": "len distance dist km laenge entfernung strecke longueur",
+    "speed": "freespeed maxspeed speedlimit vmax v0 tempo geschwindigkeit kmh vitesse",
+    "capacity": "cap capacities kap kapazitaet leistungsfaehigkeit kfzh fzgh capacite",
+    "lanes": "lane numlanes nlanes spuren fahrspuren fahrstreifen voies",
+    "name": "street streetname roadname strasse strassenname bezeichnung rue",
+    "directed": "oneway einbahnstrasse einbahn",
+    "toll": "maut gebuehr peage",
+    "fixed_cost": "fixedcost festkosten",
+    "b": "bprb vdfalpha",
+    "power": "bprpower vdfbeta",
+    "node": "nodeid id knoten knotennummer knotennr nr number nummer",
+    "node_name": "nodename knotenname name bezeichnung ort",
+    "x": "xcoord xkoordinate lon lng long longitude laengengrad easting rechtswert",
+    "y": "ycoord ykoordinate lat latitude breitengrad northing hochwert",
+    "zone": "zoneid taz bezirk verkehrszelle zelle",
+}
+"""What each role is called in files, in small letters and without anything between them."""
+_WORDS = {role: frozenset(words.split()) for role, words in USUAL.items()}
+_IN_BRACKETS = re.compile(r"[\[(][^\[\]()]*[\])]")
+_LETTERS = str.maketrans({"ä": "ae", "ö": "oe", "ü": "ue", "ß": "ss", "é": "e", "è": "e"})
+
+
+class Columns(NamedTuple):
+    """The columns of a file of links or of nodes, or of the lines or points of a GeoJSON file."""
+
+    file: str
+    of: str
+    """links or nodes."""
+    columns: list[str]
+    roles: tuple[str, ...]
+    """What each column may be."""
+    guessed: dict[str, str]
+    """The likely role of columns, each role once."""
+
+    @property
+    def unknown(self) -> dict[str, str]:
+        """Guesses of columns that have names of their own, which a reader is told or leaves out."""
+        return {column: role for column, role in self.guessed.items() if column != role}
+
+
+def tables_of(files: Sequence[AnyFile], *encodings: str | None) -> list[Columns]:
+    """Those whose roles may be said: none of TNTP, where places tell them, and of GMNS only what
+    nodes are called by. TableError where a file cannot be read at all."""
+    suffixes = [file.suffix.lower() for file in files]
+    if any(suffix in (".geojson", ".json") for suffix in suffixes):
+        return [found for file in files for found in _of_features(file)]
+    if any(suffix != ".csv" for suffix in suffixes):
+        return []
+    headers = {file: header_of(file.read_bytes(), file.name, *encodings) for file in files}
+    if any({"from_node_id", "free_speed"} <= set(header) for header in headers.values()):
+        return [
+            _columns(file.name, "nodes", header, (NODE_NAME,))._replace(guessed={})
+            for file, header in headers.items()
+            if "node_id" in header
+        ]
+    return [
+        _columns(file.name, *(("links", header, LINK_ROLES) if known else _of_nodes(header)))
+        for file, header in headers.items()
+        for known in (len(files) == 1 or {*LINK[:2]} <= {*guess(header, LINK_ROLES).values()},)
+    ]
+
+
+def guess(columns: Iterable[str], roles: Iterable[str]) -> dict[str, str]:
+    """The likely role of each of these columns that has one: its own name, else a usual one."""
+    columns, roles = list(columns), list(roles)
+    found = {name: name for name in columns if name in roles}
+    left = [role for role in roles if role not in found.values()]
+    for name in columns:
+        word = _word(name)
+        role = next((one for one in left if word == _word(one) or word in _WORDS[one]), None)
+        if name not in found and role is not None:
+            found[name] = role
+            left.remove(role)
+    return found
+
+
+def _of_nodes(header: list[str]) -> tuple[str, list[str], tuple[str, ...]]:
+    return "nodes", header, NODE_ROLES
+
+
+def _of_features(file: AnyFile) -> list[Columns]:
+    names: dict[str, dict[str, Any]] = {"LineString": {}, "Point": {}}
+    for feature in features_of(file):
+        geometry = feature.get("geometry") if isinstance(feature, dict) else None
+        kind = geometry.get("type") if isinstance(geometry, dict) else None
+        properties = feature.get("properties") if isinstance(feature, dict) else None
+        if isinstance(kind, str) and kind in names and isinstance(properties, dict):
+            names[kind].update(dict.fromkeys(properties))
+    lines = _columns(file.name, "links", list(names["LineString"]), LINK_ROLES)
+    points = _columns(file.name, "nodes", list(names["Point"]), POINT_ROLES)
+    return [one for one in (lines, points) if one.columns]
+
+
+def _columns(file: str, of: str, columns: list[str], roles: tuple[str, ...]) -> Columns:
+    return Columns(file, of, columns, roles, guess(columns, roles))
+
+
+def _word(name: str) -> str:
+    """A name as it is compared: without units in brackets, case, signs and accents."""
+    plain = unicodedata.normalize("NFC", _IN_BRACKETS.sub("", name)).lower().translate(_LETTERS)
+    return "".join(letter for letter in plain if letter.isalnum())

@@ -1,0 +1,279 @@
+"""The form of a new network: its fields, what they say to the reader, and what the reader says of
+them."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from discreet.dashboard import forms
+from discreet.errors import FieldIssue
+from discreet.isolation.network_files import ENCODINGS, OWN_NAMES
+from discreet_client.network_columns import LINK_ROLES, NODE_ROLES
+
+COLUMNS = "columns"
+FILES = "files"
+MOST_COLUMNS = 120
+"""Columns of two files, each with its name and its meaning."""
+
+
+@dataclass(frozen=True)
+class Choice:
+    """A field of which one of some values is chosen; empty: nothing is said."""
+
+    name: str
+    label: str
+    options: Sequence[tuple[str, str]]
+    hint: str = ""
+
+
+@dataclass(frozen=True)
+class Figure:
+    """A field that holds a number, or nothing."""
+
+    name: str
+    label: str
+    hint: str = ""
+
+
+UNITS = (
+    Choice(
+        "length_unit",
+        "Lengths in the file are in",
+        [("", "–"), ("km", "km"), ("m", "m"), ("mi", "miles"), ("ft", "feet")],
+    ),
+    Choice(
+        "speed_unit",
+        "Speeds in the file are in",
+        [("", "–"), ("kph", "km/h"), ("mph", "miles per hour"), ("mps", "m/s")],
+        "Both are needed where times follow from lengths and speeds.",
+    ),
+)
+CAPACITIES = (
+    Figure(
+        "period_minutes",
+        "Minutes of a period",
+        "Capacities in the file are per hour and are converted to periods of so many minutes. "
+        "Empty: they stay as they are.",
+    ),
+    Figure(
+        "lane_capacity",
+        "Capacity of one lane",
+        "Where the file has no capacities: times its column of lanes, or 1.",
+    ),
+)
+TIMES = (
+    Figure("speed", "Speed on all links", "Where the file has lengths and no speeds."),
+    Choice(
+        "time_unit",
+        "Unit of times in the file",
+        [("", "–"), ("seconds", "seconds"), ("minutes", "minutes"), ("hours", "hours")],
+        "For answers to say; times from lengths and speeds are in minutes.",
+    ),
+)
+COSTS = (
+    Figure("toll_weight", "Time that a unit of toll is worth", "0: tolls count for nothing."),
+    Figure("distance_weight", "Time that a unit of length is worth", "Beside the time it takes."),
+)
+READING = (
+    Choice(
+        "doubled",
+        "Links that stand twice with the same figures",
+        [
+            ("refuse", "are refused"),
+            ("keep-first", "are taken once"),
+            ("sum", "become one with their capacities together"),
+        ],
+    ),
+    Choice(
+        "encoding",
+        "CSV files are written in",
+        [("", "UTF-8"), *((one, one) for one in ENCODINGS)],
+        "Excel’s is cp1252 in most of Europe.",
+    ),
+)
+PAIRS = (UNITS, CAPACITIES, TIMES, COSTS, READING)
+TICKS = (
+    ("both_ways", "Links without an opposite one lead both ways"),
+    ("through_zones", "Paths may lead through other zones (TNTP files say it themselves)"),
+)
+BLANK = {
+    "name": "",
+    **{one.name: "" for pair in PAIRS for one in pair},
+    "doubled": "refuse",
+    "both_ways": "",
+    "through_zones": "yes",
+}
+LABELS = {
+    **{one.name: one.label for pair in PAIRS for one in pair},
+    **dict(TICKS),
+    "units": "the units of lengths and speeds",
+}
+_FIELD_OF = {"units": "length_unit"}
+
+MEANINGS = {
+    "tail": "where a link begins",
+    "head": "where it ends",
+    "free_flow_time": "time without traffic",
+    "length": "its length",
+    "speed": "speed without traffic",
+    "capacity": "vehicles that it takes",
+    "lanes": "number of lanes",
+    "name": "name of the street",
+    "directed": "whether it leads one way only",
+    "toll": "toll",
+    "b": "b of its law",
+    "power": "power of its law",
+    "fixed_cost": "time added at any flow",
+    "node": "its id, as links say it",
+    "node_name": "what people call it",
+    "x": "to the right, or longitude",
+    "y": "upward, or latitude",
+    "zone": "the zone that it is",
+}
+"""What each role of a column is, in words."""
+
+
+@dataclass(frozen=True)
+class Asked:
+    """What a form says: options of the reader, and which of its fields cannot be meant so."""
+
+    options: dict[str, Any]
+    issues: list[FieldIssue] = field(default_factory=list)
+    chosen: bool = False
+    """Whether the form says what columns are."""
+
+
+def asked(form: forms.Form) -> Asked:
+    """The options of the reader that a form says."""
+    options: dict[str, Any] = {"through_zones": bool(form.get("through_zones"))}
+    options["both_ways"] = bool(form.get("both_ways"))
+    issues = []
+    for one in (one for pair in PAIRS for one in pair):
+        text = forms.filled(form, one.name)
+        if text is None:
+            continue
+        if isinstance(one, Choice):
+            if text not in dict(one.options):
+                issues.append(FieldIssue(f"/{one.name}", "not one of the choices"))
+            options[one.name] = text
+        elif isinstance(number := forms.number(form, one.name), str):
+            issues.append(FieldIssue(f"/{one.name}", f"a number is needed, not “{number[:40]}”"))
+        else:
+            options[one.name] = float(str(number))
+    length, speed = options.pop("length_unit", None), options.pop("speed_unit", None)
+    if length and speed:
+        options["units"] = f"{length},{speed}"
+    elif length or speed:
+        lacks = "speed_unit" if length else "length_unit"
+        issues.append(FieldIssue(f"/{lacks}", "lengths and speeds need their units, both"))
+    if name := forms.filled(form, "name"):
+        options["name"] = name
+        if "\0" in name:
+            issues.append(FieldIssue("/name", "a NUL character"))
+    columns, wrong = _columns(form)
+    chosen = "column-0" in form
+    return Asked({**options, "columns": columns}, [*issues, *wrong], chosen)
+
+
+def meanings(form: forms.Form) -> dict[tuple[str, str], str]:
+    """What the form says of each column, by its file (links or nodes) and its name."""
+    return {
+        (form.get(f"of-{place}", ""), form[f"column-{place}"]): form.get(f"means-{place}", "")
+        for place in range(MOST_COLUMNS)
+        if f"column-{place}" in form
+    }
+
+
+def _columns(form: forms.Form) -> tuple[dict[str, str], list[FieldIssue]]:
+    said, issues = meanings(form), []
+    columns: dict[str, str] = {}
+    for (_, column), role in said.items():
+        if role and role in columns and columns[role] != column:
+            says = f"“{columns[role]}” and “{column}” are both chosen for {role}"
+            issues.append(FieldIssue(f"/{COLUMNS}", says))
+        elif role:
+            columns[role] = column
+    for (_, column), role in said.items():
+        if not role and column in MEANINGS and column not in columns:
+            says = f"a column that is called {column} is always read as {column}"
+            issues.append(FieldIssue(f"/{COLUMNS}", f"{says}: choose it, or rename the column"))
+    known = {role: column for role, column in columns.items() if role in MEANINGS}
+    return {role: column for role, column in known.items() if role != column}, issues
+
+
+# What the reader says -----------------------------------------------------------------------------
+
+_IN_PYTHON = re.compile(
+    r",? (?:or )?(?:\((?:columns=\{[^}]*\}|\w+=?(?:True)?) in Python\)|columns=\{[^}]*\} in Python)"
+)
+_UNITS = re.compile(r"--units km,kph\b")
+_BOTH_UNITS = re.compile(r"--units km,kph, m,kph or mi,mph")
+_TWICE = re.compile(r"--doubled (keep-first|sum)")
+_WHICH = re.compile(r"--columns ((?:\w+=[^\s,;]+,?)+)")
+_OPTION = re.compile(
+    r"--([a-z]+(?:-[a-z]+)*)(?: N\b)?|\b([a-z]+_[a-z]+)\b|^(speed|doubled)(?= (?:says|is)\b)"
+)
+
+
+def issues_of(says: str) -> list[FieldIssue]:
+    """The reader's sentences, each beside the field that it is about, in the words of the page."""
+    return [_issue(line) for line in says.splitlines() if not line.startswith("columns are: ")]
+
+
+def _issue(line: str) -> FieldIssue:
+    if line == OWN_NAMES or "--columns" in line or line.startswith("columns"):
+        return FieldIssue(f"/{COLUMNS}", in_words(line))
+    named = [one[1] or one[2] or one[3] for one in _OPTION.finditer(line)]
+    known = [name.replace("-", "_") for name in named]
+    if line.startswith("units of"):
+        known.insert(0, "units")
+    first = next((name for name in known if name in LABELS or name == "encoding"), None)
+    return FieldIssue(f"/{FILES if first is None else _FIELD_OF.get(first, first)}", in_words(line))
+
+
+def in_words(sentence: str) -> str:
+    """A sentence of the reader with fields of the page in the place of options."""
+
+    def which(said: re.Match[str]) -> str:
+        pairs = (pair.partition("=") for pair in said[1].split(",") if pair)
+        named = [role if own == "…" else f"{role} ({own})" for role, _, own in pairs]
+        return f"which column is {' and '.join(named)}"
+
+    def option(said: re.Match[str]) -> str:
+        name = (said[1] or said[2] or said[3]).replace("-", "_")
+        return f"“{LABELS[name]}”" if name in LABELS else said[0]
+
+    def twice(said: re.Match[str]) -> str:
+        return f"“{LABELS['doubled']}: {dict(READING[0].options)[said[1]]}”"
+
+    plain = _WHICH.sub(which, _BOTH_UNITS.sub("choose both", _IN_PYTHON.sub("", sentence)))
+    plain = _TWICE.sub(twice, _UNITS.sub("“the units of lengths and speeds”", plain))
+    return _OPTION.sub(option, plain)
+
+
+def tables(columns: Sequence[Mapping[str, Any]], form: forms.Form) -> list[dict[str, Any]]:
+    """The columns of files as the form asks about them: with what was chosen before, else with the
+    reader's guess."""
+    said, place, found = meanings(form), 0, []
+    for table in columns:
+        rows = []
+        for name, guessed in table["columns"][: MOST_COLUMNS - place]:
+            means = said.get((table["of"], name), guessed)
+            rows.append({"place": place, "name": name, "means": means})
+            place += 1
+        roles = [(role, f"{role}: {MEANINGS[role]}") for role in table["roles"]]
+        found.append({**table, "rows": rows, "roles": roles})
+    return found
+
+
+def columns_before(form: forms.Form) -> list[dict[str, Any]]:
+    """The columns that the form was sent with, of files that were not read this time."""
+    found: dict[str, dict[str, Any]] = {}
+    for (of, column), role in meanings(form).items():
+        roles = LINK_ROLES if of == "links" else NODE_ROLES
+        blank = {"file": "", "of": of, "roles": roles, "columns": [], "more": 0}
+        found.setdefault(of, blank)["columns"].append([column, role])
+    return list(found.values())
