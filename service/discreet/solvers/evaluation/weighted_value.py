@@ -44,6 +44,10 @@ class Ends(NamedTuple):
         lower, upper = (min(max(one, least), most) for one in self)
         return Ends(lower, upper)
 
+    def around(self, other: Ends) -> Ends:
+        """The shortest interval that holds this one and another."""
+        return Ends(min(self.lower, other.lower), max(self.upper, other.upper))
+
 
 EVERYTHING = Ends(-math.inf, math.inf)
 
@@ -87,6 +91,8 @@ class WeightedSums:
     unclipped: bool = False
     """Whether public figures show that no weight can exceed the largest: then nothing is cut
     off."""
+    most: float = math.inf
+    """What no weight can exceed by public figures, before it is clipped."""
 
     def __post_init__(self) -> None:
         if self.noised.shape != (ENTRIES,):
@@ -187,17 +193,18 @@ class WeightedSums:
         )
 
     def true_value(self) -> Ends:
-        """An interval of the target policy's value whatever the returns whose weights were cut off:
-        the value is at least W E[u g] and at most 1 - W E[u (1 - g)], since E[w] = 1. It is never
-        narrower than the interval for clipped weights."""
+        """An interval of the target policy's value E[w g], whatever the returns whose weights were
+        cut off. It is never narrower than the interval for clipped weights."""
         if self.unclipped:
             return self.policy().ends
-        lower, upper = (
-            self._bound(self.masses),
-            1 - self._bound(self.masses.reshape(2, 3)[:, ::-1].ravel()),
-        )
-        clipped = self.policy().ends
-        return Ends(min(lower, clipped.lower), max(upper, clipped.upper)).within(0, 1)
+        return self._whatever(0.0).around(self.policy().ends).within(0, 1)
+
+    def true_difference(self) -> Ends:
+        """The same of the difference E[w g] - E[g], for which both are bounded together: chance and
+        noise move them together."""
+        if self.unclipped:
+            return self.difference().ends
+        return self._whatever(1.0).around(self.difference().ends).within(-1, 1)
 
     def noise_half_width(self) -> float:
         """How far noise alone moves the target policy's value."""
@@ -217,13 +224,34 @@ class WeightedSums:
             / self.count
         )
 
-    def _bound(self, masses: Floats) -> float:
-        """The lower end of W E[u g]."""
-        cap, count = self.largest_weight, self.count
-        gained = max(cap * float(WEIGHTED_VALUE @ masses), 0.0)
-        spread = Quadratic(cap**2 * self._share() * max(float(masses[0]), 0.0), -2 * gained, count)
+    def _whatever(self, less: float) -> Ends:
+        """An interval of E[w g] - less E[g], whatever the returns whose weights were cut off.
+
+        W u <= w <= most u, so the value lies between W E[u g] and most E[u g]; and the same of
+        1 - g, of which 1 minus the value is the mean, since E[w] = 1. Each end is the nearer of its
+        two bounds. Both are missed by chance together only where both are the value; it is then
+        far from the other end, unless so little is cut off that the interval for clipped weights
+        holds it.
+        """
+        mirrored: Floats = self.masses.reshape(2, 3)[:, ::-1].ravel()
+        upper = 1 - less - self._at_least(less, mirrored, self.masses)
+        return Ends(self._at_least(less, self.masses, mirrored), upper)
+
+    def _at_least(self, less: float, masses: Floats, mirrored: Floats) -> float:
+        """The lower end of E[w g] - less E[g]. `mirrored`: the sums of 1 - g in the place of g."""
+        found = self._mean(self.largest_weight, less, masses).lower
+        if math.isfinite(self.most):
+            found = max(found, 1 - less - self._mean(self.most, less, mirrored).upper)
+        return found
+
+    def _mean(self, cap: float, less: float, masses: Floats) -> Ends:
+        """An interval of the mean of cap u g - less g."""
+        squares, others = max(float(masses[0]), 0.0), max(float(masses[3]), 0.0)
+        gained, all_gained = (max(float(one @ masses), 0.0) for one in (WEIGHTED_VALUE, VALUE))
+        square = (cap**2 * self._share() - 2 * cap * less + less**2) * squares + less**2 * others
+        spread = Quadratic(max(square, 0.0), -2 * (cap * gained - less * all_gained), self.count)
         # The noise is the same in each entry, whichever end of the range a return is counted from.
-        return self._fieller(cap * WEIGHTED_VALUE, ALL, spread, masses).lower
+        return self._fieller(cap * WEIGHTED_VALUE - less * VALUE, ALL, spread, masses)
 
     def _told(self, above: Floats, below: Floats, spread: Quadratic) -> Told:
         """A number that is known to be from 0 to 1. If noise moved it outside, the interval also
