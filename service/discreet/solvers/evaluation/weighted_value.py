@@ -245,11 +245,17 @@ class WeightedSums:
         return found
 
     def _mean(self, cap: float, less: float, masses: Floats) -> Ends:
-        """An interval of the mean of cap u g - less g."""
-        squares, others = max(float(masses[0]), 0.0), max(float(masses[3]), 0.0)
-        gained, all_gained = (max(float(one @ masses), 0.0) for one in (WEIGHTED_VALUE, VALUE))
-        square = (cap**2 * self._share() - 2 * cap * less + less**2) * squares + less**2 * others
-        spread = Quadratic(max(square, 0.0), -2 * (cap * gained - less * all_gained), self.count)
+        """An interval of the mean of cap u g - less g.
+
+        Its square needs the sum of u² g², which is at most that of u g² and at most that of u²: the
+        share of squares that all weights have would be too small where large weights have large
+        returns.
+        """
+        gains, others = max(float(masses[0]), 0.0), max(float(masses[3]), 0.0)
+        weighted, plainly = (max(float(one @ masses), 0.0) for one in (WEIGHTED_VALUE, VALUE))
+        square = cap**2 * min(gains, self._squares_at_most()) - 2 * cap * less * gains
+        square += less**2 * (gains + others)
+        spread = Quadratic(max(square, 0.0), -2 * (cap * weighted - less * plainly), self.count)
         # The noise is the same in each entry, whichever end of the range a return is counted from.
         return self._fieller(cap * WEIGHTED_VALUE - less * VALUE, ALL, spread, masses)
 
@@ -268,12 +274,13 @@ class WeightedSums:
         return min(max(float(above @ self.masses) / under, 0.0), 1.0) if under > 0 else 0.5
 
     def _share(self) -> float:
-        """Sum of u² relative to that of u: the weight of the squares of (g - t) in the variance.
-        Half a standard deviation of the noise is added, because too small a share would make
-        intervals too short."""
-        weight = max(self.weight, 1e-9)
-        found = (self.squares + 0.5 * math.sqrt(self.variance) / SQUARES) / weight
-        return min(found, 1.0)
+        """Sum of u² relative to that of u: the weight of the squares of (g - t) in the variance. Of
+        too small a share intervals would be too short, so it is of as many as there may be."""
+        return min(self._squares_at_most() / max(self.weight, 1e-9), 1.0)
+
+    def _squares_at_most(self) -> float:
+        """The sum of u², with half a standard deviation of its noise added."""
+        return self.squares + 0.5 * math.sqrt(self.variance) / SQUARES
 
     def _spread(self, sums: Floats, share: float) -> Quadratic:
         """`share` times the sum of u (g - t)²."""
