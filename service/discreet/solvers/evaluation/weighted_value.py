@@ -126,12 +126,12 @@ class WeightedSums:
 
     def policy(self) -> Told:
         """The value of the target policy with weights clipped at the largest: E[u g] / E[u]."""
-        return self._told(WEIGHTED_VALUE, WEIGHTED, self._spread(self.masses[:3], self._share()))
+        return self._told(WEIGHTED_VALUE, WEIGHTED, self._policy_spread())
 
     def behaviour(self) -> Told:
         """The value of the behaviour policy: E[g]."""
         both = self.masses[:3] + self.masses[3:]
-        return self._told(VALUE, ALL, self._spread(both, 1.0))
+        return self._told(VALUE, ALL, self._spread(both))
 
     def difference(self) -> Told:
         """The difference of the two values, which are of the same people: from the distance of each
@@ -185,7 +185,7 @@ class WeightedSums:
         side. With the true behaviour probabilities it is at most 1, and 1 if nothing is cut off."""
         cap, count = self.largest_weight, self.count
         weight = max(self.weight, 0.0)
-        spread = Quadratic(cap**2 * self._share() * weight, -2 * cap * weight, count)
+        spread = Quadratic(cap**2 * min(self._squares_at_most(), weight), -2 * cap * weight, count)
         above, below = cap * WEIGHTED, ALL
         noise = Quadratic(self._noise(above), -2 * self._noise(above, below), self._noise(below))
         return _roots(
@@ -273,19 +273,30 @@ class WeightedSums:
         under = float(below @ self.masses)
         return min(max(float(above @ self.masses) / under, 0.0), 1.0) if under > 0 else 0.5
 
-    def _share(self) -> float:
-        """Sum of u² relative to that of u: the weight of the squares of (g - t) in the variance. Of
-        too small a share intervals would be too short, so it is of as many as there may be."""
-        return min(self._squares_at_most() / max(self.weight, 1e-9), 1.0)
-
     def _squares_at_most(self) -> float:
         """The sum of u², with half a standard deviation of its noise added."""
         return self.squares + 0.5 * math.sqrt(self.variance) / SQUARES
 
-    def _spread(self, sums: Floats, share: float) -> Quadratic:
-        """`share` times the sum of u (g - t)²."""
+    def _spread(self, sums: Floats) -> Quadratic:
+        """The sum of u (g - t)²."""
         A, B, C = np.maximum(sums, 0.0)
-        return Quadratic(share * A, -share * (2 * A + B), share * (A + B + C))
+        return Quadratic(A, -(2 * A + B), A + B + C)
+
+    def _policy_spread(self) -> Quadratic:
+        """At least the sum of u² (g - t)², which nothing that is released says: that of u (g - t)²,
+        or that of u² times the largest (g - t)² there can be, whichever is less at the value.
+
+        In parts of the first as many as sum u² is of sum u would do where returns have nothing to
+        do with weights; where people of large weight fare otherwise such intervals held the value
+        in half of the trials.
+        """
+        value, squares = self._ratio(WEIGHTED_VALUE, WEIGHTED), self._squares_at_most()
+        far = (
+            Quadratic(0.0, 0.0, squares)
+            if value > 0.5
+            else Quadratic(squares, -2 * squares, squares)
+        )
+        return min(self._spread(self.masses[:3]), far, key=lambda one: one.at(value))
 
     def _noise(self, *combination: Floats) -> float:
         """The covariance by noise of two combinations of the six, or the variance of one."""
@@ -312,8 +323,8 @@ class WeightedSums:
         both = self.masses[:3] + self.masses[3:]
         shared = A * (1 - policy) * (1 - behaviour) + C * policy * behaviour
         shared -= B / 2 * ((1 - policy) * behaviour + policy * (1 - behaviour))
-        mine_variance = self._spread(self.masses[:3], self._share()).at(policy) + self._noise(mine)
-        its_variance = self._spread(both, 1.0).at(behaviour) + self._noise(its)
+        mine_variance = self._policy_spread().at(policy) + self._noise(mine)
+        its_variance = self._spread(both).at(behaviour) + self._noise(its)
         scale = math.sqrt(max(mine_variance * its_variance, 1e-300))
         return float(min(max((shared + self._noise(mine, its)) / scale, -1.0), 1.0))
 
