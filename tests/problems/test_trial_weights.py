@@ -167,7 +167,7 @@ def test_a_plan_says_how_many_people_it_takes_until_nothing_is_cut_off() -> None
     told = problem.plan(part, Budget(epsilon=10**9, delta=0)).advice
     (clipped,) = (one for one in told if one.startswith("weights of whole trajectories"))
     assert (
-        "No weight can be larger than 27, by max_ratio and horizon, and from about 430" in clipped
+        "No weight can be larger than 27, by max_ratio and horizon, and from about 260" in clipped
     )
     assert "and no weight is cut off then" in told[0]
     known = part.model_copy(update={"trajectories": 200, "neighbours": "replace"})
