@@ -4,10 +4,11 @@ clips, over a grid of numbers of patients, epsilons, horizons and largest ratios
 Each trial draws its treatment in every visit. A ratio of 3: two treatments drawn 2 to 1, and a rule
 by which half of the patients should have each; of 2: drawn evenly; of 1.5: everybody should have
 the one of the 2. Patients who were treated by the rule in a visit are well there with a chance,
-others with another (`helps`: .9 and .2; `little`: .5 and .45), or the last visit comes out well for
-those who always were, and there is no other reward (`all or nothing`: .9 and .1). So truths are
-known. Plan, release and finish are called directly; a private number of patients is one that the
-plan does not know. On request: `make bench ARGS=clips`, about twenty minutes.
+others with another (`helps`: .9 and .2; `little`: .5 and .45; `sicker`: as `helps`, but .3 for
+those who should have the rare treatment, whose weights are cut off most), or the last visit comes
+out well for those who always were, and there is no other reward (`all or nothing`: .9 and .1). So
+truths are known. Plan, release and finish are called directly; a private number of patients is one
+that the plan does not know. On request: `make bench ARGS=clips`, about half an hour.
 """
 
 from __future__ import annotations
@@ -29,8 +30,16 @@ RULES = ((1, 3.0), (3, 3.0), (4, 2.0), (5, 3.0), (4, 1.5))
 """Horizon, and the largest ratio of a visit."""
 SIZES = ((200, 1.0), (500, 1.0), (500, 3.0), (1500, 0.3), (1500, 1.0), (5000, 1.0), (1500, 3.0))
 """Patients, and epsilon."""
-WORLDS = {"helps": (0.9, 0.2), "little": (0.5, 0.45), "all or nothing": (0.9, 0.1)}
+WORLDS = {
+    "helps": (0.9, 0.9, 0.2),
+    "little": (0.5, 0.5, 0.45),
+    "sicker": (0.9, 0.3, 0.2),
+    "all or nothing": (0.9, 0.9, 0.1),
+}
+"""Chances to be well: of those treated by the rule who should have the common treatment, and the
+rare one; of the others."""
 FEW = 2.0
+"""Ratios below it have one rule for everybody."""
 FARTHEST = 40.0
 """Largest weight in clips: beyond it both are useless."""
 
@@ -41,12 +50,14 @@ def draw(
     """A content: rewards of each visit are 0 or 1."""
     common = 1 / ratio if ratio < FEW else 1 - 1 / ratio
     treated = rng.random((number, horizon)) < common
-    agrees = treated == (np.ones((number, 1)) if ratio < FEW else rng.random((number, 1)) < 0.5)
-    well, else_well = WORLDS[world]
+    due = np.ones((number, 1), dtype=bool) if ratio < FEW else rng.random((number, 1)) < 0.5
+    agrees = treated == due
+    often, seldom, else_well = WORLDS[world]
+    well = np.where(due, often, seldom)
     if world == "all or nothing":
         always = agrees.all(axis=1)
         reward = np.zeros((number, horizon))
-        reward[:, -1] = rng.random(number) < np.where(always, well, else_well)
+        reward[:, -1] = rng.random(number) < np.where(always, well[:, 0], else_well)
     else:
         reward = (rng.random(agrees.shape) < np.where(agrees, well, else_well)).astype(float)
     zeros = np.zeros(number * horizon, dtype=np.int32)
@@ -125,11 +136,14 @@ def measured(
 def worth(horizon: int, ratio: float, world: str) -> tuple[float, float]:
     """What the rule is worth, and what the followed policy is."""
     common = 1 / ratio if ratio < FEW else 1 - 1 / ratio
-    groups = (common,) if ratio < FEW else (common, 1 - common)
-    well, else_well = WORLDS[world]
+    often, seldom, else_well = WORLDS[world]
+    groups = [(common, often)] + ([] if ratio < FEW else [(1 - common, seldom)])
     visits, at_once = (1, horizon) if world == "all or nothing" else (horizon, 1)
-    agrees = statistics.fmean(one**at_once for one in groups)
-    return visits * well, visits * (agrees * well + (1 - agrees) * else_well)
+    rule = statistics.fmean(well for _, well in groups)
+    followed = statistics.fmean(
+        agrees**at_once * well + (1 - agrees**at_once) * else_well for agrees, well in groups
+    )
+    return visits * rule, visits * followed
 
 
 def cells() -> Iterator[tuple[str, int, float, int, float, bool, float]]:

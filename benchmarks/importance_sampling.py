@@ -186,8 +186,8 @@ def run() -> Iterator[dict[str, Any]]:
             "peer_value": cell["rmse_plain"],
             "ratio": cell["rmse"] / cell["rmse_plain"],
             "note": f"clipped_value holds: its own {cell['covers_clipped']:.2f}, truth "
-            f"{cell['covers_truth']:.2f}; policy_value holds the truth {cell['covers_robust']:.2f}, "
-            f"behaviour {cell['covers_behaviour']:.2f}, difference "
+            f"{cell['covers_truth']:.2f}; policy_value holds the truth "
+            f"{cell['covers_robust']:.2f}, behaviour {cell['covers_behaviour']:.2f}, difference "
             f"{cell['covers_difference']:.2f}; clip {cell['clip']:.2g}; half widths "
             f"{cell['half_width']:.3f} and {cell['half_width_robust']:.3f}",
         }

@@ -18,6 +18,8 @@ from discreet.problems.headlines import (
 from discreet.problems.off_policy_evaluation.result import OffPolicyEvaluationResult
 from discreet_client import intervals
 
+NOISE_ALONE = ", where the interval is for noise alone"
+"""What holds the value without noise may miss that of other people, or of a better model."""
 SURE = f" ({intervals.percent(LEVEL)})"
 
 
@@ -30,7 +32,9 @@ def headlines(problem: Mapping[str, Any], result: Mapping[str, Any]) -> list[Hea
     policy = _policy(result)
     if "policy_value" in result:
         before = f"From the start that was asked for {policy} is worth "
-        found.append(headline(OffPolicyEvaluationResult, result, "policy_value", before))
+        ends = (result.get("uncertainty") or {}).get("values", {}).get("policy_value") or {}
+        of = "" if ends.get("lower") is None else NOISE_ALONE
+        found.append(headline(OffPolicyEvaluationResult, result, "policy_value", before, of))
     name, noun = ("values", "state") if "values" in result else ("weights", "feature")
     noise, rows = only_noise(result, name)
     if "values" in result and not found:
