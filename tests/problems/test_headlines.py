@@ -323,7 +323,7 @@ def test_an_earlier_result_is_told_with_the_ends_that_allow_for_clips() -> None:
     problem = {"kind": "off_policy_evaluation", "discount": 1}
     first, second, third = headlines_of(problem, result)
     assert " would have had 1.4 (0.3 to 4.0, 90 %); under what was done" in first.text
-    assert second.text.endswith("(-1.84 to 1.94, 90 %)")
+    assert second.text.endswith("-0.7 (-1.8 to 1.9, 90 %)")
     assert first.good_for.startswith("Good for the sign, and no more")
     assert second.good_for == "This cannot tell the sign: without clips it may be either."
     assert third.text == (

@@ -132,13 +132,13 @@ def _policies(result: dict[str, Any], noise: str) -> Chart:
 
 def _three(result: dict[str, Any]) -> dict[str, tuple[float, float, float]]:
     """Value and ends, by field; without intervals all three are the value."""
-    result = without_clips(result)
-    said = result.get("uncertainty", {}).get("values", {})
+    told = without_clips(result)
+    said = told.get("uncertainty", {}).get("values", {})
     found = {}
     for name in ("behaviour_value", "policy_value", "difference"):
         ends = said.get(name, {"lower": result[name], "upper": result[name]})
         found[name] = (result[name], ends["lower"], ends["upper"])
-    if (clipped := result.get("clipped_value")) is not None:
+    if (clipped := told.get("clipped_value")) is not None:
         found["clipped_value"] = (result["policy_value"], clipped["lower"], clipped["upper"])
     return found
 

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
 from typing import Any
 
-from discreet.problems.accuracy import LEVEL
+from discreet.problems.accuracy import LEVEL, Interval
 from discreet.problems.off_policy_evaluation.expectation import RATIO_SQUARE, rounded
 from discreet.problems.off_policy_evaluation.gradients import COUNT_SHARE
 from discreet.problems.off_policy_evaluation.result import REWARD
@@ -85,9 +84,7 @@ def expected_sentence(
     )
 
 
-def covers_sentence(
-    sums: WeightedSums, weighed: str, mass: Told, clipped: Mapping[str, float]
-) -> str:
+def covers_sentence(sums: WeightedSums, weighed: str, mass: Told, clipped: Interval) -> str:
     """What the interval of `policy_value` holds, and what that of `clipped_value` does not."""
     level = percent(LEVEL)
     if sums.unclipped:
