@@ -33,7 +33,15 @@ ALL = (
 )
 ON_REQUEST = (
     *("scale", "curves", "noise", "timing", "capacity", "blocks", "scheduling", "dropout", "parts"),
-    *("coverage", "inverse", "advice", "importance_sampling", "per_decision", "coupled_qp"),
+    *(
+        "coverage",
+        "inverse",
+        "advice",
+        "importance_sampling",
+        "per_decision",
+        "clips",
+        "coupled_qp",
+    ),
 )
 """Benchmarks that take many minutes: run when they are named."""
 COLUMNS = ("benchmark", "ours", "peer", "ours / peer", "note")
@@ -47,7 +55,7 @@ def main() -> None:
     parser.add_argument(
         "--releases",
         type=int,
-        help="of coverage, inverse and advice: seeded releases a case",
+        help="of coverage, inverse, advice and clips: seeded releases a case",
         default=argparse.SUPPRESS,
     )
     parser.add_argument(
@@ -68,8 +76,10 @@ def main() -> None:
         raise SystemExit(
             f"no benchmark {', '.join(sorted(unknown))}; there are {', '.join((*ALL, *ON_REQUEST))}"
         )
-    if options and not set(chosen) <= {"coverage", "inverse", "advice"}:
-        raise SystemExit("--releases and --kinds are of coverage, inverse and advice alone")
+    if "kinds" in options and not set(chosen) <= {"coverage", "inverse", "advice"}:
+        raise SystemExit("--kinds is of coverage, inverse and advice alone")
+    if "releases" in options and not set(chosen) <= {"coverage", "inverse", "advice", "clips"}:
+        raise SystemExit("--releases is of coverage, inverse, advice and clips alone")
     if "truths" in options and set(chosen) != {"coverage"}:
         raise SystemExit("--truths is of coverage alone")
     rows = [

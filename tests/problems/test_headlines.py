@@ -14,6 +14,7 @@ from discreet.problems import JOBS
 from discreet.problems.answers import LONGEST_STORED, _shortened, headlines_of, stored_headline
 from discreet.problems.charts import draw_result
 from discreet.problems.headlines import Headline, figure, good_for
+from discreet.problems.off_policy_evaluation.charts import charts_of
 from discreet.problems.rehearsal import read_example, rehearse
 
 
@@ -248,7 +249,12 @@ def test_people_read_both_policies_and_the_difference() -> None:
         "uncertainty": said,
         "tables": [],
     }
-    result |= {"clipped_mass": 0.02, "true_value": {"lower": 0.4, "upper": 0.9}}
+    result |= {
+        "clipped_mass": 0.02,
+        "true_value": values["policy_value"],
+        "clipped_value": {"lower": 0.5, "upper": 0.8},
+        "clipped_difference": {"lower": 0.01, "upper": 0.29},
+    }
     first, second, third = headlines_of({"kind": "off_policy_evaluation"}, result)
     assert first.text == (
         "Under the target policy people like these would have had 0.65 (0.41 to 0.87, 90 %); under "
@@ -260,30 +266,40 @@ def test_people_read_both_policies_and_the_difference() -> None:
     assert named.text.startswith(
         "Under the target policy (treat when lactate > 2) people like these would have had"
     )
-    assert second.good_for == "This cannot tell the sign: 0 lies within the interval."
+    assert second.text.endswith("a difference of 0.15 (-0.08 to 0.38, 90 %)")
+    assert second.good_for == "This cannot tell the sign: without clips it may be either."
     assert third.text == (
-        "Without clips, which cut off some 2 % of the weights, it lies anywhere between 0.4 and "
-        "0.9 (90 %), and the difference"
-        " anywhere between -0.13 and 0.43 (90 %)"
+        "That is whatever the clips hide, which cut off some 2 % of the weights; with clipped "
+        "weights alone the value lies between 0.5 and 0.8 (90 %), and the difference between 0.01 "
+        "and 0.29 (90 %)"
     )
+    result["clipped_difference"] = {"lower": -0.05, "upper": 0.29}  # noise alone hides the sign
+    second = headlines_of({"kind": "off_policy_evaluation"}, result)[1]
+    assert second.good_for == "This cannot tell the sign: 0 lies within the interval."
     for ends, told in (((0.0, 0.07), "at most 7 % of"), ((0.01, 0.03), "1 % to 3 % of")):
         values["clipped_mass"] = dict(zip(("lower", "upper"), ends, strict=True))
         assert (
             f"cut off {told} the weights"
             in headlines_of({"kind": "off_policy_evaluation"}, result)[2].text
         )
-    values["clipped_mass"] = {"lower": 0.0, "upper": 0.0}
-    assert len(headlines_of({"kind": "off_policy_evaluation"}, result)) == 2
-    del values["clipped_mass"]
-    assert (
-        len(headlines_of({"kind": "off_policy_evaluation"}, {**result, "clipped_mass": 0.0})) == 2
-    )
+    bare = {name: one for name, one in result.items() if name != "uncertainty"}
+    (first, _, third) = headlines_of({"kind": "off_policy_evaluation"}, bare)
+    assert "people like these would have had 0.65; under" in first.text
+    assert third.text.endswith("the target policy is worth between 0.41 and 0.87 (90 %)")
+    for ends in ({"lower": 0.0, "upper": 0.0}, None):
+        values.pop("clipped_mass", None)
+        if ends:
+            values["clipped_mass"] = ends
+        whole = {**result, "clipped_mass": 0.0}
+        for name in ("clipped_value", "clipped_difference"):
+            del whole[name]
+        assert len(headlines_of({"kind": "off_policy_evaluation"}, whole)) == 2
 
 
-def test_clips_that_hide_the_sign_promise_none() -> None:
-    """1,631 made-up patients of a rule that few of them were treated by: the interval with clipped
-    weights is far from the truth of 2.05, and the difference, truly -0.1, seemed to have a sign and
-    a size."""
+def test_an_earlier_result_is_told_with_the_ends_that_allow_for_clips() -> None:
+    """1,631 made-up patients of a rule that few of them were treated by: its interval was of
+    clipped weights, far from the truth of 2.05, and the difference, truly -0.1, seemed to have a
+    sign and a size."""
     ends = {
         "policy_value": (0.89, 1.88),
         "behaviour_value": (2.03, 2.13),
@@ -296,6 +312,7 @@ def test_clips_that_hide_the_sign_promise_none() -> None:
         "policy_value": 1.43,
         "behaviour_value": 2.08,
         "difference": -0.65,
+        "covers": "",
         "tables": [],
     }
     result |= {
@@ -303,19 +320,24 @@ def test_clips_that_hide_the_sign_promise_none() -> None:
         "true_value": {"lower": 0.291, "upper": 3.97},
         "uncertainty": said,
     }
-    first, second, third = headlines_of({"kind": "off_policy_evaluation"}, result)
-    assert (
-        " with clipped weights, without clips anywhere between 0.291 and 3.97 (90 %); under what "
-        "was done" in first.text
-    )
-    assert second.text.endswith("(-1.17 to -0.21, 90 %) with clipped weights")
+    problem = {"kind": "off_policy_evaluation", "discount": 1}
+    first, second, third = headlines_of(problem, result)
+    assert " would have had 1.4 (0.3 to 4.0, 90 %); under what was done" in first.text
+    assert second.text.endswith("-0.7 (-1.8 to 1.9, 90 %)")
     assert first.good_for.startswith("Good for telling it from 0, and no more")
     assert second.good_for == "This cannot tell the sign: without clips it may be either."
-    assert third.text.endswith("and the difference anywhere between -1.84 and 1.94 (90 %)")
-    result["true_value"] = {"lower": 0.9, "upper": 1.9}  # clips that hide next to nothing
-    first, second, _ = headlines_of({"kind": "off_policy_evaluation"}, result)
-    assert "anywhere" not in first.text
-    assert second.good_for.startswith("Good for the order of magnitude")
+    assert third.text == (
+        "That is whatever the clips hide, which cut off 48.2 % to 71.2 % of the weights; with "
+        "clipped weights alone the value lies between 0.89 and 1.88 (90 %), and the difference "
+        "between -1.17 and -0.21 (90 %)"
+    )
+    (chart,) = charts_of(problem, {}, result)
+    rows = {row[0]: row[1:] for row in chart.table.rows}
+    assert rows["target policy"] == ("1.43", "0.291", "3.97")
+    assert rows["target policy, clipped weights"] == ("1.43", "0.89", "1.88")
+    del values["behaviour_value"]
+    _, second, _ = headlines_of(problem, result)
+    assert second.text.endswith("a difference of -0.65")
 
 
 def test_what_has_not_settled_says_so_first() -> None:

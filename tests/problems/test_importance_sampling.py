@@ -181,7 +181,13 @@ def test_a_result_says_in_words_what_its_interval_covers(tmp_path: Path) -> None
         assert ends["lower"] <= found[name] <= ends["upper"], name
     assert not said["mostly_noise"]
     assert f"clipped at {found['largest_weight']:.3g}" in found["covers"]
-    assert "true_value" in found["covers"]
+    assert "90 % or more the interval of policy_value holds" in found["covers"]
+    assert "clipped_value" in found["covers"]
+    assert said["values"]["policy_value"] == found["true_value"]
+    for name, inner in (("policy_value", "clipped_value"), ("difference", "clipped_difference")):
+        ends = said["values"][name]
+        assert ends["lower"] < found[inner]["lower"] < found[name], name
+        assert found[name] < found[inner]["upper"] < ends["upper"], name
     (chart,) = charts.charts_of(asked.model_dump(mode="json"), plan.model_dump(mode="json"), found)
     assert found["covers"] in chart.caption
     (trace,) = chart.figure["data"]
@@ -324,7 +330,7 @@ def test_weights_of_steps_answer_for_both_policies(values: dict[str, Any]) -> No
     assert (np.sum(held, axis=0) >= 20).all(), np.sum(held, axis=0)
     whole, single = np.sqrt(np.mean(np.square(errors), axis=0))
     assert single < whole
-    assert "weights of steps clipped at" in found["per_decision"]["covers"]
+    assert "Weights of steps are clipped at" in found["per_decision"]["covers"]
 
 
 def test_what_makes_noise_smaller_is_said_of_the_method_that_is_asked_for() -> None:

@@ -326,6 +326,14 @@ def test_a_constant_is_the_mean_reward_within_its_interval(known: dict[str, Any]
     (drowned,) = results(data, 1e-3, 1, 0, method="constant")
     assert drowned["uncertainty"]["mostly_noise"]
     assert abs(drowned["policy_value"]) < exact
+    # Of a mean of 0 too: were it given only where it is not mostly noise, 55 in 100 would hold it.
+    part, content = data
+    nothing = {**content, "reward": content["reward"] - content["reward"].mean()}
+    found = list(results((part, nothing), 0.5, 200, 0, method="constant"))
+    noise = [one["uncertainty"]["mostly_noise"] for one in found]
+    assert 100 < sum(noise) < 200
+    assert 0.825 <= held(found, "policy_value", 0.0) < 1
+    assert all(one["uncertainty"]["values"]["policy_value"]["lower"] is not None for one in found)
 
 
 def test_steps_begin_at_the_constant_where_no_episode_ends() -> None:

@@ -11,6 +11,7 @@ import pyarrow as pa
 import pytest
 from pydantic import ValidationError
 
+from benchmarks import clips
 from discreet.errors import InvalidInput
 from discreet.privacy.noise import Noise
 from discreet.problems.answers import headlines_of
@@ -145,6 +146,35 @@ def test_where_noise_allows_it_no_weight_is_cut_off_and_intervals_hold_the_truth
     assert with_fixed["clipped_mass"] == 0  # 27 of probabilities that were typed as 0.333333
 
 
+def test_a_public_number_has_the_same_rule_and_a_clip_is_in_the_interval() -> None:
+    """Of 500 people at epsilon 1 noise alone moves the value by .21 of its range, and nothing is
+    cut off; of 400 it would be .26, and weights are clipped. A clip of one's own takes two thirds
+    of the weights off: with clipped weights alone the interval misses what the rule is worth, and
+    the interval of the value does not."""
+    rule = {"max_ratio": RULE_RATIO, "horizon": RULE_HORIZON, "least_reward": 0}
+    problem = OffPolicyEvaluation.model_validate({**ASKED, "return_bounds": None})
+    for people, cap in ((500, 27.0), (400, 400 / 60 * 1.1 / 2.1)):
+        plan = problem.plan(public(**rule, trajectories=people), Budget(epsilon=10**9, delta=0))
+        assert plan.parameters["max_importance"] == pytest.approx(cap, rel=0.01)
+        assert any("none is cut off" in one for one in plan.advice) == (cap == 27)
+    held, clipped, (truth, before) = np.zeros(3), 0, clips.worth(RULE_HORIZON, RULE_RATIO, "sicker")
+    assert truth == pytest.approx(0.6 * RULE_HORIZON)
+    for seed in range(40):
+        content = clips.draw(500, RULE_HORIZON, RULE_RATIO, "sicker", np.random.default_rng(seed))
+        for at, asked in enumerate(({}, {"max_importance": 4.4})):
+            found = answered(
+                public(**rule, trajectories=500), content, seed, return_bounds=None, **asked
+            )
+            said = found["uncertainty"]["values"]
+            held[at] += said["policy_value"]["lower"] <= truth <= said["policy_value"]["upper"]
+            assert said["policy_value"] == found["true_value"]
+            assert ("clipped_value" in found) == bool(asked)
+        held[2] += said["difference"]["lower"] <= truth - before <= said["difference"]["upper"]
+        clipped += found["clipped_value"]["lower"] <= truth <= found["clipped_value"]["upper"]
+    assert (held >= 31).all(), held  # of 36 on average; fewer with probability 1 %
+    assert clipped < 25
+
+
 def test_a_release_of_an_earlier_version_is_read_with_its_clip() -> None:
     """Its plan says nothing of weights that are left as they are."""
     part = public(max_ratio=RULE_RATIO, horizon=RULE_HORIZON)
@@ -196,7 +226,7 @@ def test_a_plan_says_how_many_people_it_takes_until_nothing_is_cut_off() -> None
     told = problem.plan(part, Budget(epsilon=10**9, delta=0)).advice
     (clipped,) = (one for one in told if one.startswith("weights of whole trajectories"))
     assert (
-        "No weight can be larger than 27, by max_ratio and horizon, and from about 430" in clipped
+        "No weight can be larger than 27, by max_ratio and horizon, and from about 260" in clipped
     )
     assert "and no weight is cut off then" in told[0]
     known = part.model_copy(update={"trajectories": 200, "neighbours": "replace"})
@@ -229,15 +259,15 @@ def test_a_ratio_beyond_the_public_one_is_refused_with_its_row() -> None:
 
 
 def test_a_plan_foretells_what_is_cut_off_of_long_episodes() -> None:
-    """Half are treated in each of 8 visits: 1 in 256 always, weighs 256, and of the mean of weights
-    1 - c/256 is above the clip c. Over 4 visits with 2/3 no weight is above 5.06, and nothing is
-    said."""
+    """Half are treated in each of 9 visits: 1 in 512 always, weighs 512, and of the mean of weights
+    1 - c/512 is above the clip c. Over 4 visits with 2/3 no weight is above 5.06, and nothing is
+    said; nor over 8 visits with a private number, of which enough have no weight cut off."""
 
     def plan(part: OffPolicyPublic, **asked: Any) -> Any:
         problem = OffPolicyEvaluation.model_validate({**ASKED, **asked})
         return problem.plan(part, Budget(epsilon=10**9, delta=0))
 
-    long = {"max_ratio": 2, "horizon": 8}
+    long = {"max_ratio": 2, "horizon": 9}
     for part, asked in (
         (public(**long), {}),
         (public(**long, trajectories=800), {}),
@@ -245,12 +275,14 @@ def test_a_plan_foretells_what_is_cut_off_of_long_episodes() -> None:
     ):
         found = plan(part, **asked)
         cap = found.parameters["max_importance"] or 50
-        (says,) = (one for one in found.advice if one.startswith("over 8 steps"))
-        assert "as large as 256 (" in says
+        (says,) = (one for one in found.advice if one.startswith("over 9 steps"))
+        assert "as large as 512 (" in says
         assert f"clipped at {plain(cap, 3)}:" in says
-        weights = np.where(np.arange(256) == 0, 256.0, 0.0)
+        weights = np.where(np.arange(512) == 0, 512.0, 0.0)
         assert f"up to {percent(float(np.maximum(weights - cap, 0).mean()))} of the weights" in says
-    for part in (public(max_ratio=1 / DRAWN), public(), public(max_ratio=2, horizon=8000)):
+    never = {"max_ratio": 2, "horizon": 8000}
+    eight = public(max_ratio=2, horizon=8)
+    for part in (public(max_ratio=1 / DRAWN), public(), public(**never), eight):
         assert not any(one.startswith("over ") for one in plan(part).advice)
 
 

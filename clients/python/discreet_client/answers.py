@@ -164,8 +164,14 @@ class OffPolicyEvaluationAnswer(Answer):
     behaviour_value: float
     """Value of the policy that was followed, over the people in the data (importance_sampling);
     unit: the unit of rewards"""
+    clipped_difference: models.Range
+    """The same of the difference (importance_sampling); unit: the unit of rewards"""
     clipped_mass: float
     """How much of the weights, whose mean is 1, was cut off (importance_sampling)"""
+    clipped_value: models.Range
+    """The interval of 90 % of the value of the target policy with clipped weights, which the
+    true value may lie outside of; where any may be cut off (importance_sampling); unit: the
+    unit of rewards"""
     combined: models.Combined
     """For several releases: what combining them gained"""
     covers: str
@@ -182,9 +188,9 @@ class OffPolicyEvaluationAnswer(Answer):
     largest_weight: float
     """The value at which weights of trajectories are clipped (importance_sampling)"""
     policy_value: float
-    """Of the target policy: over the people in the data, with clipped weights
-    (importance_sampling), or the mean of the value function over `initial`, where it is
-    given; unit: the unit of rewards"""
+    """Of the target policy: over the people in the data, estimated with clipped weights
+    (importance_sampling; its interval is without clips), or the mean of the value function
+    over `initial`, where it is given; unit: the unit of rewards"""
     target_policy: str
     """What the target policy does, if the dataset's owner has described it"""
     true_value: models.Range

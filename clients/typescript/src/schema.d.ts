@@ -3730,11 +3730,15 @@ export interface components {
              * @description Value of the policy that was followed, over the people in the data (importance_sampling)
              */
             behaviour_value?: number;
+            /** @description The same of the difference (importance_sampling) */
+            clipped_difference?: components["schemas"]["Range"];
             /**
              * Clipped Mass
              * @description How much of the weights, whose mean is 1, was cut off (importance_sampling)
              */
             clipped_mass?: number;
+            /** @description The interval of 90 % of the value of the target policy with clipped weights, which the true value may lie outside of; where any may be cut off (importance_sampling) */
+            clipped_value?: components["schemas"]["Range"];
             /** @description For several releases: what combining them gained */
             combined?: components["schemas"]["Combined"];
             /**
@@ -3764,7 +3768,7 @@ export interface components {
             largest_weight?: number;
             /**
              * Value of the policy
-             * @description Of the target policy: over the people in the data, with clipped weights (importance_sampling), or the mean of the value function over `initial`, where it is given
+             * @description Of the target policy: over the people in the data, estimated with clipped weights (importance_sampling; its interval is without clips), or the mean of the value function over `initial`, where it is given
              */
             policy_value?: number;
             /**

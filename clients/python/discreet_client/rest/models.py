@@ -2471,8 +2471,16 @@ class OffPolicyEvaluationResult(TypedDict):
     Value of the policy that was followed, over the people in the data (importance_sampling);
     unit: the unit of rewards
     """
+    clipped_difference: NotRequired[Range]
+    """The same of the difference (importance_sampling); unit: the unit of rewards"""
     clipped_mass: NotRequired[float]
     """How much of the weights, whose mean is 1, was cut off (importance_sampling)"""
+    clipped_value: NotRequired[Range]
+    """
+    The interval of 90 % of the value of the target policy with clipped weights, which the
+    true value may lie outside of; where any may be cut off (importance_sampling); unit: the
+    unit of rewards
+    """
     combined: NotRequired[Combined]
     """For several releases: what combining them gained"""
     covers: NotRequired[str]
@@ -2496,9 +2504,9 @@ class OffPolicyEvaluationResult(TypedDict):
     """The value at which weights of trajectories are clipped (importance_sampling)"""
     policy_value: NotRequired[float]
     """
-    Of the target policy: over the people in the data, with clipped weights
-    (importance_sampling), or the mean of the value function over `initial`, where it is
-    given; unit: the unit of rewards
+    Of the target policy: over the people in the data, estimated with clipped weights
+    (importance_sampling; its interval is without clips), or the mean of the value function
+    over `initial`, where it is given; unit: the unit of rewards
     """
     tables: list[str]
     """Fields with more than a million numbers: left out here and given as Parquet"""

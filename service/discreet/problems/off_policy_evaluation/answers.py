@@ -100,6 +100,9 @@ class Answer:
     mostly_noise: bool = False
     spread: Callable[[], Spread] | None = None
     """None: how far this method's noise moved the answer nobody can say."""
+    noise_told: bool = False
+    """Whether what is mostly noise has intervals too. Where noise itself decides which have one,
+    those that are given hold the answer too seldom."""
 
     def policy_value(self) -> float:
         assert self.start is not None
@@ -120,11 +123,12 @@ class Answer:
         if self.spread is not None:
             spread = self.spread()
             lower, upper = spread.of(np.eye(dimension))
+            untold = noise & (not self.noise_told)
             values = dict.fromkeys(
-                names, Interval(lower=_known(lower, noise), upper=_known(upper, noise))
+                names, Interval(lower=_known(lower, untold), upper=_known(upper, untold))
             )
             if valued and self.start is not None:
-                drowned = np.array([self.mostly_noise])
+                drowned = np.array([self.mostly_noise and not self.noise_told])
                 low, high = (_known(end, drowned)[0] for end in spread.mean(self.start))
                 values["policy_value"] = Interval(lower=low, upper=high)
         return Uncertainty(

@@ -12,6 +12,7 @@ from discreet.figures.charts import Chart, Table, interval_of, noise_of
 from discreet.figures.series import Floats, field
 from discreet.figures.style import QUIET
 from discreet.figures.traces import WHISKERS, bars, counting, curve, figure, heat, rounded
+from discreet.problems.off_policy_evaluation.headline import without_clips
 from discreet.solvers.evaluation.value_features import Fourier
 
 SHOWN = (
@@ -102,7 +103,7 @@ POLICIES = {
     "behaviour_value": "as treated",
     "policy_value": "target policy",
     "difference": "difference",
-    "true_value": "target policy, without clips",
+    "clipped_value": "target policy, clipped weights",
 }
 
 
@@ -130,17 +131,16 @@ def _policies(result: dict[str, Any], noise: str) -> Chart:
 
 
 def _three(result: dict[str, Any]) -> dict[str, tuple[float, float, float]]:
-    """Value and ends, by field; without intervals all three are the value. Of the true value, where
-    it is another, the middle of its ends."""
-    said = result.get("uncertainty", {}).get("values", {})
+    """Value and ends, by field; without intervals all three are the value."""
+    told = without_clips(result)
+    said = told.get("uncertainty", {}).get("values", {})
     found = {}
     for name in ("behaviour_value", "policy_value", "difference"):
         ends = said.get(name, {"lower": result[name], "upper": result[name]})
         found[name] = (result[name], ends["lower"], ends["upper"])
-    low, high = result["true_value"]["lower"], result["true_value"]["upper"]
-    if found["policy_value"][1:] == (low, high):
-        return found  # no weight can be cut off
-    return {**found, "true_value": ((low + high) / 2, low, high)}
+    if (clipped := told.get("clipped_value")) is not None:
+        found["clipped_value"] = (result["policy_value"], clipped["lower"], clipped["upper"])
+    return found
 
 
 def _surface(features: dict[str, Any], weights: Floats, told: str) -> Chart:

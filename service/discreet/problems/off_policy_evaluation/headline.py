@@ -12,18 +12,14 @@ from discreet.problems.headlines import (
     Headline,
     counted,
     figure,
-    good_for_ends,
     headline,
     only_noise,
 )
 from discreet.problems.off_policy_evaluation.result import OffPolicyEvaluationResult
 from discreet_client import intervals
 
-MORE_HIDDEN = 2
-"""Width of the ends without clips, in widths of the interval with them, from which on the first
-sentence has both."""
-
-CLIPPED = " with clipped weights"
+NOISE_ALONE = ", where the interval is for noise alone"
+"""What holds the value without noise may miss that of other people, or of a better model."""
 SURE = f" ({intervals.percent(LEVEL)})"
 
 
@@ -36,7 +32,9 @@ def headlines(problem: Mapping[str, Any], result: Mapping[str, Any]) -> list[Hea
     policy = _policy(result)
     if "policy_value" in result:
         before = f"From the start that was asked for {policy} is worth "
-        found.append(headline(OffPolicyEvaluationResult, result, "policy_value", before))
+        ends = (result.get("uncertainty") or {}).get("values", {}).get("policy_value") or {}
+        of = "" if ends.get("lower") is None else NOISE_ALONE
+        found.append(headline(OffPolicyEvaluationResult, result, "policy_value", before, of))
     name, noun = ("values", "state") if "values" in result else ("weights", "feature")
     noise, rows = only_noise(result, name)
     if "values" in result and not found:
@@ -63,77 +61,81 @@ def _policy(result: Mapping[str, Any]) -> str:
 
 
 def _of_people(problem: Mapping[str, Any], result: Mapping[str, Any]) -> list[Headline]:
+    """Their intervals hold what both policies are worth, whatever was cut off: a reader takes them
+    for that. What holds for clipped weights alone is said last."""
+    result, fields = without_clips(result), OffPolicyEvaluationResult
     done = f"; under what was done {figure(result, 'behaviour_value')}"
-    fields = OffPolicyEvaluationResult
     before = f"Under {_policy(result)} people like these would have had "
     discount = problem.get("discount", 1)
     if discount != 1:
         done += f", each step later discounted by {intervals.plain(discount)}"
-    truth, cut, clipped = result.get("true_value"), _cut(result), ""
-    if truth and cut and _hides_more(result):
-        low, high = (intervals.plain(truth[end], 3) for end in ("lower", "upper"))
-        done = f"{CLIPPED}, without clips anywhere between {low} and {high}{SURE}{done}"
-        clipped = CLIPPED
     found = [
         headline(fields, result, "policy_value", before, done),
-        headline(fields, result, "difference", "The target policy makes a difference of ", clipped),
+        headline(fields, result, "difference", "The target policy makes a difference of "),
     ]
-    if truth and cut:
-        low, high = (intervals.plain(truth[end], 3) for end in ("lower", "upper"))
-        before, between, after = (
-            f"Without clips, {cut}, it lies anywhere ",
-            f"between {low} and {high}{SURE}",
-            "",
-        )
-        ends = _difference(result)
-        if ends is not None:
-            low, high = (intervals.plain(end, 3) for end in ends)
-            after = f", and the difference anywhere between {low} and {high}{SURE}"
-        found = _without_clips(result, found, ends)
-        found.append(Headline(before, between, after))
+    if cut := _cut(result):
+        found[1] = _of_clips(result, found[1])
+        found.append(_clipped(result, cut))
     if "doubt" in result:
         found.insert(0, Headline(result["doubt"]))
     return found
 
 
-def _hides_more(result: Mapping[str, Any]) -> bool:
-    """Whether clips may hide more than noise and chance do together: the first sentence stands
-    alone in lists and in certificates, and must not give an interval there that the value without
-    clips may lie far outside of."""
-    told = result.get("uncertainty", {}).get("values", {}).get("policy_value")
-    truth = result["true_value"]
-    if not told or told["lower"] is None or told["upper"] is None:
-        return False
-    return bool(truth["upper"] - truth["lower"] > MORE_HIDDEN * (told["upper"] - told["lower"]))
+def without_clips(result: Mapping[str, Any]) -> Mapping[str, Any]:
+    """A result of an earlier version as those of now: its intervals were of clipped weights, and
+    its `true_value` had no others beside it. Those of the difference are then of each end of the
+    one value less the other's far end, so that they are rather too long than too short."""
+    said = result.get("uncertainty") or {}
+    values, truth = said.get("values", {}), result.get("true_value")
+    if truth is None or "policy_value" not in values or truth == values["policy_value"]:
+        return result
+    told = {**values, "policy_value": truth}
+    clipped = {"clipped_value": values["policy_value"]}
+    if "difference" in values:
+        clipped["clipped_difference"] = values["difference"]
+    followed = values.get("behaviour_value") or {"lower": None, "upper": None}
+    if followed["lower"] is None or followed["upper"] is None:
+        told.pop("difference", None)
+    else:
+        told["difference"] = {
+            "lower": truth["lower"] - followed["upper"],
+            "upper": truth["upper"] - followed["lower"],
+        }
+    return {**result, **clipped, "uncertainty": {**said, "values": told}}
 
 
-def _difference(result: Mapping[str, Any]) -> tuple[float, float] | None:
-    """Between what the difference of both policies lies without clips: each end of the one value
-    less the other's far end, so that it is rather too long than too short. None where the followed
-    policy's value has no interval."""
-    followed = result.get("uncertainty", {}).get("values", {}).get("behaviour_value")
-    if not followed or followed["lower"] is None or followed["upper"] is None:
-        return None
-    truth = result["true_value"]
-    return truth["lower"] - followed["upper"], truth["upper"] - followed["lower"]
+def _of_clips(result: Mapping[str, Any], difference: Headline) -> Headline:
+    """The sentence about the difference; where its sign is lost by clips alone it says so."""
+    clipped = result.get("clipped_difference")
+    if difference.good_for != NO_SIGN or clipped is None:
+        return difference
+    if clipped["lower"] <= 0 <= clipped["upper"]:
+        return difference
+    return replace(
+        difference, good_for="This cannot tell the sign: without clips it may be either."
+    )
 
 
-def _without_clips(
-    result: Mapping[str, Any], found: list[Headline], difference: tuple[float, float] | None
-) -> list[Headline]:
-    """The first two sentences, which say what they are good for of the values without clips. Their
-    own intervals hold values with clipped weights, and of those alone they would promise too much:
-    a sign that may be the other one."""
-    truth = result["true_value"]
-    value = good_for_ends(result["policy_value"], truth["lower"], truth["upper"])
-    if difference is None:
-        return [replace(found[0], good_for=value), *found[1:]]
-    sign = good_for_ends(result["difference"], *difference)
-    if found[1].good_for == NO_SIGN:
-        sign = NO_SIGN
-    elif difference[0] < 0 < difference[1]:
-        sign = "This cannot tell the sign: without clips it may be either."
-    return [replace(found[0], good_for=value), replace(found[1], good_for=sign), *found[2:]]
+def _clipped(result: Mapping[str, Any], cut: str) -> Headline:
+    """What the clips cut off, and the values with clipped weights."""
+    if "uncertainty" not in result:
+        truth = _between(result["true_value"])
+        return Headline(f"Whatever the clips hide, {cut}, the target policy is worth ", truth)
+    if "clipped_value" not in result:
+        return Headline(f"The weights are clipped, {cut}")
+    after = ""
+    if "clipped_difference" in result:
+        after = f", and the difference {_between(result['clipped_difference'])}"
+    return Headline(
+        f"That is whatever the clips hide, {cut}; with clipped weights alone the value lies ",
+        _between(result["clipped_value"]),
+        after,
+    )
+
+
+def _between(ends: Mapping[str, Any]) -> str:
+    low, high = (intervals.plain(ends[end], 3) for end in ("lower", "upper"))
+    return f"between {low} and {high}{SURE}"
 
 
 def _cut(result: Mapping[str, Any]) -> str:

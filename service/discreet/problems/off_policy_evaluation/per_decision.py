@@ -22,8 +22,8 @@ class PerDecision(ImportanceSampling):
     name = "per_decision"
     takes = frozenset()
     weighed: ClassVar[str] = "steps"
-    uncut = 1.0
-    """Early steps are hardly clipped: a larger clip takes more noise than it saves."""
+    most_uncut = (3.0, 3.0)
+    """Early steps are hardly clipped: beyond it a larger clip takes more noise than it saves."""
 
     def _sums(self, moved: td.Transitions, largest_weight: float) -> Ints:
         return sampling.per_decision_sums(

@@ -40,9 +40,9 @@ class OffPolicyEvaluationResult(SummedFields, total=False):
     policy_value: Annotated[
         float,
         shown(
-            "Of the target policy: over the people in the data, with clipped weights "
-            "(importance_sampling), or the mean of the value function over `initial`, where it is "
-            "given",
+            "Of the target policy: over the people in the data, estimated with clipped weights "
+            "(importance_sampling; its interval is without clips), or the mean of the value "
+            "function over `initial`, where it is given",
             unit=REWARD,
             title="Value of the policy",
         ),
@@ -79,6 +79,21 @@ class OffPolicyEvaluationResult(SummedFields, total=False):
         shown(
             "Bounds on the value of the target policy without clipping, with 90 % confidence, "
             "whatever was cut off (importance_sampling)",
+            unit=REWARD,
+        ),
+    ]
+    clipped_value: Annotated[
+        Range,
+        shown(
+            "The interval of 90 % of the value of the target policy with clipped weights, which "
+            "the true value may lie outside of; where any may be cut off (importance_sampling)",
+            unit=REWARD,
+        ),
+    ]
+    clipped_difference: Annotated[
+        Range,
+        shown(
+            "The same of the difference (importance_sampling)",
             unit=REWARD,
         ),
     ]

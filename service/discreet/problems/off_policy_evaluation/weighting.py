@@ -18,7 +18,7 @@ from discreet.errors import FieldIssue
 from discreet.privacy import calibration
 from discreet.privacy.events import Event
 from discreet.privacy.noise import Noise
-from discreet.problems.accuracy import LEVEL, Expected, Interval, Uncertainty
+from discreet.problems.accuracy import LEVEL, Expected
 from discreet.problems.contents import Content, Profile, Progress, Released
 from discreet.problems.numbers import Budget
 from discreet.problems.off_policy_evaluation.dataset import transitions_of
@@ -27,13 +27,13 @@ from discreet.problems.off_policy_evaluation.gradients import COUNT_SHARE
 from discreet.problems.off_policy_evaluation.method import Asked, Chosen, Method
 from discreet.problems.off_policy_evaluation.public import Floats, Ints, OffPolicyPublic
 from discreet.problems.off_policy_evaluation.result import REWARD
+from discreet.problems.off_policy_evaluation.weighted_answer import DROWNED, fields_of
 from discreet.problems.off_policy_evaluation.weighting_words import (
     MOST_CAP,
     POWER,
     clip_of_noised_number,
     clip_of_public_number,
-    cut_sentence,
-    doubt_sentence,
+    expected_sentence,
     long_episodes,
     people_needed,
     wide_range,
@@ -41,8 +41,8 @@ from discreet.problems.off_policy_evaluation.weighting_words import (
 from discreet.problems.plans import NoiseSummary
 from discreet.solvers.evaluation import importance_sampling as sampling
 from discreet.solvers.evaluation import temporal_difference as td
-from discreet.solvers.evaluation.weighted_value import Ends, Told, WeightedSums
-from discreet_client.intervals import percent, plain
+from discreet.solvers.evaluation.weighted_value import WeightedSums
+from discreet_client.intervals import plain
 
 LEAST_CAP = 2.0
 LARGEST_CAP = 1e4
@@ -52,9 +52,6 @@ PEOPLE_A_CAP = 60 / (1.1 * math.sqrt(2))
 """Trajectories for each unit of the clip, in deviations of the noise: a larger clip takes more
 noise, a smaller one cuts off more. Where a trajectory is added or removed the clip is n epsilon /
 60."""
-UNCUT = 4.0
-"""Times that clip: where public rules allow no larger weight, nothing is cut off. The interval then
-holds the value itself, at about half the width of the ends that allow for what a clip cuts off."""
 ROUNDED = 1e-6
 """In parts of the largest weight: a clip that is so near to it cuts off as good as nothing."""
 UNCAPPED = 1e300
@@ -62,16 +59,18 @@ UNCAPPED = 1e300
 TYPICAL = (math.sqrt(0.75), math.sqrt(0.625))
 """How much of the noise of one entry moves a value of the middle sort: with a private, and with a
 public number of trajectories; root mean squares over all values."""
+UNCUT = tuple(
+    DROWNED * PEOPLE_A_CAP / (float(ndtri((1 + LEVEL) / 2)) * typical) for typical in TYPICAL
+)
+"""Times that clip, 6.8 and 7.4: where public rules allow no larger weight, nothing is cut off.
+Noise alone is then expected to move the value by less than what makes an answer mostly noise, and
+about as far as half of the most that the clip could have cut off: beyond it an interval that holds
+the value itself is shorter with a clip (`make bench ARGS=clips`)."""
 MARGIN = 1.5
 """Times what is told for an accuracy: where few weights are large, more is cut off, and what is
 left moves further."""
 TOOK = {"policy_value": (0.54, 0.74), "difference": (0.52, 0.68)}
 """`Expected.took`."""
-DROWNED = 0.25
-"""Of the range of returns: a half width by noise alone beyond which an answer is mostly noise."""
-TELLING = 0.1
-"""The lower end of an effective size in parts of the upper, up to which its interval tells nothing
-of it."""
 
 
 class ImportanceSampling(Method):
@@ -86,8 +85,10 @@ class ImportanceSampling(Method):
     unit = float(sampling.UNIT)
     weighed: ClassVar[str] = "whole trajectories"
     """What has a weight, in words."""
-    uncut = UNCUT
-    """Of the plan: see there."""
+    most_uncut: ClassVar[tuple[float, ...]] = UNCUT
+    """With a private, and with a public number of trajectories."""
+    planned_uncut: float | None = None
+    """Of the plan, perhaps an earlier version's."""
 
     @classmethod
     def issues(cls, asked: Asked, public: OffPolicyPublic) -> list[FieldIssue]:
@@ -161,8 +162,13 @@ class ImportanceSampling(Method):
 
     def planned(self, parameters: Chosen) -> Self:
         # Plans made before there was `uncut` clipped whatever the clip was.
-        self.uncut = parameters.get("uncut", 1.0)
+        self.planned_uncut = parameters.get("uncut", 1.0)
         return self
+
+    @property
+    def uncut(self) -> float:
+        """See `UNCUT`."""
+        return self.planned_uncut or self.most_uncut[self.public.replaced]
 
     @property
     def counted(self) -> bool:
@@ -180,7 +186,8 @@ class ImportanceSampling(Method):
         cap = self._largest_weight(event, self.public.trajectories or 1)
         if self._unclipped(cap):
             return cap, f"no weight can be larger than {plain(cap)}, {POWER}: none is cut off"
-        return cap, clip_of_public_number(self.weighed, cap, most, cut_off(cap))
+        enough = self._people_uncut(event)
+        return cap, clip_of_public_number(self.weighed, cap, most, cut_off(cap), enough)
 
     def advice(self, chosen: Chosen, event: Event, epsilon: float) -> tuple[str, ...]:
         low, high = self._bounds
@@ -230,9 +237,8 @@ class ImportanceSampling(Method):
             ("difference", "their difference", math.hypot(policy, noise)),
         ):
             drowned = half >= DROWNED
-            says = f"within about ± {plain(half * size)} by noise with {percent(confidence)}"
-            says = f"{what} {'is expected to be mostly noise' if drowned else says}"
-            says += f", in a range of {plain(size, 3)} in {REWARD}"
+            clipped = None if name == "behaviour_value" or self._unclipped(cap) else cap
+            says = expected_sentence(what, half * size, size, confidence, clipped, drowned=drowned)
             if name == "policy_value" and not drowned:
                 says += f"; that other people might have come adds up to ± {chance}"
             within = math.inf if drowned else half * size
@@ -283,67 +289,9 @@ class ImportanceSampling(Method):
             quantile=float(ndtri((1 + LEVEL) / 2)),
             trajectories=self.public.trajectories,
             unclipped=self._unclipped(cap),
+            most=self.public.largest_weight,
         )
-        low, high = self._bounds
-        size = high - low
-
-        def scaled(ends: Ends, offset: float = low) -> Interval:
-            return Interval(lower=offset + size * ends.lower, upper=offset + size * ends.upper)
-
-        policy, behaviour, difference = sums.policy(), sums.behaviour(), sums.difference()
-        plainly: dict[str, Told] = {
-            "effective_size": sums.effective_size(),
-            "clipped_mass": sums.clipped_mass(),
-        }
-        truth, mass = scaled(sums.true_value()), plainly["clipped_mass"]
-        found: dict[str, Any] = {
-            "policy_value": low + size * policy.value,
-            "behaviour_value": low + size * behaviour.value,
-            "difference": size * difference.value,
-            **{name: one.value for name, one in plainly.items()},
-            "largest_weight": cap,
-            "true_value": truth,
-            "covers": (
-                f"With probability {percent(LEVEL)} the interval of policy_value holds what the "
-                f"target policy is worth with weights of {self.weighed} clipped at "
-                f"{plain(cap, 3)}, for people such as those in the data: noise and the chance of "
-                f"who came are in it. {cut_sentence(mass)}"
-                + (
-                    "."
-                    if sums.unclipped
-                    else "; whatever returns these had, the value lies between "
-                    f"{plain(truth['lower'], 3)} and {plain(truth['upper'], 3)} (true_value)."
-                )
-            ),
-        }
-        if doubt := doubt_sentence(sums):
-            found["doubt"] = doubt
-        if uncertain:
-            drowned = sums.noise_half_width() >= DROWNED
-            noise = {
-                "policy_value": drowned,
-                "behaviour_value": sums.behaviour_noise_half_width() >= DROWNED,
-            }
-            noise |= dict.fromkeys(("difference", "effective_size", "clipped_mass"), drowned)
-            # The sum of squared weights may be lost in noise where values are not: then the number
-            # says nothing.
-            told = plainly["effective_size"].ends
-            noise["effective_size"] = drowned or bool(told.lower <= TELLING * told.upper)
-            found["uncertainty"] = Uncertainty(
-                level=LEVEL,
-                values={
-                    "policy_value": scaled(policy.ends),
-                    "behaviour_value": scaled(behaviour.ends),
-                    "difference": scaled(difference.ends, 0.0),
-                    **{
-                        name: Interval(lower=one.ends.lower, upper=one.ends.upper)
-                        for name, one in plainly.items()
-                    },
-                },
-                noise_dominates=dict(noise),
-                mostly_noise=drowned,
-            )
-        return found
+        return fields_of(sums, self._bounds, self.weighed, uncertain=uncertain)
 
     @property
     def fixed_cap(self) -> float:

@@ -5,8 +5,10 @@ from __future__ import annotations
 import math
 from typing import Any
 
+from discreet.problems.accuracy import LEVEL, Interval
 from discreet.problems.off_policy_evaluation.expectation import RATIO_SQUARE, rounded
 from discreet.problems.off_policy_evaluation.gradients import COUNT_SHARE
+from discreet.problems.off_policy_evaluation.result import REWARD
 from discreet.solvers.evaluation.weighted_value import Told, WeightedSums
 from discreet_client.intervals import percent, plain
 
@@ -38,15 +40,19 @@ def clip_of_noised_number(weighed: str, most: float, enough: float | None) -> st
     )
 
 
-def clip_of_public_number(weighed: str, cap: float, most: float, cut: float) -> str:
+def clip_of_public_number(
+    weighed: str, cap: float, most: float, cut: float, enough: float | None
+) -> str:
     """Where weights are clipped if the number of trajectories is public, and what that may cut
-    off: `cut`, a part of the weights, in the model."""
+    off: `cut`, a part of the weights, in the model. `enough`: trajectories from which on none
+    would be; None where there is no such number."""
     bound = "" if math.isinf(most) else f" (at most {percent(1 - cap / most)}, {POWER})"
     return (
         f"weights of {weighed} are clipped at {plain(cap)}, which follows from the public number "
         f"of trajectories and the noise; if their mean square is {RATIO_SQUARE:g}, {percent(cut)} "
-        f"of the weights are cut off{bound}: the interval is of the policy's value with clipped "
-        "weights, `true_value` is without clips"
+        f"of the weights are cut off{bound}. The interval of the policy's value allows for that, "
+        "whatever the returns of those people were; `clipped_value` does not"
+        + ("" if enough is None else f". From about {rounded(enough):,.0f} trajectories none is")
     )
 
 
@@ -61,6 +67,41 @@ def people_needed(people: float, within: float, cap: float, most: float, own: fl
     return (
         f"the target policy's value within about ± {plain(within)} by noise takes some "
         f"{rounded(people):,.0f} trajectories at this epsilon, {clipped}"
+    )
+
+
+def expected_sentence(
+    what: str, half: float, size: float, level: float, clipped: float | None, *, drowned: bool
+) -> str:
+    """How far noise is expected to move a value, in a range of this size. `clipped`: where weights
+    are clipped; None where none is cut off."""
+    if clipped is not None:
+        what += f" with weights clipped at {plain(clipped, 3)}"
+    within = f"within about ± {plain(half)} by noise with {percent(level)}"
+    return (
+        f"{what} {'is expected to be mostly noise' if drowned else within}, in a range of "
+        f"{plain(size, 3)} in {REWARD}"
+    )
+
+
+def covers_sentence(sums: WeightedSums, weighed: str, mass: Told, clipped: Interval) -> str:
+    """What the interval of `policy_value` holds, and what that of `clipped_value` does not."""
+    level = percent(LEVEL)
+    if sums.unclipped:
+        return (
+            f"With probability {level} the interval of policy_value holds what the target policy "
+            "is worth for people such as those in the data, by the probabilities that the data "
+            "name: noise and the chance of who came are in it. "
+            f"{cut_sentence(mass)}."
+        )
+    return (
+        f"With probability {level} or more the interval of policy_value holds what the target "
+        "policy is worth for people such as those in the data, by the probabilities that the data "
+        "name, whatever returns the cut-off weights had: noise, the chance of who came and the "
+        f"clips are in it. Weights of {weighed} are clipped at {plain(sums.largest_weight, 3)}. "
+        f"{cut_sentence(mass)}; with clipped weights the value lies between "
+        f"{plain(clipped['lower'], 3)} and {plain(clipped['upper'], 3)} ({level}, clipped_value), "
+        "which says nothing of the returns that were cut off."
     )
 
 
