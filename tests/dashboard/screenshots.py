@@ -93,6 +93,7 @@ def pages(client: Client, jobs: dict[str, str], others: dict[str, str]) -> dict[
     )
     policy = client.result(jobs["routing"])["result"]["policy"]
     pair = max(policy, key=lambda one: len(one["paths"]))
+    network = client.networks.add(routed["problem"]["network"], name="Town")["id"]
     named = {f"job-{name.replace('_', '-')}": f"/jobs/{job}" for name, job in jobs.items()}
     return {
         "budgets": "/",
@@ -105,6 +106,9 @@ def pages(client: Client, jobs: dict[str, str], others: dict[str, str]) -> dict[
         "job-rehearsal": f"/jobs/{others['rehearsal']}",
         "what-if": f"/jobs/{jobs['dr_ensemble']}",
         "compare": f"/jobs/compare?job={jobs['dr_ensemble']}&job={jobs['dr_simulation']}",
+        "networks": "/networks",
+        "network": f"/networks/{network}",
+        "network-new": "/networks/new",
         "sources": "/sources",
         "source": f"/sources/{others['source']}",
         "changes": "/changes",

@@ -17,7 +17,7 @@ from discreet.errors import InvalidInput
 from discreet.privacy.noise import Noise
 from discreet.problems.contents import Content, canonical_bytes
 from discreet.problems.numbers import Budget
-from discreet.problems.routing.charts import charts_of
+from discreet.problems.routing.charts import charts_of, row_names
 from discreet.problems.routing.dataset import RoutingContent, RoutingDataset
 from discreet.problems.routing.problem import Routing
 from discreet.problems.routing.public import RoutingPublic
@@ -285,6 +285,10 @@ def test_a_result_has_all_and_each_class() -> None:
     plan = problem(**asked).plan(public(), BUDGET).model_dump(mode="json")
     charts = charts_of(problem(**asked).model_dump(mode="json"), plan, found)
     assert "select-link" in {chart.name for chart in charts}
+    for name, ends in values.items():  # a row that is only noise is called by its name
+        names = row_names(problem(**asked).model_dump(mode="json"), found, name)
+        rows = len(ends["lower"]) if isinstance(ends["lower"], list) else 0
+        assert names is None or len(names) >= rows, name
 
 
 def test_charts_tell_flows_costs_and_demand_of_each_class() -> None:

@@ -65,7 +65,7 @@ def row_names(problem: dict[str, Any], result: dict[str, Any], field: str) -> li
     if field in ("link_flows", "link_flow_changes"):
         roads = RoadNetwork.model_validate(problem["network"])
         return [roads.way(link) for link in range(len(roads.links))]
-    if field.endswith("_by_class"):
+    if field in ("demand_by_class", "link_flows_by_class", "skims_by_class"):
         return [str(name) for name in result.get("user_classes", ())]
     return None
 
