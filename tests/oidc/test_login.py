@@ -184,16 +184,16 @@ FAULTS: list[tuple[dict[str, Any], int, str]] = [
     ({"id_token": {"at_hash": ["A", {}]}}, 401, "a wrong type"),
     ({"id_token": {"exp": 1}}, 401, "has expired"),
     ({"id_token": {"sub": None}}, 401, "not for this service"),
-    ({"id_token": {"events": {}}}, 401, "another kind"),
+    ({"id_token": {"events": {}}}, 401, "not an ID token"),
     ({"id_token_header": {"typ": "at+jwt"}}, 401, "another kind"),
     ({"id_token_header": {"kid": "unheard of"}}, 401, "does not publish"),
     ({"token": {"id_token": None}}, 503, "no ID token"),
-    ({"token": {"id_token": "ey.ey.ey"}}, 401, "no token"),
+    ({"token": {"id_token": "ey.ey.ey"}}, 401, "not a token"),
     ({"token": {"access_token": "of another login"}}, 401, "not for this service"),  # at_hash
     ({"id_token": {"groups": ["staff"]}}, 403, "no role here"),
     ({"id_token": {"groups": ["dp-owners", "dp/north/owner"]}}, 403, "several tenants"),
     ({"id_token": {"groups": ["dp/\0/owner"]}}, 403, "no role here"),
-    ({"bare_id_token": True, "userinfo": {"sub": "somebody-else"}}, 401, "somebody else"),
+    ({"bare_id_token": True, "userinfo": {"sub": "somebody-else"}}, 401, "another person"),
     ({"bare_id_token": True, "userinfo": {"groups": ["staff"]}}, 403, "no role here"),
 ]
 
