@@ -111,21 +111,43 @@ def job(schema: str) -> dict[str, Any]:
     }
 
 
-def set_points(result: dict[str, Any]) -> Action:
+def set_points(result: dict[str, Any], *, fitted: bool) -> Action:
     """In each hour a battery takes by how much the released policy would have its building draw
-    more than the released habit, from the state in which the building's meter was an hour ago."""
+    more than the released habit, from the state in which the building's meter was an hour ago.
+
+    The policy knows no battery: as it is, it asks for more than fits. `fitted` scales what is
+    charged, and what is discharged, so that the expected load fills and empties a battery once a
+    day; that follows from the result and the battery's public capacity.
+    """
     policy, habit = np.array(result["policy"]), np.array(result["transitions"])
     shift = (policy - habit) @ np.array(POWER)
+    change = np.array(result["expected_power"]) - np.array(result["default_power"])
+    days = len(change) / 24
+    charged, discharged = (change.clip(min=0).sum() / days, -change.clip(max=0).sum() / days)
 
     def action(building: Any, hour: int) -> float:
         if hour == 0:
             return 0.0
+        battery = building.electrical_storage
         kw = building.net_electricity_consumption[hour - 1]
         state = int(np.clip(np.searchsorted(EDGES, kw, "right") - 1, 0, len(POWER) - 1))
-        power = building.electrical_storage.nominal_power
-        return float(np.clip(shift[hour - 1, state] / power, -1, 1))
+        taken = float(shift[hour - 1, state])
+        daily = charged if taken > 0 else discharged
+        if fitted and daily > 0:
+            taken *= battery.capacity / daily
+        return float(np.clip(taken / battery.nominal_power, -1, 1))
 
     return action
+
+
+def timer(building: Any, hour: int) -> float:
+    """What the tariff alone is good for, without any data of anybody: charging once a day, evenly
+    over the hours cheaper than the mean, and discharging evenly over the others."""
+    price = building.pricing.electricity_pricing[:DRIVEN]
+    cheap = price <= price.mean()
+    battery = building.electrical_storage
+    daily = (cheap if cheap[hour] else ~cheap).sum() * 24 / len(price)
+    return float((1 if cheap[hour] else -1) * battery.capacity / daily / battery.nominal_power)
 
 
 def driven(schema: str, action: Action) -> Any:
@@ -160,8 +182,11 @@ def compared(schema: str, results: list[dict[str, Any]]) -> dict[str, dict[str, 
     ):
         env = environment(schema, METERED, DRIVEN)
         found[name] = measured(run(env, agent(env)))
+    found["tariff's timer"] = measured(driven(schema, timer))
     for number, result in enumerate(results):
-        found[f"release {number + 1}"] = measured(driven(schema, set_points(result)))
+        for manner, fitted in (("as it is", False), ("fitted", True)):
+            name = f"release {number + 1}, {manner}"
+            found[name] = measured(driven(schema, set_points(result, fitted=fitted)))
     return found
 
 
@@ -172,9 +197,9 @@ def main(arguments: list[str]) -> None:
         case ["drive", schema, *files] if files:
             results = [json.loads(Path(file).read_text(encoding="utf-8")) for file in files]
             found = compared(schema, [result.get("result", result) for result in results])
-            print(f"{'':16}" + " ".join(f"{name:>22}" for name in MEASURES))
+            print(f"{'':20}" + " ".join(f"{name:>22}" for name in MEASURES))
             for name, values in found.items():
-                print(f"{name:16}" + " ".join(f"{values[key]:22.3f}" for key in MEASURES))
+                print(f"{name:20}" + " ".join(f"{values[key]:22.3f}" for key in MEASURES))
         case _:
             raise SystemExit(__doc__)
 
