@@ -29,7 +29,7 @@ METERED, DRIVEN = 28 * 24, 7 * 24
 EDGES = [-20.0, 0.0, 2.0, 20.0]
 """kW of the states: a building exports, draws little, or draws much."""
 POWER = [-1.5, 1.0, 3.0]
-"""kW that stand for them. Both are public and were written down before the data were looked at."""
+"""kW that stand for them. Both are public: round figures for households with PV."""
 DISCOMFORT = 0.1
 """Dollars: what a move against habit costs; the smaller, the more the batteries are used."""
 EPSILON = 1.0
