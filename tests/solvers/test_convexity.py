@@ -457,8 +457,8 @@ def test_figures_that_make_no_sense() -> None:
     ok = np.ones((2, 3))
     for arguments, word in [
         (([1.0, 1.0], ok, [1.0, 1.0]), "outputs by agents"),
-        (([1.0, 1.0, -1.0], ok, [1.0, 1.0]), "not negative"),
-        (([1.0] * 3, ok, [1.0]), "one scale"),
+        (([1.0, 1.0, -1.0], ok, [1.0, 1.0]), "nonnegative"),
+        (([1.0] * 3, ok, [1.0]), "one nonnegative scale"),
         (([1.0] * 3, ok * math.inf, [1.0, 1.0]), "finite"),
     ]:
         with pytest.raises(ValueError, match=word):
