@@ -792,6 +792,14 @@ def test_bad_uploads(api_only: Installation) -> None:
             "/v1/datasets", content=b"--x", headers={"Content-Type": "multipart/form-data"}
         )
         assert (broken.status_code, broken.json()["code"]) == (400, "invalid_multipart")
+        form = {"Content-Type": "multipart/form-data; boundary=b"}
+        for head in (
+            b"x-one: " + b"a" * 5000 + b"\r\n",
+            b"".join(b"x-%d: a\r\n" % n for n in range(20)),
+        ):
+            body = b"--b\r\n" + head + b"\r\n\r\n--b--\r\n"
+            long = http.post("/v1/datasets", content=body, headers=form)
+            assert (long.status_code, long.json()["code"]) == (400, "invalid_multipart"), long.text
 
 
 def as_parquet(table: pa.Table) -> bytes:

@@ -143,6 +143,7 @@ def test_a_file_with_columns_of_its_own_is_told_which_it_lacks(
     links.write_text(header + "1;2;Markt;0,4;30\n2;1;Markt;0,4;30\n", encoding="cp1252")
     drawn.write_text('{"type": "FeatureCollection",\n"features": []}')
     with form(browser) as page:
+        before = page.evaluate("holder.network")
         file = page.get_by_label("Read it from a file")
         file.set_input_files(links)
         page.get_by_text(
@@ -151,7 +152,9 @@ def test_a_file_with_columns_of_its_own_is_told_which_it_lacks(
         ).wait_for()
         file.set_input_files(drawn)
         page.get_by_text("netz.geojson was not read: it has no column tail").wait_for()
-        page.get_by_text("discreet network add FILE --columns tail=…").wait_for()
+        assert "discreet network add FILE --columns tail=…" in page.inner_text("body")
+        assert "more than once" not in page.inner_text("body")
+        assert page.evaluate("holder.network") == before, "a file that was refused changes nothing"
 
 
 def test_nodes_beside_links_have_names_and_places(browser: Browser, tmp_path: Path) -> None:

@@ -27,7 +27,7 @@ from discreet.privacy.mechanisms.gaussian import gaussian_epsilon
 from discreet.privacy.noise import Noise
 from discreet.privacy.units import DELTA_UNIT, EPSILON_UNIT, RHO_UNIT
 from discreet.problems.accuracy import Expected
-from discreet.problems.contents import Content, Profile, Progress, Released, Sums
+from discreet.problems.contents import Content, Profile, Progress, Released
 from discreet.problems.datasets import Dataset
 from discreet.problems.numbers import MAX_EPSILON, Budget, Frozen, Privacy
 from discreet.problems.objects import PublicObject
@@ -290,24 +290,11 @@ class Problem(Frozen):
         """Run the plan's mechanisms on the data. Total: never raises on content that registration
         accepted."""
 
-    def part_sums(self, public: Any, plan: Plan, content: Content) -> Sums:
-        """What a part of a content adds to the sums that are released, before noise: PRIVATE. Only
-        where the plan has `parts_by`; total, also for a part without records.
-
-        All records of one unit lie in one part. The sums of any parts in any order add up to those
-        of the whole content, bit for bit: they are integers.
-        """
-        raise NotImplementedError
-
-    def release_sums(self, public: Any, plan: Plan, sums: Sums, noise: Noise) -> Released:
-        """`release` on the content that has these sums: where they and noise meet."""
-        raise NotImplementedError
-
     def diagnose(self, public: Any, plan: Plan, content: Content, noise: Noise) -> Released:
         """What a simulation also shows of its data, which are declared public: arrays under names
         that begin with `true_`. They join what was released, so `finish` sees them; no private job
         has any. `noise` is that of the release, from its beginning. Where the plan has `parts_by`
-        they are sums over parts, of integers, as `part_sums`."""
+        they are sums over parts, of integers, as `SumsOverParts.part_sums`."""
         return {}
 
     def noised_sums(self, plan: Plan) -> frozenset[str]:

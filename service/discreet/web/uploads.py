@@ -11,8 +11,6 @@ import anyio.to_thread
 import numpy as np
 from fastapi import Request
 from pydantic import TypeAdapter
-from python_multipart.exceptions import FormParserError
-from python_multipart.multipart import MultipartParser, parse_options_header
 from starlette.requests import ClientDisconnect
 
 from discreet.errors import FieldIssue, InvalidInput, Limit, PayloadTooLarge
@@ -29,6 +27,7 @@ from discreet.usecases.requests import DatasetRequest
 from discreet.usecases.services import Services
 from discreet.usecases.uploads import Upload, format_of
 from discreet.web import bodies
+from discreet.web.multipart import Multipart
 from discreet.web.registrations import Beside, block_of, placed, settings_and_place
 
 METADATA_BYTES = 1 << 20
@@ -232,7 +231,7 @@ async def _multipart(
                     raise PayloadTooLarge(f"an upload may have {most} bytes")
                 piece += part
                 if len(piece) >= PIECE_BYTES:
-                    await anyio.to_thread.run_sync(form.take, bytes(piece))
+                    await anyio.to_thread.run_sync(form.write, bytes(piece))
                     piece.clear()
         except ClientDisconnect as error:
             raise InvalidInput(
@@ -245,7 +244,7 @@ async def _multipart(
         raise
 
 
-class _Form(Generic[Given]):
+class _Form(Multipart, Generic[Given]):
     """The two parts of the form as they come: `metadata` in memory, `content` sealed to the disk.
 
     What `metadata` says is checked as soon as it has come: where it stands first, nobody sends 2 GB
@@ -253,42 +252,17 @@ class _Form(Generic[Given]):
     """
 
     def __init__(self, content_type: str, settings: Settings, settled: Settled[Given]) -> None:
-        boundary = parse_options_header(content_type)[1].get(b"boundary")
-        if not boundary:
-            raise _broken()
+        super().__init__(content_type)
         self._settings, self._settle = settings, settled
-        self._parser = MultipartParser(
-            boundary,
-            {
-                "on_part_begin": self._begin,
-                "on_header_field": self._header_field,
-                "on_header_value": self._header_value,
-                "on_header_end": self._header_end,
-                "on_headers_finished": self._part,
-                "on_part_data": self._data,
-                "on_part_end": self._end,
-                "on_end": self._finished,
-            },
-        )
-        self._headers: dict[bytes, bytes] = {}
-        self._field = self._value = b""
         self._into = ""
         self._metadata: bytearray | None = None
         self._given: Given | None = None
         self._upload: Upload | None = None
-        self._whole = False
-
-    def take(self, data: bytes) -> None:
-        try:
-            self._parser.write(data)
-        except FormParserError as error:
-            raise _broken() from error
 
     def end(self, data: bytes) -> tuple[Given, Upload]:
         """What `metadata` says, and the content, after the last bytes."""
-        self.take(data)
-        if not self._whole:
-            raise _broken()
+        self.write(data)
+        self.close_form()
         missing = [
             FieldIssue(f"/{name}", f"the form needs a part `{name}`: {what}")
             for name, what, there in (
@@ -307,30 +281,13 @@ class _Form(Generic[Given]):
         if self._upload is not None:
             self._upload.close()
 
-    def _begin(self) -> None:
-        self._headers, self._field, self._value = {}, b"", b""
-
-    def _header_field(self, data: bytes, start: int, end: int) -> None:
-        self._field += data[start:end]
-
-    def _header_value(self, data: bytes, start: int, end: int) -> None:
-        self._value += data[start:end]
-
-    def _header_end(self) -> None:
-        self._headers[self._field.lower()] = self._value
-        self._field = self._value = b""
-
-    def _part(self) -> None:
-        _, options = parse_options_header(self._headers.get(b"content-disposition", b""))
-        self._into = options.get(b"name", b"").decode("latin-1")
+    def _part(self, name: str, filename: str | None, content_type: str) -> None:
+        self._into = name
         if self._into == "metadata" and self._metadata is None:
             self._metadata = bytearray()
-        elif self._into == "content" and self._upload is None and b"filename" in options:
+        elif self._into == "content" and self._upload is None and filename is not None:
             self._upload = Upload(self._settings.spool_folder)
-            filename = options[b"filename"].decode("latin-1")
-            self._upload.format = format_of(
-                filename, self._headers.get(b"content-type", b"").decode("latin-1")
-            )
+            self._upload.format = format_of(filename, content_type)
         elif self._into in ("metadata", "content"):
             raise InvalidInput(
                 f"one part `{self._into}` is needed, the content as a file",
@@ -341,33 +298,26 @@ class _Form(Generic[Given]):
                 "the form has the parts `metadata` and `content`", pointer=f"/{self._into[:100]}"
             )
 
-    def _data(self, data: bytes, start: int, end: int) -> None:
+    def _data(self, data: memoryview) -> None:
         if self._into == "metadata":
             assert self._metadata is not None
-            self._metadata += data[start:end]
+            self._metadata += data
             if len(self._metadata) > METADATA_BYTES:
                 raise PayloadTooLarge(f"the metadata may have {METADATA_BYTES} bytes")
         else:
             assert self._upload is not None
-            self._upload.write(memoryview(data)[start:end])
+            self._upload.write(data)
             most = self._settings.json_body_bytes
             if self._upload.format == "json" and self._upload.plain_bytes > most:
                 raise PayloadTooLarge(f"JSON content may have {most} bytes; send Parquet or CSV")
 
-    def _end(self) -> None:
+    def _ended(self) -> None:
         if self._into == "metadata":
             assert self._metadata is not None
             self._given = self._settle(bytes(self._metadata), None)
         else:
             assert self._upload is not None
             self._upload.finish()
-
-    def _finished(self) -> None:
-        self._whole = True
-
-
-def _broken() -> InvalidInput:
-    return InvalidInput("not a multipart form", code="invalid_multipart")
 
 
 def _registration(

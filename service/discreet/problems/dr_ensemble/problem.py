@@ -54,13 +54,14 @@ from discreet.problems.dr_ensemble.truth import truth
 from discreet.problems.numbers import Budget
 from discreet.problems.plans import NoiseSummary, Plan, sized
 from discreet.problems.results import Output, Result
+from discreet.problems.summed import SumsOverParts
 from discreet.problems.synthesis import Synthesis
 
 ONE_MATRIX = ("policy", "concentration", "samples")
 """Fields of policies that know no blocks of a day."""
 
 
-class DrEnsemble(DrEnsembleRequest):
+class DrEnsemble(DrEnsembleRequest, SumsOverParts):
     """Steer a load ensemble through T steps.
 
     `counts`: every participant's transitions, normalized by their number, are summed and released

@@ -188,22 +188,10 @@ class Method(ABC):
         """What the mechanisms release."""
         return self._released(events, chosen, self._read(content), noise)
 
-    def part_sums(self, chosen: Chosen, content: Content) -> Ints:
-        """Integer sums over the trajectories of a part, before noise, by a method with
-        `noised_sums` that noises nothing else."""
-        return self._summed(chosen, self._read(content))
-
-    def release_sums(self, event: Event, chosen: Chosen, sums: Ints, noise: Noise) -> Released:
-        """What the mechanism releases of trajectories that have these sums."""
-        return {"sums": noise.add(event, sums)}
-
     def _read(self, content: Content) -> td.Transitions:
         return td.bounded(
             transitions_of(content, self.max_ratio), self.public.reward_bound, self.max_ratio
         )
-
-    def _summed(self, chosen: Chosen, moved: td.Transitions) -> Ints:
-        raise NotImplementedError
 
     @abstractmethod
     def _released(
@@ -261,3 +249,20 @@ def coarse(weights: Floats, unit: float) -> Floats:
     grid = math.ldexp(1.0, math.frexp(unit)[1] - 1 - COARSE_BITS)
     with np.errstate(over="ignore", invalid="ignore"):
         return (np.rint(weights / grid) * grid).astype(np.float32).astype(np.float64)
+
+
+class MethodOfSums(Method):
+    """A method that noises integer sums over trajectories, which parts of a content add up to."""
+
+    noised_sums = frozenset({"sums"})
+
+    def part_sums(self, chosen: Chosen, content: Content) -> Ints:
+        """Sums over the trajectories of a part, before noise, of a plan with one event."""
+        return self._summed(chosen, self._read(content))
+
+    def release_sums(self, event: Event, chosen: Chosen, sums: Ints, noise: Noise) -> Released:
+        """What the mechanism releases of trajectories that have these sums."""
+        return {"sums": noise.add(event, sums)}
+
+    @abstractmethod
+    def _summed(self, chosen: Chosen, moved: td.Transitions) -> Ints: ...

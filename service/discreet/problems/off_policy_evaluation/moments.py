@@ -29,7 +29,7 @@ from discreet.problems.off_policy_evaluation.expectation import (
     Outlook,
     model_of,
 )
-from discreet.problems.off_policy_evaluation.method import UNCOUNTED, Chosen, Method
+from discreet.problems.off_policy_evaluation.method import UNCOUNTED, Chosen, MethodOfSums
 from discreet.problems.off_policy_evaluation.public import Floats, Ints
 from discreet.problems.plans import NoiseSummary
 from discreet.solvers.estimation.count_posterior import MAX_CELLS, CountPosterior
@@ -58,11 +58,10 @@ DRAWS, WORK, NUMBERS = (50, 200), 1.6e10, 2.5e6
 minute."""
 
 
-class _Moments(Method):
+class _Moments(MethodOfSums):
     """Exact sums of vectors of bounded norm, then noise; weights in closed form."""
 
     name = "moments"
-    noised_sums = frozenset({"sums"})
 
     @abstractmethod
     def _sums(self) -> int: ...

@@ -25,7 +25,7 @@ from discreet.problems.off_policy_evaluation import examples
 from discreet.problems.off_policy_evaluation.checks import RELEASED, issues_of
 from discreet.problems.off_policy_evaluation.choice import name_of, why_chosen
 from discreet.problems.off_policy_evaluation.dataset import OffPolicyDataset
-from discreet.problems.off_policy_evaluation.method import Method
+from discreet.problems.off_policy_evaluation.method import Method, MethodOfSums
 from discreet.problems.off_policy_evaluation.methods import methods_named
 from discreet.problems.off_policy_evaluation.public import OffPolicyPublic
 from discreet.problems.off_policy_evaluation.request import OffPolicyRequest
@@ -33,13 +33,14 @@ from discreet.problems.off_policy_evaluation.result import OffPolicyEvaluationRe
 from discreet.problems.off_policy_evaluation.synthesis import SYNTHESIS
 from discreet.problems.plans import LONGEST_SECONDS, NoiseSummary, Plan, Resources, sized
 from discreet.problems.results import Result
+from discreet.problems.summed import SumsOverParts
 from discreet.problems.synthesis import Synthesis
 from discreet_client.intervals import plain
 
 AUTO = "auto"
 
 
-class OffPolicyEvaluation(OffPolicyRequest):
+class OffPolicyEvaluation(OffPolicyRequest, SumsOverParts):
     """Weights of a linear value function of the target policy, or its value over the people in the
     data.
 
@@ -167,7 +168,7 @@ class OffPolicyEvaluation(OffPolicyRequest):
             resources=resources,
             unit=public.unit,
             # Where a noised number of trajectories sets the clip of the sums, they are read twice.
-            parts_by=public.unit if method.noised_sums and not beside else None,
+            parts_by=public.unit if isinstance(method, MethodOfSums) and not beside else None,
             neighbours=neighbours,
             assumptions=(
                 "features, discount, bounds and topology are public",
@@ -244,13 +245,16 @@ class OffPolicyEvaluation(OffPolicyRequest):
         return method.release(plan.events, plan.parameters, content, noise)
 
     def part_sums(self, public: OffPolicyPublic, plan: Plan, content: Content) -> Sums:
-        return {"sums": self._planned(public, plan).part_sums(plan.parameters, content)}
+        method = self._planned(public, plan)
+        assert isinstance(method, MethodOfSums)
+        return {"sums": method.part_sums(plan.parameters, content)}
 
     def release_sums(
         self, public: OffPolicyPublic, plan: Plan, sums: Sums, noise: Noise
     ) -> Released:
         (event,) = plan.events
         method = self._planned(public, plan)
+        assert isinstance(method, MethodOfSums)
         return method.release_sums(event, plan.parameters, sums["sums"], noise)
 
     def noised_sums(self, plan: Plan) -> frozenset[str]:

@@ -24,7 +24,7 @@ from discreet.problems.numbers import Budget
 from discreet.problems.off_policy_evaluation.dataset import transitions_of
 from discreet.problems.off_policy_evaluation.expectation import GOOD, RATIO_SQUARE, cut_off
 from discreet.problems.off_policy_evaluation.gradients import COUNT_SHARE
-from discreet.problems.off_policy_evaluation.method import Asked, Chosen, Method
+from discreet.problems.off_policy_evaluation.method import Asked, Chosen, MethodOfSums
 from discreet.problems.off_policy_evaluation.public import Floats, Ints, OffPolicyPublic
 from discreet.problems.off_policy_evaluation.result import REWARD
 from discreet.problems.off_policy_evaluation.weighted_answer import DROWNED, fields_of
@@ -73,13 +73,12 @@ TOOK = {"policy_value": (0.54, 0.74), "difference": (0.52, 0.68)}
 """`Expected.took`."""
 
 
-class ImportanceSampling(Method):
+class ImportanceSampling(MethodOfSums):
     """Clipped weights of whole trajectories, their returns, and both policies' values."""
 
     name = "importance_sampling"
     takes = frozenset({"return_bounds"})
     asked_again = frozenset({"features"})
-    noised_sums = frozenset({"sums"})
     fitted = False
     chooses_cap = True
     unit = float(sampling.UNIT)

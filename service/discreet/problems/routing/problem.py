@@ -51,11 +51,12 @@ from discreet.problems.routing.request import RoutingRequest
 from discreet.problems.routing.result import RoutingResult
 from discreet.problems.routing.synthesis import SYNTHESIS
 from discreet.problems.routing.user_classes import classes_of
+from discreet.problems.summed import SumsOverParts
 from discreet.problems.synthesis import Synthesis
 from discreet.solvers.traffic.unit_flow_projection import UnitFlows
 
 
-class Routing(RoutingRequest):
+class Routing(RoutingRequest, SumsOverParts):
     """Route the mean demand of a period over a network.
 
     `counts` releases the trips of every ordered pair of zones over all periods. One request moves
