@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import datetime
-import ipaddress
 import json
 import os
 import signal
@@ -17,12 +15,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from cryptography import x509
-from cryptography.hazmat.primitives import hashes
-from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
-from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
 
+from discreet.usecases.rpc_tls import self_signed
 from discreet_client.federation.identity import Identity
 from discreet_client.sparse_sum import Conductor, Plan, Roster, Step
 from discreet_client.sparse_sum.__main__ import channel, main
@@ -51,6 +46,7 @@ class Party:
     root: Path
     owner: Ed25519PrivateKey = field(default_factory=Ed25519PrivateKey.generate)
     processes: dict[int, subprocess.Popen[bytes]] = field(default_factory=dict)
+    port: int = 0
 
     def __post_init__(self) -> None:
         self.keys = [Identity.open(self.folder(place) / "agent.key") for place in range(AGENTS)]
@@ -65,10 +61,15 @@ class Party:
     def folder(self, place: int) -> Path:
         return self.root / f"agent {place}"
 
-    def start(self, place: int, port: int) -> None:
+    def start_all(self, port: int) -> None:
+        self.port = port
+        for place in range(AGENTS):
+            self.start(place)
+
+    def start(self, place: int) -> None:
         folder, owner = self.folder(place), self.owner.public_key().public_bytes_raw().hex()
         said = [str(self.root / "roster.json"), "--owner", owner, "--folder", str(folder)]
-        said += ["--server", f"127.0.0.1:{port}", "--values", str(folder / "values")]
+        said += ["--server", f"127.0.0.1:{self.port}", "--values", str(folder / "values")]
         with (folder / "log").open("ab") as log:
             self.processes[place] = subprocess.Popen(
                 [sys.executable, "-m", "discreet_client.sparse_sum", "join", *said, *FIGURES],
@@ -136,22 +137,16 @@ def test_twelve_processes_some_killed_in_each_round_and_one_that_comes_back(part
         (2, Step.RELEASE): third,
     }
     relay = Asking(party, Killing(party, deaths))
-    shown: dict[str, Any] = {}
-
-    def ready(port: int) -> None:
-        shown["port"] = port
-        for place in range(AGENTS):
-            party.start(place, port)
 
     def tell(told: dict[str, Any]) -> None:
         relay.told.append(told)
         relay.alive -= {[first, second, third, None, None][told["round"]]}
         if told["round"] == 2:
             relay.alive.add(first)
-            party.start(first, shown["port"])
+            party.start(first)
 
     relay._tell = tell
-    asyncio.run(serve(relay, "127.0.0.1:0", ready=ready))
+    asyncio.run(serve(relay, "127.0.0.1:0", ready=party.start_all))
     alive = [set(range(AGENTS)) - gone for gone in ({3}, {3}, {3, 7}, {0, 7}, {0, 7})]
     assert [set(told["agents"]) for told in relay.told] == alive
     for number, told in enumerate(relay.told):
@@ -211,20 +206,14 @@ def test_a_server_that_asks_for_both_kinds_of_share(party: Party) -> None:
     """With the signatures of the whole jury for both sets: agents give one share of two, alive or
     killed and back."""
     relay = TwoViews(party, Killing(party, {(0, Step.CONTRIBUTE): 1}))
-    shown: dict[str, Any] = {}
-
-    def ready(port: int) -> None:
-        shown["port"] = port
-        for place in range(AGENTS):
-            party.start(place, port)
 
     def tell(told: dict[str, Any]) -> None:
         relay.told.append(told)
         if told["round"] == 0:
-            party.start(1, shown["port"])
+            party.start(1)
 
     relay._tell = tell
-    asyncio.run(serve(relay, "127.0.0.1:0", ready=ready))
+    asyncio.run(serve(relay, "127.0.0.1:0", ready=party.start_all))
     assert [told["sum"] for told in relay.told] == [
         total(list(range(AGENTS)), number) for number in range(ROUNDS)
     ]
@@ -247,26 +236,9 @@ def test_a_server_that_asks_for_both_kinds_of_share(party: Party) -> None:
 
 def certificate(root: Path) -> tuple[Path, Path]:
     """Of 127.0.0.1, signed by itself: certificate and key."""
-    key = ec.generate_private_key(ec.SECP256R1())
-    name = x509.Name([x509.NameAttribute(x509.NameOID.COMMON_NAME, "sums")])
-    now = datetime.datetime.now(datetime.UTC)
-    made = (
-        x509.CertificateBuilder()
-        .subject_name(name)
-        .issuer_name(name)
-        .public_key(key.public_key())
-        .serial_number(1)
-        .not_valid_before(now - datetime.timedelta(hours=1))
-        .not_valid_after(now + datetime.timedelta(hours=1))
-        .add_extension(
-            x509.SubjectAlternativeName([x509.IPAddress(ipaddress.ip_address("127.0.0.1"))]), False
-        )
-        .add_extension(x509.BasicConstraints(ca=True, path_length=None), True)
-        .sign(key, hashes.SHA256())
-    )
     files = root / "server.crt", root / "server.key"
-    files[0].write_bytes(made.public_bytes(Encoding.PEM))
-    files[1].write_bytes(key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption()))
+    for file, pem in zip(files, self_signed(("127.0.0.1",)), strict=True):
+        file.write_bytes(pem)
     return files
 
 

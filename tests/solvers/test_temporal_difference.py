@@ -17,9 +17,10 @@ from discreet.solvers.evaluation.least_squares_temporal_difference import (
     lstd,
     moments_of,
     solve_moments,
-    stacked,
     stacked_bound,
+    stacked_grid,
     stacked_size,
+    stacked_steps,
     unstacked,
     wis_lstd,
 )
@@ -38,6 +39,14 @@ from discreet.solvers.evaluation.visit_counts import cells_of, histograms, tabul
 Floats = NDArray[np.float64]
 UNIT = 1 << 24
 FOURIER = Fourier(2, (-1.0, 0.0), (1.0, 2.0))
+
+
+def stacked(
+    transitions: Transitions, features: Features, discount: float, **bounds: float
+) -> Floats:
+    """Stacked statistics as numbers."""
+    steps = stacked_steps(transitions, features, discount, **bounds)
+    return np.asarray(steps * stacked_grid(bounds["clip"]))
 
 
 def of_chain(m: int, seed: int) -> Transitions:

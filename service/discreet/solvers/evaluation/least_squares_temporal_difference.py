@@ -5,13 +5,13 @@ can be added once.
     histograms(transitions, cells, states, reward_bound=, max_ratio=, horizon=, unit=)
         -> Histograms(visits, rewards)
     tabular_moments(visits, cells, states, discount, rewards= | cell_rewards=, …) -> Moments
-    stacked(transitions, features, discount, clip=, reward_bound=, max_ratio=) -> float64 vector
+    stacked_steps(transitions, features, discount, clip=, reward_bound=, max_ratio=) -> int64 vector
     unstacked(vector, dimension, reward_bound) -> Moments(A, b, C)
     solve_moments(A, b, C, regularization) -> theta
     lstd(transitions, features, discount), wis_lstd(...) -> theta    NOT private
 
-`histograms` and `stacked` are exact: adding or removing a trajectory moves the result by at most
-the norm stated there, without an additional rounding error. The other functions depend on them
+`histograms` and `stacked_steps` are exact: adding or removing a trajectory moves the result by at
+most the norm stated there, without an additional rounding error. The other functions depend on them
 alone and never divide by a datum without a floor.
 """
 
@@ -63,33 +63,6 @@ def stacked_bound(norm_bound: float, discount: float, max_ratio: float) -> float
     return math.hypot(max_ratio * square * (1 + discount), max_ratio * norm_bound, square)
 
 
-def stacked(
-    transitions: Transitions,
-    features: Features,
-    discount: float,
-    *,
-    clip: float,
-    reward_bound: float = 1.0,
-    max_ratio: float = 1.0,
-) -> Floats:
-    """Sum over trajectories of (A_i, b_i / reward_bound, C_i), each scaled down to `clip` in l2,
-    (stacked_size,).
-
-    Ratios are cut to [0, max_ratio], rewards to ±reward_bound. Sensitivity (l2): clip under
-    add/remove, 2 clip under replacement. A trajectory that is not finite counts as 0.
-    """
-    steps = stacked_steps(
-        transitions,
-        features,
-        discount,
-        clip=clip,
-        reward_bound=reward_bound,
-        max_ratio=max_ratio,
-    )
-    sums: Floats = steps * np.float64(stacked_grid(clip))
-    return sums
-
-
 def stacked_grid(clip: float) -> float:
     """The power of two, below 2^-26 clip, of which stacked statistics are multiples."""
     return math.ldexp(1.0, math.frexp(clip)[1] - 1 - GRID_BITS)
@@ -104,9 +77,14 @@ def stacked_steps(
     reward_bound: float = 1.0,
     max_ratio: float = 1.0,
 ) -> Ints:
-    """`stacked` in multiples of `stacked_grid(clip)`, int64: each trajectory's vector is rounded
-    toward zero to the grid, so the sums are exact for up to 2^35 trajectories, and those of parts
-    add up to those of all."""
+    """Sum over trajectories of (A_i, b_i / reward_bound, C_i), each scaled down to `clip` in l2, in
+    multiples of `stacked_grid(clip)`: int64 (stacked_size,).
+
+    Ratios are cut to [0, max_ratio], rewards to ±reward_bound. Sensitivity (l2): clip under
+    add/remove, 2 clip under replacement. A trajectory that is not finite counts as 0. Each
+    trajectory's vector is rounded toward zero to the grid, so the sums are exact for up to 2^35
+    trajectories, and those of parts add up to those of all.
+    """
     total = np.zeros(stacked_size(features.dimension), dtype=np.int64)
     # Slightly below the clip, so that rounding in the norm does not cross it.
     longest = float(clip) * (1 - 1e-9)
