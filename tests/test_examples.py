@@ -17,7 +17,7 @@ import pytest
 from discreet.installation import local as solve
 from discreet.problems.contents import canonical_bytes
 from discreet.problems.dr_ensemble.dataset import DrEnsembleDataset
-from discreet.problems.road_network import RoadNetwork
+from discreet.problems.road_networks.network import RoadNetwork
 from discreet.solvers.traffic.traffic_assignment import Latency, assign
 
 EXAMPLES = Path(__file__).parents[1] / "examples"

@@ -9,6 +9,8 @@ from pathlib import Path
 
 import pytest
 
+from discreet.problems import KINDS
+
 ROOT = Path(__file__).parents[1]
 ROOTS = {"discreet": ROOT / "service", "discreet_client": ROOT / "clients" / "python"}
 GENERATED = ("discreet_client.rest", "discreet_client.stubs")
@@ -189,3 +191,17 @@ def test_no_file_is_longer_than_a_reader_holds() -> None:
         if (lines := path.read_text().count("\n")) > 400
     }
     assert not long
+
+
+def test_no_room_but_those_of_kinds_knows_one_by_its_folder() -> None:
+    """What every kind goes through names none: only `problems`, the papers' figures and the command
+    that converts trips do."""
+    folders = tuple(f"discreet.problems.{kind}" for kind in KINDS)
+    knowing = ("discreet.problems", "discreet.reproduce", "discreet.cli.studies")
+    found = {
+        f"{name} imports {target}"
+        for name, targets in graph_of({"discreet": ROOTS["discreet"]}).items()
+        for target in targets
+        if target.startswith(folders) and not name.startswith(knowing)
+    }
+    assert not found

@@ -21,7 +21,7 @@ from discreet.privacy.noise import Noise
 from discreet.problems.charts import result_charts
 from discreet.problems.rehearsal import read_example
 from discreet.problems.results import properties_of
-from discreet.problems.road_network import RoadNetwork
+from discreet.problems.road_networks.network import RoadNetwork
 from discreet.problems.routing import charts as road_map
 from tests import bodies
 

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from discreet import cli
-from discreet.problems.road_network import RoadNetwork
+from discreet.problems.road_networks.network import RoadNetwork
 from tests.conftest import Installation
 
 VISITS = (

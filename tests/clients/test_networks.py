@@ -17,7 +17,7 @@ import pytest
 from discreet.errors import InvalidInput
 from discreet.installation import local
 from discreet.problems.charts import draw_result
-from discreet.problems.road_network import RoadNetwork
+from discreet.problems.road_networks.network import RoadNetwork
 from discreet_client.flows import NotWritten, busiest, link_flows
 from discreet_client.networks import MEASURED, NetworkReading, read
 from discreet_client.tables import TableError

@@ -21,7 +21,7 @@ from playwright.sync_api import Browser
 from discreet import cli
 from discreet.dashboard.app import install
 from discreet.problems import DATASETS, KINDS
-from discreet.problems.road_network import RoadNetwork
+from discreet.problems.road_networks.network import RoadNetwork
 from discreet.usecases.oidc.configuration import CALLBACK
 from discreet_client import Client
 from tests import bodies

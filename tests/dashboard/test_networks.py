@@ -14,7 +14,7 @@ from playwright.sync_api import Browser as Chromium
 
 from discreet.dashboard import network_forms
 from discreet.isolation.network_files import ENCODINGS, read_network
-from discreet.problems.road_network import RoadNetwork
+from discreet.problems.road_networks.network import RoadNetwork
 from discreet.web import form_files
 from discreet_client import networks
 from discreet_client.network_columns import LINK_ROLES, NODE_ROLES, guess, tables_of

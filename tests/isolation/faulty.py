@@ -83,6 +83,8 @@ def main(place: Path) -> None:
     _in_a_kernel(1)
     for kind in KINDS.values():
         for step in ("release", "part_sums", "release_sums", "finish"):
+            if not hasattr(kind, step):  # only some kinds sum over parts
+                continue
             setattr(kind, step, _faulty(step, getattr(kind, step)))
     if fault := os.environ.get("READING"):
         reading._read = lambda *_: FAULTS[fault]()

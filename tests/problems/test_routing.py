@@ -20,7 +20,7 @@ from discreet.privacy.noise import Noise
 from discreet.problems.contents import Content, canonical_bytes
 from discreet.problems.numbers import Budget, Privacy
 from discreet.problems.plans import Plan
-from discreet.problems.road_network import RoadNetwork
+from discreet.problems.road_networks.network import RoadNetwork
 from discreet.problems.routing.counts import clip, shorten
 from discreet.problems.routing.dataset import RoutingContent, RoutingDataset
 from discreet.problems.routing.descended import descended

@@ -13,7 +13,7 @@ from discreet.errors import InvalidInput
 from discreet.privacy.noise import Noise
 from discreet.problems.answers import headlines_of
 from discreet.problems.numbers import Privacy
-from discreet.problems.road_network import AffineLatency, BprLatency, RoadNetwork
+from discreet.problems.road_networks.network import AffineLatency, BprLatency, RoadNetwork
 from discreet.problems.routing import closures, laws
 from discreet.problems.routing.problem import Routing
 from discreet.problems.routing.public import RoutingPublic

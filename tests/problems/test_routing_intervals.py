@@ -15,7 +15,7 @@ from discreet.errors import InvalidInput
 from discreet.privacy.noise import Noise
 from discreet.problems import results
 from discreet.problems.numbers import Budget, Privacy
-from discreet.problems.road_network import AffineLatency, RoadNetwork
+from discreet.problems.road_networks.network import AffineLatency, RoadNetwork
 from discreet.problems.routing import advice, intervals
 from discreet.problems.routing.advice import roads_of
 from discreet.problems.routing.around import roads_around

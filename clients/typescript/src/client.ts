@@ -206,7 +206,7 @@ export function createDiscreet({ baseUrl, key, fetch: send = (request) => fetch(
       mostlyNoise: isMostlyNoise(result),
       interval: (field: string) => intervalOf(result, field),
       rows: (field: string, options?: RowsOptions) => rowsOf({ kind: job.kind, result }, field, askedOnce, options),
-    } as AnyAnswer;
+    } as unknown as AnyAnswer;
   }
 
   let stored: { id: string; network: Promise<RoadNetwork | undefined> } | undefined;
@@ -238,7 +238,7 @@ export function createDiscreet({ baseUrl, key, fetch: send = (request) => fetch(
     for await (const event of events(id, options)) options.onEvent?.(event);
     const ended = await job(id);
     if (ended.state !== "succeeded") throw new JobFailed(ended);
-    return (await answer(id)) as Answer<K>;
+    return (await answer(id)) as unknown as Answer<K>;
   }
 
   const networks: Networks = {
@@ -276,7 +276,7 @@ export function createDiscreet({ baseUrl, key, fetch: send = (request) => fetch(
       fields: Partial<Solvable<K>>,
       options: Omit<SolveOptions, keyof Spending | "anew"> = {},
     ): Promise<Answer<K>> {
-      const jobs = [of].flat().map((one) => (one as AnyAnswer).job.id);
+      const jobs = [of].flat().map((one) => (one as { job: Job }).job.id);
       const { source: _, ...problem } = (await job(jobs[0] as string)).problem ?? {};
       const asked = { ...problem, ...fields, dataset: null, release: jobs.length === 1 ? jobs[0] : jobs };
       return solve<K>(asked as unknown as Solvable<K>, options);

@@ -7,7 +7,7 @@ import copy
 from typing import Any
 
 from discreet.problems import DATASETS, KINDS
-from discreet.problems.road_network import RoadNetwork
+from discreet.problems.road_networks.network import RoadNetwork
 from discreet.problems.sources import DatasetInBlocks
 
 DATASET_ID = "dst_replace_me"

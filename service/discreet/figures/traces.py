@@ -11,7 +11,7 @@ from collections.abc import Iterable, Sequence
 from typing import Any, Literal
 
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 
 from discreet.figures.style import INK, LINES, QUIET, SHADES
 
@@ -181,3 +181,21 @@ def matrix_axes() -> dict[str, Any]:
     """The layout of a matrix whose first row is above."""
     axis = {"type": "category", "showgrid": False, "zeroline": False, "automargin": True}
     return {"xaxis": axis, "yaxis": {**axis, "autorange": "reversed"}}
+
+
+def polygons(name: str, arrows: NDArray[np.float64], colour: str, opacity: float = 1.0) -> Trace:
+    """Many polygons of one colour: float[k, corners, 2]."""
+    gap = np.full((len(arrows), 1, 2), np.nan)
+    corners = rounded(np.concatenate([arrows, arrows[:, :1], gap], axis=1).reshape(-1, 2).T, 5)
+    return {
+        "type": "scatter",
+        "mode": "lines",
+        "name": plain(name),
+        "x": corners[0],
+        "y": corners[1],
+        "fill": "toself",
+        "fillcolor": colour,
+        "line": {"color": colour, "width": 0.5},
+        "opacity": opacity,
+        "hoverinfo": "skip",
+    }

@@ -22,7 +22,7 @@ from discreet.privacy.attacks.printed import classic_gaussian_sigma
 from discreet.privacy.mechanisms.gaussian import gaussian_mu
 from discreet.privacy.noise import Noise
 from discreet.problems.numbers import Privacy
-from discreet.problems.road_network import Link, RoadNetwork
+from discreet.problems.road_networks.network import Link, RoadNetwork
 from discreet.problems.routing.dataset import RoutingContent, RoutingDataset, Trip
 from discreet.problems.routing.problem import Routing
 from discreet.problems.routing.public import RoutingPublic

@@ -15,7 +15,7 @@ from discreet.problems.datasets import Cap, DatasetSettings, Name
 from discreet.problems.numbers import Epsilon, Frozen, Positive, Privacy
 from discreet.problems.rehearsals.job import LADDER, MOST_STEPS
 from discreet.problems.reuse import JobId
-from discreet.problems.road_network import RoadNetwork
+from discreet.problems.road_networks.network import RoadNetwork
 from discreet.problems.sources import BlockName, SourceRule, SourceSettings
 from discreet.storage.jobs import WebhookEvent
 

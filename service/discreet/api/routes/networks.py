@@ -13,7 +13,7 @@ from discreet.api import examples
 from discreet.api.operations import EVERYBODY, operation
 from discreet.api.schemas import NetworkAnswer, NetworkPage
 from discreet.errors import InvalidInput
-from discreet.problems.road_network import RoadNetwork
+from discreet.problems.road_networks.network import RoadNetwork
 from discreet.usecases import objects
 from discreet.usecases.requests import NetworkRequest
 from discreet.web import bodies

@@ -29,8 +29,8 @@ from discreet.errors import (
     PayloadTooLarge,
 )
 from discreet.figures.charts import Chart
-from discreet.problems.road_network import RoadNetwork
-from discreet.problems.routing.road_map import road_map
+from discreet.problems.road_networks.map import road_map
+from discreet.problems.road_networks.network import RoadNetwork
 from discreet.usecases import network_files, objects
 from discreet.usecases.requests import NetworkRequest
 from discreet.usecases.services import Services

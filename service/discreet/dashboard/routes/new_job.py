@@ -18,7 +18,7 @@ from discreet.errors import Conflict, DiscreetError, InvalidInput, NotFound
 from discreet.problems import DATASETS, KINDS
 from discreet.problems.base import Problem
 from discreet.problems.reuse import WHERE_THE_DATA_ARE
-from discreet.problems.road_network import RoadNetwork
+from discreet.problems.road_networks.network import RoadNetwork
 from discreet.usecases import asking, budgets, datasets, jobs, objects, rehearsals, sources
 from discreet.usecases.requests import JobRequest
 from discreet.usecases.services import Services

@@ -28,7 +28,7 @@ from discreet.privacy.events import Event
 from discreet.privacy.units import DELTA_UNIT
 from discreet.problems.accuracy import Expected
 from discreet.problems.numbers import Budget
-from discreet.problems.road_network import AffineLatency, BprLatency, RoadNetwork
+from discreet.problems.road_networks.network import AffineLatency, BprLatency, RoadNetwork
 from discreet.problems.routing.public import RoutingPublic
 from discreet.solvers.traffic.traffic_assignment import Latency, Network
 from discreet_client.intervals import percent, plain

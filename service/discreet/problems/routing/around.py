@@ -14,7 +14,7 @@ from functools import lru_cache
 import numpy as np
 
 from discreet.problems.contents import Profile
-from discreet.problems.road_network import AffineLatency, BprLatency, RoadNetwork
+from discreet.problems.road_networks.network import AffineLatency, BprLatency, RoadNetwork
 from discreet.problems.routing.advice import Each, Floats, Kept, Roads, roads_of
 from discreet.problems.routing.intervals import MAX_LINKS
 from discreet.solvers.traffic import simplex

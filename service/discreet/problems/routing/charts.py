@@ -15,11 +15,18 @@ from discreet.figures.charts import Blocks, Chart, Table, interval_of, largest, 
 from discreet.figures.geometry import beside, half_arrows, inches, layout, zone_radius
 from discreet.figures.series import field
 from discreet.figures.style import INK, QUIET
-from discreet.figures.traces import Trace, bars, figure, heat, matrix_axes, plain
-from discreet.problems.road_network import RoadNetwork
+from discreet.figures.traces import Trace, bars, figure, heat, matrix_axes, plain, polygons
+from discreet.problems.road_networks.map_figure import (
+    MAX_LINKS,
+    MAX_NODES,
+    Floats,
+    hover_texts,
+    map_figure,
+    node_traces,
+)
+from discreet.problems.road_networks.network import RoadNetwork
 from discreet.problems.routing import map_traces
 from discreet.problems.routing.class_charts import class_charts
-from discreet.problems.routing.map_figure import Floats, hover_texts, map_figure, node_traces
 from discreet.problems.routing.selection_charts import selection_charts
 from discreet.solvers.traffic.traffic_assignment import Network
 
@@ -27,10 +34,6 @@ SHOWN = (
     "map of the network with its flows, how full the links are, released demand; flows, costs and "
     "demand of each class of users; the paths of any pair of zones, on the map and in words"
 )
-MAX_NODES = 10_000
-"""Larger networks are not drawn: their layout would take seconds."""
-MAX_LINKS = 4000
-"""If there are more links, those with the largest flows are drawn."""
 NAMED_ORIGINS = 20
 WHISKERS = " Whiskers: what the noise leaves open, with 90 %."
 
@@ -117,7 +120,7 @@ def network_map(
     if paths is None:
         data = map_traces.classes(arrows, ratio, drawn, counted=counted)
     else:
-        data = [map_traces.polygons("all other links", arrows[drawn], QUIET, opacity=0.35)]
+        data = [polygons("all other links", arrows[drawn], QUIET, opacity=0.35)]
         data += map_traces.paths_of(where, network, radius, paths, widest)
     if closed:
         data += [map_traces.closed(where, network, closed)]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from discreet.errors import FieldIssue
-from discreet.problems.road_network import affine
+from discreet.problems.road_networks.network import affine
 from discreet.problems.routing import closures, user_classes
 from discreet.problems.routing.public import RoutingPublic
 from discreet.problems.routing.request import RoutingRequest

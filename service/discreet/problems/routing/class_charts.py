@@ -13,7 +13,7 @@ from pydantic import Field, TypeAdapter
 from discreet.figures.charts import BLOCKS, Blocks, Chart, Table, largest, noise_of
 from discreet.figures.series import MAX_FRAME_NUMBERS
 from discreet.figures.traces import Trace, bars, figure, heat, matrix_axes, plain, rounded
-from discreet.problems.road_network import AffineLatency, BprLatency, RoadNetwork
+from discreet.problems.road_networks.network import AffineLatency, BprLatency, RoadNetwork
 from discreet.problems.routing.request import UserClass
 
 Floats = NDArray[np.float64]

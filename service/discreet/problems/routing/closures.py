@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from discreet.errors import FieldIssue
-from discreet.problems.road_network import RoadNetwork
+from discreet.problems.road_networks.network import RoadNetwork
 from discreet.solvers.traffic.sensitivity import Derivative
 from discreet.solvers.traffic.traffic_assignment import Assignment, Network
 from discreet_client import closing

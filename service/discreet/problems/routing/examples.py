@@ -7,7 +7,7 @@ from typing import Any
 
 from discreet.problems.base import Neighbours, Problem
 from discreet.problems.numbers import Budget
-from discreet.problems.road_network import RoadNetwork
+from discreet.problems.road_networks.network import RoadNetwork
 from discreet.problems.routing import closures, laws
 from discreet.problems.routing.counts_plan import clip_of
 from discreet.problems.routing.dataset import RoutingContent, RoutingDataset, Trip

@@ -9,7 +9,7 @@ from discreet.errors import InvalidInput
 from discreet.privacy import calibration
 from discreet.problems.numbers import Budget
 from discreet.problems.plans import LONGEST_SECONDS, NoiseSummary, Plan, Resources, sized
-from discreet.problems.road_network import AffineLatency, BprLatency, RoadNetwork
+from discreet.problems.road_networks.network import AffineLatency, BprLatency, RoadNetwork
 from discreet.problems.routing import laws
 from discreet.problems.routing.public import RoutingPublic
 from discreet.solvers.traffic import unit_flow_descent as descent

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from discreet.figures.geometry import half_arrows, round_step
 from discreet.figures.style import INK, LOAD_STEP, LOADS
-from discreet.figures.traces import Trace, plain, rounded
+from discreet.figures.traces import Trace, polygons, rounded
 from discreet.solvers.traffic.traffic_assignment import Network
 
 Floats = NDArray[np.float64]
@@ -55,24 +55,6 @@ def closed(where: Floats, network: Network, closed: Sequence[int]) -> Trace:
         "x": x,
         "y": y,
         "line": line,
-        "hoverinfo": "skip",
-    }
-
-
-def polygons(name: str, arrows: Floats, colour: str, opacity: float = 1.0) -> Trace:
-    """Many polygons of one colour: float[k, corners, 2]."""
-    gap = np.full((len(arrows), 1, 2), np.nan)
-    corners = rounded(np.concatenate([arrows, arrows[:, :1], gap], axis=1).reshape(-1, 2).T, 5)
-    return {
-        "type": "scatter",
-        "mode": "lines",
-        "name": plain(name),
-        "x": corners[0],
-        "y": corners[1],
-        "fill": "toself",
-        "fillcolor": colour,
-        "line": {"color": colour, "width": 0.5},
-        "opacity": opacity,
         "hoverinfo": "skip",
     }
 

@@ -28,7 +28,7 @@ from discreet.problems.numbers import Budget
 from discreet.problems.objects import PublicObject
 from discreet.problems.plans import Plan
 from discreet.problems.results import Result
-from discreet.problems.road_network import RoadNetwork
+from discreet.problems.road_networks.network import RoadNetwork
 from discreet.problems.routing import checks, examples, laws
 from discreet.problems.routing.advice import (
     Each,

@@ -12,7 +12,12 @@ from discreet.intake.items import InPieces
 from discreet.problems.accuracy import INTERVALS
 from discreet.problems.contents import Progress
 from discreet.problems.numbers import Count, Flag, Frozen, Real
-from discreet.problems.road_network import AffineLatency, BprLatency, NetworkOrId, RoadNetwork
+from discreet.problems.road_networks.network import (
+    AffineLatency,
+    BprLatency,
+    NetworkOrId,
+    RoadNetwork,
+)
 from discreet.problems.routing import closures, laws
 from discreet.problems.routing.public import MAX_TRIPS, MOST_CLASSES, ClassName
 from discreet.problems.sources import ProblemOnBlocks

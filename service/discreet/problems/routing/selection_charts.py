@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from discreet.figures.charts import Blocks, Chart, Table, interval_of, largest
 from discreet.figures.traces import bars, figure, heat, matrix_axes, plain
 from discreet.problems.headlines import counted
-from discreet.problems.road_network import RoadNetwork
+from discreet.problems.road_networks.network import RoadNetwork
 
 SHOWN_PAIRS = 40
 SHOWN_LINKS = 30

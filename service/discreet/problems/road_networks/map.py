@@ -8,16 +8,17 @@ import numpy as np
 from discreet.figures.charts import Chart, Table
 from discreet.figures.geometry import beside, half_arrows, inches, zone_radius
 from discreet.figures.style import QUIET
-from discreet.problems.road_network import RoadNetwork
-from discreet.problems.routing.charts import MAX_LINKS, MAX_NODES
-from discreet.problems.routing.map_figure import (
+from discreet.figures.traces import polygons
+from discreet.problems.road_networks.map_figure import (
+    MAX_LINKS,
+    MAX_NODES,
     NAMED_ZONES,
     Floats,
     link_hovers,
     map_figure,
     node_traces,
 )
-from discreet.problems.routing.map_traces import polygons
+from discreet.problems.road_networks.network import RoadNetwork
 
 WIDEST_QUANTILE = 0.95
 """Of capacities: links of more, as connectors without a limit are, are drawn as wide as these."""

@@ -9,11 +9,15 @@ from numpy.typing import NDArray
 
 from discreet.figures.style import INK, PAPER, QUIET
 from discreet.figures.traces import Figure, Trace, figure, plain, rounded
-from discreet.problems.road_network import RoadNetwork
+from discreet.problems.road_networks.network import RoadNetwork
 from discreet.solvers.traffic.traffic_assignment import Network
 
 Floats = NDArray[np.float64]
 NAMED_ZONES = 300
+MAX_NODES = 10_000
+"""Larger networks are not drawn: their layout would take seconds."""
+MAX_LINKS = 4000
+"""If there are more links, those with the largest flows or capacities are drawn."""
 
 
 def map_figure(data: list[Trace], shape: float) -> Figure:

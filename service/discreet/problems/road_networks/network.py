@@ -20,7 +20,7 @@ from discreet.intake.items import InPieces
 from discreet.problems.columns import MAX_ISSUES
 from discreet.problems.numbers import Frozen, Real
 from discreet.problems.objects import PublicObject
-from discreet.problems.road_files import FILES
+from discreet.problems.road_networks.files import FILES
 from discreet.solvers.traffic.traffic_assignment import Latency, Network, unreachable_pairs
 
 Node = Annotated[
