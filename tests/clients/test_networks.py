@@ -19,7 +19,8 @@ from discreet.installation import local
 from discreet.problems.charts import draw_result
 from discreet.problems.road_networks.network import RoadNetwork
 from discreet_client.flows import NotWritten, busiest, link_flows
-from discreet_client.networks import MEASURED, NetworkReading, read
+from discreet_client.networks import NetworkReading, read
+from discreet_client.networks.measures import MEASURED
 from discreet_client.tables import TableError
 from tests import bodies
 from tests.growth import LINEAR, growth
@@ -226,7 +227,7 @@ def test_tolls_of_csv_and_geojson_need_a_weight(tmp_path: Path) -> None:
     no toll."""
     text = "tail,head,free_flow_time,capacity,fixed_cost,toll\n1,2,5,9,1,2\n2,1,5,9,,\n1,3,5,9,,4\n"
     [file] = written(tmp_path, {"roads.csv": f"{text}3,1,5,9,2,0\n"})
-    with pytest.raises(TableError, match=r"line 2, column toll: a toll.* --toll-weight"):
+    with pytest.raises(TableError, match=r"line 2, column toll: a toll.* say toll_weight, how"):
         read(file)
     links = read(file, toll_weight=0.5).network["links"]
     assert [link.get("fixed_cost") for link in links] == [2, None, 2, 2]
@@ -288,7 +289,7 @@ def test_nodes_of_gmns_by_their_names(tmp_path: Path) -> None:
     named = {**GMNS, "node.csv": "\n".join(nodes)}
     written(tmp_path, named)
     by_id, by_name = read(tmp_path), read(tmp_path, columns={"node_name": "name"})
-    assert any("--columns node_name=name" in note for note in by_id.notes)
+    assert any("columns={'node_name': 'name'} calls" in note for note in by_id.notes)
     assert by_name.network["node_names"] == ["Place 30", "Place 10", "Place 20"]
     assert by_name.network["links"] == by_id.network["links"]
     assert by_name.network["nodes_xy"] == by_id.network["nodes_xy"]
@@ -348,7 +349,7 @@ def test_capacities_of_an_hour_become_those_of_a_period(form: str, tmp_path: Pat
     assert (
         hourly.notes[-1]
         == "capacities are taken as vehicles per period, as they stand in the file; if they are "
-        "per hour, give --period-minutes (period_minutes in Python)"
+        "per hour, give period_minutes"
     )
     assert two_hours.network["period_minutes"] == 120
     assert (
@@ -387,7 +388,7 @@ def test_csv_of_lengths_and_speeds(tmp_path: Path) -> None:
         read(path, columns=columns)
     with pytest.raises(
         TableError,
-        match="say --columns free_flow_time=…, or --columns length=…,speed=… with --units",
+        match=r"say columns=\{'free_flow_time': …\}, or columns=\{'length': …, 'speed': …\}",
     ):
         read(path)
     with pytest.raises(TableError, match="units says nothing of CSV with a column free_flow_time"):
@@ -538,7 +539,7 @@ def test_links_without_an_opposite_one_are_counted_and_made(tmp_path: Path) -> N
     (path,) = written(tmp_path, {"l.csv": links})
     says = (
         "1 of 3 links lacks an opposite link, such as B to C: it is one-way; if it is not, "
-        "--both-ways"
+        "both_ways or a column"
     )
     assert read(path).notes[0].startswith(says)
     both = read(path, both_ways=True)
@@ -578,7 +579,7 @@ def test_a_street_that_stands_twice_is_refused_taken_once_or_summed(tmp_path: Pa
     )
     with pytest.raises(TableError, match=says) as refused:
         read(file)
-    assert "--doubled keep-first takes each once, --doubled sum makes one link" in str(
+    assert "doubled='keep-first' takes each once, doubled='sum' makes one link" in str(
         refused.value
     )
     for doubled, capacity in (("keep-first", 10), ("sum", 20)):
@@ -605,11 +606,14 @@ def test_all_that_is_wrong_with_a_file_of_links_is_said_at_once(tmp_path: Path) 
     with pytest.raises(TableError) as refused:
         read(file, columns={"tail": "von"})
     lines = str(refused.value).splitlines()
-    assert lines[0] == "no column head; say --columns head=…, where a link ends"
+    assert lines[0] == "no column head; say columns={'head': …}, where a link ends"
     assert lines[1].startswith(
-        "no column free_flow_time; say --columns free_flow_time=…, or --columns length=…,speed="
+        "no column free_flow_time; say columns={'free_flow_time': …}, or columns={'length': …, "
+        "'speed': …} with units='km,kph', from"
     )
-    assert lines[2].startswith("no column capacity; say --columns capacity=…, or --lane-capacity N")
+    assert lines[2].startswith(
+        "no column capacity; say columns={'capacity': …}, or lane_capacity=N"
+    )
     assert lines[3] == "columns are: von, nach, laenge"
     rows = (
         "von;nach;km;tempo;spuren;einbahn\n;b;1,5;50;2;ja\nb;c;-1;0;x;vielleicht\nc;a;1;50;0;nein\n"
@@ -640,7 +644,7 @@ def test_all_that_is_wrong_with_a_file_of_links_is_said_at_once(tmp_path: Path) 
 def test_one_speed_for_all_links_where_lengths_are_known(tmp_path: Path) -> None:
     (file,) = written(tmp_path, {"town.csv": "tail,head,length,capacity\na,b,1.5,5\nb,a,3,5\n"})
     with pytest.raises(
-        TableError, match="or --speed N, of all links, beside the lengths that are there"
+        TableError, match="or speed=N, of all links, beside the lengths that are there"
     ):
         read(file)
     reading = read(file, speed=30, units="km,kph")
@@ -678,9 +682,7 @@ def test_lanes_beside_capacities_are_not_counted_and_it_is_said(tmp_path: Path) 
 def test_capacities_that_a_town_does_not_have_follow_from_lanes(tmp_path: Path) -> None:
     rows = "tail,head,length,speed,lanes,oneway\na,b,1,60,2,ja\nb,c,1,30,1,nein\n"
     (file,) = written(tmp_path, {"town.csv": rows})
-    with pytest.raises(
-        TableError, match=r"no column capacity; say .*--lane-capacity N, of one lane"
-    ):
+    with pytest.raises(TableError, match=r"no column capacity; say .*lane_capacity=N, of one lane"):
         read(file, units="km,kph")
     reading = read(
         file, units="km,kph", lane_capacity=800, period_minutes=30, columns={"directed": "oneway"}
@@ -692,7 +694,7 @@ def test_capacities_that_a_town_does_not_have_follow_from_lanes(tmp_path: Path) 
     ]
     assert "the capacity of a link is taken to be 800 for each of its lanes" in reading.notes
     assert not any(
-        "--both-ways" in note for note in reading.notes
+        "both_ways" in note for note in reading.notes
     )  # a column says which links are one-way
     assert any(
         "1 of 3 links lacks an opposite link, such as a to b: it is one-way" in note

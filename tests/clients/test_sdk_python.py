@@ -849,6 +849,38 @@ def test_frames_call_positions_as_a_network_calls_its_nodes() -> None:
             answer.frame(field, called={"destination": ["Inn"]})
 
 
+def test_frames_tell_the_time_of_steps_and_blocks() -> None:
+    """As the result says it; numbers where it does not say where the horizon begins."""
+    states = {
+        **{"day_begins": "00:00:00", "step_seconds": 21_600, "day_steps": 4, "blocks": [0, 3]},
+        "first_step": 1,
+    }
+    result = {
+        "states": states,
+        "expected_power": [1.0, 2.0, 3.0, 4.0, 5.0],
+        "block_transitions": [[[1.0, 0.0], [0.0, 1.0]], [[0.5, 0.5], [0.0, 1.0]]],
+        "cost_of_privacy": [[1.0, 2.0], [3.0, 4.0]],
+    }
+    document = {"job": {"kind": "dr_ensemble"}, "certificate": {}, "result": result}
+    answer = DrEnsembleAnswer(document, {})
+    assert answer.frame("expected_power").index.tolist() == [
+        *("06:00", "12:00", "18:00", "00:00", "06:00 (2)")
+    ]
+    power = answer.frame("expected_power", intervals=True)
+    assert power.loc["18:00", "expected_power"] == 3
+    assert answer.frame("cost_of_privacy").loc["12:00", 1] == 4
+    blocks = answer.frame("block_transitions")
+    assert blocks.loc[("18:00 to 00:00", 0, 1), "block_transitions"] == 0.5
+    file = io.BytesIO()
+    pa.parquet.write_table(pa.table({"step": [0, 2], "from": [0, 0], "probability": [1, 1]}), file)
+    large = DrEnsembleAnswer(document, {"policy": file.getvalue()})
+    assert large.frame("policy")["step"].tolist() == ["06:00", "18:00"]
+    named = answer.frame("expected_power", called={"step": ["a", "b", "c", "d", "e"]})
+    assert named.index.tolist() == ["a", "b", "c", "d", "e"]
+    del states["first_step"]
+    assert answer.frame("expected_power").index.tolist() == [0, 1, 2, 3, 4]
+
+
 def test_names_in_a_table_count_as_its_numbers_do() -> None:
     """Links and positions of a large array from 0, zones of a list and of its table from 1."""
     names = ["Inn", "Mill", "Pond"]

@@ -17,8 +17,8 @@ from discreet.isolation.network_files import ENCODINGS, read_network
 from discreet.problems.road_networks.network import RoadNetwork
 from discreet.web import form_files
 from discreet_client import networks
-from discreet_client.network_columns import LINK_ROLES, NODE_ROLES, guess, tables_of
 from discreet_client.networks import FileInMemory
+from discreet_client.networks.columns import LINK_ROLES, NODE_ROLES, guess, tables_of
 from tests import bodies
 from tests.conftest import Installation
 from tests.dashboard.browsing import Browser, Page
@@ -306,23 +306,47 @@ def test_choices_of_columns_that_cannot_be_meant_so() -> None:
     assert network_forms.asked({"doubled": "x", "encoding": "punycode"}).issues
 
 
+CSV = "tail,head,length,speed,capacity,toll\n1,2,1,30,9,{}\n2,1,1,30,{},0\n"
+TNTP = "<NUMBER OF NODES> 2\n<NUMBER OF ZONES> 2\n<END OF METADATA>\n1 2 1 1 1 0.15 4 0 0 1 ;\n"
+
+
 @pytest.mark.parametrize(
-    ("says", "field", "words"),
+    ("file", "text", "options", "told"),
     [
-        ("no column head; say --columns head=…, where a link ends", "columns", "which column is"),
-        ("units of length and speed are needed: --units km,kph, m,kph or mi,mph (units in Python)",
-         "length_unit", "needed: choose both"),
-        ("speed says nothing of TNTP", "speed", "“Speed on all links” says nothing"),
-        ("--doubled sum makes one (doubled= in Python)", "doubled", "become one with their"),
-        ("line 3, column v: a number is needed", "files", "line 3, column v"),
+        ("a.csv", CSV.replace("head", "to").format(0, 9), {},
+         [("columns", "say which column is head, where"),
+          ("length_unit", "needed: “the units of lengths and speeds”")]),
+        ("a.csv", CSV.format(0, "x"), {"units": "km,kph"}, [("files", "line 3, column capacity")]),
+        ("a.csv", CSV.format(5, 9), {"units": "km,kph"},
+         [("toll_weight", "say “Time that a unit of toll is worth”, how much")]),
+        ("a.csv", CSV.format(0, 9) + "1,2,1,30,9,0\n", {"units": "km,kph"},
+         [("doubled", "“Links that stand twice with the same figures: become one with their")]),
+        ("a.csv", "köpf".join(CSV.split("head")), {},
+         [("encoding", "such as “CSV files are written in: cp1252” for one saved by Excel")]),
+        ("a_net.tntp", TNTP, {"speed": 3.0}, [("speed", "“Speed on all links” says nothing of")]),
+        ("a.csv", CSV.format(0, 9), {"units": "km,kph", "through_zones": False},
+         [("through_zones", "“Paths may lead through other zones")]),
     ],
 )  # fmt: skip
-def test_the_readers_sentences_stand_beside_their_fields(says: str, field: str, words: str) -> None:
-    (issue,) = network_forms.issues_of(says)
-    assert issue.pointer == f"/{field}"
-    assert words in issue.detail
-    assert "--" not in issue.detail
-    assert "Python" not in issue.detail
+def test_the_readers_sentences_stand_beside_their_fields(
+    file: str, text: str, options: dict[str, Any], told: list[tuple[str, str]]
+) -> None:
+    """In the words of the page: no option of the command line, nothing of Python."""
+    content = text.encode("cp1252")
+    asked = {
+        "files": [[file, len(content)]],
+        "options": options,
+        **network_forms.WORDS,
+        "chosen": True,
+        "limit": {"setting": "most", "unit": "bytes", "allowed": 1 << 20},
+    }
+    answer, _ = read_network(asked, content, ())
+    issues = network_forms.issues_of([(about, says) for about, says in answer["refused"]])
+    assert [issue.pointer for issue in issues] == [f"/{field}" for field, _ in told]
+    for issue, (_, words) in zip(issues, told, strict=True):
+        assert words in issue.detail
+        assert "--" not in issue.detail
+        assert "Python" not in issue.detail
 
 
 def test_guesses_take_each_role_once_and_own_names_first() -> None:
@@ -340,7 +364,13 @@ def test_reading_costs_in_proportion(tmp_path: Path) -> None:
     limit = {"setting": "most", "unit": "bytes", "allowed": 1 << 26}
 
     def read(content: bytes) -> None:
-        asked = {"files": [["a.csv", len(content)]], "options": {}, "chosen": False, "limit": limit}
+        asked = {
+            "files": [["a.csv", len(content)]],
+            "options": {},
+            **network_forms.WORDS,
+            "chosen": False,
+            "limit": limit,
+        }
         read_network(asked, content, ())
 
     def links(size: int) -> bytes:

@@ -7,6 +7,7 @@ import random
 from collections.abc import Iterator
 from typing import Any
 
+from discreet.dashboard import network_forms
 from discreet.isolation.network_files import ENCODINGS
 from tests.clients.test_networks import CONFIG_CSV, CSV, GMNS, LINES
 from tests.isolation.test_rehearsed import (
@@ -59,6 +60,7 @@ def test_a_reader_of_networks_loads_and_opens_nothing(
                 arguments = {
                     "files": [[one, len(content)] for one, content in files.items()],
                     "options": options,
+                    **network_forms.WORDS,
                     "chosen": chosen,
                     "limit": LIMIT,
                 }

@@ -19,7 +19,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from difflib import get_close_matches
 from typing import Any, NamedTuple
 
-from discreet_client.networks import BACK
+from discreet_client.networks.assembly import BACK
 
 Json = dict[str, Any]
 

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
+from discreet_client.day_clock import block_names, step_names
 from discreet_client.drawing import Fetch, plotted
 from discreet_client.errors import MissingExtra
 from discreet_client.intervals import MOSTLY_NOISE, figure, is_mostly_noise, is_number, stated
@@ -28,7 +29,7 @@ Ints = NDArray[np.int64]
 NODES = ("origin", "destination", "tail", "head")
 """Columns with numbers of nodes, which count from 1. All else that can have names counts from 0,
 positions of arrays too."""
-NAMED = ("origin", "destination", "user_class")
+NAMED = ("origin", "destination", "user_class", "step", "block")
 """Axes whose names an answer finds by itself."""
 
 MAX_CELLS = 1 << 28
@@ -249,7 +250,8 @@ class Answer:
         number with its positions. Rows that are of one link each have its `tail` and `head` before
         the number: the nodes of the network that the job names, by their names where it has any.
         Zones (`origin`, `destination`) have these names too, else their numbers, from 1; classes of
-        users have theirs.
+        users have theirs; steps of a day are times by the clock where the dataset's meters tell it,
+        blocks of a day are from when to when.
 
         intervals: of an array that came in the JSON one row a number, with columns `lower`, `upper`
         (of its interval) and `only_noise` (whether it, or its row, is mostly noise) beside it.
@@ -273,7 +275,13 @@ class Answer:
         return frame
 
     def _names_of(self, axis: str, count: int) -> Sequence[Any]:
-        """What so many zones, or classes of users, are called."""
+        """What so many zones, classes of users, or steps or blocks of a day are called."""
+        states = self.document["result"].get("states")
+        states = states if isinstance(states, Mapping) else {}
+        if axis == "step":
+            return step_names(states, count) or range(count)
+        if axis == "block":
+            return block_names(states) if "blocks" in states else range(count)
         if axis == "user_class":
             names = self.document["result"].get("user_classes") or ()
         else:

@@ -28,6 +28,7 @@ from numpy.typing import NDArray
 from discreet_client.dates import written_date
 from discreet_client.meters import microseconds
 from discreet_client.names import blurred, names_of
+from discreet_client.option_words import EITHER, Words
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
@@ -68,6 +69,20 @@ _THOUSANDS = re.compile(r"[+-]?\d{1,3}([.,' ]\d{3})+([.,]\d+)?")
 class TableError(ValueError):
     """A table that cannot be read as it was meant: where, and why."""
 
+    def __init__(self, says: str, about: str = "") -> None:
+        """`about`: the option of the reader that would help, if it is one."""
+        super().__init__(says)
+        self.faults = [(about, says)]
+
+    @classmethod
+    def of(cls, faults: Iterable[tuple[str, str]], below: str = "") -> TableError:
+        """Several faults, (about, says), each a line, and a line below them that is none."""
+        told = list(dict.fromkeys(faults))
+        lines = [says for _, says in told]
+        error = TableError("\n".join([*lines, below] if below else lines))
+        error.faults = told
+        return error
+
 
 class WrongCell(TableError):
     """What stands in a column, and not what is asked of all of them."""
@@ -76,15 +91,15 @@ class WrongCell(TableError):
 def together(first: WrongCell, checks: Iterable[Callable[[], Any]]) -> TableError:
     """What stopped a reader, and below it, a line each, what is wrong in other columns: a person
     mends a file once."""
-    said = {str(first): None}
+    faults = [*first.faults]
     for check in checks:
         try:
             check()
         except WrongCell as error:
-            said[str(error)] = None
+            faults += error.faults
         except TableError:  # of a rule, which is looked at once the cells are right
             continue
-    return TableError("\n".join(said))
+    return TableError.of(faults)
 
 
 @dataclass(frozen=True)
@@ -119,9 +134,16 @@ class Table:
             places=self.places[order],
         )
 
-    def refuse(self, bad: NDArray[np.bool_], column: str, says: str, values: Any = None) -> None:
+    def refuse(
+        self,
+        bad: NDArray[np.bool_],
+        column: str,
+        says: str,
+        values: Any = None,
+        about: str = "",
+    ) -> None:
         """TableError of the first row where `bad` holds, with its value, and of how many there are
-        like it."""
+        like it. `about`: the option that would help."""
         rows = np.flatnonzero(bad)
         if not rows.size:
             return
@@ -134,7 +156,9 @@ class Table:
         )
         own = self.called.get(column, column)
         name = column if own == column else f"{own} ({column})"
-        raise WrongCell(f"{self.unit} {self.places[first]}, column {name}: {says}{found}{more}")
+        raise WrongCell(
+            f"{self.unit} {self.places[first]}, column {name}: {says}{found}{more}", about
+        )
 
     def values(self, column: str) -> NDArray[Any]:
         """A column in which nothing is missing."""
@@ -257,29 +281,34 @@ class Table:
             return self.values(column)
 
     def named(
-        self, columns: Mapping[str, str], needed: Iterable[str], optional: Iterable[str] = ()
+        self,
+        columns: Mapping[str, str],
+        needed: Iterable[str],
+        optional: Iterable[str] = (),
+        words: Words = EITHER,
     ) -> Table:
         """The same table by the names that a reader knows, of those columns alone.
 
         columns: the name in this table of each of a reader's columns; one that is not mentioned has
-        its own name.
+        its own name. words: how options are named to who reads.
         """
         needed = list(needed)
         known = [*needed, *optional]
         for role, name in columns.items():
             if role not in known:
                 raise TableError(
-                    f"columns: nothing is called {role!r} here; there are {', '.join(known)}"
+                    f"columns: nothing is called {role!r} here; there are {', '.join(known)}",
+                    "columns",
                 )
             if name not in self.columns:
-                raise TableError(f"no column {name}; columns are: {self.listed()}")
+                raise TableError(f"no column {name}; columns are: {self.listed()}", "columns")
         lacking = [role for role in needed if columns.get(role, role) not in self.columns]
         if lacking:
             role, more = lacking[0], "" if len(lacking) == 1 else f" (nor {', '.join(lacking[1:])})"
-            each = ",".join(f"{name}=…" for name in lacking)
             raise TableError(
-                f"no column {role}{more}; columns are: {self.listed()}; say --columns {each},"
-                f" or columns={{{role!r}: …}} in Python"
+                f"no column {role}{more}; columns are: {self.listed()}; say "
+                f"{words.columns(*lacking)}",
+                "columns",
             )
         for role in OWNERS:
             for other in columns if role in columns else ():
@@ -338,13 +367,15 @@ def first_line(path: Path) -> tuple[str, list[str]]:
     return _separator(line), _named_in(line)
 
 
-def header_of(content: bytes, name: str = "the file", *encodings: str | None) -> list[str]:
+def header_of(
+    content: bytes, name: str = "the file", *encodings: str | None, words: Words = EITHER
+) -> list[str]:
     """The names of the columns of CSV, in its first line, which is read as `read_csv` reads it.
     TableError where nothing can be read of it."""
     line = content[:FIRST_BYTES].partition(b"\n")[0]
     if content.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
         line = content[: len(content) & -2]
-    text = _decoded(line, name, [one or UTF_8 for one in encodings] or [UTF_8])
+    text = _decoded(line, name, [one or UTF_8 for one in encodings] or [UTF_8], words)
     return _named_in(text.partition("\n")[0])
 
 
@@ -359,12 +390,14 @@ def _separator(line: str) -> str:
     return next((one for one in SEPARATORS if one in line), ",")
 
 
-def read_csv(content: bytes, name: str = "the file", *encodings: str | None) -> Table:
+def read_csv(
+    content: bytes, name: str = "the file", *encodings: str | None, words: Words = EITHER
+) -> Table:
     """CSV whose first line names the columns, in the first of these encodings that it can be; None,
-    and where there is none: UTF-8."""
+    and where there is none: UTF-8. words: how options are named to who reads."""
     if made := next((made for mark, made in OTHER_FILES.items() if content.startswith(mark)), None):
         raise TableError(f"{name} is {made}")
-    text = _decoded(content, name, [one or UTF_8 for one in encodings] or [UTF_8])
+    text = _decoded(content, name, [one or UTF_8 for one in encodings] or [UTF_8], words)
     separator = _separator(text.partition("\n")[0])
     reader = csv.reader(io.StringIO(text, newline=""), delimiter=separator)
     header = [column.strip() for column in next(reader, [])]
@@ -403,29 +436,29 @@ def read_csv(content: bytes, name: str = "the file", *encodings: str | None) -> 
     return Table(columns, np.array(lines, dtype=np.int64), "line", separator)
 
 
-def _decoded(content: bytes, name: str, encodings: Sequence[str]) -> str:
+def _decoded(content: bytes, name: str, encodings: Sequence[str], words: Words) -> str:
     for place, encoding in enumerate(encodings, start=1):
         try:
             return content.decode(encoding)
         except LookupError:
             raise TableError(
-                f"there is no encoding {encoding[:40]!r} of texts; Excel's is cp1252"
+                f"there is no encoding {encoding[:40]!r} of texts; Excel's is cp1252", "encoding"
             ) from None
         except UnicodeError as error:
             if place < len(encodings):
                 continue
             start = error.start if isinstance(error, UnicodeDecodeError) else 0
             what = "UTF-8" if encoding == UTF_8 else encoding
-            option = "--encoding cp1252 for one saved by Excel"
+            such, why = "cp1252", " for one saved by Excel"
             if encoding != UTF_8:
-                option = "cp1252 or utf-8"
+                such, why = "cp1252 or utf-8", ""
             if content.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
-                option = "--encoding utf-16, in which it begins"
+                such, why = "utf-16", ", in which it begins"
             says = (
                 f"line {content[:start].count(10) + 1} is not {what}: save {name} as CSV in "
-                "UTF-8, or name its encoding"
+                f"UTF-8, or name its encoding, such as {words.option('encoding', such)}{why}"
             )
-            raise TableError(f"{says}, such as {option} (encoding in Python)") from None
+            raise TableError(says, "encoding") from None
     raise AssertionError("an encoding is given")
 
 

@@ -1,6 +1,7 @@
 /** Fields of a result as rows, one object each, whose positions have names: what a table or a chart is made of. */
 
 import { AXES } from "./axes.js";
+import { blockNames, stepNames, type States } from "./dayClock.js";
 import type { Answer, Kind } from "./kinds.js";
 import type { components } from "./schema.js";
 
@@ -68,14 +69,23 @@ export async function rowsOf(
   if (intervals && !isArray) throw new TypeError(`${field} is no array of numbers: only these have an interval for each row`);
   const rows = isArray ? numbered(kind, result, field, value, intervals) : listed(field, value);
   const labelled = rows.some((row) => typeof row.link === "number") ? withEnds(rows, await network()) : rows;
-  for (const [axis, names] of Object.entries(called)) {
+  for (const axis of new Set([...Object.keys(called), "step", "block"])) {
     const first = NODES.includes(axis) && !(isArray && axis in (rows[0] ?? {})) ? 1 : 0;
     const places = labelled.map((row) => row[axis]).filter((place) => typeof place === "number");
     const most = places.reduce((most, place) => Math.max(most, place - first + 1), 0);
+    const names = called[axis] ?? timesOf(result, axis, most);
+    if (!names) continue;
     if (most > names.length) throw new RangeError(`${axis}: ${most} positions, and ${names.length} names`);
     for (const row of labelled) if (typeof row[axis] === "number") row[axis] = names[row[axis] - first];
   }
   return labelled;
+}
+
+/** What so many steps, or the blocks, of a day are called; undefined where no clock is known. */
+function timesOf(result: object, axis: string, count: number): readonly string[] | undefined {
+  const { states } = result as { states?: States };
+  if (typeof states !== "object" || states === null || !count) return undefined;
+  return axis === "step" ? stepNames(states, count) : states.blocks && blockNames(states);
 }
 
 function fieldOf(result: object, field: string): unknown {

@@ -5619,6 +5619,11 @@ export interface components {
              */
             edges?: number[];
             /**
+             * First Step
+             * @description The step of the day at which the horizon begins
+             */
+            first_step?: number;
+            /**
              * Participants
              * @description Number of loads, if public: all together take so many times the power of one
              */

@@ -81,6 +81,22 @@ test("positions and numbers of nodes are called as is said", async () => {
   }
 });
 
+test("steps and blocks of a day are told by the clock", async () => {
+  const states = { day_begins: "00:00:00", step_seconds: 21_600, day_steps: 4, blocks: [0, 3], first_step: 1 };
+  const week = { ...states, day_begins_on: "Monday", day_steps: 28 };
+  const power = [1, 2, 3, 4, 5];
+  const said = async (field: string, states: object, value: unknown = power) =>
+    rowsOf({ kind: "dr_ensemble", result: { states, [field]: value } }, field, async () => undefined);
+  const steps = async (states: object) => (await said("expected_power", states)).map((row) => row.step);
+  assert.deepEqual(await steps(states), ["06:00", "12:00", "18:00", "00:00", "06:00 (2)"]);
+  assert.deepEqual(await steps(week), ["Mon 06:00", "Mon 12:00", "Mon 18:00", "Tue 00:00", "Tue 06:00"]);
+  assert.deepEqual(await steps({ ...states, first_step: undefined }), [0, 1, 2, 3, 4]);
+  assert.deepEqual(await said("block_transitions", states, [[[1]], [[0.5]]]), [
+    { block: "00:00 to 18:00", from: 0, to: 0, block_transitions: 1 },
+    { block: "18:00 to 00:00", from: 0, to: 0, block_transitions: 0.5 },
+  ]);
+});
+
 test("what is no table is said to be none", async () => {
   await assert.rejects(rows("status"), TypeError);
   await assert.rejects(rows("select_link", { intervals: true }), TypeError);

@@ -115,6 +115,7 @@ def add(
     "net_…"`."""
     # No part of the service reads networks.
     from discreet_client.networks import read  # noqa: PLC0415
+    from discreet_client.option_words import COMMAND_LINE  # noqa: PLC0415
     from discreet_client.tables import TableError  # noqa: PLC0415
 
     try:
@@ -133,6 +134,7 @@ def add(
             lane_capacity=lane_capacity,
             speed=speed,
             doubled=doubled,
+            words=COMMAND_LINE,
         )
     except TableError as error:
         raise InvalidInput(str(error)) from None

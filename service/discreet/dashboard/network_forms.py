@@ -3,15 +3,14 @@ them."""
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 from discreet.dashboard import forms
 from discreet.errors import FieldIssue
-from discreet.isolation.network_files import ENCODINGS, OWN_NAMES
-from discreet_client.network_columns import LINK_ROLES, NODE_ROLES
+from discreet.isolation.network_files import ENCODINGS
+from discreet_client.networks.columns import LINK_ROLES, NODE_ROLES
 
 COLUMNS = "columns"
 FILES = "files"
@@ -206,52 +205,18 @@ def _columns(form: forms.Form) -> tuple[dict[str, str], list[FieldIssue]]:
 
 # What the reader says -----------------------------------------------------------------------------
 
-_IN_PYTHON = re.compile(
-    r",? (?:or )?(?:\((?:columns=\{[^}]*\}|\w+=?(?:True)?) in Python\)|columns=\{[^}]*\} in Python)"
-)
-_UNITS = re.compile(r"--units km,kph\b")
-_BOTH_UNITS = re.compile(r"--units km,kph, m,kph or mi,mph")
-_TWICE = re.compile(r"--doubled (keep-first|sum)")
-_WHICH = re.compile(r"--columns ((?:\w+=[^\s,;]+,?)+)")
-_OPTION = re.compile(
-    r"--([a-z]+(?:-[a-z]+)*)(?: N\b)?|\b([a-z]+_[a-z]+)\b|^(speed|doubled)(?= (?:says|is)\b)"
-)
+CHOICES = {one.name: dict(one.options) for pair in PAIRS for one in pair if isinstance(one, Choice)}
+WORDS = {"labels": LABELS, "choices": CHOICES}
+"""How its sentences call the fields of this page."""
 
 
-def issues_of(says: str) -> list[FieldIssue]:
-    """The reader's sentences, each beside the field that it is about, in the words of the page."""
-    return [_issue(line) for line in says.splitlines() if not line.startswith("columns are: ")]
-
-
-def _issue(line: str) -> FieldIssue:
-    if line == OWN_NAMES or "--columns" in line or line.startswith("columns"):
-        return FieldIssue(f"/{COLUMNS}", in_words(line))
-    named = [one[1] or one[2] or one[3] for one in _OPTION.finditer(line)]
-    known = [name.replace("-", "_") for name in named]
-    if line.startswith("units of"):
-        known.insert(0, "units")
-    first = next((name for name in known if name in LABELS or name == "encoding"), None)
-    return FieldIssue(f"/{FILES if first is None else _FIELD_OF.get(first, first)}", in_words(line))
-
-
-def in_words(sentence: str) -> str:
-    """A sentence of the reader with fields of the page in the place of options."""
-
-    def which(said: re.Match[str]) -> str:
-        pairs = (pair.partition("=") for pair in said[1].split(",") if pair)
-        named = [role if own == "…" else f"{role} ({own})" for role, _, own in pairs]
-        return f"which column is {' and '.join(named)}"
-
-    def option(said: re.Match[str]) -> str:
-        name = (said[1] or said[2] or said[3]).replace("-", "_")
-        return f"“{LABELS[name]}”" if name in LABELS else said[0]
-
-    def twice(said: re.Match[str]) -> str:
-        return f"“{LABELS['doubled']}: {dict(READING[0].options)[said[1]]}”"
-
-    plain = _WHICH.sub(which, _BOTH_UNITS.sub("choose both", _IN_PYTHON.sub("", sentence)))
-    plain = _TWICE.sub(twice, _UNITS.sub("“the units of lengths and speeds”", plain))
-    return _OPTION.sub(option, plain)
+def issues_of(faults: Sequence[tuple[str, str]]) -> list[FieldIssue]:
+    """What it refuses, each sentence beside the field that it is about."""
+    fields = {COLUMNS, *LABELS}
+    return [
+        FieldIssue(f"/{_FIELD_OF.get(about, about if about in fields else FILES)}", says)
+        for about, says in faults
+    ]
 
 
 def tables(columns: Sequence[Mapping[str, Any]], form: forms.Form) -> list[dict[str, Any]]:

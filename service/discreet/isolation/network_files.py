@@ -14,9 +14,10 @@ MOST_NAMES = 60
 """Columns of a file whose meaning is asked for."""
 LONGEST_NAME = 200
 """Letters of a name of such a column."""
-MOST_WORDS = 4000
+LONGEST_SENTENCE = 4000
 """Letters of a refusal, or of one note."""
 MOST_NOTES = 50
+"""Sentences of a kind."""
 ENCODINGS = ("cp1252", "utf-16", "cp1250", "cp850", "iso-8859-15", "mac-roman")
 """Of CSV beside UTF-8, each read in time in proportion to its bytes, which is not so of all that
 Python has."""
@@ -27,35 +28,39 @@ def read_network(
     arguments: dict[str, Any], payload: bytes, _: tuple[int, ...]
 ) -> tuple[dict[str, Any], bytes]:
     """`{name, zones, notes, warnings}` of the network in these files and its JSON; or `{refused,
-    columns}`, the sentences that say why and what the files' columns are called.
+    columns}`: why, each as `[option, sentence]`, and what the files' columns are called.
 
     `arguments`: files, `[[name, bytes], …]` of what follows each other in the payload; options as
-    of `discreet_client.networks.read`; chosen, whether somebody has said what the columns are;
-    limit, of the network's JSON.
+    of `discreet_client.networks.read`; labels and choices, how sentences call these options;
+    chosen, whether somebody has said what the columns are; limit, of the network's JSON.
     """
-    from discreet_client import network_columns, networks  # noqa: PLC0415
+    from discreet_client import networks  # noqa: PLC0415
+    from discreet_client.networks import columns  # noqa: PLC0415
+    from discreet_client.networks.roads import encodings  # noqa: PLC0415
+    from discreet_client.option_words import Labels  # noqa: PLC0415
     from discreet_client.tables import TableError  # noqa: PLC0415
 
     files, first = [], 0
     for name, size in arguments["files"]:
         files.append(networks.FileInMemory(name, payload[first : first + size]))
         first += size
-    options = arguments["options"]
-    tables: Sequence[network_columns.Columns] = ()
+    options, words = arguments["options"], Labels(arguments["labels"], arguments["choices"])
+    tables: Sequence[columns.Columns] = ()
     try:
-        tables = network_columns.tables_of(files, *networks.encodings(options.get("encoding")))
+        tables = columns.tables_of(files, *encodings(options.get("encoding")), words=words)
         if not arguments["chosen"] and any(table.unknown for table in tables):
-            raise TableError(OWN_NAMES)
-        found = networks.read(*files, **options)
+            raise TableError(OWN_NAMES, "columns")
+        found = networks.read(*files, words=words, **options)
     except TableError as error:
-        return {"refused": str(error)[:MOST_WORDS], "columns": [*map(_shown, tables)]}, b""
+        told = [[about, says[:LONGEST_SENTENCE]] for about, says in error.faults[:MOST_NOTES]]
+        return {"refused": told, "columns": [*map(_shown, tables)]}, b""
     text = json.dumps(found.network, ensure_ascii=False, separators=(",", ":"))
     network = text.encode(errors="replace")
     limit = Limit(**arguments["limit"])
     if len(network) > limit.allowed:
         raise PayloadTooLarge(limit=Limit(limit.setting, limit.unit, limit.allowed, len(network)))
-    notes = [note[:MOST_WORDS] for note in [*found.notes, *found.left_out][:MOST_NOTES]]
-    warnings = [one[:MOST_WORDS] for one in found.warnings[:MOST_NOTES]]
+    notes = [note[:LONGEST_SENTENCE] for note in [*found.notes, *found.left_out][:MOST_NOTES]]
+    warnings = [one[:LONGEST_SENTENCE] for one in found.warnings[:MOST_NOTES]]
     answer = {"name": found.name, "zones": found.zones, "notes": notes, "warnings": warnings}
     return answer, network
 
@@ -115,6 +120,8 @@ def warm_up() -> None:
             arguments = {
                 "files": [[name, len(body)] for name, body in bodies.items()],
                 "options": options,
+                "labels": {"units": "units", "doubled": "doubled"},
+                "choices": {"doubled": {"keep-first": "once", "sum": "summed"}},
                 "chosen": chosen,
                 "limit": {"setting": "job_body_bytes", "unit": "bytes", "allowed": 1 << 20},
             }

@@ -32,10 +32,10 @@ class ReadNetwork:
 
 @dataclass(frozen=True)
 class NotRead:
-    """Why there is no network, in the reader's sentences, a line each; and the columns of the
-    files, as `isolation.network_files` tells them."""
+    """Why there is no network: the option that would help, if one is named, and the sentence; and
+    the columns of the files, as `isolation.network_files` tells them."""
 
-    says: str
+    faults: list[tuple[str, str]]
     columns: list[dict[str, Any]]
 
 
@@ -44,6 +44,7 @@ async def read(
     files: Sequence[tuple[str, int]],
     content: bytes | bytearray,
     options: Mapping[str, Any],
+    words: Mapping[str, Any],
     most: Limit,
     *,
     chosen: bool,
@@ -51,8 +52,9 @@ async def read(
     """The network of files with these names and bytes, which follow each other in `content`.
 
     `chosen`: somebody has said what the columns are; else names of their own are asked about
-    first. PayloadTooLarge where the network's JSON would be larger than `most`, or reading takes
-    more than it may; Unavailable where there is no reader.
+    first. `words`: labels of the options, and choices with their words. PayloadTooLarge where the
+    network's JSON would be larger than `most`, or reading takes more than it may; Unavailable where
+    there is no reader.
     """
     limits = Limits(
         services.settings.job_memory_bytes,
@@ -64,12 +66,13 @@ async def read(
     arguments = {
         "files": [list(file) for file in files],
         "options": dict(options),
+        **words,
         "chosen": chosen,
         "limit": asdict(most),
     }
     answer, network = await services.reader.call("read_network", arguments, content, limits)
     if "refused" in answer:
-        return NotRead(answer["refused"], answer["columns"])
+        return NotRead([(about, says) for about, says in answer["refused"]], answer["columns"])
     return ReadNetwork(
         network, answer["name"], answer["zones"], answer["notes"], answer["warnings"]
     )

@@ -1598,6 +1598,8 @@ class States(TypedDict):
     """Steps of a day, after which blocks begin again"""
     edges: NotRequired[list[float]]
     """State s is edges[s] <= kW < edges[s + 1]"""
+    first_step: NotRequired[int]
+    """The step of the day at which the horizon begins"""
     participants: NotRequired[int]
     """Number of loads, if public: all together take so many times the power of one"""
     power: list[float]

@@ -89,12 +89,18 @@ async def add(request: Request, services: CurrentServices, viewer: Owner) -> Res
             return _form(request, services, form, InvalidInput(issues), columns)
         try:
             found = await network_files.read(
-                services, sent.files, sent.content, asked.options, most, chosen=asked.chosen
+                services,
+                sent.files,
+                sent.content,
+                asked.options,
+                network_forms.WORDS,
+                most,
+                chosen=asked.chosen,
             )
         except (InvalidInput, PayloadTooLarge) as error:
             return _form(request, services, form, error, network_forms.columns_before(form))
         if isinstance(found, network_files.NotRead):
-            refused = InvalidInput(network_forms.issues_of(found.says))
+            refused = InvalidInput(network_forms.issues_of(found.faults))
             return _form(request, services, form, refused, found.columns)
         try:
             body = b'{"name":%s,"network":%s}' % (json.dumps(found.name).encode(), found.network)
@@ -105,7 +111,7 @@ async def add(request: Request, services: CurrentServices, viewer: Owner) -> Res
             )
         except (InvalidInput, Conflict) as error:
             return _form(request, services, form, error, network_forms.columns_before(form))
-    told = Told([network_forms.in_words(note) for note in found.notes], found.warnings, new)
+    told = Told(found.notes, found.warnings, new)
     content = await anyio.to_thread.run_sync(wanted.network.content)
     answer = await _page(request, row, content, told)
     answer.headers["Content-Location"] = f"/networks/{row['id']}"

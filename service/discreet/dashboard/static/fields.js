@@ -628,7 +628,8 @@ export class Fields {
         const names = [chosen.rows, chosen.nodes].filter(Boolean).map((one) => one.name).join(" and ");
         taken(value.object, `Read from ${names}: ${value.object[table].length} rows. ${value.note}`);
       } catch (problem) {
-        status.textContent = `${called()} was not read: ${problem.message}`;
+        const instead = problem.instead ? [" ", element("a", { href: problem.instead.href }, problem.instead.name)] : [];
+        status.replaceChildren(`${called()} was not read: ${problem.message}`, ...instead);
         asked.show(problem.asks ?? []);
         file.value = ""; // so that the same file may be chosen again
       }

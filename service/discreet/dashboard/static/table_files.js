@@ -104,11 +104,12 @@ function separated(text, layout, item, numeric, said) {
   return [all, notes.filter(Boolean).join(" "), called, beside];
 }
 
-// Refuses a file without a column that each row needs, with the way that takes columns of any name.
+// Refuses a file without a column that each row needs, with the page that takes columns of any name.
 function lacking(rows, columns, item) {
   const missing = (item.required ?? []).filter((name) => rows.length && !rows.some((row) => name in row));
   if (!missing.length) return;
-  throw new Error(`it has no column ${missing.join(", ")}; its columns are ${columns.join(", ")}. Name them so in its first line; or store it with discreet network add FILE --columns ${missing[0]}=…, which takes any names and GeoJSON too, and choose it here as a stored one`);
+  const error = new Error(`it has no column ${missing.join(", ")}; its columns are ${columns.join(", ")}. Name them so in its first line; or add it as a network, where columns may have any name and GeoJSON is read too, and choose it here as a stored one.`);
+  throw Object.assign(error, { instead: { href: "/networks/new", name: "Add a network" } });
 }
 
 function figureOf(record, name, place, separator) {

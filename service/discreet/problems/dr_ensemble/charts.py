@@ -23,9 +23,10 @@ from discreet.figures.traces import (
     matrix_axes,
     rounded,
 )
-from discreet.problems.dr_ensemble.clock import across, block_names, step_name
+from discreet.problems.dr_ensemble.clock import across, step_name
 from discreet.problems.dr_ensemble.load_charts import hours_of, load_chart, power_text
 from discreet.solvers.saddle.saddle_iteration import thinned
+from discreet_client.day_clock import block_names
 
 SHOWN = (
     "load with and without control, transitions, policy by period, cost by first state; "

@@ -7,9 +7,8 @@ from itertools import pairwise
 from typing import Any
 
 from discreet.problems.dr_ensemble.measurements import step_length
+from discreet_client.day_clock import clock
 
-DAY_SECONDS = 86_400
-WEEKDAYS = ("Mon", "Tue", "Wed", "Thu", "Fri", "Sat", "Sun")
 MOST_WINDOWS = 3
 """Of an event that a sentence names."""
 
@@ -20,36 +19,6 @@ def step_name(result: Mapping[str, Any]) -> str:
     if seconds is None:
         return "step"
     return f"step of {step_length(seconds)}"
-
-
-def clock(states: Mapping[str, Any], step: int) -> str | None:
-    """What a clock shows at a step of the day, where that is known; of blocks that begin again
-    after several days, on which of them: `Mon 06:00` of weeks, else `day 3, 06:00`. Where they
-    begin again at another time of the day no clock tells blocks apart."""
-    if not {"day_begins", "step_seconds"} <= states.keys():
-        return None
-    days, rest = divmod(states["day_steps"] * states["step_seconds"], DAY_SECONDS)
-    if rest:
-        return None
-    hours, minutes, seconds = map(int, states["day_begins"].split(":"))
-    passed = step % states["day_steps"] * states["step_seconds"]
-    minute = (3600 * hours + 60 * minutes + seconds + passed) // 60
-    shown = f"{minute // 60 % 24:02}:{minute % 60:02}"
-    if days == 1:
-        return shown
-    if weekday := states.get("day_begins_on"):
-        return f"{WEEKDAYS[(WEEKDAYS.index(weekday[:3]) + minute // 1440) % 7]} {shown}"
-    return f"day {minute // 1440 % days + 1}, {shown}"
-
-
-def block_names(states: Mapping[str, Any]) -> list[str]:
-    """The hours of each block, or its steps."""
-    ends = [*states["blocks"][1:], states["day_steps"]]
-    return [
-        f"steps {first} to {end - 1}" if begins is None else f"{begins} to {clock(states, end)}"
-        for first, end in zip(states["blocks"], ends, strict=True)
-        for begins in [clock(states, first)]
-    ]
 
 
 def across(result: Mapping[str, Any], hours: Mapping[Any, Any]) -> str:

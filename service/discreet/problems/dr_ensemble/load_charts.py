@@ -11,8 +11,9 @@ from discreet.figures.charts import Chart, Table, interval_of, noise_of
 from discreet.figures.series import MAX_POINTS, Floats
 from discreet.figures.style import LINES, QUIET
 from discreet.figures.traces import curve, figure, rounded
-from discreet.problems.dr_ensemble.clock import across, clock, windows
+from discreet.problems.dr_ensemble.clock import across, windows
 from discreet.solvers.saddle.saddle_iteration import thinned
+from discreet_client.day_clock import clock
 
 MOST_TICKS = 12
 

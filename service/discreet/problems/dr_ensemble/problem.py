@@ -283,7 +283,7 @@ class DrEnsemble(DrEnsembleRequest, SumsOverParts):
                 numbers=(horizon - 1) * mask.size,
                 table=lambda: policy_rows(policy, mask, horizon - 1),
             ),
-            "states": states_of(public, control),
+            "states": states_of(public, control, self.first_step),
             **({} if control.event is None else {"event": np.flatnonzero(control.event).tolist()}),
             **answer,
         }

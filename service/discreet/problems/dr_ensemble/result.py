@@ -53,6 +53,9 @@ class States(TypedDict):
             Field(description="Its day of the week, such as `Monday`, if the blocks repeat weekly"),
         ]
     ]
+    first_step: NotRequired[
+        Annotated[int, Field(description="The step of the day at which the horizon begins")]
+    ]
     participants: NotRequired[
         Annotated[
             int,
@@ -190,7 +193,7 @@ class DrEnsembleResult(SummedFields, total=False):
     ]
 
 
-def states_of(public: DrEnsemblePublic, control: Control) -> States:
+def states_of(public: DrEnsemblePublic, control: Control, first_step: int) -> States:
     """What tells a reader of the result alone what its states and steps are."""
     said = States(power=control.power.tolist())
     if public.edges is not None:
@@ -202,6 +205,7 @@ def states_of(public: DrEnsemblePublic, control: Control) -> States:
     if public.day is not None:
         said["blocks"] = list(public.day.blocks)
         said["day_steps"] = public.day.steps
+        said["first_step"] = first_step
         if public.meters is not None:
             said["day_begins"] = public.meters.start.strftime("%H:%M:%S")
             if public.day.steps * public.meters.interval_seconds % WEEK_SECONDS == 0:

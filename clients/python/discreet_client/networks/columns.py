@@ -14,7 +14,8 @@ import unicodedata
 from collections.abc import Iterable, Sequence
 from typing import Any, NamedTuple
 
-from discreet_client.networks import (
+from discreet_client.networks.geojson import features_of
+from discreet_client.networks.roads import (
     LENGTH,
     LINK,
     LINK_OPTIONAL,
@@ -22,8 +23,8 @@ from discreet_client.networks import (
     NODE_NAME,
     PLACE,
     AnyFile,
-    features_of,
 )
+from discreet_client.option_words import PYTHON, Words
 from discreet_client.tables import header_of
 
 _OF_LINKS = (*LINK[:3], *LENGTH, LINK[3], "lanes", "name", "directed", "toll", *LINK_OPTIONAL)
@@ -74,7 +75,9 @@ class Columns(NamedTuple):
         return {column: role for column, role in self.guessed.items() if column != role}
 
 
-def tables_of(files: Sequence[AnyFile], *encodings: str | None) -> list[Columns]:
+def tables_of(
+    files: Sequence[AnyFile], *encodings: str | None, words: Words = PYTHON
+) -> list[Columns]:
     """Those whose roles may be said: none of TNTP, where places tell them, and of GMNS only what
     nodes are called by. TableError where a file cannot be read at all."""
     suffixes = [file.suffix.lower() for file in files]
@@ -82,7 +85,9 @@ def tables_of(files: Sequence[AnyFile], *encodings: str | None) -> list[Columns]
         return [found for file in files for found in _of_features(file)]
     if any(suffix != ".csv" for suffix in suffixes):
         return []
-    headers = {file: header_of(file.read_bytes(), file.name, *encodings) for file in files}
+    headers = {
+        file: header_of(file.read_bytes(), file.name, *encodings, words=words) for file in files
+    }
     if any({"from_node_id", "free_speed"} <= set(header) for header in headers.values()):
         return [
             _columns(file.name, "nodes", header, (NODE_NAME,))._replace(guessed={})
