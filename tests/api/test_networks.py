@@ -195,6 +195,13 @@ def test_what_is_no_network_is_refused(
     assert pointer in pointers(refused.value)
 
 
+def test_zones_are_nodes(api_only: Installation) -> None:
+    body: Any = {"name": "Five zones", "network": bodies.network(), "zones": 5}
+    with api_only.client() as client, pytest.raises(InvalidInput) as refused:
+        client.call(operations.add_network(body))
+    assert pointers(refused.value) == ["/zones"]
+
+
 def test_a_row_that_was_changed_is_no_network_of_its_id(
     service: Installation, postgres: EmbeddedPostgres
 ) -> None:
@@ -229,8 +236,11 @@ def test_from_files_and_back_into_them(service: Installation, tmp_path: Path) ->
         for one in bodies.network()["links"]
     ]
     (tmp_path / "roads.csv").write_text("\n".join(["from;to;free_flow_time;capacity", *lines]))
-    places = [f"{place}0;{x};{y}" for place, (x, y) in enumerate(PLACES, start=1)]
-    (tmp_path / "places.csv").write_text("\n".join(["node;x;y", *places]))
+    places = [
+        f"{place}0;{x};{y};{place if place < 3 else ''}"
+        for place, (x, y) in enumerate(PLACES, start=1)
+    ]
+    (tmp_path / "places.csv").write_text("\n".join(["node;x;y;zone", *places]))
     files = [tmp_path / name for name in ("roads.csv", "places.csv")]
     ask = ("--server", service.url, "--key", service.owner_key, "--json")
 
@@ -241,6 +251,7 @@ def test_from_files_and_back_into_them(service: Installation, tmp_path: Path) ->
 
     made = said("network", "add", *map(str, files), "--columns", "tail=from,head=to")
     assert (made["name"], made["nodes"], made["coordinates"]) == ("roads", 4, True)
+    assert made["zones"] == 2, "the file of nodes tells them"
     assert made["id"] in [one["id"] for one in said("network", "list")]
     assert said("network", "show", made["id"])["network"]["node_names"] == ["10", "20", "30", "40"]
     with service.client() as client:

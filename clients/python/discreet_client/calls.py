@@ -218,6 +218,8 @@ def add_network(
     if told := [*reading.warnings, *reading.left_out]:
         warnings.warn("; ".join(told), LeftOut, stacklevel=3)
     body: Any = {"name": name or reading.name, "network": reading.network}
+    if reading.zones is not None:
+        body["zones"] = reading.zones
     return call(operations.add_network(body), repeatable=True)
 
 

@@ -115,7 +115,7 @@ export interface Discreet {
 
 export interface Networks {
   /** Store a network. The same network again is the same object, and keeps the name that it had. */
-  add(network: components["schemas"]["RoadNetwork"], options: { name: string }): Promise<Network>;
+  add(network: components["schemas"]["RoadNetwork"], options: { name: string; zones?: number }): Promise<Network>;
   /** One network with all its links, and the SHA-256 that certificates name. */
   get(id: string): Promise<Network>;
   /** All networks without their links, newest first. */
@@ -242,8 +242,8 @@ export function createDiscreet({ baseUrl, key, fetch: send = (request) => fetch(
   }
 
   const networks: Networks = {
-    async add(network, { name }) {
-      return taken(await api.POST("/v1/networks", { body: { name, network } }));
+    async add(network, { name, zones }) {
+      return taken(await api.POST("/v1/networks", { body: { name, network, ...(zones === undefined ? {} : { zones }) } }));
     },
     async get(id) {
       return taken(await api.GET("/v1/networks/{network_id}", { params: { path: { network_id: id } } }));

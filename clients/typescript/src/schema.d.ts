@@ -3505,7 +3505,7 @@ export interface components {
             sha256?: string | null;
             /**
              * Zones
-             * @description How many of its first nodes are zones, where the files say it that a page was given; absent otherwise
+             * @description How many of its first nodes are zones, if that was told when it was stored
              */
             zones?: number | null;
         };
@@ -3527,6 +3527,12 @@ export interface components {
             /** Name */
             name: string;
             network: components["schemas"]["RoadNetwork"];
+            /**
+             * Zones
+             * @description Number of zones, which are the first of its nodes, if its files tell it. Lists show it, and pages begin a dataset with it; datasets say their own
+             * @default null
+             */
+            zones?: number | null;
         };
         /**
          * NoiseSummary

@@ -79,8 +79,7 @@ class NetworkAnswer(BaseModel):
     )
     zones: int | None = Field(
         default=None,
-        description="How many of its first nodes are zones, where the files say it that a page was "
-        "given; absent otherwise",
+        description="How many of its first nodes are zones, if that was told when it was stored",
     )
     created_by: str = Field(description="The principal who stored it first")
     created_at: datetime

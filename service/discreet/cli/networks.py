@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -141,9 +142,10 @@ def add(
     notes = [*reading.notes, *reading.left_out]
     for warning in reading.warnings:
         typer.echo(f"warning: {printable(warning)}", err=True)
+    quiet = replace(reading, left_out=[], warnings=[])  # they are told here
     with client_of(state, server, key) as client:
         before = [one["id"] for one in client.networks.list() if one["name"] == reading.name]
-        made: dict[str, Any] = dict(client.networks.add(reading.network, name=reading.name))
+        made: dict[str, Any] = dict(client.networks.add(quiet))
     if made["name"] != reading.name:
         notes.append(f"the same network is stored as {made['name']} already")
     if others := [one for one in before if one != made["id"]]:

@@ -52,6 +52,23 @@ class NetworkRequest(Frozen):
 
     name: Name
     network: RoadNetwork
+    zones: Annotated[int, Field(ge=1)] | None = Field(
+        default=None,
+        description="Number of zones, which are the first of its nodes, if its files tell it. "
+        "Lists show it, and pages begin a dataset with it; datasets say their own",
+    )
+
+    @model_validator(mode="after")
+    def _zones_are_nodes(self) -> Self:
+        if self.zones is not None and self.zones > self.network.nodes:
+            says = f"{self.zones} zones, and the network has {self.network.nodes} nodes"
+            raise FieldError("zones", says)
+        return self
+
+    @property
+    def known(self) -> dict[str, int]:
+        """Figures beside the network's own."""
+        return {} if self.zones is None else {"zones": self.zones}
 
 
 class SourceRequest(SourceSettings):

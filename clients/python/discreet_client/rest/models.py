@@ -873,10 +873,7 @@ class NetworkAnswer(TypedDict):
     sha256: NotRequired[str | None]
     """SHA-256 of `network`, as certificates name it; not in lists"""
     zones: NotRequired[int | None]
-    """
-    How many of its first nodes are zones, where the files say it that a page was given;
-    absent otherwise
-    """
+    """How many of its first nodes are zones, if that was told when it was stored"""
 
 
 class NetworkPage(TypedDict):
@@ -2345,6 +2342,11 @@ class NetworkRequest(TypedDict):
     name: str
     """length >= 1, length <= 200"""
     network: RoadNetwork
+    zones: NotRequired[int | None]
+    """
+    Number of zones, which are the first of its nodes, if its files tell it. Lists show it,
+    and pages begin a dataset with it; datasets say their own; >= 1
+    """
 
 
 class OffPolicyContent(TypedDict):

@@ -45,7 +45,9 @@ async def add_network(
     async with bodies.held(request, bodies.of_job(services.settings)) as body:
         asked = await bodies.parse(_REQUEST, body)
         try:
-            row, new = await objects.add(services, principal, asked.name, asked.network)
+            row, new = await objects.add(
+                services, principal, asked.name, asked.network, asked.known
+            )
         except InvalidInput as error:
             raise error.under("/network") from None
     return answer(objects.view(row), 201 if new else 200, {"Location": f"/v1/networks/{row['id']}"})

@@ -103,11 +103,11 @@ async def add(request: Request, services: CurrentServices, viewer: Owner) -> Res
             refused = InvalidInput(network_forms.issues_of(found.faults))
             return _form(request, services, form, refused, found.columns)
         try:
-            body = b'{"name":%s,"network":%s}' % (json.dumps(found.name).encode(), found.network)
+            name, zones = json.dumps(found.name).encode(), json.dumps(found.zones).encode()
+            body = b'{"name":%s,"zones":%s,"network":%s}' % (name, zones, found.network)
             wanted = await bodies.parse(_REQUEST, body)
-            known = {} if found.zones is None else {"zones": found.zones}
             row, new = await objects.add(
-                services, viewer.principal, wanted.name, wanted.network, known
+                services, viewer.principal, wanted.name, wanted.network, wanted.known
             )
         except (InvalidInput, Conflict) as error:
             return _form(request, services, form, error, network_forms.columns_before(form))
