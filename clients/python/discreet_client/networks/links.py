@@ -141,7 +141,7 @@ def _lacking(
     measured = chosen.get("free_flow_time", "free_flow_time") not in source.columns
     if timed and measured and options.units is None:
         such = words.option("units", "km,kph")
-        said.append(("units", f"units of length and speed are needed, such as {such}"))
+        said.append(("units", f"units of length and speed are needed: say {such}"))
     if not counted and chosen.get("capacity") is not None:
         said.append(("columns", f"no column {chosen['capacity']}"))
     elif not counted and options.lane_capacity is None:

@@ -46,7 +46,7 @@ def units_of(options: Options, config: Table | None) -> tuple[float, float]:
         found = f", not {', '.join(words)}" if words else ""
         known = f"lengths are in {', '.join(KILOMETRES)}; speeds in {', '.join(SPEEDS)}"
         raise TableError(
-            f"units of length and speed are needed{found}, such as "
+            f"units of length and speed are needed{found}: say "
             f"{options.words.option('units', 'km,kph')}, or a config.csv; {known}",
             "units",
         )
