@@ -682,7 +682,9 @@ def test_lanes_beside_capacities_are_not_counted_and_it_is_said(tmp_path: Path) 
 def test_capacities_that_a_town_does_not_have_follow_from_lanes(tmp_path: Path) -> None:
     rows = "tail,head,length,speed,lanes,oneway\na,b,1,60,2,ja\nb,c,1,30,1,nein\n"
     (file,) = written(tmp_path, {"town.csv": rows})
-    with pytest.raises(TableError, match=r"no column capacity; say .*lane_capacity=N, of one lane"):
+    with pytest.raises(
+        TableError, match=r"no column capacity; say .*lane_capacity=N, which is multiplied"
+    ):
         read(file, units="km,kph")
     reading = read(
         file, units="km,kph", lane_capacity=800, period_minutes=30, columns={"directed": "oneway"}

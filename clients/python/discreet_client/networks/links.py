@@ -146,8 +146,8 @@ def _lacking(
         said.append(("columns", f"no column {chosen['capacity']}"))
     elif not counted and options.lane_capacity is None:
         lane = words.option("lane_capacity", "N")
-        says = f"no column capacity; say {words.columns('capacity')}, or {lane}, of one lane, "
-        said.append(("columns", f"{says}times a column `lanes` or 1"))
+        says = f"no column capacity; say {words.columns('capacity')}, or {lane}, which is "
+        said.append(("columns", f"{says}multiplied by a column `lanes` if there is one"))
     return said
 
 
