@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
+import io
 import json
 import os
 import re
@@ -11,9 +13,11 @@ import subprocess
 import sys
 from pathlib import Path
 from typing import Any
+from unittest import mock
 
 import pytest
 
+from discreet import cli
 from discreet.problems import DATASETS, KINDS
 from discreet.usecases import running
 from discreet.usecases.services import open_services
@@ -22,15 +26,33 @@ from tests.conftest import DEADLINE_SECONDS, Installation
 
 
 def discreet(*arguments: str, **environment: str) -> subprocess.CompletedProcess[str]:
-    kept = {name: value for name, value in os.environ.items() if not name.startswith("DISCREET_")}
+    """A command line in this process: what a process of its own takes is mostly its start."""
+    out, err = io.StringIO(), io.StringIO()
+    with (
+        mock.patch.dict(os.environ, _with(environment), clear=True),
+        mock.patch("sys.stdin", io.StringIO()),
+        contextlib.redirect_stdout(out),
+        contextlib.redirect_stderr(err),
+    ):
+        status = cli.run(list(arguments))
+    return subprocess.CompletedProcess(arguments, status, out.getvalue(), err.getvalue())
+
+
+def in_a_process(*arguments: str, **environment: str) -> subprocess.CompletedProcess[str]:
+    """The same as a shell runs it: for commands that start servers, and for what a start says."""
     return subprocess.run(
         [sys.executable, "-m", "discreet", *arguments],
-        env={**kept, **environment},
+        env=_with(environment),
         capture_output=True,
         text=True,
         timeout=DEADLINE_SECONDS,
         check=False,
     )
+
+
+def _with(environment: dict[str, str]) -> dict[str, str]:
+    kept = {name: value for name, value in os.environ.items() if not name.startswith("DISCREET_")}
+    return {**kept, **environment}
 
 
 def whole_body(epsilon: float = 0.1) -> dict[str, Any]:
@@ -49,7 +71,7 @@ def file(tmp_path: Path) -> Path:
 
 def test_solve_leaves_a_result_and_a_ledger_and_no_server(file: Path, tmp_path: Path) -> None:
     state, out = tmp_path / "a state", tmp_path / "result.json"
-    first = discreet("solve", str(file), "--state", str(state), "--out", str(out))
+    first = in_a_process("solve", str(file), "--state", str(state), "--out", str(out))
     assert first.returncode == 0, first.stderr
     assert "certificate: epsilon 0.1; protects" in first.stdout
     assert "epsilon 0.9 of 1" in first.stdout, "what is left"
@@ -66,10 +88,10 @@ def test_solve_leaves_a_result_and_a_ledger_and_no_server(file: Path, tmp_path: 
     )
 
     file.write_text(json.dumps({**json.loads(file.read_text()), "privacy": {"epsilon": 0.95}}))
-    offered = discreet("solve", str(file), "--state", str(state))
+    offered = in_a_process("solve", str(file), "--state", str(state))
     assert offered.returncode == 1
     assert "--anew releases it once more" in offered.stderr
-    over = discreet("solve", str(file), "--anew", "--state", str(state))
+    over = in_a_process("solve", str(file), "--anew", "--state", str(state))
     assert over.returncode == 1
     offer, refusal = over.stderr.strip().splitlines()
     job = answer["job"]["id"]
@@ -79,7 +101,7 @@ def test_solve_leaves_a_result_and_a_ledger_and_no_server(file: Path, tmp_path: 
     )
     assert "the largest request that passes is epsilon 0.9 " in refusal
 
-    asked = discreet(
+    asked = in_a_process(
         "ask", job, "--set", "objective=user_equilibrium", "--state", str(state), "--out", str(out)
     )
     assert asked.returncode == 0, asked.stderr
@@ -90,10 +112,10 @@ def test_solve_leaves_a_result_and_a_ledger_and_no_server(file: Path, tmp_path: 
     assert second["result"]["demand"] == answer["result"]["demand"]
     assert second["result"]["total_travel_time"] != answer["result"]["total_travel_time"]
     assert second["job"]["name"] == "objective=user_equilibrium"
-    wrong = discreet("ask", job, "--set", "method=gradient", "--state", str(state))
+    wrong = in_a_process("ask", job, "--set", "method=gradient", "--state", str(state))
     assert (wrong.returncode, "/problem/method: fixed when" in wrong.stderr) == (1, True)
-    assert discreet("ask", job, "--set", "objective", "--state", str(state)).returncode == 2
-    named = discreet("ask", job, "--set", "network=roads.json", "--state", str(state))
+    assert in_a_process("ask", job, "--set", "objective", "--state", str(state)).returncode == 2
+    named = in_a_process("ask", job, "--set", "network=roads.json", "--state", str(state))
     assert named.returncode == 2
     assert "network=@roads.json" in named.stderr
 
@@ -101,7 +123,7 @@ def test_solve_leaves_a_result_and_a_ledger_and_no_server(file: Path, tmp_path: 
     busiest = max(range(len(links)), key=lambda place: answer["result"]["link_flows"][place])
     road = f"{links[busiest]['tail']}->{links[busiest]['head']}"
     values = ["--set", "latency.type=bpr", "--set", "latency.b=0.2"]
-    closed = discreet(
+    closed = in_a_process(
         "ask", job, "--close", road, *values, "--state", str(state), "--out", str(out)
     )
     assert closed.returncode == 0, closed.stderr
@@ -118,7 +140,7 @@ def test_solve_leaves_a_result_and_a_ledger_and_no_server(file: Path, tmp_path: 
     assert f"The 10 busiest of {len(links)} links" in closed.stdout
     assert third["job"]["price"]["epsilon"] == 0
     assert third["job"]["name"] == "; ".join([f"Without {road}", *values[1::2]])
-    unknown = discreet("ask", job, "--close", "Hauptstr.", "--state", str(state))
+    unknown = in_a_process("ask", job, "--close", "Hauptstr.", "--state", str(state))
     assert (
         unknown.returncode,
         "no link is called 'Hauptstr.'; links are: \"1 → 2\"" in unknown.stderr,
@@ -447,10 +469,10 @@ def test_cancel_says_what_comes_of_it(api_only: Installation) -> None:
 
 
 def test_no_server_is_said_in_one_line(tmp_path: Path) -> None:
-    nobody = discreet("jobs", "--state", str(tmp_path))
+    nobody = in_a_process("jobs", "--state", str(tmp_path))
     assert nobody.returncode == 1
     assert "discreet up" in nobody.stderr
-    silent = discreet("jobs", DISCREET_URL="http://127.0.0.1:9", DISCREET_KEY="dsc_x")
+    silent = in_a_process("jobs", DISCREET_URL="http://127.0.0.1:9", DISCREET_KEY="dsc_x")
     assert silent.returncode == 1
     assert "does not answer" in silent.stderr
 
@@ -465,7 +487,7 @@ def test_bad_usage_is_two(arguments: list[str]) -> None:
 @pytest.mark.parametrize("part", ["api", "rpc", "worker"])
 def test_a_part_that_cannot_start_says_why_in_one_line(part: str, tmp_path: Path) -> None:
     """The state folder has no secrets."""
-    done = discreet(
+    done = in_a_process(
         part,
         DISCREET_STATE=str(tmp_path),
         DISCREET_DATABASE_URL="postgresql+psycopg://u:p@127.0.0.1:1/x",
@@ -478,7 +500,7 @@ def test_a_part_that_cannot_start_says_why_in_one_line(part: str, tmp_path: Path
 
 def test_a_variable_that_does_nothing_is_named(tmp_path: Path) -> None:
     """Misspelt, or of another version; those of clients are not meant."""
-    done = discreet(
+    done = in_a_process(
         "worker",
         DISCREET_STATE=str(tmp_path),
         DISCREET_WORKR_CONCURRENCY="2",
