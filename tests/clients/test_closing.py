@@ -107,7 +107,7 @@ def test_closed_links_are_named_by_their_positions_and_the_network_stays() -> No
         {1, names_of(NETWORK).index("Bypass")}
     )
     assert told.startswith(
-        "closed: High St (back); open stays High St, the other way: --close that too"
+        "closed: High St (back); the opposite direction stays open: High St; --close that too"
     )
     assert (
         questions.closed({**problem, "select_links": [4]}, ["High St"])[1]

@@ -172,7 +172,7 @@ def asked(form: forms.Form) -> Asked:
     if name := forms.filled(form, "name"):
         options["name"] = name
         if "\0" in name:
-            issues.append(FieldIssue("/name", "a NUL character"))
+            issues.append(FieldIssue("/name", "a NUL character is not allowed"))
     columns, wrong = _columns(form)
     chosen = "column-0" in form
     return Asked({**options, "columns": columns}, [*issues, *wrong], chosen)
