@@ -97,7 +97,7 @@ def _numbers(text: str) -> list[Any] | None:
 def _within(own: Any, path: Sequence[str], value: Any, name: str) -> dict[str, Any]:
     if own is not None and not isinstance(own, Mapping):
         raise InvalidInput(
-            f"--set {name}: the problem has no {path[0]} there, since its value is not an object"
+            f"--set {name}: the problem's value is not an object, so it has no {path[0]}"
         )
     kept = dict(own or {})
     if len(path) > 1:

@@ -21,8 +21,8 @@ def layouts_of(kind: str, public: Any) -> str:
 
 
 def has_example(kind: str, public: Any) -> bool:
-    """Whether this public part can be the one of the kind's example: it has all the fields that the
-    example's content was generated with."""
+    """Whether the content of the kind's example may fit this public part, since it has every field
+    that is made up for the example."""
     return isinstance(public, dict) and all(name in public for name in DATASETS[kind].MADE_UP)
 
 
