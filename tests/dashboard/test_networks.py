@@ -313,7 +313,7 @@ def test_choices_of_columns_that_cannot_be_meant_so() -> None:
         ("units of length and speed are needed: --units km,kph, m,kph or mi,mph (units in Python)",
          "length_unit", "needed: choose both"),
         ("speed says nothing of TNTP", "speed", "“Speed on all links” says nothing"),
-        ("--doubled sum makes one (doubled= in Python)", "doubled", "become one with their"),
+        ("--doubled sum makes one (doubled= in Python)", "doubled", "become one link with the sum"),
         ("line 3, column v: a number is needed", "files", "line 3, column v"),
     ],
 )  # fmt: skip

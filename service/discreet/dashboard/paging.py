@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import base64
 import json
+from collections.abc import Mapping, Sequence
 from datetime import datetime
+from typing import Any
 
 from discreet.errors import InvalidInput
 from discreet.intake.strict_json import loads
@@ -17,6 +19,11 @@ def token(at: datetime | str, name: str, number: int = 0) -> str:
     """The position of a row, encoded for an address."""
     moment = at if isinstance(at, str) else at.isoformat()
     return base64.urlsafe_b64encode(json.dumps([moment, name, number]).encode()).decode()
+
+
+def after(rows: Sequence[Mapping[str, Any]], size: int) -> str | None:
+    """The `token` of the last row of a page of this size; None if no rows follow."""
+    return token(rows[size - 1]["created_at"], rows[size - 1]["id"]) if len(rows) > size else None
 
 
 def entry_place(text: str | None) -> tuple[datetime, str, int] | None:

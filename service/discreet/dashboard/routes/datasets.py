@@ -50,9 +50,7 @@ async def show_datasets(
         request,
         "datasets.html",
         datasets=[datasets.view(row) for row in rows[:PAGE]],
-        more=paging.token(rows[PAGE - 1]["created_at"], rows[PAGE - 1]["id"])
-        if len(rows) > PAGE
-        else None,
+        more=paging.after(rows, PAGE),
         deleted=request.query_params.get("deleted") is not None,
     )
 

@@ -58,9 +58,7 @@ async def show_jobs(
         request,
         "jobs.html",
         jobs=[answers.view(row, viewer) for row in rows[:PAGE]],
-        more=paging.token(rows[PAGE - 1]["created_at"], rows[PAGE - 1]["id"])
-        if len(rows) > PAGE
-        else None,
+        more=paging.after(rows, PAGE),
         states=STATES,
         state=chosen,
         first=after is None,

@@ -59,9 +59,7 @@ async def show_networks(
         request,
         "networks.html",
         networks=[objects.view(row) for row in rows[:PAGE]],
-        more=paging.token(rows[PAGE - 1]["created_at"], rows[PAGE - 1]["id"])
-        if len(rows) > PAGE
-        else None,
+        more=paging.after(rows, PAGE),
     )
 
 

@@ -28,9 +28,7 @@ async def show_sources(
         request,
         "sources.html",
         sources=[sources.view(row) for row in rows[:PAGE]],
-        more=paging.token(rows[PAGE - 1]["created_at"], rows[PAGE - 1]["id"])
-        if len(rows) > PAGE
-        else None,
+        more=paging.after(rows, PAGE),
     )
 
 
