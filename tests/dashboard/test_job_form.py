@@ -242,7 +242,7 @@ def test_a_network_is_read_from_a_file_or_taken_from_a_job(
         network = written(page)["problem"]["network"]
         assert network["period_minutes"] == 120
         assert [link["capacity"] for link in network["links"]] == [200, 200]
-        page.get_by_label("That of an earlier job").select_option(job)
+        page.get_by_label("Take it from an earlier job").select_option(job)
         page.get_by_text("Taken from that job").wait_for()
         found = written(page)["problem"]["network"]
         assert found["nodes"] == asked["problem"]["network"]["nodes"]
@@ -344,7 +344,7 @@ def test_agents_are_a_table_into_which_a_spreadsheet_is_pasted(
             {"name": "ev", "lower": [0, 0], "upper": [1, 2], "radius": 0.1, "dimension": 2},
         ]
         assert not problems_of(seen, axe)
-        page.get_by_label("Agents: how").select_option(label="Each of them: agent figures")
+        page.get_by_label("Agents: how").select_option(label="One by one: agent figures")
         assert page.get_by_label("Name", exact=True).nth(1).input_value() == "left"
         assert (
             json.loads(page.locator("#public").input_value())["agents"] == told
@@ -356,7 +356,7 @@ def test_agents_are_a_table_into_which_a_spreadsheet_is_pasted(
             page.get_by_label("Agents: how")
             .locator("option:checked")
             .inner_text()
-            .startswith("Each of them")
+            .startswith("One by one")
         )
         rows = {"A": [[1, -1]], "b": [1], "C": [[1, 1]], "d": [2]}
         cut = [told[0], {**told[2], "polytope": rows}]

@@ -78,7 +78,9 @@ def network_id(client: Client, given: str) -> str:
 
 def job_id(client: Client, given: str) -> str:
     """The id of a job; names are looked up among the newest jobs."""
-    return given if given.startswith(JOB_ID) else _id_of(given, "job", client.jobs()["jobs"])
+    if given.startswith(JOB_ID):
+        return given
+    return _id_of(given, "recent job", client.jobs()["jobs"])
 
 
 def source_id(client: Client, given: str) -> str:

@@ -77,9 +77,8 @@ def submitted(
         ended = client.wait(job["id"], on_progress)
     if ended["state"] != "succeeded":
         error = ended.get("error")
-        raise DiscreetError(
-            f"job {ended['id']} {ended['state']}: {error['detail'] if error else ''}"
-        )
+        why = f": {error['detail']}" if error else ""
+        raise DiscreetError(f"job {ended['id']} {ended['state']}{why}")
     return client.result(job["id"])
 
 

@@ -31,8 +31,8 @@ NOT_WHAT_WAS_PUBLISHED = ("result_altered", "object_altered", "signing_key_unkno
 """Error codes of a stored result that is not the one that its certificate signed."""
 
 MOST_BUDGETS = 3
-"""Budgets of a job: its dataset's, and the caps of its tenant and principal. A job with more is
-charged to agents."""
+"""Budgets that a job's page shows: its dataset's, and the caps of its tenant and principal. A job
+with more is charged to agents or blocks, and its page shows none."""
 
 Told = tuple[str, str, bool]
 """The uncertainty that a result states: the field, the statement in words, and whether the field is
@@ -58,7 +58,7 @@ class Answer:
     """Why the result was deleted; its certificate remains."""
     charts: list[Chart]
     left: list[dict[str, Any]]
-    """The budgets that it was charged to, as they are now."""
+    """The budgets that it was charged to, as they are now; empty as of `_left`."""
     zone_names: list[str]
     """Names of the zones whose paths can be looked up; empty if they have only numbers, or if the
     result has no paths."""
@@ -137,7 +137,8 @@ async def of_job(services: Services, viewer: Viewer, job_id: str) -> Answer:
 async def _left(
     services: Services, viewer: Viewer, certificate: dict[str, Any] | None
 ) -> list[dict[str, Any]]:
-    """The budgets that a certificate's job was charged to; empty if they belong to agents."""
+    """The budgets that a certificate's job was charged to; empty if they belong to agents or are
+    more than MOST_BUDGETS."""
     entries = [] if certificate is None else certificate["ledger_entry"]
     names = [name for entry in entries for name in charged_accounts(entry)]
     if len(names) > MOST_BUDGETS:

@@ -91,8 +91,8 @@ def theme_of(request: Request) -> str:
 
 
 def wants_page(request: Request) -> bool:
-    """Whether an error is answered with a page; requests to the API, and those of scripts that
-    accept JSON or an event stream, get problem documents."""
+    """Whether the answer is to be a page. Requests to the API, and those of scripts that accept
+    JSON or an event stream, get JSON, and errors as problem documents."""
     path = request.url.path
     of_api = any(path == known or path.startswith(f"{known}/") for known in API_PATHS)
     accepted = request.headers.get("accept", "")

@@ -61,10 +61,9 @@ async def come_back(
     session's cookie (SameSite=Strict) with a redirect that began at another site.
     """
     cookie = cookies.read(request, sessions.SIGN_IN_COOKIE)
-    answer = dict(request.query_params)
-    if len(answer) != len(
-        request.query_params.multi_items()
-    ):  # RFC 6749, 3.1: no parameter is repeated
+    given = request.query_params
+    answer = dict(given)
+    if len(answer) != len(given.multi_items()):  # RFC 6749, 3.1: no parameter is repeated
         answer = {}
     try:
         finished = await login.finish(services, provider, cookie, answer)

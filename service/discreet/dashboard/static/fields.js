@@ -201,7 +201,7 @@ export class Fields {
     const item = one ? this.way(one).toLowerCase() : "fields";
     return {
       number: "A number", numbers: "Numbers", rows: "Rows of numbers", lines: "Lines", table: "A table",
-      string: "A name or an id", parts: `Each of them: ${item}`, boolean: "Yes or no", enum: "One of",
+      string: "A name or an id", parts: `One by one: ${item}`, boolean: "Yes or no", enum: "One of",
     }[sort] ?? "As JSON";
   }
 
@@ -384,7 +384,7 @@ export class Fields {
   // A choice among the whole values that the schema describes (`x-choices`); any other value has its ordinary control.
   words(ways, context, help) {
     const known = context.schema["x-choices"];
-    const options = [...known.map((one, place) => [String(place), firstUp(one.says)]), ["other", "With figures of its own"]];
+    const options = [...known.map((one, place) => [String(place), firstUp(one.says)]), ["other", "Another value"]];
     const chosen = String(inWords(context.schema, context.holder[context.name]));
     const box = this.one(context, this.options(context, options, chosen, (picked) => {
       if (picked !== "other") {
@@ -646,7 +646,7 @@ export class Fields {
       sources.append(element("div", {}, element("label", { htmlFor: twice.id }, "Duplicate lines in the file"), element("p", { className: "note" }, says), twice));
     }
     sources.append(...asked.boxes);
-    sources.append(element("div", {}, element("label", { htmlFor: file.id }, "Read it from a file"), element("p", { className: "note" }, ...withCode(`${formats}. It stays in this browser until its price is asked.`)), file));
+    sources.append(element("div", {}, element("label", { htmlFor: file.id }, "Read it from a file"), element("p", { className: "note" }, ...withCode(`${formats}. It stays in this browser until the price is asked for.`)), file));
     if (this.jobs.length) {
       const pick = element(
         "select",
@@ -657,13 +657,13 @@ export class Fields {
             const problem = await this.fetchProblem(event.target.value);
             const value = context.path.split("/").slice(2).reduce((one, key) => one?.[key], problem);
             if (isObject(value)) taken(value, "Taken from that job.");
-            else status.textContent = value == null ? "That job has none of its own." : `That job names one by its id: ${value}`;
+            else status.textContent = value == null ? "That job does not set it." : `That job names one by its id: ${value}`;
           },
         },
         element("option", { value: "" }, "As it is"),
         ...this.jobs.map((one) => element("option", { value: one.value }, one.label)),
       );
-      sources.append(element("div", {}, element("label", { htmlFor: pick.id }, "That of an earlier job"), pick));
+      sources.append(element("div", {}, element("label", { htmlFor: pick.id }, "Take it from an earlier job"), pick));
     }
     return [sources, status];
   }

@@ -4,7 +4,7 @@
 import { asText, element, Fields, fromText } from "./fields.js";
 import { dataField } from "./source_field.js";
 
-const PAUSE = 400; // milliseconds after the last change before the price is asked
+const PAUSE = 400; // milliseconds after the last change before the price is asked for
 const LEAST = -2; // the slider's ends and its steps, in powers of ten
 const MOST = 1.2;
 const STEP = 0.02;
@@ -150,7 +150,7 @@ function drawPrivacy() {
     const within = Number(near.value) > 0 ? Number(near.value) : near.value || "5%";
     set({ accuracy: { ...job.privacy?.accuracy, within }, ...kept() });
   };
-  const nearer = radio("near", "As much as an accuracy needs", given?.accuracy != null, asNear);
+  const nearer = radio("near", "As much as a target accuracy needs", given?.accuracy != null, asNear);
   near.addEventListener("input", asNear);
   if (given?.rho != null) radio("rho", `rho ${given.rho}, as the JSON says`, true, () => {});
   box.append(

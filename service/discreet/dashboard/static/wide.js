@@ -18,7 +18,7 @@ export class Wide {
       : "A total or the temperature, for example. All others are meters.";
     this.others = element("textarea", { id: "wide-others", rows: 3, className: "low", spellcheck: false, value: proposed.join("\n") });
     this.others.addEventListener("input", changed);
-    this.element = element("fieldset", {}, element("legend", {}, "Whose columns these are"), labelled("Columns that are not meters, one per line", this.others, note));
+    this.element = element("fieldset", {}, element("legend", {}, "Columns of meters"), labelled("Columns that are not meters, one per line", this.others, note));
   }
 
   // The chosen columns, and a meter for each column that is left; `wrong` has what is wrong with the list, in
