@@ -905,6 +905,14 @@ def test_contract_pages_answer(api_only: Installation) -> None:
     links, places = (set(re.findall(rf'{what}schema-(\w+)"', docs)) for what in ('href="#', 'id="'))
     assert len(links) > 50
     assert links <= places
+    calls = {html.partition('"')[0]: html for html in docs.split('<details id="')[1:]}
+    assert {name for name, html in calls.items() if "Needs no API key" in html} == {
+        "check_health",
+        "check_readiness",
+        "read_metrics",
+        "get_log_checkpoint",
+        "get_log_tile",
+    }
 
 
 # Faults -------------------------------------------------------------------------------------------

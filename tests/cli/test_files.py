@@ -29,7 +29,7 @@ from discreet.errors import InvalidInput
 def test_what_is_not_one_json_object_is_refused(tmp_path: Path, text: bytes) -> None:
     file = tmp_path / "answer.json"
     file.write_bytes(text)
-    with pytest.raises(InvalidInput, match="no key stands twice"):
+    with pytest.raises(InvalidInput, match="without duplicate keys"):
         read_json(file)
 
 
@@ -43,7 +43,7 @@ def test_a_job_is_found_by_its_name_beside_jobs_without_one() -> None:
     """A question that was asked again has no name, and no field `name` either."""
     jobs: list[dict[str, Any]] = [{"id": "job_1"}, {"id": "job_2", "name": "Monday"}]
     assert _id_of("Monday", "job", jobs) == "job_2"
-    with pytest.raises(InvalidInput, match=r"no job is called x\. There are: Monday \(job_2\)$"):
+    with pytest.raises(InvalidInput, match=r"called x\. The names are: Monday \(job_2\)$"):
         _id_of("x", "job", jobs)
-    with pytest.raises(InvalidInput, match="no job is called x: there is none with a name"):
+    with pytest.raises(InvalidInput, match="no job is called x: none has a name"):
         _id_of("x", "job", jobs[:1])

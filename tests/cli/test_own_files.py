@@ -172,7 +172,7 @@ def test_trips_by_the_names_of_a_stored_network(
     assert cli.run(["network", "show", "two districts", "--json", *here]) == 0
     assert json.loads(capfd.readouterr().out)["network"]["node_names"] == ["East", "West"]
     assert cli.run(["network", "show", "three districts", *here]) == 1
-    assert "no network is called three districts. There are: " in capfd.readouterr().err
+    assert "no network is called three districts. The names are: " in capfd.readouterr().err
     assert (
         cli.run(["network", "add", str(far), "--units", "km,kph", "--both-ways", "--json", *here])
         == 0

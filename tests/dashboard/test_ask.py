@@ -113,7 +113,7 @@ def test_choices_lists_and_what_is_refused(
             [10 * one for one in owner.job(jobs["dr_ensemble"])["problem"]["price"]]
         )
         page.get_by_label("Discomfort weight", exact=True).fill("-1")
-        page.get_by_text("Not asked as it stands").wait_for()
+        page.get_by_text("Not asked: see the errors").wait_for()
         assert (
             page.get_by_label("Discomfort weight", exact=True).get_attribute("aria-invalid")
             == "true"

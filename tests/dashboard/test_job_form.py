@@ -128,7 +128,7 @@ def test_what_the_plan_refuses_stands_beside_its_field(
         seen.login(owner_key)
         page = opened(seen, f"/jobs/new?dataset={datasets['routing']}")
         priced(page)
-        area = page.get_by_label("Links: a row a line")
+        area = page.get_by_label("Links: one row per line")
         area.fill("tail,head,free_flow_time,capacity\n1,2,5,100\n2,77,5,100\n2,1,5,100")
         message = page.locator(f"[id='{area.get_attribute('aria-describedby').split()[-1]}']")
         message.filter(has_text="Row 2, head: node 77").wait_for()
@@ -236,15 +236,13 @@ def test_a_network_is_read_from_a_file_or_taken_from_a_job(
         assert "period_minutes" not in written(page)["problem"]["network"]
         two_hours = tmp_path / "hourly.csv"
         two_hours.write_text(csv.read_text())
-        page.get_by_label("Minutes of a period, where the file’s figures are of an hour").fill(
-            "120"
-        )
+        page.get_by_label("Minutes of a period, if the file’s figures are per hour").fill("120")
         page.get_by_label("Read it from a file").set_input_files(two_hours)
         page.get_by_text("The file’s capacity, of an hour, is of 120 minutes here").wait_for()
         network = written(page)["problem"]["network"]
         assert network["period_minutes"] == 120
         assert [link["capacity"] for link in network["links"]] == [200, 200]
-        page.get_by_label("That of an earlier job").select_option(job)
+        page.get_by_label("Take it from an earlier job").select_option(job)
         page.get_by_text("Taken from that job").wait_for()
         found = written(page)["problem"]["network"]
         assert found["nodes"] == asked["problem"]["network"]["nodes"]
@@ -334,7 +332,7 @@ def test_agents_are_a_table_into_which_a_spreadsheet_is_pasted(
         seen.login(owner_key)
         seen.go("/datasets/new?kind=multi_agent&example=1")
         page = seen.page
-        agents = page.get_by_label("Agents: a row a line")
+        agents = page.get_by_label("Agents: one row per line")
         assert agents.input_value() == "name,lower,upper,radius\nleft,0,5,0.5\nright,0,5,0.5"
         agents.fill("name,lower,upper,radius,dimension\nleft,0,5,0.5,\n")
         agents.press("Control+End")
@@ -346,7 +344,7 @@ def test_agents_are_a_table_into_which_a_spreadsheet_is_pasted(
             {"name": "ev", "lower": [0, 0], "upper": [1, 2], "radius": 0.1, "dimension": 2},
         ]
         assert not problems_of(seen, axe)
-        page.get_by_label("Agents: how").select_option(label="Each of them: agent figures")
+        page.get_by_label("Agents: how").select_option(label="One by one: agent figures")
         assert page.get_by_label("Name", exact=True).nth(1).input_value() == "left"
         assert (
             json.loads(page.locator("#public").input_value())["agents"] == told
@@ -358,7 +356,7 @@ def test_agents_are_a_table_into_which_a_spreadsheet_is_pasted(
             page.get_by_label("Agents: how")
             .locator("option:checked")
             .inner_text()
-            .startswith("Each of them")
+            .startswith("One by one")
         )
         rows = {"A": [[1, -1]], "b": [1], "C": [[1, 1]], "d": [2]}
         cut = [told[0], {**told[2], "polytope": rows}]
@@ -375,7 +373,7 @@ def test_agents_are_a_table_into_which_a_spreadsheet_is_pasted(
         ]
         page.locator("#public").fill(json.dumps({"unit": "trajectory", "agents": many}))
         page.get_by_text("500 rows.").wait_for()
-        assert len(page.get_by_label("Agents: a row a line").input_value().splitlines()) == 501
+        assert len(page.get_by_label("Agents: one row per line").input_value().splitlines()) == 501
 
 
 def test_terms_of_a_cost_are_chosen_by_their_kinds(

@@ -103,7 +103,7 @@ def test_visits_of_patients_become_a_dataset_on_the_page(
         assert "topology" not in page.locator("#public").input_value()
         page.get_by_label("Horizon", exact=True).fill("4")
         page.get_by_label("Ranges: how").select_option(index=1)
-        page.get_by_label("Ranges: a row a line").fill("name,low,high\nseverity,0,10")
+        page.get_by_label("Ranges: one row per line").fill("name,low,high\nseverity,0,10")
         seen.other_people()
         page.get_by_role("button", name="Next: the content").press("Enter")
         page.get_by_label("Parquet, CSV or JSON").set_input_files(file)
@@ -698,7 +698,7 @@ def test_a_column_for_each_meter(
             == "a time, with a column for each meter"
         )
         assert (
-            page.get_by_label("Columns that are no meters").input_value()
+            page.get_by_label("Columns that are not meters").input_value()
             == "Summe kW\nAußentemperatur"
         )
         page.get_by_label("Offset of your clocks from UTC").fill("+01:00")
@@ -715,11 +715,11 @@ def test_a_column_for_each_meter(
         )
         page.get_by_label("A row of it is").select_option("a time, with a column for each meter")
         choose(page)
-        page.get_by_label("Columns that are no meters").fill("Summe kW\nTemperatur")
+        page.get_by_label("Columns that are not meters").fill("Summe kW\nTemperatur")
         page.get_by_text(
-            "“Temperatur” is listed as no meter, and no column is called so."
+            "“Temperatur” is listed as not a meter, but no column is called that."
         ).wait_for()
-        page.get_by_label("Columns that are no meters").fill("Summe kW\nAußentemperatur")
+        page.get_by_label("Columns that are not meters").fill("Summe kW\nAußentemperatur")
         page.get_by_text("2 of 18 readings are left out by your rules").wait_for()
         page.get_by_role("button", name="Upload and register").press("Enter")
         page.get_by_text(

@@ -234,7 +234,7 @@ def test_paths_are_those_of_the_result(
             assert f"{100 * path['share']:.4g} %" in page.text
         assert any("1 → 3 → 2" in line for line in page.text.splitlines())
         refused = visitor.get(f"/jobs/{job}/policy?origin=1&destination=7")
-        assert "There is no pair of zones 1 and 7. Zones are 1 to 2" in refused.text
+        assert "The policy has no paths from zone 1 to zone 7. Zones are 1 to 2" in refused.text
         assert visitor.get(f"/jobs/{job}/policy?origin=x&destination=1").status == 422
         fragment = visitor.get(
             f"/jobs/{job}/policy?origin=1&destination=2&part=answer"

@@ -77,7 +77,7 @@ def test_the_form_asks_for_the_law_and_refuses_doubled_streets(
         file.set_input_files(doubled)
         page.get_by_text("1 row stands more than once with the same figures: 1 to 2.").wait_for()
         assert page.evaluate("document.documentElement.scrollWidth") <= width
-        page.get_by_label("What stands twice in the file").select_option("sum")
+        page.get_by_label("Duplicate lines in the file").select_option("sum")
         page.get_by_text("made one each with capacity together: 1 to 2.").wait_for()
         file.set_input_files(doubled)  # the same file again
         page.get_by_text("made one each with capacity together: 1 to 2.").wait_for()
@@ -216,7 +216,7 @@ def test_a_pasted_table_loses_no_cell(browser: Browser) -> None:
     read = """async (text) => (await import("/fields.js")).fromCsv(
         text, { name: { type: "string" }, radius: { type: "number" } },
         (one) => one.type === "number")"""
-    known = "they are name, radius"
+    known = "the columns are name, radius"
     with form(browser) as page:
         for text, rows, said in (
             ("name,radius,,\na,0.5,,\n", [{"name": "a", "radius": 0.5}], ""),

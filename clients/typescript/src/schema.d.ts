@@ -700,8 +700,8 @@ export interface paths {
         };
         /**
          * Read Operations
-         * @description Queue, processes with their walls, log and witnesses, last backup, versions, and whose jobs
-         *     wait (operators).
+         * @description The state of the installation: queue, processes with the walls of their sandboxes,
+         *     transparency log and witnesses, last backup, versions, and whose jobs wait (operators).
          */
         get: operations["read_operations"];
         put?: never;

@@ -1,4 +1,4 @@
-"""Tables of who may come in: keys, and people of the identity provider."""
+"""Tables of those who have access: API keys, and people of the identity provider."""
 
 from __future__ import annotations
 

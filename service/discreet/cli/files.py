@@ -1,4 +1,4 @@
-"""Files that commands are given."""
+"""Reads the files that commands are given."""
 
 from __future__ import annotations
 
@@ -13,15 +13,15 @@ from discreet_client import canonical
 
 
 def strict(text: bytes) -> Any:
-    """The value of strict JSON. InvalidInput names the place that is wrong."""
+    """The value of strict JSON. InvalidInput names the place of the error."""
     from discreet.intake.strict_json import loads  # noqa: PLC0415 - loads NumPy, which the supervisor does without
 
     return loads(text)
 
 
 def read_body(file: Path) -> Any:
-    """An object from strict JSON, or from a file that ends in `.toml`. InvalidInput names the place
-    that is wrong."""
+    """An object from strict JSON, or from TOML if the name ends in `.toml`. InvalidInput names the
+    place of the error."""
     body = _toml(file) if file.suffix.lower() == ".toml" else strict(file.read_bytes())
     if not isinstance(body, dict):
         raise InvalidInput(f"{file}: an object is needed")
@@ -29,7 +29,7 @@ def read_body(file: Path) -> Any:
 
 
 def _toml(file: Path) -> dict[str, Any]:
-    """Numbers keep their digits, as those of JSON do; dates are what no body has."""
+    """Numbers keep their digits, as in strict JSON; dates are refused, since no field is one."""
     from discreet.intake.json_values import Number  # noqa: PLC0415
 
     try:
@@ -45,7 +45,7 @@ def _toml(file: Path) -> dict[str, Any]:
 def _refuse_dates(value: Any, pointer: str) -> None:
     if isinstance(value, date | time):
         raise InvalidInput(
-            f'a date as TOML has it; write it in quotes: "{value.isoformat()}"', pointer=pointer
+            f'a date of TOML: write it as text, in quotes: "{value.isoformat()}"', pointer=pointer
         )
     if isinstance(value, dict | list):
         for name, one in value.items() if isinstance(value, dict) else enumerate(value):
@@ -53,23 +53,22 @@ def _refuse_dates(value: Any, pointer: str) -> None:
 
 
 def read_json(file: Path) -> dict[str, Any]:
-    """Plain JSON: what is compared must keep the types that it was signed with. InvalidInput also
-    for what two readers would read as two things: a key that stands twice, NaN, half of a surrogate
-    pair."""
+    """An object of plain JSON, whose values keep the types that they were signed with. InvalidInput
+    also for what parsers read differently: a duplicate key, NaN, a lone surrogate."""
     try:
         body = json.loads(file.read_bytes(), object_pairs_hook=_once, parse_constant=_never)
         canonical.dumps(body)
     except (ValueError, OverflowError, RecursionError):
         body = None
     if not isinstance(body, dict):
-        raise InvalidInput(f"{file}: a JSON object is needed, in which no key stands twice")
+        raise InvalidInput(f"{file}: a JSON object without duplicate keys is needed")
     return body
 
 
 def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     body = dict(pairs)
     if len(body) < len(pairs):
-        raise ValueError("a key stands twice")
+        raise ValueError("duplicate key")
     return body
 
 

@@ -1,5 +1,4 @@
-"""Fields with other values, as `--set` says them; other questions of what a job released, or
-without some roads."""
+"""Changes of a problem: fields set to other values by `--set`, and roads closed by `--close`."""
 
 from __future__ import annotations
 
@@ -14,21 +13,21 @@ from discreet.cli.texts import printable
 from discreet.errors import InvalidInput
 
 LONGEST_NAME = 200
-"""Of a job."""
+"""Characters of a job's name."""
 DATA = ("kind", "dataset", "source", "release")
-"""Fields of a problem that say on what it is asked, and so are not of another question."""
+"""Fields of a problem that name its kind and its data: `--set @FILE` leaves them as they are."""
 
 
 def name_of(closed: Sequence[str] | None, changes: Sequence[str] | None) -> str:
-    """The name of a job that asks with these roads closed and these changes of fields."""
+    """The name of a job with these roads closed and these changes of fields."""
     without = [f"Without {', '.join(closed)}"] if closed else []
     return "; ".join([*without, *(changes or [])])[:LONGEST_NAME].strip()
 
 
 def changed(problem: Mapping[str, Any], values: Iterable[tuple[str, Any]]) -> dict[str, Any]:
-    """The problem with these values in the place of its own. `latency.b` is a figure of a field
-    that is an object; its other figures stay, but with another `type` all begin anew, since another
-    type has others."""
+    """The problem with these values instead of its own. `latency.b` sets one member of a field
+    that is an object and keeps the others; another `type` drops them, since each type has its own
+    members."""
     asked = dict(problem)
     for name, value in values:
         field, *inner = name.split(".")
@@ -40,8 +39,8 @@ def changed(problem: Mapping[str, Any], values: Iterable[tuple[str, Any]]) -> di
 
 
 def fields_of(text: str) -> list[tuple[str, Any]]:
-    """Fields and their values, of `--set`: one, or with @FILE all of that file, which is a job or
-    what `discreet convert` wrote. Of which data it asks is not among them."""
+    """The fields that one `--set` changes, with their values: FIELD=VALUE is one, @FILE all fields
+    of that file, which is a job or what `discreet convert` wrote, but for those in DATA."""
     if not text.startswith("@"):
         return [field_of(text)]
     try:
@@ -56,7 +55,8 @@ def fields_of(text: str) -> list[tuple[str, Any]]:
 
 
 def field_of(text: str) -> tuple[str, Any]:
-    """A field and its value, of `--set`. A file may hold the value, or just this field with it."""
+    """The field and the value of `--set FIELD=VALUE`. With `FIELD=@FILE` the file holds the value,
+    or an object with just this field."""
     name, equals, value = text.partition("=")
     if not equals:
         raise typer.BadParameter(f"{text}: FIELD=VALUE is needed", param_hint="--set")
@@ -73,15 +73,15 @@ def field_of(text: str) -> tuple[str, Any]:
         return name, strict(value.encode())
     except InvalidInput:  # text that needs no quotes
         if value.endswith(".json"):
-            says = f"{text}: with an @ what the file holds is meant, {name}=@{value}"
+            says = f"{text}: to read the value from a file, write {name}=@{value}"
             raise typer.BadParameter(says, param_hint="--set") from None
         return name, value if (numbers := _numbers(value)) is None else numbers
 
 
 def _numbers(text: str) -> list[Any] | None:
-    """Three numbers and more between commas, or two and more between semicolons, as people write
-    lists, there with decimal commas too; None for other text. Two between commas may be one number
-    with a decimal comma, so they are none."""
+    """A list of numbers as people type it: at least three separated by commas, or at least two by
+    semicolons, where decimal commas are allowed; None for any other text. Two numbers and one comma
+    are no list, since they may be one number with a decimal comma."""
     from discreet_client.reading import is_figure  # noqa: PLC0415 - loads NumPy
 
     parts = text.split(";") if ";" in text else text.split(",")
@@ -97,7 +97,7 @@ def _numbers(text: str) -> list[Any] | None:
 def _within(own: Any, path: Sequence[str], value: Any, name: str) -> dict[str, Any]:
     if own is not None and not isinstance(own, Mapping):
         raise InvalidInput(
-            f"--set {name}: there is no {path[0]} in what the problem has, which is no object"
+            f"--set {name}: the problem's value is not an object, so it has no {path[0]}"
         )
     kept = dict(own or {})
     if len(path) > 1:
@@ -110,8 +110,8 @@ def _within(own: Any, path: Sequence[str], value: Any, name: str) -> dict[str, A
 
 
 def closed(problem: Mapping[str, Any], names: Sequence[str]) -> tuple[dict[str, Any], str]:
-    """The problem, which holds its network as a whole, with the links of these names closed beside
-    those that are, and a sentence on what is closed. InvalidInput for names of no link, or of
+    """The problem with the links of these names closed too, and a sentence on what is closed. The
+    problem must hold its network itself, not an id. InvalidInput for a name of no link, or of
     several."""
     from discreet_client import closing  # noqa: PLC0415 - for this alone
 
@@ -125,8 +125,8 @@ def closed(problem: Mapping[str, Any], names: Sequence[str]) -> tuple[dict[str, 
     told = f"closed: {', '.join(found.names)}"
     if found.open_ways:
         told += (
-            f"; open stays {', '.join(found.open_ways)}, the other way: --close that too, "
-            "where it is closed"
+            f"; the opposite direction stays open: {', '.join(found.open_ways)}; --close that too "
+            "if it is closed"
         )
     return {
         **problem,

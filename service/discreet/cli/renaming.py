@@ -1,5 +1,5 @@
-"""Tables whose columns have names of their own, renamed on this machine as the service reads them;
-values stay."""
+"""Renames the columns of a table, on this machine, to the names that the service reads; values stay
+as they are."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ from discreet_client.tables import first_line
 
 @contextmanager
 def renamed(file: Path, names: Mapping[str, str], known: Sequence[str]) -> Iterator[Path]:
-    """The file with its columns called as the service calls them, in a private folder while this
-    lasts.
+    """A copy of the file with the service's names of columns, in a private folder that is removed
+    when the context ends.
 
-    `names`: the file's name for each column. Of the others those that are called as one of `known`
-    go along, the rest stays here. BadParameter for a column that the file does not have, and for
-    files that are no tables.
+    `names`: the service's name of a column, and the file's own. Other columns are copied only if
+    their name is one of `known`. BadParameter for a column that the file does not have, and for
+    files that are not tables.
     """
     with TemporaryDirectory(prefix="discreet-") as folder:
         made = Path(folder) / file.name
@@ -35,7 +35,7 @@ def renamed(file: Path, names: Mapping[str, str], known: Sequence[str]) -> Itera
                 table = whole.read(columns=list(chosen.values())).select(list(chosen.values()))
             pq.write_table(table.rename_columns(list(chosen)), made)
         else:
-            raise typer.BadParameter("goes with tables: .csv or .parquet", param_hint="--columns")
+            raise typer.BadParameter("needs a table, .csv or .parquet", param_hint="--columns")
         yield made
 
 
@@ -54,7 +54,7 @@ def _csv(file: Path, made: Path, names: Mapping[str, str], known: Sequence[str])
         for number, row in enumerate(rows, 1):
             if len(row) != len(header):
                 says = (
-                    f"{file.name}: row {number} has {len(row)} values, its first line names "
+                    f"{file.name}: row {number} has {len(row)} values, but the first line names "
                     f"{len(header)} columns"
                 )
                 raise typer.BadParameter(says, param_hint="FILE")
@@ -64,7 +64,7 @@ def _csv(file: Path, made: Path, names: Mapping[str, str], known: Sequence[str])
 def _chosen(
     header: Sequence[str], names: Mapping[str, str], known: Sequence[str]
 ) -> dict[str, str]:
-    """The file's column for each that is sent, in the file's order."""
+    """The file's name of each column that is copied, by the service's name, in the file's order."""
     if missing := [own for own in names.values() if own not in header]:
         raise typer.BadParameter(
             f"the file has no column {', '.join(missing)}", param_hint="--columns"

@@ -23,7 +23,7 @@ SOURCE_ID = "src_"
 JOB_ID = "job_"
 MOST_NAMES = 20
 MOST_WAIT_SECONDS = 300.0
-"""For a `discreet up` that is starting."""
+"""Seconds to wait for a `discreet up` that is starting."""
 
 
 def settings_of(state: Path | None) -> Settings:
@@ -45,8 +45,8 @@ def client_of(
 def address_and_key(
     state: Path | None, server: str | None, key: str | None, role: str = "owner"
 ) -> tuple[str, str]:
-    """Where to ask, and with which key. A `discreet up` that still starts is waited for, and stderr
-    says so."""
+    """The server's address and the key to use. Waits for a `discreet up` that is still starting,
+    and says so on stderr."""
     folder = settings_of(state).state
     if not server and not os.environ.get("DISCREET_URL"):
         told = (
@@ -62,27 +62,29 @@ def address_and_key(
 
 
 def dataset_id(client: Client, given: str) -> str:
-    """The id of a dataset that is given by id or by name. InvalidInput where none has the name, or
-    several."""
+    """The id of a dataset that is given by id or by name. InvalidInput if none has the name, or
+    several have it."""
     if given.startswith(DATASET_ID):
         return given
     return _id_of(given, "dataset", client.datasets())
 
 
 def network_id(client: Client, given: str) -> str:
-    """The same of a stored network."""
+    """The id of a stored network, given and refused like a dataset."""
     return (
         given if given.startswith(NETWORK_ID) else _id_of(given, "network", client.networks.list())
     )
 
 
 def job_id(client: Client, given: str) -> str:
-    """The same of one of the newest jobs."""
-    return given if given.startswith(JOB_ID) else _id_of(given, "job", client.jobs()["jobs"])
+    """The id of a job; names are looked up among the newest jobs."""
+    if given.startswith(JOB_ID):
+        return given
+    return _id_of(given, "recent job", client.jobs()["jobs"])
 
 
 def source_id(client: Client, given: str) -> str:
-    """The same of a source."""
+    """The id of a source, given and refused like a dataset."""
     return given if given.startswith(SOURCE_ID) else _id_of(given, "source", client.sources.list())
 
 
@@ -93,17 +95,16 @@ def _id_of(given: str, what: str, stored: Iterable[Mapping[str, Any]]) -> str:
         return str(ids[0])
     if ids:
         raise InvalidInput(
-            f"{len(ids)} {what}s are called {given}: {', '.join(ids)}. Say which, by its id"
+            f"{len(ids)} {what}s are called {given}: {', '.join(ids)}. Choose one by its id"
         )
     named = [f"{one['name']} ({one['id']})" for one in everything if one.get("name")][:MOST_NAMES]
     if not named:
-        raise InvalidInput(f"no {what} is called {given}: there is none with a name")
-    raise InvalidInput(f"no {what} is called {given}. There are: {printable(', '.join(named))}")
+        raise InvalidInput(f"no {what} is called {given}: none has a name")
+    raise InvalidInput(f"no {what} is called {given}. The names are: {printable(', '.join(named))}")
 
 
 def with_id(client: Client, body: dict[str, Any]) -> dict[str, Any]:
-    """A job's body in which the names of its dataset or source and of a stored network have become
-    their ids."""
+    """A job's body with ids in the place of the names of its dataset, source and stored network."""
     problem = body.get("problem")
     if not isinstance(problem, dict):
         return body
@@ -119,7 +120,7 @@ def with_id(client: Client, body: dict[str, Any]) -> dict[str, Any]:
 
 
 def with_network(client: Client, problem: Mapping[str, Any]) -> dict[str, Any]:
-    """A problem with the network itself in the place of a stored one's id or name."""
+    """A problem with the network itself instead of the id or name of a stored one."""
     named = problem.get("network")
     if not isinstance(named, str):
         return dict(problem)

@@ -1,5 +1,4 @@
-"""What a command asks: the body in its file with what was said beside it, its submission, its
-charges."""
+"""The job that a command submits: its body from a file and options, its submission, its charges."""
 
 from __future__ import annotations
 
@@ -34,8 +33,8 @@ def asked(
     *,
     name: str | None = None,
 ) -> dict[str, Any]:
-    """The body in the file; of epsilon, preset and accuracy the one that is given takes the place
-    of what it says, and so does a name."""
+    """The body in the file. A name, and one of epsilon, preset and accuracy, replace what the file
+    says. BadParameter if several of the three are given."""
     from discreet_client.calls import job_body  # noqa: PLC0415
 
     body: dict[str, Any] = {**read_body(file), **({} if name is None else {"name": name})}
@@ -45,7 +44,7 @@ def asked(
         return body
     if len(given) > 1:
         raise typer.BadParameter(
-            "one of them, and not several", param_hint="--epsilon, --preset, --within"
+            "give only one of them", param_hint="--epsilon, --preset, --within"
         )
     if epsilon is not None:
         given["epsilon"] = strict(
@@ -78,14 +77,13 @@ def submitted(
         ended = client.wait(job["id"], on_progress)
     if ended["state"] != "succeeded":
         error = ended.get("error")
-        raise DiscreetError(
-            f"job {ended['id']} {ended['state']}: {error['detail'] if error else ''}"
-        )
+        why = f": {error['detail']}" if error else ""
+        raise DiscreetError(f"job {ended['id']} {ended['state']}{why}")
     return client.result(job["id"])
 
 
 def charged(client: Client, answer: Mapping[str, Any]) -> list[Mapping[str, Any]]:
-    """The budgets that the job of an answer was charged to, as they are now."""
+    """The budgets that an answer's job was charged to, as they are now."""
     from discreet_client.certificates import charged_accounts  # noqa: PLC0415
 
     entries = answer["certificate"]["ledger_entry"]

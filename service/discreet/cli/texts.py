@@ -1,8 +1,8 @@
-"""Texts of others on their way to a terminal."""
+"""Texts of others, made safe for a terminal."""
 
 from __future__ import annotations
 
 
 def printable(text: str) -> str:
-    """A text of others for a terminal, which obeys some characters instead of showing them."""
+    """The text with each control character replaced by `?`: a terminal would obey it."""
     return "".join(letter if letter.isprintable() or letter == "\n" else "?" for letter in text)

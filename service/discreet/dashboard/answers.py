@@ -1,5 +1,5 @@
-"""A job as its pages show it: what was asked, its result if the viewer may see it, and what that
-says of itself."""
+"""A job as its pages show it: what was asked, and its result with its uncertainty, if the viewer
+may see it."""
 
 from __future__ import annotations
 
@@ -28,26 +28,25 @@ from discreet_client.certificates import charged_accounts
 log = structlog.get_logger()
 
 NOT_WHAT_WAS_PUBLISHED = ("result_altered", "object_altered", "signing_key_unknown")
-"""Codes of a stored result that does not stand under its certificate."""
+"""Error codes of a stored result that is not the one that its certificate signed."""
 
 MOST_BUDGETS = 3
-"""Of a job: a dataset's, and caps of its tenant and principal. Beyond it they are those of
-agents."""
+"""Budgets that a job's page shows: its dataset's, and the caps of its tenant and principal. A job
+with more is charged to agents or blocks, and its page shows none."""
 
 Told = tuple[str, str, bool]
-"""What a result says of the uncertainty of a field: the field, that in words, and whether it is a
-number alone."""
+"""The uncertainty that a result states: the field, the statement in words, and whether the field is
+a single number."""
 
 
 @dataclass(frozen=True)
 class Answer:
-    """A job, and its result with all that is said of it where there is one that the viewer may
-    see."""
+    """A job, and its result if there is one that the viewer may see."""
 
     row: Mapping[str, Any]
     job: dict[str, Any]
     problem: dict[str, Any]
-    """As the viewer may read it."""
+    """The problem, without what the viewer may not read."""
     result: dict[str, Any] | None
     told: list[Told]
     headlines: list[Headline]
@@ -56,13 +55,13 @@ class Answer:
     altered: str | None
     """Why a stored result is not shown."""
     gone: str | None
-    """Why there is no result any more; the certificate is there."""
+    """Why the result was deleted; its certificate remains."""
     charts: list[Chart]
     left: list[dict[str, Any]]
-    """The budgets that it was charged to, as they are now."""
+    """The budgets that it was charged to, as they are now; empty as of `_left`."""
     zone_names: list[str]
-    """What zones are called whose paths can be looked up; none where by their numbers, or where
-    there are no such."""
+    """Names of the zones whose paths can be looked up; empty if they have only numbers, or if the
+    result has no paths."""
 
     @property
     def mostly_noise(self) -> bool:
@@ -74,7 +73,7 @@ class Answer:
 
 
 def view(row: dict[str, Any], viewer: Viewer) -> dict[str, Any]:
-    """The job as the API shows it, with what lists and pages look at whether or not it is there."""
+    """The job as the API shows it, with a default for each optional field that templates read."""
     absent: dict[str, Any] = {
         "name": None,
         "dataset_name": None,
@@ -87,7 +86,7 @@ def view(row: dict[str, Any], viewer: Viewer) -> dict[str, Any]:
 
 
 async def of_job(services: Services, viewer: Viewer, job_id: str) -> Answer:
-    """The job. NotFound for what is another tenant's, and for what was never there."""
+    """The job and its answer. NotFound for a job of another tenant or one that never existed."""
     row = await jobs.find(services, viewer.principal, job_id)
     result: dict[str, Any] | None = None
     told: list[Told] = []
@@ -117,7 +116,7 @@ async def of_job(services: Services, viewer: Viewer, job_id: str) -> Answer:
         job["simulation"] = True  # also when its dataset is gone
     try:
         charts = [] if altered or gone else await results.charts_of(services, viewer, row)
-    except Gone:  # since it was read above
+    except Gone:  # the result was deleted since it was read above
         return await of_job(services, viewer, job_id)
     return Answer(
         row,
@@ -138,7 +137,8 @@ async def of_job(services: Services, viewer: Viewer, job_id: str) -> Answer:
 async def _left(
     services: Services, viewer: Viewer, certificate: dict[str, Any] | None
 ) -> list[dict[str, Any]]:
-    """The budgets that a certificate's job was charged to; none where that are those of agents."""
+    """The budgets that a certificate's job was charged to; empty if they belong to agents or are
+    more than MOST_BUDGETS."""
     entries = [] if certificate is None else certificate["ledger_entry"]
     names = [name for entry in entries for name in charged_accounts(entry)]
     if len(names) > MOST_BUDGETS:

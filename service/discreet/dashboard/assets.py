@@ -1,5 +1,5 @@
-"""The files of `static/`, read once, named by their content so that browsers may keep them for
-ever."""
+"""The files of `static/`, read once, with a digest of the content in the address so that browsers
+may cache them for ever."""
 
 from __future__ import annotations
 
@@ -46,13 +46,12 @@ def of_bytes(data: bytes, media_type: str) -> Asset:
 
 
 def address(name: str) -> str:
-    """Where a page finds this file."""
+    """The address of this file, with its version."""
     return f"/static/{name}?v={assets()[name].version}"
 
 
 def answer(request: Request, asset: Asset) -> Response:
-    """The file: kept for ever under the address with its version, asked for again under any
-    other."""
+    """The file: cached for ever under the address with its version, revalidated under any other."""
     fresh = request.query_params.get("v") == asset.version
     headers = {
         "Cache-Control": "public, max-age=31536000, immutable" if fresh else "no-cache",
@@ -72,7 +71,7 @@ def answer(request: Request, asset: Asset) -> Response:
 
 @router.get("/{name}")
 async def read_asset(name: str, request: Request) -> Response:
-    """Nothing here is secret, so nobody needs to be logged in."""
+    """A file of `static/`. None is secret, so no login is needed."""
     found = assets().get(name)
     if found is None:
         raise NotFound()

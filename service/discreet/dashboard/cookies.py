@@ -1,9 +1,9 @@
-"""Cookies that no script reads, and that browsers send to this server's own pages only.
+"""Cookies that scripts cannot read and that browsers send to this server only.
 
 Over TLS they are `__Host-…`: a browser takes such a name only with `Secure`, `Path=/` and no
 `Domain`, so neither a page of a sister domain nor one without TLS can plant one. Without TLS, on
 loopback above all, they have plain names: some browsers refuse `Secure` there, and a `__Host-`
-cookie without it is refused by all.
+cookie without it is refused by all browsers.
 """
 
 from __future__ import annotations
@@ -20,21 +20,19 @@ PREFIX = "__Host-"
 def over_tls(request: Request) -> bool:
     """Whether the browser speaks TLS, to this process or to a proxy before it that keeps `Host`.
 
-    The browser's own `Origin` tells, which comes with forms. So does `Sec-Fetch-Site`, which comes
-    with everything, but only over TLS and to loopback.
+    Forms show it by the browser's `Origin`. All requests show it by `Sec-Fetch-Site`, which
+    browsers send only over TLS and to loopback.
     """
     origin = urlsplit(request.headers.get("origin", ""))
-    own = origin.netloc == request.headers.get(
-        "host", ""
-    )  # what another site says of itself tells nothing of this one
+    # The scheme of another site's origin says nothing about this one.
+    own = origin.netloc == request.headers.get("host", "")
     if request.url.scheme == "https" or (own and origin.scheme == "https"):
         return True
     return "sec-fetch-site" in request.headers and not _is_loopback(request.url.hostname or "")
 
 
 def read(request: Request, name: str) -> str:
-    """The cookie's value, empty without one. Over TLS only what this server has set there
-    counts."""
+    """The cookie's value, empty without one. Over TLS only the `__Host-` cookie counts."""
     guarded = request.cookies.get(PREFIX + name)
     if guarded is not None:
         return guarded
@@ -50,8 +48,8 @@ def put(
     age: int | None = None,
     from_elsewhere: bool = False,
 ) -> None:
-    """Set the cookie, until the browser closes or for `age` seconds. `from_elsewhere`: it also
-    comes when a page of another site leads here, as an identity provider's does (SameSite=Lax)."""
+    """Set the cookie, until the browser closes or for `age` seconds. `from_elsewhere`: browsers
+    also send it when another site, such as an identity provider, leads here (SameSite=Lax)."""
     secure = over_tls(request)
     response.set_cookie(
         PREFIX + name if secure else name,

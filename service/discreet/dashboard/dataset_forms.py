@@ -1,4 +1,4 @@
-"""What the form of a new dataset says of each kind."""
+"""What the form of a new dataset shows for each kind."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from discreet.problems import DATASETS
 
 
 def layouts_of(kind: str, public: Any) -> str:
-    """The shapes that a file for this public part may have, as JSON for the page's script; none of
-    a public part that is refused, which the upload will say."""
+    """The tables that a file for this public part may have, as JSON for the page's script; none if
+    the public part is invalid, which the upload reports."""
     try:
         read = DATASETS[kind].read_public(public)
     except (KeyError, ValueError):
@@ -21,14 +21,13 @@ def layouts_of(kind: str, public: Any) -> str:
 
 
 def has_example(kind: str, public: Any) -> bool:
-    """Whether the content of the kind's example may be of this public part: it says what that was
-    made with."""
+    """Whether the content of the kind's example may fit this public part, since it has every field
+    that is made up for the example."""
     return isinstance(public, dict) and all(name in public for name in DATASETS[kind].MADE_UP)
 
 
 def hint_of(kind: str, public: Any) -> str:
-    """What to do with a file that is of another shape than these columns; empty where the kind has
-    no advice."""
+    """What to do with a file that has other columns; empty if the kind has no advice."""
     try:
         return DATASETS[kind].other_files(DATASETS[kind].read_public(public))
     except (KeyError, ValueError):
@@ -37,7 +36,7 @@ def hint_of(kind: str, public: Any) -> str:
 
 @cache
 def schema_of(kind: str) -> str:
-    """The schema of a kind's public part, as JSON for the page's script."""
+    """The JSON schema of a kind's public part, as text for the page's script."""
     public: Any = DATASETS[kind].model_fields["public"].annotation
     return json.dumps(public.model_json_schema())
 
@@ -63,7 +62,7 @@ def described(kind: str) -> dict[str, list[dict[str, str]]]:
 
 
 def _resolved(schema: dict[str, Any], part: dict[str, Any]) -> dict[str, Any]:
-    """A part of a schema, its reference followed."""
+    """A part of a schema, with its reference resolved."""
     name = part.get("$ref", "").rpartition("/")[2]
     return schema["$defs"][name] if name else part
 

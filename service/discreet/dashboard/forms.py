@@ -1,4 +1,4 @@
-"""Forms as browsers send them."""
+"""Reads the forms that browsers send."""
 
 from __future__ import annotations
 
@@ -15,15 +15,16 @@ from discreet.web import bodies
 MAX_FIELDS = 200
 FORM_BYTES = 4 << 20
 LARGE = ("/jobs/new", "/jobs/new/price", "/datasets/new", "/datasets/content")
-"""Pages whose forms hold a problem or a content, of at most so many bytes: more than people type.
-What is larger comes as a file, or by the API."""
+"""Pages whose forms hold a problem or a content and may have FORM_BYTES, more than people type.
+Anything larger is sent as a file, or by the API."""
 SMALL_BYTES = 1 << 16
-"""For all other forms, which are read where they come."""
+"""Most bytes of any other form."""
 PIECE_BYTES = 1 << 16
-"""So much is unquoted at once: the library makes an object of every escape."""
+"""Bytes that are unquoted at once: the library makes an object of every escape."""
 MAX_EXPONENT = 40
+"""Largest power of ten, either way, of a number that is typed."""
 LONGEST_NUMBER = 100
-"""Characters of a number that somebody types."""
+"""Characters of a number that is typed."""
 
 Form = dict[str, str]
 
@@ -33,7 +34,7 @@ def is_multipart(request: Request) -> bool:
 
 
 async def read(request: Request) -> Form:
-    """The fields of an urlencoded form, read once; of a field that comes twice the last."""
+    """The fields of a urlencoded form, read once; the last value of a field that is repeated."""
     known: Any = getattr(request.state, "form", None)
     if known is None:
         most = FORM_BYTES if request.url.path.endswith(LARGE) else SMALL_BYTES
@@ -44,7 +45,7 @@ async def read(request: Request) -> Form:
 
 
 def parsed(body: bytes) -> Form:
-    """The fields of a form as `urllib.parse.parse_qsl` reads it, strictly, and in memory of a few
+    """The fields of a form as strict `urllib.parse.parse_qsl` reads it, in memory of only a few
     times the body."""
     fields = [field.partition(b"=") for field in body.split(b"&", MAX_FIELDS)] if body else []
     if len(fields) > MAX_FIELDS or not all(equals for _, equals, _ in fields) or not _is_text(body):
@@ -64,13 +65,12 @@ def _is_text(body: bytes) -> bool:
 
 
 def _unquoted(text: bytes) -> str:
-    """The text of a name or value, whose escapes are no UTF-8 of necessity."""
+    """The text of a name or value; escapes that are not UTF-8 become U+FFFD."""
     found, first = bytearray(), 0
     while first < len(text):
         end = first + PIECE_BYTES
-        escape = text.rfind(
-            b"%", end - 2, end
-        )  # an escape that the piece's end would cut is the next one's
+        # An escape that the end of the piece would cut goes to the next piece.
+        escape = text.rfind(b"%", end - 2, end)
         end = end if escape < 0 else escape
         found += unquote_to_bytes(text[first:end].replace(b"+", b" "))
         first = end
@@ -78,9 +78,9 @@ def _unquoted(text: bytes) -> str:
 
 
 def refuse_nul(pointer: str, text: str) -> None:
-    """No text of the database holds a NUL character, and nobody types one."""
+    """InvalidInput for a NUL character: the database stores none, and nobody types one."""
     if "\0" in text:
-        raise InvalidInput("a NUL character", pointer=pointer)
+        raise InvalidInput("a NUL character is not allowed", pointer=pointer)
 
 
 def filled(form: Form, name: str) -> str | None:
@@ -89,14 +89,13 @@ def filled(form: Form, name: str) -> str | None:
 
 
 def cap(form: Form) -> dict[str, object]:
-    """The fields `epsilon` and `delta` as a cap; what is no number is left for the model to
-    refuse."""
+    """The fields `epsilon` and `delta` as a cap; the model refuses what is not a number."""
     return {"epsilon": number(form, "epsilon"), "delta": number(form, "delta", "0")}
 
 
 def number(form: Form, name: str, default: str = "") -> object:
-    """A field as a body of the API would carry it, with all digits that were typed; the text when
-    it is no number."""
+    """A field as a number with all digits that were typed, as strict JSON reads it; the text if it
+    is not a number."""
     text = filled(form, name) or default
     try:
         value = Decimal(text[:LONGEST_NUMBER])

@@ -1,4 +1,4 @@
-"""Which paragraph of the documentation explains a page: the one place that says so."""
+"""The section of the documentation that explains each page."""
 
 from __future__ import annotations
 
@@ -42,11 +42,11 @@ PARAGRAPHS = {
 
 
 def of(template: str) -> str:
-    """The address of the paragraph that explains what this template shows."""
+    """The address of the section that explains what this template shows."""
     name, _, anchor = PARAGRAPHS[template].partition("#")
     return f"{handbook.address(name)}#{anchor}"
 
 
 def of_fields(kind: str) -> str:
-    """The address of the paragraph that explains the fields of a kind's problem and data."""
+    """The address of the section that explains the fields of a kind's problem and data."""
     return f"{handbook.address(f'problems/{kind}')}#request"

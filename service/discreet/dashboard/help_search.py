@@ -1,4 +1,4 @@
-"""Search in the documentation: sections that have all words, the best ones first."""
+"""Search in the documentation: sections that contain all words, best matches first."""
 
 from __future__ import annotations
 
@@ -10,17 +10,16 @@ from discreet.dashboard import handbook
 
 MOST_FOUND, MOST_WORDS, MOST_COUNTED = 20, 8, 10
 AROUND = 80
-"""Letters before and after the first word found."""
-
+"""Characters before and after the first word found."""
 
 BEGINNING = r"(?<![^\W_])"
-"""No letter or digit stands before; `policy_value` has two beginnings."""
+"""The beginning of a word: no letter or digit before it, so `policy_value` has two."""
 
 
 @dataclass(frozen=True)
 class Found:
-    """A section, and its text around the first word: pieces, each with whether it is one of the
-    words."""
+    """A section, and its text around the first word found, in pieces: each with whether it is a
+    word that was asked for."""
 
     address: str
     page: str
@@ -44,7 +43,7 @@ def search(asked: str) -> list[Found]:
         for section in page.sections:
             if not all(word.search(section.title) or word.search(section.text) for word in words):
                 continue
-            # A word in a heading tells more than any number of them below it.
+            # A word in a heading outweighs any number of them in the text.
             weight = sum(100 for word in words if word.search(section.title))
             weight += sum(
                 1 for word in words for _ in islice(word.finditer(section.text), MOST_COUNTED)

@@ -1,5 +1,5 @@
-"""What a browser makes the form of a job from: the kind's published schema, and what its fields are
-chosen from."""
+"""What a browser makes the form of a job from: the kind's published schema, and the values that its
+fields offer."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ from discreet.problems.objects import PublicObject
 from discreet.usecases.requests import JobRequest
 
 OWN_CONTROLS = ("problem", "privacy")
-"""Parts of a job's body that are not drawn from the schema of the whole: one has the kind's, one
-its own controls."""
+"""Parts of a job's body that are not drawn from its schema: the problem has the kind's schema,
+privacy its own controls."""
 MOST_JOBS = 20
-"""Of whose problems a part may be taken."""
+"""Jobs that the form offers to take a part of the problem from."""
 LONGEST_NAME = 100
 """Characters of such a job's name that are shown."""
 MOST_STORED = 200
@@ -27,7 +27,7 @@ MOST_STORED = 200
 
 @cache
 def schema_of(kind: str) -> str:
-    """The schema of a kind's problem and of what stands beside it in a job's body, as JSON text."""
+    """The schemas of a kind's problem and of the other fields of a job's body, as JSON text."""
     beside = JobRequest.model_json_schema()["properties"]
     said = {
         name: schema
@@ -48,10 +48,10 @@ def choices(
     fixed: Sequence[str] = (),
     sources: Sequence[Mapping[str, Any]] = (),
 ) -> str:
-    """What the form offers beside the schema, and what was wrong with which field, as JSON text.
-    `stored`: public objects by the field that may name one; `fixed`: fields that may not be
-    changed, which have none in the form; `sources`: those of the kind, each with its `blocks` that
-    can be read, in their order."""
+    """What the form needs beside the schema: values to choose from, and the errors by field, as
+    JSON text. `stored`: public objects by the field that may name one; `fixed`: fields that may not
+    be changed, which the form leaves out; `sources`: those of the kind, each with its readable
+    `blocks` in order."""
     issues = refused.issues if isinstance(refused, InvalidInput) else []
     return json.dumps(
         {
@@ -76,7 +76,7 @@ def choices(
 
 @cache
 def kind_of(model: type[PublicObject]) -> tuple[str, str]:
-    """The kind whose problems name such objects, and the field that does."""
+    """The kind whose problems name objects of this type, and the field that names them."""
     return next(
         (name, field)
         for name, kind in KINDS.items()
@@ -90,7 +90,7 @@ def issues_view(issues: Sequence[Any]) -> list[dict[str, str]]:
 
 
 def sized(row: Mapping[str, Any]) -> dict[str, str]:
-    """A stored object as it is chosen: its name and how large it is."""
+    """A stored object as a choice: its id, and its name with its sizes."""
     sizes = (
         f"{size:,} {what}" for what, size in row["sizes"].items() if not isinstance(size, bool)
     )
@@ -98,8 +98,8 @@ def sized(row: Mapping[str, Any]) -> dict[str, str]:
 
 
 def _named(row: Mapping[str, Any]) -> dict[str, str]:
-    """A job as it is chosen: its name or its dataset's, or which other it asks again, or else what
-    it has answered; and when it was submitted."""
+    """A job as a choice: its own name, its dataset's, the job that it asks again, or its headline;
+    and when it was submitted."""
     asked = row.get("asked_name")
     called = (
         row.get("name")

@@ -1,5 +1,5 @@
-"""Fields in sentences by the names that forms give them: advice is written for the API and the
-command line too, where a field is `return_bounds`; on a page it is “Return bounds”."""
+"""Puts the labels of forms into sentences. Advice is written for the API and the command line too,
+where a field is `return_bounds`; on a page it is “Return bounds”."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ _NAMED = re.compile(
 
 
 def label(name: str, schema: Mapping[str, Any]) -> str:
-    """What a form calls a field, as `label` of `static/fields.js`: its title, unless that is only
-    its name in capitals; symbols stay as they are."""
+    """The label of a field, as `label` of `static/fields.js` makes it: its title, unless that is
+    only its name with capital letters; symbols stay as they are."""
     plain = name.replace("_", " ")
     title = str(schema.get("title") or plain)
     if title.lower() != plain.lower():
@@ -28,8 +28,8 @@ def label(name: str, schema: Mapping[str, Any]) -> str:
 
 
 def place(pointer: str) -> str:
-    """A JSON pointer into a job as its form has it: `Accuracy, around` for
-    `/privacy/accuracy/around`, and rows counted from 1."""
+    """A JSON pointer into a job in words: `Accuracy, around` for `/privacy/accuracy/around`; rows
+    are counted from 1."""
     parts = [part for part in pointer.split("/") if part not in ("", "problem", "privacy")]
     words = [
         f"row {int(part) + 1}" if part.isdecimal() else part.replace("_", " ") for part in parts
@@ -40,7 +40,7 @@ def place(pointer: str) -> str:
 
 @cache
 def _known() -> tuple[dict[str, str], dict[str, str]]:
-    """The label of each field of problems, public parts and results; and their choices in words."""
+    """The label of each field of problems, public parts and results; the words for each choice."""
     labels: dict[str, str] = {}
     words: dict[str, str] = {}
     for model in (*KINDS.values(), *DATASETS.values()):
@@ -56,7 +56,7 @@ def _known() -> tuple[dict[str, str], dict[str, str]]:
 
 
 def _schemas(part: Any) -> Iterator[Mapping[str, Any]]:
-    """A schema and all within it."""
+    """A schema and all schemas within it."""
     if isinstance(part, Mapping):
         yield part
         for one in part.values():
@@ -67,8 +67,8 @@ def _schemas(part: Any) -> Iterator[Mapping[str, Any]]:
 
 
 def as_labelled(sentence: str) -> str:
-    """A sentence of ours with its fields as forms call them, and choices in words; what is no field
-    stays as it is."""
+    """A sentence of ours with the labels of its fields and the words for its choices; any other
+    name stays as it is."""
     labels, words = _known()
 
     def said(found: re.Match[str]) -> str:

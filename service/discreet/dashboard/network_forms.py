@@ -1,5 +1,5 @@
-"""The form of a new network: its fields, what they say to the reader, and what the reader says of
-them."""
+"""The form of a new network: its fields, the options that they give the reader of files, and the
+reader's errors in the words of the form."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ MOST_COLUMNS = 120
 
 @dataclass(frozen=True)
 class Choice:
-    """A field of which one of some values is chosen; empty: nothing is said."""
+    """A field with a choice of values; the empty one gives the reader no option."""
 
     name: str
     label: str
@@ -54,49 +54,49 @@ CAPACITIES = (
     Figure(
         "period_minutes",
         "Minutes of a period",
-        "Capacities in the file are per hour and are converted to periods of so many minutes. "
-        "Empty: they stay as they are.",
+        "For capacities per hour: they are converted to periods of this length. Empty: they stay "
+        "as they are.",
     ),
     Figure(
         "lane_capacity",
         "Capacity of one lane",
-        "Where the file has no capacities: times its column of lanes, or 1.",
+        "For a file without capacities: multiplied by its column of lanes, if it has one.",
     ),
 )
 TIMES = (
-    Figure("speed", "Speed on all links", "Where the file has lengths and no speeds."),
+    Figure("speed", "Speed on all links", "For a file with lengths and no speeds."),
     Choice(
         "time_unit",
         "Unit of times in the file",
         [("", "–"), ("seconds", "seconds"), ("minutes", "minutes"), ("hours", "hours")],
-        "For answers to say; times from lengths and speeds are in minutes.",
+        "Shown with answers; times computed from lengths and speeds are in minutes.",
     ),
 )
 COSTS = (
-    Figure("toll_weight", "Time that a unit of toll is worth", "0: tolls count for nothing."),
-    Figure("distance_weight", "Time that a unit of length is worth", "Beside the time it takes."),
+    Figure("toll_weight", "Time that a unit of toll is worth", "0: tolls are ignored."),
+    Figure("distance_weight", "Time that a unit of length is worth", "Added to the travel time."),
 )
 READING = (
     Choice(
         "doubled",
-        "Links that stand twice with the same figures",
+        "Duplicate links with the same figures",
         [
             ("refuse", "are refused"),
             ("keep-first", "are taken once"),
-            ("sum", "become one with their capacities together"),
+            ("sum", "become one link with the sum of their capacities"),
         ],
     ),
     Choice(
         "encoding",
         "CSV files are written in",
         [("", "UTF-8"), *((one, one) for one in ENCODINGS)],
-        "Excel’s is cp1252 in most of Europe.",
+        "Excel writes cp1252 in most of Europe.",
     ),
 )
 PAIRS = (UNITS, CAPACITIES, TIMES, COSTS, READING)
 TICKS = (
     ("both_ways", "Links without an opposite one lead both ways"),
-    ("through_zones", "Paths may lead through other zones (TNTP files say it themselves)"),
+    ("through_zones", "Paths may lead through other zones (TNTP files state this themselves)"),
 )
 BLANK = {
     "name": "",
@@ -118,35 +118,35 @@ MEANINGS = {
     "free_flow_time": "time without traffic",
     "length": "its length",
     "speed": "speed without traffic",
-    "capacity": "vehicles that it takes",
+    "capacity": "vehicles that it can carry",
     "lanes": "number of lanes",
     "name": "name of the street",
     "directed": "whether it leads one way only",
     "toll": "toll",
-    "b": "b of its law",
-    "power": "power of its law",
+    "b": "b of its BPR function",
+    "power": "power of its BPR function",
     "fixed_cost": "time added at any flow",
-    "node": "its id, as links say it",
-    "node_name": "what people call it",
+    "node": "its id, as links name it",
+    "node_name": "its name for people",
     "x": "to the right, or longitude",
     "y": "upward, or latitude",
     "zone": "the zone that it is",
 }
-"""What each role of a column is, in words."""
+"""The meaning of each role of a column, in words."""
 
 
 @dataclass(frozen=True)
 class Asked:
-    """What a form says: options of the reader, and which of its fields cannot be meant so."""
+    """A form as read: the options of the reader, and the errors of its fields."""
 
     options: dict[str, Any]
     issues: list[FieldIssue] = field(default_factory=list)
     chosen: bool = False
-    """Whether the form says what columns are."""
+    """Whether the form assigns roles to columns."""
 
 
 def asked(form: forms.Form) -> Asked:
-    """The options of the reader that a form says."""
+    """The reader's options in a form, and its errors."""
     options: dict[str, Any] = {"through_zones": bool(form.get("through_zones"))}
     options["both_ways"] = bool(form.get("both_ways"))
     issues = []
@@ -167,18 +167,18 @@ def asked(form: forms.Form) -> Asked:
         options["units"] = f"{length},{speed}"
     elif length or speed:
         lacks = "speed_unit" if length else "length_unit"
-        issues.append(FieldIssue(f"/{lacks}", "lengths and speeds need their units, both"))
+        issues.append(FieldIssue(f"/{lacks}", "lengths and speeds both need their units"))
     if name := forms.filled(form, "name"):
         options["name"] = name
         if "\0" in name:
-            issues.append(FieldIssue("/name", "a NUL character"))
+            issues.append(FieldIssue("/name", "a NUL character is not allowed"))
     columns, wrong = _columns(form)
     chosen = "column-0" in form
     return Asked({**options, "columns": columns}, [*issues, *wrong], chosen)
 
 
 def meanings(form: forms.Form) -> dict[tuple[str, str], str]:
-    """What the form says of each column, by its file (links or nodes) and its name."""
+    """The role that the form assigns to each column, by its file (links or nodes) and its name."""
     return {
         (form.get(f"of-{place}", ""), form[f"column-{place}"]): form.get(f"means-{place}", "")
         for place in range(MOST_COLUMNS)
@@ -203,7 +203,7 @@ def _columns(form: forms.Form) -> tuple[dict[str, str], list[FieldIssue]]:
     return {role: column for role, column in known.items() if role != column}, issues
 
 
-# What the reader says -----------------------------------------------------------------------------
+# Errors of the reader -----------------------------------------------------------------------------
 
 CHOICES = {one.name: dict(one.options) for pair in PAIRS for one in pair if isinstance(one, Choice)}
 WORDS = {"labels": LABELS, "choices": CHOICES}
@@ -220,8 +220,8 @@ def issues_of(faults: Sequence[tuple[str, str]]) -> list[FieldIssue]:
 
 
 def tables(columns: Sequence[Mapping[str, Any]], form: forms.Form) -> list[dict[str, Any]]:
-    """The columns of files as the form asks about them: with what was chosen before, else with the
-    reader's guess."""
+    """The columns of files as the form asks about them, each with the role that was chosen before,
+    or else with the reader's guess."""
     said, place, found = meanings(form), 0, []
     for table in columns:
         rows = []
@@ -235,7 +235,7 @@ def tables(columns: Sequence[Mapping[str, Any]], form: forms.Form) -> list[dict[
 
 
 def columns_before(form: forms.Form) -> list[dict[str, Any]]:
-    """The columns that the form was sent with, of files that were not read this time."""
+    """The columns that the form was sent with, for files that could not be read this time."""
     found: dict[str, dict[str, Any]] = {}
     for (of, column), role in meanings(form).items():
         roles = LINK_ROLES if of == "links" else NODE_ROLES

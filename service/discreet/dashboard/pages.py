@@ -1,4 +1,4 @@
-"""Templates into pages, with the headers that every page has."""
+"""Renders templates, with the headers that every page has."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ MENU = (
     ("/changes", "Changes", ("owner", "auditor", "operator")),
     ("/admin", "Admin", ("owner", "operator")),
 )
-"""Address, name, and who sees the entry."""
+"""Address and name of each entry, and the roles that see it."""
 
 THEMES = ("auto", "light", "dark")
 THEME_COOKIE = "discreet_theme"
@@ -51,7 +51,7 @@ HEADERS = {
 def render(
     request: Request, template: str, *, status: int = 200, charts: object = (), **context: Any
 ) -> Response:
-    """The page. With `charts` (what is drawn on it) its policy also allows what plotly.js needs."""
+    """The page. With `charts`, those drawn on it, its policy also allows what plotly.js needs."""
     viewer = getattr(request.state, "viewer", None)
     text = environment.get_template(template).render(
         request=request,
@@ -75,13 +75,13 @@ def render(
 
 
 def policy(*, charts: bool) -> str:
-    """The Content-Security-Policy. Where charts are drawn, plotly.js puts the shades of a matrix in
-    as a `data:` image; what else it would need, `static/charts.js` makes unnecessary."""
+    """The Content-Security-Policy. With charts it allows `data:` images, as which plotly.js draws
+    heatmaps; `static/charts.js` avoids everything else that plotly.js would need."""
     return POLICY.format(images=" data:" if charts else "")
 
 
 def go_to(address: str) -> Response:
-    """After a form has done its work: reload then asks for the page and sends nothing again."""
+    """A redirect (303) after a form was handled, so that a reload does not send the form again."""
     return RedirectResponse(address, status_code=303, headers=HEADERS)
 
 
@@ -91,8 +91,8 @@ def theme_of(request: Request) -> str:
 
 
 def wants_page(request: Request) -> bool:
-    """True unless the API was asked, or a script that says what it can read: those get problem
-    documents."""
+    """Whether the answer is to be a page. Requests to the API, and those of scripts that accept
+    JSON or an event stream, get JSON, and errors as problem documents."""
     path = request.url.path
     of_api = any(path == known or path.startswith(f"{known}/") for known in API_PATHS)
     accepted = request.headers.get("accept", "")
@@ -105,7 +105,7 @@ def wants_page(request: Request) -> bool:
 
 
 def moment(value: datetime | str | None) -> Markup:
-    """A time in UTC, to the second; the exact one beside it for programs."""
+    """A time in UTC, to the second, in an element that has the exact time for programs."""
     if value is None:
         return Markup("–")
     when = datetime.fromisoformat(value) if isinstance(value, str) else value
@@ -116,7 +116,7 @@ def moment(value: datetime | str | None) -> Markup:
 
 
 def lasting(seconds: float) -> str:
-    """A length of time in the two largest units that it has: `3 min 20 s`."""
+    """A duration in its two largest units: `3 min 20 s`."""
     left = int(seconds)
     parts: list[str] = []
     for size, unit in ((86400, "d"), (3600, "h"), (60, "min"), (1, "s")):
@@ -137,7 +137,7 @@ def pretty(value: Any) -> str:
 
 
 def with_code(text: str) -> Markup:
-    """Text of ours in which `…` marks what is typed, as the API and commands write it too."""
+    """A text of ours, with code between backticks as the API and commands write it, as HTML."""
     parts = enumerate(text.split("`") if text.count("`") % 2 == 0 else [text])
     return Markup("").join(
         Markup("<code>{}</code>").format(part) if place % 2 else part for place, part in parts

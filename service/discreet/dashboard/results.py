@@ -1,8 +1,7 @@
-"""Results that draw themselves: charts as JSON, paths of one pair of zones, downloads, and
-plotly.js itself.
+"""Results on pages: charts as JSON, paths of one pair of zones, downloads, and plotly.js itself.
 
-plotly.js comes from the installed plotly package and is asked for by `static/charts.js` alone, on
-pages where a chart comes into view.
+plotly.js comes from the installed plotly package. Only `static/charts.js` loads it, when a chart
+comes into view.
 """
 
 from __future__ import annotations
@@ -41,8 +40,8 @@ router = APIRouter(include_in_schema=False)
 
 
 async def charts_of(services: Services, viewer: Viewer, row: Mapping[str, Any]) -> list[Chart]:
-    """Every chart of a job's page: who is in its session, and its result if there is one that this
-    viewer may see."""
+    """Every chart of a job's page: the agents of its session, and its result if there is one that
+    this viewer may see."""
     charts: list[Chart] = []
     if is_session(row["problem"]) and (session := await _session(services, viewer, row)).table.rows:
         charts.append(session)
@@ -71,7 +70,7 @@ async def show_chart(
     origin: Annotated[int | None, Query(ge=1)] = None,
     destination: Annotated[int | None, Query(ge=1)] = None,
 ) -> Response:
-    """One chart as plotly reads it. A map also with the paths of one pair above it."""
+    """One chart as plotly.js reads it; the map also with the paths of a pair of zones."""
     row = await jobs.find(services, viewer.principal, job_id)
     if name == "session" and is_session(row["problem"]):
         return await chart_answer(await _session(services, viewer, row))
@@ -99,8 +98,8 @@ async def show_policy(
     destination: Annotated[int | None, Query(ge=1)] = None,
     part: str = "",
 ) -> Response:
-    """The paths of one pair with their shares: a page, or with `part=answer` what a script puts
-    into one."""
+    """The paths of one pair with their shares: a page, or with `part=answer` the part of it that a
+    script inserts."""
     found = await drawn(services, viewer.principal, job_id)
     if not has_pairs(found.row["kind"]):
         raise NotFound("this kind of result has no paths")
@@ -132,8 +131,8 @@ async def show_policy(
 
 
 def zone_names(problem: dict[str, Any], result: dict[str, Any]) -> list[str]:
-    """What zones are called between which a result has paths; none where they have numbers alone,
-    or there are none."""
+    """Names of the zones between which a result has paths; empty if they have only numbers, or if
+    the result has no paths."""
     if not has_pairs(problem["kind"]):
         return []
     names: list[str] | None = charts_module(problem["kind"]).zone_names(problem, result)
@@ -148,8 +147,8 @@ def has_pairs(kind: str) -> bool:
 async def _paths(
     services: Services, viewer: Viewer, found: Drawn, origin: int, destination: int
 ) -> list[dict[str, Any]]:
-    """The paths of a pair, largest share first. InvalidInput for a pair that the policy does not
-    have."""
+    """The paths of a pair, largest share first. InvalidInput for a pair that is not in the
+    policy."""
     if origin == destination:
         raise InvalidInput(
             "origin and destination are the same zone: nothing to route", pointer="/destination"
@@ -169,7 +168,7 @@ async def _paths(
         paths = await anyio.to_thread.run_sync(_paths_of_table, table, origin, destination)
     if not paths:
         raise InvalidInput(
-            f"there is no pair of zones {origin} and {destination}", pointer="/origin"
+            f"the policy has no paths from zone {origin} to zone {destination}", pointer="/origin"
         )
     return sorted(paths, key=lambda path: -path["share"])
 
@@ -238,19 +237,19 @@ def plotly_text() -> str:
 
 @cache
 def plotly() -> assets.Asset:
-    """The file, compressed once: some tenths of a second, when the first chart is drawn."""
+    """The file, compressed once when the first chart is drawn, in some tenths of a second."""
     data, version = _plotly_file()
     return assets.Asset(data, gzip.compress(data, mtime=0), version, "text/javascript")
 
 
 def plotly_address() -> str:
-    """Where charts.js finds it."""
+    """The address from which charts.js loads it."""
     return f"/plotly.js?v={_plotly_file()[1]}"
 
 
 @router.get("/plotly.js")
 async def read_plotly(request: Request) -> Response:
-    """Kept for ever by browsers under its version."""
+    """plotly.js, which browsers may cache for ever under its version."""
     return assets.answer(request, await anyio.to_thread.run_sync(plotly))
 
 

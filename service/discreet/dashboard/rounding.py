@@ -27,7 +27,7 @@ def down(value: object) -> str:
 
 def factor(value: object) -> str:
     """e to the power of an epsilon, rounded up."""
-    return up((_decimal(value)).exp())
+    return up(_decimal(value).exp())
 
 
 def exact(value: object) -> str:

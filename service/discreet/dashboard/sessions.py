@@ -1,4 +1,4 @@
-"""Who looks at a page: the session cookie, and what every form must prove.
+"""The viewer of a page: the session cookie, and what every form must prove.
 
 A POST passes when its `Origin` is this server, the session's cookie came with it (SameSite=Strict),
 and it carries the form token of that cookie. `viewer` checks all three, so a route that takes a
@@ -28,9 +28,9 @@ from discreet.usecases.services import Services
 
 SESSION_COOKIE = "discreet_session"
 SIGN_IN_COOKIE = "discreet_sign_in"
-"""Of a browser that is on its way to the identity provider and back."""
+"""Cookie of a browser that is on its way to the identity provider and back."""
 VISITOR_COOKIE = "discreet_visitor"
-"""Of somebody who is not logged in yet: what the login form's token belongs to."""
+"""Cookie of a visitor who is not logged in, to which the token of the login form is bound."""
 
 FORM_TOKEN = "csrf"  # noqa: S105 - the name of a field
 TOKEN_HEADER = "x-csrf-token"  # noqa: S105 - the name of a header
@@ -38,14 +38,14 @@ TOKEN_HEADER = "x-csrf-token"  # noqa: S105 - the name of a header
 
 @dataclass(frozen=True)
 class Viewer:
-    """Who looks at the page."""
+    """The person or key that is logged in."""
 
     principal: Principal
     tenant_name: str
     csrf: str
     """The token of this session's forms."""
     called: str
-    """What people call who it is."""
+    """The name that pages show."""
 
     @property
     def tenant(self) -> str:
@@ -66,11 +66,10 @@ def _services(request: Request) -> Services:
 
 
 async def viewer(request: Request) -> Viewer:
-    """Who is logged in, with this request counted against the quota of the key that the session
-    came from.
+    """Who is logged in. The request counts against the quota of the key that the session came from.
 
-    Unauthenticated when nobody is, TooManyRequests, and Forbidden for a POST that no form of ours
-    has sent.
+    Unauthenticated if nobody is logged in, TooManyRequests above the quota, and Forbidden for a
+    POST that no form of this session sent.
     """
     cookie = cookies.read(request, SESSION_COOKIE)
     login = await logins.find(_services(request), cookie) if cookie else None
@@ -89,7 +88,7 @@ async def viewer(request: Request) -> Viewer:
 
 
 async def visitor(request: Request) -> Viewer | None:
-    """Who is logged in, if anybody is and that can be known: for pages that are open to all."""
+    """Who is logged in, None if nobody is or it cannot be known: for pages that are open to all."""
     try:
         return await viewer(request)
     except (Unauthenticated, Unavailable):
@@ -97,7 +96,7 @@ async def visitor(request: Request) -> Viewer | None:
 
 
 async def is_logged_in(request: Request) -> bool:
-    """Whether the session still counts: asked by streams, which outlive the look at the
+    """Whether the session is still valid: streams ask, since they outlive the check at their
     beginning."""
     return await logins.find(_services(request), cookies.read(request, SESSION_COOKIE)) is not None
 
@@ -105,8 +104,8 @@ async def is_logged_in(request: Request) -> bool:
 async def check_form(request: Request, expected: str) -> None:
     """Forbidden unless the request came from a page of this server and of this session.
 
-    The token comes in the header of a script, or else in the form. In the address it comes only
-    with a multipart upload, whose body is streamed and not read here.
+    The token comes in a header from scripts, in the form otherwise, and in the address only with a
+    multipart upload, whose body is streamed and not read here.
     """
     if not is_own_origin(request):
         raise Forbidden("this form was sent from another site", code="foreign_origin")
@@ -117,38 +116,39 @@ async def check_form(request: Request, expected: str) -> None:
         sent = (await forms.read(request)).get(FORM_TOKEN)
     if sent is None or not hmac.compare_digest(sent.encode(), expected.encode()):
         raise Forbidden(
-            "this form is of another session: go back, load the page again and send it once more",
+            "this form belongs to another session: go back, load the page again and send it once "
+            "more",
             code="stale_form",
         )
 
 
 def is_own_origin(request: Request) -> bool:
-    """Every browser says where a POST comes from; a proxy may end TLS, so that only the host is
-    compared."""
+    """Whether the `Origin` that browsers send with a POST is this server. Only the host is
+    compared, since a proxy may end TLS."""
     origin = request.headers.get("origin", "")
     return bool(origin) and urlsplit(origin).netloc == request.headers.get("host", "")
 
 
 def visitor_token(request: Request) -> tuple[str, str]:
-    """The cookie of somebody who is not logged in, made when there is none, and the token of the
+    """The cookie of a visitor who is not logged in, made if there is none, and the token of the
     login form."""
     cookie = cookies.read(request, VISITOR_COOKIE) or secrets.token_urlsafe(16)
     return cookie, logins.form_token(_services(request), cookie)
 
 
 async def check_visitor(request: Request) -> None:
-    """The same check as `viewer` makes, for the login form: nobody is logged in by a form of
-    another site."""
+    """Check the login form as `viewer` checks others, so that no form of another site logs anybody
+    in."""
     cookie = cookies.read(request, VISITOR_COOKIE)
-    # a browser that sent no Sec-Fetch-Site with the page got a plain one; `Origin` guards the form
-    # too
+    # A browser that sends no Sec-Fetch-Site was given the cookie under its plain name; `Origin`
+    # protects the form as well.
     if not cookie:
         cookie = request.cookies.get(VISITOR_COOKIE, "")
     await check_form(request, logins.form_token(_services(request), cookie))
 
 
 def remember(request: Request, response: Response, opened: Opened) -> None:
-    """Hand the session's cookie over."""
+    """Set the session's cookie and remove the visitor's."""
     cookies.put(request, response, SESSION_COOKIE, opened.token)
     cookies.drop(request, response, VISITOR_COOKIE)
 
@@ -158,7 +158,7 @@ Visitor = Annotated[Viewer | None, Depends(visitor)]
 
 
 def only(*roles: str) -> Callable[[Viewer], Awaitable[Viewer]]:
-    """A dependency: the viewer, if of one of these roles; Forbidden otherwise."""
+    """A dependency: the viewer if it has one of these roles; Forbidden otherwise."""
 
     async def dependency(found: CurrentViewer) -> Viewer:
         require(found.principal, *roles)
@@ -171,5 +171,5 @@ Owner = Annotated[Viewer, Depends(only("owner"))]
 Operator = Annotated[Viewer, Depends(only("operator"))]
 Submitter = Annotated[Viewer, Depends(only("owner", "analyst"))]
 Reader = Annotated[Viewer, Depends(only("owner", "analyst", "auditor"))]
-"""Everybody of a tenant who may look at its budgets, jobs and datasets."""
+"""The roles of a tenant that may read its budgets, jobs and datasets."""
 Auditor = Annotated[Viewer, Depends(only("owner", "auditor"))]

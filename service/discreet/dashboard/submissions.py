@@ -1,5 +1,5 @@
-"""Jobs as people write them in a form: an example of each kind, the price first, then the
-submission."""
+"""Jobs as people write them in a form: the example that it begins with, and its text on the way to
+price and submission."""
 
 from __future__ import annotations
 
@@ -25,17 +25,17 @@ from discreet.web.problem_details import of_error
 
 NO_DATASET = "dst_…"
 MOST_STORED = 50
-"""Stored objects, newest first, that an example is looked for among."""
+"""Newest stored objects of each type that an example may name."""
 SMALL = 1e-4
-"""Of an epsilon that is left: too small to be asked for."""
+"""A remaining epsilon of at most this is too small to be asked for."""
 
 _REHEARSAL: TypeAdapter[RehearsalRequest] = TypeAdapter(RehearsalRequest)
 _REQUEST: TypeAdapter[JobRequest] = TypeAdapter(JobRequest)
 
 
 def example_text(kind: str, chosen: Mapping[str, Mapping[str, Any]] | None = None) -> str:
-    """The kind's own example, as long as there is no dataset of it; `chosen`: stored objects that
-    its fields are to name."""
+    """The kind's own example, used while there is no dataset of the kind. `chosen`: the stored
+    objects that its fields are to name."""
     body = copy.deepcopy(KINDS[kind].example())
     body["problem"] |= {field: row["id"] for field, row in (chosen or {}).items()}
     if isinstance(body["problem"].get("dataset"), dict):
@@ -51,11 +51,14 @@ async def example_on(
     data: Mapping[str, Any] | None = None,
     chosen: Mapping[str, dict[str, Any]] | None = None,
 ) -> tuple[str, list[str]]:
-    """An example that fits the public part of a registered dataset, with stored objects where some
-    do, and what these are called; it asks for no more than half of the largest epsilon that still
-    passes. `data`: what names the data in the problem where that is not the dataset's id, as blocks
-    of a source; `chosen`: the stored object that a field is to name, also where it does not fit,
-    which the price then says."""
+    """An example for a registered dataset, with stored objects where some fit its public part, and
+    their names. It asks for at most half of `largest`, the largest epsilon that still passes,
+    unless that is at most SMALL.
+
+    `data`: the fields that name the data, if not the dataset's id, such as blocks of a source.
+    `chosen`: the stored objects that fields are to name, even if they do not fit, which the price
+    then reports.
+    """
     kind, chosen = KINDS[dataset["kind"]], chosen or {}
     stored = {
         field: [chosen[field]]
@@ -87,8 +90,8 @@ async def example_on(
 
 
 async def _planned(services: Services, principal: Principal, body: Mapping[str, Any]) -> bool:
-    """Whether a plan can be made of a job: a stored network may lack a road between two zones. What
-    was planned is kept, so that the page's own question after its price costs no second plan."""
+    """Whether a job can be planned: a stored network may lack a path between two zones. Plans are
+    cached, so the price that the page asks for afterwards needs no second one."""
     try:
         asked = await anyio.to_thread.run_sync(bodies.validate, _REQUEST, body)
         await services.planner.plan(
@@ -100,7 +103,7 @@ async def _planned(services: Services, principal: Principal, body: Mapping[str, 
 
 
 def again_text(problem: Mapping[str, Any], job_id: str) -> str:
-    """The body that asks a job again, with all of its problem that is set."""
+    """The body that asks a job again, with every field of its problem that is set."""
     said = {
         name: value
         for name, value in problem.items()
@@ -110,7 +113,7 @@ def again_text(problem: Mapping[str, Any], job_id: str) -> str:
 
 
 def around_text(problem: Mapping[str, Any], job_id: str) -> str:
-    """The body that plans the same job anew for an accuracy, on data as that job released them."""
+    """The body that plans the same job for an accuracy, as judged on what that job released."""
     said = {
         name: value for name, value in problem.items() if value is not None and name != "release"
     }
@@ -125,7 +128,7 @@ def tells_figures(
     plan: Mapping[str, Any],
     certificate: Mapping[str, Any] | None,
 ) -> bool:
-    """Whether others can be planned and rehearsed around what a job has released itself."""
+    """Whether other jobs can be planned and rehearsed around what this job itself released."""
     kind = problem["kind"]
     if certificate is None or "release_digest" not in certificate or kind not in DATASETS:
         return False
@@ -133,7 +136,7 @@ def tells_figures(
 
 
 def rehearsal(job: JobRequest, around: str | None, units: str | None) -> RehearsalRequest:
-    """The rehearsal of what a form holds. InvalidInput for what is no job's id or no number."""
+    """The rehearsal of a form's job. InvalidInput for an `around` or `units` that is not valid."""
     asked: dict[str, Any] = {"problem": job.problem, "around": around, "name": job.name}
     if units is not None:
         asked["units"] = int(units) if units.isascii() and units.isdigit() else units
@@ -141,7 +144,7 @@ def rehearsal(job: JobRequest, around: str | None, units: str | None) -> Rehears
 
 
 def as_text(value: Any, indent: int = 0) -> str:
-    """JSON for people: objects are broken into lines, what fits on one line stays there."""
+    """JSON for people: a value that fits on one line stays there, others are broken into lines."""
     flat = json.dumps(value, ensure_ascii=False)
     if len(flat) + indent <= 88 or not isinstance(value, dict | list) or not value:
         return flat
@@ -159,26 +162,26 @@ def as_text(value: Any, indent: int = 0) -> str:
 
 
 async def shown(value: Any) -> str:
-    """`as_text` in a thread: a problem may have a hundred thousand links, and other requests do not
-    wait for them."""
+    """`as_text` in a thread, so that other requests do not wait for a problem with a hundred
+    thousand links."""
     return await anyio.to_thread.run_sync(as_text, value)
 
 
 def in_figures(text: str, figures: Mapping[str, Any]) -> str:
-    """The same text with the privacy that a plan found, in figures: a job is paid in these."""
+    """The same text with the privacy figures of a plan, which a job is charged by."""
     body = json.loads(text)
     unit = {"unit": body["privacy"]["unit"]} if body["privacy"].get("unit") else {}
     return as_text({**body, "privacy": {**figures, **unit}})
 
 
 async def read(text: str) -> JobRequest:
-    """The job in a form's text. InvalidInput with pointers."""
+    """The job in a form's text. InvalidInput with pointers into it."""
     return await bodies.parse(_REQUEST, text.encode())
 
 
 def fingerprint(text: str) -> str:
-    """Tells whether a text is the one that was priced; forms send ends of lines as CR and LF,
-    scripts as they are."""
+    """A digest that tells whether a text is the one that was priced. Line ends do not count, since
+    forms send CR LF and scripts send LF."""
     return hashlib.sha256(text.replace("\r\n", "\n").encode()).hexdigest()
 
 

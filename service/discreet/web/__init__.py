@@ -1,2 +1,2 @@
-"""What the API and the dashboard share: bodies, uploads, problem details, who asks, middleware,
-events of jobs."""
+"""What the API and the dashboard share: bodies, uploads, problem details, authentication,
+middleware, events of jobs."""

@@ -1,5 +1,5 @@
-"""Multipart forms with small files, which are held in memory: fields by name, and all files in
-one."""
+"""Multipart forms with small files, held in memory: fields by name, and the bytes of all files in
+one buffer."""
 
 from __future__ import annotations
 
@@ -15,17 +15,17 @@ from discreet.web import bodies
 from discreet.web.multipart import Multipart, broken
 
 MOST_PARTS = 300
-"""Fields and files of a form."""
+"""Most fields and files of a form."""
 FIELD_BYTES = 1 << 12
-"""Of one field."""
+"""Most bytes of one field."""
 LONGEST_NAME = 200
-"""Letters of a file's name."""
+"""Most characters of a file's name."""
 
 
 @dataclass
 class Sent:
-    """What a form holds. Of a field that comes twice the last; files are named without their
-    folders, in the order in which they follow one another in `content`."""
+    """A form as read: the last value of each field, and name and size of each file, in the order of
+    their bytes in `content`. Names of files are without folders."""
 
     fields: dict[str, str] = field(default_factory=dict)
     files: list[tuple[str, int]] = field(default_factory=list)
@@ -34,15 +34,15 @@ class Sent:
 
 @asynccontextmanager
 async def held(request: Request, most: Limit) -> AsyncIterator[Sent]:
-    """The form of at most so many bytes, for the time that it is needed. InvalidInput where it is
-    none, and as of `bodies.held`."""
+    """The form of at most `most` bytes, while the context lasts. InvalidInput if the body is not a
+    multipart form; other errors as `bodies.held`."""
     parts = _Parts(request.headers.get("content-type"))
     async with bodies.held(request, most, form=True) as body:
         yield await bodies.apart(lambda: parts.read(body), len(body))
 
 
 class _Parts(Multipart):
-    """The parts of a form, each into its place."""
+    """Sorts the parts of a form into fields and files."""
 
     def __init__(self, content_type: str | None) -> None:
         super().__init__(content_type)

@@ -11,9 +11,9 @@ from discreet.errors import InvalidInput
 
 
 class Multipart(ABC):
-    """A form as its parser tells it; a subclass says what becomes of its parts. InvalidInput with
-    the code `invalid_multipart` where the body is no such form, or the head of a part is longer
-    than the parser takes (8 headers of 4 KiB)."""
+    """Parses a form; a subclass handles its parts. InvalidInput with the code `invalid_multipart`
+    if the body is not a multipart form, or a part has more headers than the parser takes (8 of
+    4 KiB each)."""
 
     def __init__(self, content_type: str | None) -> None:
         boundary = parse_options_header(content_type)[1].get(b"boundary")
@@ -40,20 +40,20 @@ class Multipart(ABC):
             raise broken() from error
 
     def write(self, data: bytes) -> None:
-        """The next bytes."""
+        """Parse the next bytes of the body."""
         try:
             self._parser.write(data)
         except FormParserError as error:
             raise broken() from error
 
     def close_form(self) -> None:
-        """Nothing follows: InvalidInput where the form has no end."""
+        """End the body: InvalidInput if the form is incomplete."""
         if not self._whole:
             raise broken()
 
     @abstractmethod
     def _part(self, name: str, filename: str | None, content_type: str) -> None:
-        """A part begins; `filename` is None for a field that is no file."""
+        """A part begins; `filename` is None for a field that is not a file."""
 
     @abstractmethod
     def _data(self, data: memoryview) -> None:
@@ -93,6 +93,6 @@ class Multipart(ABC):
 
 
 def broken(why: str = "") -> InvalidInput:
-    """The body is no multipart form, or one that is refused for this reason."""
+    """The error for a body that is not a multipart form, or is refused for this reason."""
     says = "not a multipart form" + (f": {why}" if why else "")
     return InvalidInput(says, code="invalid_multipart")

@@ -13,7 +13,7 @@ from discreet_client import canonical
 
 async def result_text(services: Services, principal: Principal, job_id: str) -> bytes:
     """JSON of a job, its certificate with proofs from the transparency log, and its result, which
-    was compared with the certificate. Errors: `published.result`."""
+    matches the certificate's digest. Errors as `published.result`."""
     row, result, certificate = await published.result(services, principal, job_id)
     shown = await transparency.proven(services, principal.tenant_id, certificate)
     return joined({"job": jobs.view(row, principal), "certificate": shown}, result=result)
@@ -21,11 +21,12 @@ async def result_text(services: Services, principal: Principal, job_id: str) -> 
 
 async def envelope_text(services: Services, principal: Principal, job_id: str) -> bytes:
     """JSON of the envelope of a job's certificate, with its proofs, signed by the newest key.
-    Errors: `published.result`; Conflict for a certificate that binds no result."""
+    Errors as `published.certificate`; Conflict for a certificate without digests of a result."""
     _, certificate = await published.certificate(services, principal, job_id)
     if not {"result_digest", "tables"} <= certificate.keys():
         raise Conflict(
-            "the certificate is of an older version and binds no result", code="no_result"
+            "the certificate is of an older version and has no digest of its result",
+            code="no_result",
         )
     shown = await transparency.proven(services, principal.tenant_id, certificate)
     return canonical.dumps(envelopes.seal(shown, services.secrets.signer))

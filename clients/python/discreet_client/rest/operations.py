@@ -821,8 +821,8 @@ def get_network(network_id: str) -> Operation[models.NetworkAnswer]:
 
 
 def read_operations() -> Operation[models.OperationsAnswer]:
-    """Queue, processes with their walls, log and witnesses, last backup, versions, and whose
-    jobs wait (operators).
+    """The state of the installation: queue, processes with the walls of their sandboxes,
+    transparency log and witnesses, last backup, versions, and whose jobs wait (operators).
 
     Answers 200. Roles: operator.
 

@@ -1,1 +1,1 @@
-"""Routes, one module a resource."""
+"""Routes, one module per resource."""

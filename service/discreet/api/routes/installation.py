@@ -19,6 +19,6 @@ router = APIRouter(prefix="/v1", tags=["health"])
     **operation("read_operations", roles=["operator"], answers={200: OperationsAnswer}),
 )
 async def read_operations(services: CurrentServices, principal: CurrentPrincipal) -> Response:
-    """Queue, processes with their walls, log and witnesses, last backup, versions, and whose jobs
-    wait (operators)."""
+    """The state of the installation: queue, processes with the walls of their sandboxes,
+    transparency log and witnesses, last backup, versions, and whose jobs wait (operators)."""
     return answer(await operations.state(services, principal))

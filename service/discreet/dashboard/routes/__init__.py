@@ -1,1 +1,1 @@
-"""One module a menu entry."""
+"""Routes of the pages, one module per subject."""

@@ -39,7 +39,7 @@ async def show_admin(
 async def create_key(
     request: Request, services: CurrentServices, viewer: Administrator
 ) -> Response:
-    """A new key. It is on the answer to this form and nowhere else."""
+    """Create a key, which only the response to this form shows."""
     form = await forms.read(request)
     try:
         wanted = bodies.validate(
@@ -68,7 +68,7 @@ async def create_key(
 async def revoke_key(
     key_id: str, request: Request, services: CurrentServices, viewer: Administrator
 ) -> Response:
-    """From now on the key opens nothing, and the sessions that it opened end."""
+    """Revoke a key, which also ends the sessions that it opened."""
     try:
         await access.revoke_key(services, viewer.principal, key_id)
     except (Forbidden, NotFound) as error:
@@ -80,7 +80,7 @@ async def revoke_key(
 async def remove_person(
     person_id: str, request: Request, services: CurrentServices, viewer: Administrator
 ) -> Response:
-    """From now on the person is out, with all sessions, access tokens, and the keys that they have
+    """Remove a person, which also ends their sessions, their access tokens and the keys that they
     made."""
     try:
         await people.remove(services, viewer.principal, person_id)
@@ -93,7 +93,7 @@ async def remove_person(
 async def restore_person(
     request: Request, services: CurrentServices, viewer: Administrator
 ) -> Response:
-    """Let a person in again who was removed."""
+    """Admit a removed person again."""
     form = await forms.read(request)
     try:
         await people.set_active(
@@ -106,7 +106,7 @@ async def restore_person(
 
 @router.post("/admin/caps")
 async def set_cap(request: Request, services: CurrentServices, viewer: Owner) -> Response:
-    """A cap on the tenant or on one principal, over all data, from now on."""
+    """Set a cap on the tenant or on one principal, over all data."""
     form = await forms.read(request)
     name = forms.filled(form, "principal")
     try:
@@ -134,7 +134,7 @@ async def set_cap(request: Request, services: CurrentServices, viewer: Owner) ->
 
 @router.post("/admin/tenants")
 async def create_tenant(request: Request, services: CurrentServices, viewer: Operator) -> Response:
-    """A new tenant; it has no keys yet."""
+    """Create a tenant, which has no keys yet."""
     form = await forms.read(request)
     try:
         wanted = bodies.validate(_TENANT, {"name": form.get("name", "")})
@@ -173,5 +173,5 @@ async def _page(
 
 
 def _end_of_day(day: str | None) -> str | None:
-    """A key is good to the end of its last day, UTC."""
+    """The end of a key's last day, in UTC."""
     return None if day is None else f"{day}T23:59:59Z"

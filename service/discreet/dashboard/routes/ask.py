@@ -1,5 +1,5 @@
-"""Other questions of what a job released, asked beside its answer: the fields that are free, and a
-job for each."""
+"""What-if questions beside an answer: the fields that may be changed after the release at price 0,
+and the job that answers each question."""
 
 from __future__ import annotations
 
@@ -31,21 +31,22 @@ from discreet_client import canonical
 router = APIRouter(include_in_schema=False)
 
 MOST_FIRST = 3
-"""Fields that stand beside an answer; all others are folded below them."""
+"""Fields that are shown beside an answer; all others are folded below them."""
 LONGEST_VALUE = 10_000
-"""Characters of a value that is turned beside an answer; what is longer is changed in the form of a
-job."""
+"""Characters of a value that can be changed beside an answer; longer ones are changed in the form
+of a job."""
 LONGEST_NAME = 200
+"""Characters of a job's name."""
 MOST_TRIES = 8
-"""Of one question whose jobs failed or were cancelled."""
+"""Jobs that may ask one question, as long as each fails or is cancelled."""
 
 _REQUEST: TypeAdapter[JobRequest] = TypeAdapter(JobRequest)
 
 
 @router.get("/jobs/{job_id}/ask")
 async def show_fields(job_id: str, services: CurrentServices, viewer: Submitter) -> Response:
-    """The schema of the fields that are free of this job, their values, and the stored objects that
-    would fit."""
+    """The schema of the fields that this job's release left free, their values, and the stored
+    objects that fit."""
     row = await jobs.find(services, viewer.principal, job_id)
     free, public = await asking.free(services.database, viewer.principal, row)
     if not free:
@@ -95,7 +96,7 @@ def _fields(
     for name, rows in fitting.items():
         named = problem.get(name) if isinstance(problem.get(name), str) else None
         others = [job_forms.sized(one) for one in rows if one["id"] != named]
-        if others:  # whole objects are not sent: one stays as it was, or is named
+        if others:  # an object is not sent: it stays as it was, or a stored one is named
             stored[name] = [{"value": "", "label": "As it was"}, *others]
             properties[name] = {"type": "string"}
     order = [name for name in kind.asked_again if name in free]
@@ -123,8 +124,8 @@ def _fields(
 async def ask(
     job_id: str, request: Request, services: CurrentServices, viewer: Submitter
 ) -> Response:
-    """The job that answers the question, at price 0: one that was asked the same before, or a new
-    one. The form has `changes`: a JSON object of fields with their other values, null for the
+    """The job that answers the question, at price 0: an earlier one with the same question, or a
+    new one. The form has `changes`: a JSON object with the new values of fields, null for the
     default."""
     form = await forms.read(request)
     row = await jobs.find(services, viewer.principal, job_id)
@@ -133,7 +134,7 @@ async def ask(
         known = KINDS[row["kind"]].asked_again if row["kind"] in KINDS else {}
         if not isinstance(changes, dict) or not changes.keys() <= known.keys():
             raise InvalidInput(
-                "only what was not fixed at the release can be another", pointer="/problem"
+                "only fields that the release did not fix can be changed", pointer="/problem"
             )
         found = await _asked(services, viewer, row, changes)
     except (InvalidInput, NotFound, Conflict) as error:
@@ -164,9 +165,8 @@ async def _asked(
     }
     changed = {field: value for field, value in changes.items() if field not in named}
     if named:
-        rest, _ = await anyio.to_thread.run_sync(
-            question, changed
-        )  # with the network that is asked of
+        # Names become positions in the network that the question is about.
+        rest, _ = await anyio.to_thread.run_sync(question, changed)
         whole = rest.problem.model_dump(mode="json")
         async with drawings.turns() if objects.names_any(whole) else nullcontext():
             whole = await objects.filled_text(services, viewer.principal, whole)
@@ -190,16 +190,18 @@ async def _asked(
         )
         if found["state"] not in ("failed", "cancelled"):
             return found
-    raise Conflict("this was asked often, and failed each time", code="job_ended")
+    raise Conflict(
+        f"{MOST_TRIES} jobs asked this question, and each failed or was cancelled", code="job_ended"
+    )
 
 
 def _names(value: Any) -> bool:
-    """Whether this is a list with names of what is left out; positions stand for themselves."""
+    """Whether this is a list that has names of what is left out, not only positions."""
     return isinstance(value, list) and any(isinstance(one, str) for one in value)
 
 
 def called(changes: Mapping[str, Any]) -> str | None:
-    """What a job is called that asks again with these changes: `Objective user equilibrium,
+    """The name of a job that asks again with these changes: `Objective user equilibrium,
     discomfort weight 2`."""
     said = [f"{name} {_short(value)}".strip().replace("_", " ") for name, value in changes.items()]
     text = ", ".join(said)

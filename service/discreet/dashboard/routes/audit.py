@@ -1,5 +1,5 @@
-"""The audit: the table that was made last on this installation. A run takes long and belongs on a
-command line."""
+"""The privacy audit: the newest table of this installation. A run takes too long for a page, so
+only the command line starts one."""
 
 from __future__ import annotations
 
@@ -19,6 +19,6 @@ router = APIRouter(include_in_schema=False)
 async def show_audit(
     request: Request, services: CurrentServices, viewer: CurrentViewer
 ) -> Response:
-    """The last table of `discreet audit --save` in this state folder."""
+    """The newest table that `discreet audit --save` wrote into this state folder."""
     table = await anyio.to_thread.run_sync(audits.saved, services.settings.state)
     return render(request, "audit.html", table=table, confidence=audits.CONFIDENCE)

@@ -1,4 +1,4 @@
-"""Budgets: what may be spent, what is, and what would still fit."""
+"""Budgets: caps, what is spent, what still fits, and requests for more."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ _DECLINE: TypeAdapter[DeclineRequest] = TypeAdapter(DeclineRequest)
 async def show_budgets(
     request: Request, services: CurrentServices, viewer: CurrentViewer
 ) -> Response:
-    """Every budget of the tenant; operators have none and see their own page."""
+    """Every budget of the tenant; operators have none and are led to their own page."""
     if viewer.role == "operator":
         return go_to("/operations")
     found = await budgets.all_budgets(services, viewer.principal)
@@ -67,7 +67,7 @@ async def show_budget(
 async def grant(
     account_id: str, request: Request, services: CurrentServices, viewer: Owner
 ) -> Response:
-    """Set another cap, with a reason."""
+    """Set a new cap, with a reason."""
     form = await forms.read(request)
     try:
         body = {
@@ -89,7 +89,7 @@ async def grant(
 async def ask(
     account_id: str, request: Request, services: CurrentServices, viewer: Submitter
 ) -> Response:
-    """Ask an owner for more."""
+    """Ask an owner for more budget."""
     form = await forms.read(request)
     try:
         wanted = bodies.validate(_ASK, {"more": forms.cap(form), "reason": form.get("reason", "")})
@@ -118,7 +118,7 @@ async def decline(
 
 @router.get("/budgets/{account_id}/charts/spending.json")
 async def read_spending(account_id: str, services: CurrentServices, viewer: Reader) -> Response:
-    """What was spent over time, by job and analyst, as a figure."""
+    """The chart of what was spent over time, by job and analyst."""
     spent = await history.history(services, viewer.principal, account_id)
     drawn = await anyio.to_thread.run_sync(spending_chart, spent.lately, spent.earlier)
     return answer(drawn.to_json())
@@ -127,8 +127,8 @@ async def read_spending(account_id: str, services: CurrentServices, viewer: Read
 def binding(
     budget: dict[str, Any], caps: Sequence[dict[str, Any]], viewer: Viewer
 ) -> dict[str, Any]:
-    """Of the budget and of the caps that a request of this viewer also has to pass, the one with
-    least left."""
+    """The one with the least left among the budget and the caps that a request of this viewer must
+    also satisfy."""
     own = [
         one for one in caps if one["scope"] == "tenant" or one["subject"] == viewer.principal.name
     ]
@@ -186,7 +186,7 @@ async def _page(
 
 
 def _with_cap(asked: dict[str, Any], budget: dict[str, Any]) -> dict[str, Any]:
-    """A request with the cap that would grant it, as the budget is now."""
+    """A request with the cap that would grant it, given the budget's present cap."""
     cap = {
         name: Decimal(str(budget["cap"][name])) + Decimal(str(asked["more"][name]))
         for name in ("epsilon", "delta")
@@ -195,8 +195,7 @@ def _with_cap(asked: dict[str, Any], budget: dict[str, Any]) -> dict[str, Any]:
 
 
 def _raised(budget: dict[str, Any], more: str) -> Decimal:
-    """The cap with so much more, where the address of the page says how much: what a refusal has
-    led here for."""
+    """The cap raised by `more`, which the address of the page gives if a refusal linked here."""
     wanted = forms.number({"more": more}, "more", "0")
     known = Decimal(str(wanted)) if isinstance(wanted, int | float | Decimal) else Decimal(0)
     return Decimal(str(budget["cap"]["epsilon"])) + max(known, Decimal(0))

@@ -1,4 +1,4 @@
-"""Two jobs side by side: what was asked, what it cost, what came out, and their pictures."""
+"""Two jobs side by side: what was asked, what it cost, what came out, and their charts."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ async def show_comparison(
     job: Annotated[list[str] | None, Query()] = None,
     part: str = "",
 ) -> Response:
-    """The two jobs that were chosen; with another number of them what to do; with `part=answer`
+    """Two jobs side by side, or how to choose two if there are more or fewer; with `part=answer`
     what a script puts beside the answer of the first. NotFound unless both may be read."""
     chosen = list(dict.fromkeys(job or []))
     if len(chosen) != 2:
@@ -82,7 +82,7 @@ def _asked(both: list[Answer]) -> list[Line]:
 
 
 def _names(one: Answer) -> dict[str, str]:
-    """Values of the problem that are positions, such as closed roads, as people call them."""
+    """The names for values of the problem that are positions, such as closed roads."""
     parts = module_of(one.row["kind"], "left_out")
     if parts is None:
         return {}
@@ -90,8 +90,7 @@ def _names(one: Answer) -> dict[str, str]:
 
 
 def _flat(problem: Mapping[str, Any]) -> dict[str, Any]:
-    """What was asked by the names of its fields, those of objects below them; what is not set is
-    left out."""
+    """The fields of a problem that are set, by name; a member of an object is `field.member`."""
     found: dict[str, Any] = {}
     for name, value in problem.items():
         if isinstance(value, Mapping) and value:
@@ -112,8 +111,7 @@ def _text(value: Any) -> str:
 
 
 def _headlines(one: Answer) -> dict[str, str]:
-    """What a result says in numbers and short texts, with intervals where it has them, by what it
-    is in words."""
+    """The numbers and short texts of a result, with intervals where it states them, by label."""
     if one.result is None:
         return {}
     kind = one.row["kind"]
@@ -134,7 +132,7 @@ def _said(name: str, headlines: list[dict[str, str]]) -> Line:
 
 
 def _noise(both: list[Answer]) -> list[Line]:
-    """The standard deviation of what was noised, by what it is."""
+    """The standard deviation of the noise, by the quantity that it is added to."""
     deviations = [
         {one["quantity"]: f"{one['standard_deviation']:.4g}" for one in answer.row["plan"]["noise"]}
         for answer in both

@@ -1,7 +1,7 @@
 """Datasets: what is registered, registering in two steps, deleting.
 
-Step one describes the dataset and is all public; step two hands over the private content, alone in
-a body that is streamed to where the API's own uploads go.
+Step one describes the dataset and is all public. Step two sends the private content, as a file that
+is streamed like an upload to the API, or as JSON typed into the page.
 """
 
 from __future__ import annotations
@@ -30,8 +30,8 @@ from discreet.web.responses import answer
 from discreet.web.security import CurrentServices
 
 NEW_ACCOUNT = "new"
-"""Said in the form by who has other data: those of other people. A browser lets nobody go on
-without saying so."""
+"""The value of the form's `account` for people who are in no other dataset. Browsers require a
+choice."""
 router = APIRouter(include_in_schema=False)
 
 PAGE = 50
@@ -50,9 +50,7 @@ async def show_datasets(
         request,
         "datasets.html",
         datasets=[datasets.view(row) for row in rows[:PAGE]],
-        more=paging.token(rows[PAGE - 1]["created_at"], rows[PAGE - 1]["id"])
-        if len(rows) > PAGE
-        else None,
+        more=paging.after(rows, PAGE),
         deleted=request.query_params.get("deleted") is not None,
     )
 
@@ -64,8 +62,8 @@ async def show_datasets(
 async def show_form(
     request: Request, services: CurrentServices, viewer: Owner, kind: str = "", example: str = ""
 ) -> Response:
-    """Step one: name, public part, cap; with all figures of the example for who wants to try
-    that, and numbers of the public part that the address says."""
+    """Step one: name, public part, cap. With `example` it has all figures of the kind's example;
+    the address may also give numbers of the public part."""
     chosen = kind if kind in DATASETS else next(iter(DATASETS))
     given = _example(chosen)
     made_up = () if example else DATASETS[chosen].MADE_UP
@@ -159,7 +157,7 @@ async def read_example(kind: str, viewer: Owner) -> Response:
 
 
 def _described_before(metadata: Any) -> forms.Form:
-    """The fields of step one that `_metadata` made this of."""
+    """The fields of step one from which `_metadata` made this."""
     if not isinstance(metadata, dict):
         raise InvalidInput("an object is needed", pointer="/metadata")
     cap = metadata.get("cap")
@@ -174,8 +172,7 @@ def _described_before(metadata: Any) -> forms.Form:
 
 
 def _metadata(kind: str, form: forms.Form) -> dict[str, Any]:
-    """What goes into the part `metadata`, checked as far as that is possible without the
-    content."""
+    """The upload's part `metadata`, checked as far as possible without the content."""
     try:
         public = bodies.value_of(form.get("public", "").encode())
     except InvalidInput as error:
@@ -302,7 +299,7 @@ async def show_dataset(
 async def ask_delete(
     dataset_id: str, request: Request, services: CurrentServices, viewer: Owner
 ) -> Response:
-    """What goes and what stays."""
+    """Ask for confirmation: the page says what is deleted and what stays."""
     return await _delete_form(request, services, viewer, dataset_id)
 
 

@@ -1,5 +1,5 @@
-"""The documentation, served by the installation itself. Nothing in it is private, and who cannot
-log in needs it most: it is open to all."""
+"""The documentation, served by the installation itself. It is open to all, since nothing in it is
+private and those who cannot log in need it most."""
 
 from __future__ import annotations
 
@@ -26,14 +26,14 @@ async def show_picture(name: str, request: Request) -> Response:
 async def show_search(
     request: Request, visitor: Visitor, q: Annotated[str, Query(max_length=200)] = ""
 ) -> Response:
-    """Sections that have all words of `q`."""
+    """Sections that contain all words of `q`."""
     found = await anyio.to_thread.run_sync(help_search.search, q)
     return render(request, "help_search.html", asked=q, found=found)
 
 
 @router.get("")
 async def show_start(request: Request, visitor: Visitor) -> Response:
-    """Where the documentation begins, with all its pages."""
+    """The first page of the documentation, which lists all pages."""
     return await _shown(request, handbook.START)
 
 

@@ -1,4 +1,4 @@
-"""A job's page as one file that needs no server: answer, pictures, numbers, certificate, to keep,
+"""A job's page as one file that needs no server: answer, charts, numbers and certificate, to keep,
 print and share."""
 
 from __future__ import annotations
@@ -25,14 +25,14 @@ router = APIRouter(include_in_schema=False)
 
 LINK = re.compile(r'<a [^>]*href="/[^>]*>(.*?)</a>', re.DOTALL)
 ACTIONS = re.compile(r'<span class="actions">.*?</span>', re.DOTALL)
-"""What leads to the server, and is left out: templates escape all text, so that no name can look
-like either."""
+"""Links and actions need the server and are left out. Templates escape all text, so no name can
+match either pattern."""
 HEAD, END = "</head>", "</body>"
 
 
 @router.get("/jobs/{job_id}/page.html")
 async def download_page(job_id: str, services: CurrentServices, viewer: Submitter) -> Response:
-    """The file. Conflict where there is no result to show."""
+    """The file. Gone if the result was deleted, Conflict if there is none."""
     found = await answers.of_job(services, viewer, job_id)
     if found.gone is not None:
         raise Gone(found.gone, code="result_gone")
@@ -49,8 +49,8 @@ async def download_page(job_id: str, services: CurrentServices, viewer: Submitte
 
 
 def whole(found: Answer) -> bytes:
-    """The page with its style, its scripts and its charts inside; its own policy lets it ask nobody
-    for anything."""
+    """The page with its style, scripts and charts inside; its own Content-Security-Policy allows no
+    requests."""
     page = environment.get_template("export.html").render(
         job=found.job,
         plan=found.row["plan"],
@@ -86,5 +86,5 @@ def whole(found: Answer) -> bytes:
 
 
 def _inside(value: Any) -> str:
-    """JSON that ends no element of a page."""
+    """JSON for a script element, without `<`, which could end the element."""
     return json.dumps(value, allow_nan=False).replace("<", "\\u003c")

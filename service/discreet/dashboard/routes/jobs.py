@@ -33,7 +33,7 @@ router = APIRouter(include_in_schema=False)
 PAGE = 50
 STATES: tuple[str, ...] = get_args(JobState)
 BREATH_SECONDS = 1.0
-"""The list is sent at most so often, however many jobs have news."""
+"""Fewest seconds between two updates of the list, however many jobs change."""
 
 _TOKENS: TypeAdapter[SessionTokensRequest] = TypeAdapter(SessionTokensRequest)
 
@@ -49,7 +49,7 @@ async def show_jobs(
     state: str = "",
     after: str | None = None,
 ) -> Response:
-    """The jobs, newest first; the first page keeps itself up to date."""
+    """The jobs, newest first; a script keeps the first page up to date."""
     chosen = state if state in STATES else None
     rows = await jobs.page(
         services, viewer.principal, state=chosen, after=paging.place(after), size=PAGE + 1
@@ -58,9 +58,7 @@ async def show_jobs(
         request,
         "jobs.html",
         jobs=[answers.view(row, viewer) for row in rows[:PAGE]],
-        more=paging.token(rows[PAGE - 1]["created_at"], rows[PAGE - 1]["id"])
-        if len(rows) > PAGE
-        else None,
+        more=paging.after(rows, PAGE),
         states=STATES,
         state=chosen,
         first=after is None,
@@ -115,7 +113,7 @@ async def show_job(
 
 @router.get("/jobs/{job_id}/problem.json")
 async def show_problem(job_id: str, services: CurrentServices, viewer: Submitter) -> Response:
-    """What was asked, of which a new job's form takes a part."""
+    """The problem of a job, of which the form of a new job may take a part."""
     row = await jobs.find(services, viewer.principal, job_id)
     return JSONResponse(jobs.problem_view(row, viewer.principal), headers=HEADERS)
 
@@ -128,7 +126,7 @@ async def watch_one(
     viewer: Reader,
     last_event_id: Annotated[int, Header(ge=0)] = 0,
 ) -> Response:
-    """The events of the API's stream, for the holder of a session; ends with the job, or with the
+    """The events of the API's stream, for a session of the dashboard; they end with the job or the
     session."""
     return await job_events(
         request, viewer.principal, job_id, last_event_id, lambda: is_logged_in(request)
@@ -139,8 +137,8 @@ async def watch_one(
 async def cancel(
     job_id: str, request: Request, services: CurrentServices, viewer: Submitter
 ) -> Response:
-    """Cancel: released in full before data were touched, charged in full afterwards; or it is too
-    late, and said so."""
+    """Cancel a job: its price is given back if its data were not touched yet, and charged in full
+    otherwise. The page says so if it is too late."""
     try:
         _, found = await cancelling.cancel(services, viewer.principal, job_id)
     except Conflict as error:
@@ -154,7 +152,7 @@ async def cancel(
 async def show_certificate(
     job_id: str, request: Request, services: CurrentServices, viewer: Submitter
 ) -> Response:
-    """The certificate alone, for print."""
+    """The certificate alone, for printing."""
     row, signed = await published.certificate(services, viewer.principal, job_id)
     certificate = await transparency.proven(services, viewer.principal.tenant_id, signed)
     return render(
@@ -170,8 +168,8 @@ async def show_certificate(
 async def invite(
     job_id: str, request: Request, services: CurrentServices, viewer: Owner
 ) -> Response:
-    """Links for the agents of a federated job; they are on the answer to this form and nowhere
-    else."""
+    """Create links for the agents of a federated job, which only the response to this form
+    shows."""
     form = await forms.read(request)
     count = form.get("count", "1").strip()
     try:

@@ -1,4 +1,4 @@
-"""The ledger: entries with filters, one entry in words, how far the chain holds, the export."""
+"""The ledger: entries with filters, one entry in words, verification of the chain, the export."""
 
 from __future__ import annotations
 
@@ -38,8 +38,8 @@ async def show_ledger(
     after: str | None = None,
     verify: str = "",
 ) -> Response:
-    """Entries, newest first, as far as they fit the filters. `verify`: for who has no script that
-    asks for more."""
+    """Entries that match the filters, newest first. With `verify` the request verifies more of the
+    chain, for browsers without JavaScript."""
     for name, text in (("account", account), ("job", job)):
         forms.refuse_nul(f"/query/{name}", text)
     last_day = _day("until", until)
@@ -79,13 +79,13 @@ async def show_ledger(
 
 @router.get("/ledger/verification.json")
 async def read_verification(services: CurrentServices, viewer: Auditor) -> Response:
-    """Goes on verifying, and says how far it came: the page asks until all is verified."""
+    """Verify more of the chain and report how far it holds; the page asks until all is verified."""
     return answer(_told(await verifier.look(services, viewer.principal)))
 
 
 @router.post("/ledger/verification")
 async def verify_again(services: CurrentServices, viewer: Auditor) -> Response:
-    """Forget what was verified and begin with the first entry."""
+    """Forget what was verified and begin again with the first entry."""
     await verifier.look(services, viewer.principal, again=True)
     return go_to("/ledger")
 
@@ -111,8 +111,8 @@ async def download_head(services: CurrentServices, viewer: Auditor) -> Response:
 async def show_entry(
     account_id: str, seq: int, request: Request, services: CurrentServices, viewer: Reader
 ) -> Response:
-    """One entry: what happened, what was published with which noise, whom it hides, and its place
-    in the chain."""
+    """One entry: what happened, what was published with which noise, whom that protects, and its
+    place in the chain."""
     if not 0 < seq < 2**63:
         raise NotFound("there is no such entry")
     found = await history.entries(services, viewer.principal, account_id, after=seq - 1, size=2)

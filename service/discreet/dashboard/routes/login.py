@@ -1,5 +1,5 @@
-"""Log in with a key or a link, log out, and the choice of light or dark; by an identity provider:
-`sign_in.py`."""
+"""Login with a key or a link, logout, and the choice of light or dark. Login through an identity
+provider is in `sign_in.py`."""
 
 from __future__ import annotations
 
@@ -48,23 +48,23 @@ async def log_in(request: Request, services: CurrentServices) -> Response:
 async def create_link(
     request: Request, services: CurrentServices, principal: CurrentPrincipal
 ) -> Response:
-    """A link that logs the key's holder in, once: what `discreet login` prints. Takes an API key
-    and no cookie."""
+    """A link that logs the key's holder in once, which `discreet login` prints. Needs an API key; a
+    cookie does not do."""
     opened = await logins.create_link(services, principal)
     return answer({"path": f"/login/{opened.token}", "expires_at": opened.expires_at}, 201)
 
 
 @router.get("/login/{token}")
 async def show_link(token: str, request: Request, services: CurrentServices) -> Response:
-    """Who this link logs in. Looking does not use it up: mail programs and scanners open links,
-    too."""
+    """Show whom this link logs in. This does not use the link up, since mail programs and scanners
+    open links too."""
     holder = await logins.link_holder(services, token)
     return _page(request, "login_link.html", token=token, holder=holder)
 
 
 @router.post("/login/{token}")
 async def use_link(token: str, request: Request, services: CurrentServices) -> Response:
-    """Begin a session with a link, which opens nothing from now on."""
+    """Begin a session with a link, which works only once."""
     await sessions.check_visitor(request)
     opened = await logins.use_link(services, token)
     response = go_to("/")
@@ -86,7 +86,7 @@ async def log_out(request: Request, services: CurrentServices, viewer: CurrentVi
     )
     if place is None:
         response = go_to("/login")
-    else:  # a page, and no redirect: the pages' policy lets forms lead to this server alone
+    else:  # a page, not a redirect: `form-action` lets forms lead to this server only
         request.state.viewer = None
         response = render(request, "logged_out.html", place=place, provider=provider)
     cookies.drop(request, response, sessions.SESSION_COOKIE)
@@ -95,8 +95,8 @@ async def log_out(request: Request, services: CurrentServices, viewer: CurrentVi
 
 @router.post("/theme")
 async def choose_theme(request: Request) -> Response:
-    """Light, dark, or as the system has it. Needs no login: it is a cookie of this browser and
-    nothing more."""
+    """Choose light, dark, or what the system prefers. Needs no login, since only a cookie of this
+    browser is set."""
     if not sessions.is_own_origin(request):
         raise Forbidden("this form was sent from another site", code="foreign_origin")
     form = await forms.read(request)
@@ -109,7 +109,7 @@ async def choose_theme(request: Request) -> Response:
 def login_page(
     request: Request, place: str, *, status: int = 200, problem: str | None = None
 ) -> Response:
-    """The ways to log in, which lead to this page of this server."""
+    """The page with the ways to log in, after which the browser goes to `place` on this server."""
     provider: Provider | None = request.app.state.provider
     return _page(
         request, "login.html", status=status, next=local(place), problem=problem, provider=provider
@@ -117,7 +117,7 @@ def login_page(
 
 
 def _page(request: Request, template: str, **context: Any) -> Response:
-    """A page for somebody who is not logged in, whose forms are bound to a cookie of their own."""
+    """A page for visitors who are not logged in; its forms are bound to a cookie of their own."""
     cookie, token = sessions.visitor_token(request)
     response = render(request, template, visitor=token, **context)
     cookies.put(request, response, sessions.VISITOR_COOKIE, cookie)
@@ -125,7 +125,7 @@ def _page(request: Request, template: str, **context: Any) -> Response:
 
 
 def local(place: str) -> str:
-    """An address of this server, or its front page: a login never leads elsewhere."""
+    """The address if it is one of this server, else its front page: a login leads nowhere else."""
     safe = (
         place.startswith("/")
         and not place.startswith(("//", "/\\"))

@@ -1,7 +1,7 @@
-"""Networks: what is stored, one of them with its map, and a new one from files.
+"""Networks: the stored ones, one of them with its map, and a new one from files.
 
-Networks are public, so files go to the server as they are; its reader's child reads them, as
-`discreet network add` does.
+Networks are public, so files go to the server as they are; a sandboxed child reads them with the
+code of `discreet network add`.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ router = APIRouter(include_in_schema=False)
 
 PAGE = 50
 LISTED_NODES = 300
-"""Of a network, in the order of zones."""
+"""Nodes of a network that its page lists, in the order of zones."""
 
 _REQUEST: TypeAdapter[NetworkRequest] = TypeAdapter(NetworkRequest)
 
@@ -59,9 +59,7 @@ async def show_networks(
         request,
         "networks.html",
         networks=[objects.view(row) for row in rows[:PAGE]],
-        more=paging.token(rows[PAGE - 1]["created_at"], rows[PAGE - 1]["id"])
-        if len(rows) > PAGE
-        else None,
+        more=paging.after(rows, PAGE),
     )
 
 
@@ -76,7 +74,7 @@ async def show_form(request: Request, services: CurrentServices, viewer: Owner) 
 
 @router.post("/networks/new")
 async def add(request: Request, services: CurrentServices, viewer: Owner) -> Response:
-    """Read the files and store their network, or say beside each field what is wrong."""
+    """Read the files and store their network, or show the errors beside the fields."""
     most = bodies.of_job(services.settings)
     async with form_files.held(request, most) as sent:
         form = sent.fields
@@ -150,7 +148,7 @@ def _form(
 
 @dataclass(frozen=True)
 class Told:
-    """What the reader said of files, which is shown once, and whether their network is new."""
+    """The reader's notes on the files, which are shown once, and whether their network is new."""
 
     notes: list[str]
     warnings: list[str]
@@ -159,7 +157,7 @@ class Told:
 
 @dataclass(frozen=True)
 class Drawn:
-    """What the page of a network shows of it."""
+    """A network as its page shows it; `chart` is its map if it has one."""
 
     network: RoadNetwork
     zones: int | None
@@ -185,7 +183,7 @@ async def download(network_id: str, services: CurrentServices, viewer: Reader) -
 
 @router.get("/networks/{network_id}/charts/map.json")
 async def show_map(network_id: str, services: CurrentServices, viewer: Reader) -> Response:
-    """The map as plotly reads it."""
+    """The map as plotly.js reads it."""
     row, content = await objects.find(services, viewer.principal, network_id, RoadNetwork)
     chart = (await _drawn(row, content)).chart
     if chart is None:

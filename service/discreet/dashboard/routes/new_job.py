@@ -1,4 +1,4 @@
-"""A new job: its form, the price while it is written, the submission of what was priced."""
+"""A new job: its form, its price while it is written, and the submission of what was priced."""
 
 from __future__ import annotations
 
@@ -28,11 +28,11 @@ from discreet.web.security import CurrentServices
 router = APIRouter(include_in_schema=False)
 
 MOST_DATASETS = 200
-"""So many of the newest are offered."""
+"""Newest datasets that are offered."""
 MOST_SOURCES = 20
-"""So many of the newest are offered, with all of their blocks."""
+"""Newest sources that are offered, with all of their blocks."""
 RECENT_JOBS = 50
-"""Looked through for jobs of the same kind, of which a part of the problem may be taken."""
+"""Newest jobs, of which those of the same kind are offered to take a part of the problem from."""
 
 
 @router.get("/jobs/new")
@@ -47,9 +47,9 @@ async def show_form(
     around: str | None = None,
     network: str | None = None,
 ) -> Response:
-    """The form of a job: an example of the kind on the chosen dataset or on a source's newest
-    block, on a stored network if one is chosen, or the problem of a job that is asked again, or
-    around whose release another is planned."""
+    """The form of a job. It begins with an example of the kind, on the chosen dataset or network or
+    on the newest block of a source; with the problem of the job `release`, which is asked again; or
+    with that of the job `around`, around whose release another is planned."""
     rows = await datasets.page(services, viewer.principal, None, MOST_DATASETS)
     show = partial(_form, request, services, viewer, rows=rows)
     if release is not None:
@@ -157,9 +157,9 @@ async def price_or_submit(
 
 @router.post("/jobs/new/price")
 async def price(request: Request, services: CurrentServices, viewer: Submitter) -> Response:
-    """What the text would cost as it is written: two parts of the page, and by what a submission
-    names the text. A refusal has its issues, with pointers into the text, and the part that says
-    it."""
+    """The price of a text while it is written: two parts of the page, and the fingerprint by which
+    a submission names the text. A refusal has one part of the page, and its issues with pointers
+    into the text."""
     form = await forms.read(request)
     text = form.get("body", "")
     rows = await datasets.page(services, viewer.principal, None, MOST_DATASETS)
@@ -186,8 +186,8 @@ async def price(request: Request, services: CurrentServices, viewer: Submitter) 
 def _fitting(
     rows: Sequence[dict[str, Any]], kind: str, field: str, sizes: Mapping[str, Any]
 ) -> dict[str, Any] | None:
-    """The newest dataset that a stored object of these sizes fits, best one whose public part has
-    the same figures."""
+    """Of the datasets that a stored object of these sizes fits, the one whose public part has most
+    of the same figures, the newest of equals; None if it fits none."""
     fitting = [
         row
         for row in rows
@@ -202,8 +202,8 @@ def _fitting(
 
 
 async def _sources(services: Services, viewer: Viewer, kind: str) -> list[dict[str, Any]]:
-    """The newest sources of a kind, each with the names of its blocks that can be read; none of a
-    kind without."""
+    """The newest sources of a kind, each with the names of its readable blocks; empty for a kind
+    that reads no sources."""
     if "source" not in KINDS[kind].model_fields:
         return []
     rows = await sources.page(services, viewer.principal, None, MOST_SOURCES)

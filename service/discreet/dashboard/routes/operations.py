@@ -17,7 +17,7 @@ router = APIRouter(include_in_schema=False)
 async def show_operations(
     request: Request, services: CurrentServices, viewer: Operator
 ) -> Response:
-    """What `GET /v1/operations` tells, as a page."""
+    """The answer of `GET /v1/operations` as a page."""
     return render(
         request, "operations.html", state=await operations.state(services, viewer.principal)
     )

@@ -1,4 +1,4 @@
-"""Logging in by the identity provider, and what it announces of logouts."""
+"""Login through the identity provider, and its back-channel logout."""
 
 from __future__ import annotations
 
@@ -37,8 +37,8 @@ async def sign_in(
     provider: CurrentProvider,
     next: str = "/",  # noqa: A002 - the parameter's name
 ) -> Response:
-    """Lead to the provider. A link that any site may have: who follows it logs in as nobody but
-    themselves."""
+    """Redirect to the provider. Any site may link here, since whoever follows the link can only log
+    in as themselves."""
     try:
         begun = await login.begin(services, provider, local(next))
     except ProviderUnavailable as error:
@@ -55,23 +55,23 @@ async def sign_in(
 async def come_back(
     request: Request, services: CurrentServices, provider: CurrentProvider
 ) -> Response:
-    """Begin a session for who comes back from the provider.
+    """Begin a session for whoever comes back from the provider.
 
-    The answer is a page that goes on by itself, and no redirect: with a redirect that another site
-    began, browsers do not send the session's cookie.
+    The response is a page that goes on by itself and not a redirect: browsers do not send the
+    session's cookie (SameSite=Strict) with a redirect that began at another site.
     """
     cookie = cookies.read(request, sessions.SIGN_IN_COOKIE)
-    answer = dict(request.query_params)
-    if len(answer) != len(request.query_params.multi_items()):  # RFC 6749, 3.1: none comes twice
+    given = request.query_params
+    answer = dict(given)
+    if len(answer) != len(given.multi_items()):  # RFC 6749, 3.1: no parameter is repeated
         answer = {}
     try:
         finished = await login.finish(services, provider, cookie, answer)
     except (Forbidden, Unauthenticated, ProviderUnavailable) as error:
         status = {Forbidden: 403, Unauthenticated: 401}.get(type(error), 503)
         response = login_page(request, "/", status=status, problem=error.detail)
-        if (
-            not isinstance(error, Forbidden) or error.code != "foreign_answer"
-        ):  # the browser's own login stays
+        # After an answer to somebody else's login, the browser's own may still come back.
+        if not isinstance(error, Forbidden) or error.code != "foreign_answer":
             cookies.drop(request, response, sessions.SIGN_IN_COOKIE)
         return response
     response = render(request, "signed_in.html", place=local(finished.place))
@@ -82,7 +82,7 @@ async def come_back(
 
 @router.post("/sign-in/ended")
 async def end(request: Request, services: CurrentServices, provider: CurrentProvider) -> Response:
-    """What the provider calls when somebody is logged out or disabled there (OpenID Connect
+    """Called by the provider when somebody is logged out or disabled there (OpenID Connect
     Back-Channel Logout)."""
     form = await forms.read(request)
     try:

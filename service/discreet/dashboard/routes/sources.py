@@ -1,4 +1,4 @@
-"""Sources: data that keep coming, and what is left of each of their blocks."""
+"""Sources: data that arrive in blocks, and the budget that each block has left."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ router = APIRouter(include_in_schema=False)
 
 PAGE = 50
 WIDEST = 366
-"""Blocks that one band shows, the newest; the table and the API have all."""
+"""Newest blocks that the band of a page shows; its table and the API have all."""
 
 
 @router.get("/sources")
@@ -28,9 +28,7 @@ async def show_sources(
         request,
         "sources.html",
         sources=[sources.view(row) for row in rows[:PAGE]],
-        more=paging.token(rows[PAGE - 1]["created_at"], rows[PAGE - 1]["id"])
-        if len(rows) > PAGE
-        else None,
+        more=paging.after(rows, PAGE),
     )
 
 

@@ -1,6 +1,6 @@
-// Other questions beside an answer: what is free is turned, asked at price 0, and its answer shown beside the first.
-// One question is under way at a time, and the last one that was turned to is the next. Without this file there is the
-// form of a job.
+// What-if questions beside an answer: fields that the release left free are changed, the question is asked at price 0,
+// and its answer is shown beside the first. One question is under way at a time; of the changes made meanwhile the
+// latest is asked next. Without this file the form of a job asks the same.
 
 import { asText, element, Fields, fromText } from "./fields.js";
 import { beside } from "./sliders.js";
@@ -15,9 +15,9 @@ const back = panel.querySelector("[data-ask-back]");
 const own = panel.dataset.ask.split("/").at(-2);
 const headers = { Accept: "application/json" };
 
-let text; // what may be asked, as the server says it
-let free; // the same, read
-let was; // the text of each value at first
+let text; // what may be asked, as the server sent it
+let free; // the same, parsed
+let was; // the initial text of each value
 let values;
 let fields;
 let timer = 0;
@@ -51,13 +51,13 @@ function turned() {
 
 async function ask() {
   const asked = question();
-  if (busy || asked === shown) return; // the end of the one that is under way looks again
+  if (busy || asked === shown) return; // the end of the question under way checks again
   busy = true;
   try {
     if (asked === "{}") said("", "As it was.");
     else await answer(asked);
   } catch {
-    status.textContent = "The server did not answer; turn it once more.";
+    status.textContent = "The server did not answer; change the value again to repeat the question.";
   } finally {
     shown = asked;
     busy = false;
@@ -73,7 +73,7 @@ async function answer(asked) {
   const others = fields.refuse(job.issues ?? []);
   if (!response.ok) {
     const rest = job.issues?.length ? others.map((one) => one.detail).join("; ") : job.detail;
-    status.textContent = rest ? `Not asked: ${rest}` : "Not asked as it stands; what is wrong is said beside its field.";
+    status.textContent = rest ? `Not asked: ${rest}` : "Not asked: see the errors beside the fields.";
     return;
   }
   if (!ENDED.includes(job.state)) await ended(job.id);
@@ -83,7 +83,7 @@ async function answer(asked) {
   else said(await found.text(), `Answered, at price 0: ${question() === asked ? "below, beside the first answer" : "more was changed meanwhile, which is asked next"}.`);
 }
 
-// Wait for a job's end, and say how far it is.
+// Waits for the end of a job, and shows its progress.
 function ended(id) {
   return new Promise((resolve) => {
     const source = new EventSource(`/jobs/${id}/events`);

@@ -10,7 +10,7 @@ const GLOBAL_SHEET = "plotly.js-style-global";
 const narrow = matchMedia("(max-width: 40rem), (pointer: coarse)");
 const darkSystem = matchMedia("(prefers-color-scheme: dark)");
 const LONGEST_TITLES = { xaxis: 36, yaxis: 20, yaxis2: 20 }; // characters of a line on a phone
-const drawn = new Map(); // element → chart as it came
+const drawn = new Map(); // element → its chart as the server sent it
 
 let plotly;
 
@@ -59,7 +59,7 @@ function isDark() {
 function themed(value, colours) {
   if (typeof value === "string") return Object.hasOwn(colours, value) ? colours[value] : value;
   if (Array.isArray(value)) {
-    // Numbers are most of a figure, and no colours.
+    // Most arrays of a chart are numbers, which have no colours.
     return typeof value[0] === "number" && typeof value.at(-1) === "number" ? value : value.map((one) => themed(one, colours));
   }
   if (value === null || typeof value !== "object") return value;
@@ -90,12 +90,12 @@ function layoutOf(chart, colours, style, width) {
       align: "left",
       namelength: -1,
     },
-    // A finger that scrolls the page shall not move the picture.
+    // A finger that scrolls the page must not move the chart.
     dragmode: narrow.matches ? false : layout.xaxis?.visible === false ? "pan" : "zoom",
   };
 }
 
-// A title on lines of at most so many characters: one line of it would be longer than the axis of a phone.
+// Breaks a title into lines of at most `most` characters: on one line it would be longer than an axis on a phone.
 export function onLines(text, most) {
   const lines = [];
   for (const word of text.split(" ")) {
@@ -119,7 +119,7 @@ async function show(element) {
     if (title?.text) layout[name].title = { ...title, text: onLines(title.text, most) };
   }
   if (narrow.matches && data[0]?.colorbar) {
-    // The scale above the picture: beside it there is no room.
+    // The colour scale stands above the chart: beside it there is no room.
     data[0].colorbar = {
       ...data[0].colorbar,
       orientation: "h",
@@ -142,7 +142,7 @@ async function show(element) {
 
 // Charts -------------------------------------------------------------------------------------------------------------
 
-// What a page carries itself, where it is a file without a server.
+// The data of a chart in the page itself, if that is an exported file without a server.
 function carried(source) {
   return [...document.scripts].find((script) => script.dataset.source === source);
 }
@@ -232,7 +232,7 @@ function redraw() {
 watch(document);
 darkSystem.addEventListener("change", redraw);
 new MutationObserver(redraw).observe(document.documentElement, { attributeFilter: ["data-theme"] });
-// What live.js puts into the page later may have charts too.
+// What live.js adds to the page later may have charts too.
 new MutationObserver((records) => {
   for (const record of records) {
     for (const node of record.addedNodes) if (node instanceof HTMLElement && !node.closest(".plot")) watch(node);

@@ -1,5 +1,5 @@
-// Times that stand in two columns: the day in one, the clock in another. They are read as one text with a space between,
-// as where `discreet_client.readers` reads `Date+Time`.
+// Times in two columns, the date in one and the time of day in the other. They are read as one text with a space
+// between, as `discreet_client.readers` reads `Date+Time`.
 
 import { isMissing } from "./table_text.js";
 
@@ -11,10 +11,10 @@ export const holdsTimes = (column) => column.minutes !== null || ["times", "mome
 
 export const isClock = (text) => CLOCK.test(text);
 
-// Whether this is half a time: a day, or a clock.
+// Whether this is half a time: a date alone, or a time of day alone.
 export const isHalf = (text) => DAY.test(text) || CLOCK.test(text);
 
-// What a row says in the place of a column, or in the two: nothing where one of them lacks a value.
+// The text of a row in a column, or in its two columns; empty if one of them lacks a value.
 export function joined(values, { place, clock = null }) {
   const own = (values[place] ?? "").trim();
   if (clock === null) return own;
@@ -22,8 +22,8 @@ export function joined(values, { place, clock = null }) {
   return isMissing(own) || isMissing(other) ? "" : `${own} ${other}`;
 }
 
-// Of first rows, [the column of days, that of clocks]: where the column that was chosen is one of the two, and just one
-// column is like the other; null elsewhere. `others`: places of columns that are chosen already.
+// [the column of dates, the column of times of day], judged by the first rows, if the chosen column is one of the two
+// and exactly one column fits as the other; null otherwise. `others`: places of columns that have another role already.
 export function halves(rows, width, chosen, others) {
   const all = (place, like) => {
     const cells = rows.map((row) => (row[place] ?? "").trim()).filter((one) => !isMissing(one));

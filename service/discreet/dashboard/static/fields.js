@@ -1,17 +1,17 @@
-// Fields from a JSON schema. Nothing here knows a kind of problem: what it says of itself is in its schema.
+// Form fields from a JSON schema. Nothing here depends on a kind of problem: all that is known of one is in its schema.
 //
-// A field writes what was typed into its object at once, text that is no number included, so that form and JSON are
-// never out of step; the server says what is wrong, and `Fields.refuse` shows it beside the field.
+// A field writes what was typed into its object at once, even text that is not a number, so that form and JSON are
+// never out of step; the server reports what is wrong, and `Fields.refuse` shows it beside the field.
 
 const ABSENT = undefined;
-const MOST_ROWS = 2000; // more are told, and not put into an area to edit
-const MOST_PARTS = 20; // objects of a list that have fields of their own
-const IN_CELLS = ["const", "enum", "number", "string"]; // beside a list of numbers in the place of one
+const MOST_ROWS = 2000; // of a table that can be edited here; a longer one is only counted
+const MOST_PARTS = 20; // objects of a list for which fields are shown
+const IN_CELLS = ["const", "enum", "number", "string"]; // what fits into a cell of a table, as does a list of numbers instead of one
 const SCALARS = ["number", "integer", "string", "boolean"];
 
 let made = 0;
 
-// An element with attributes and children; a property in camel case is set, any other name is an attribute.
+// An element with children. Names of its properties are set as such, all others as attributes; `on…` adds a listener.
 export function element(name, attributes = {}, ...children) {
   const node = document.createElement(name);
   for (const [key, value] of Object.entries(attributes)) {
@@ -24,17 +24,17 @@ export function element(name, attributes = {}, ...children) {
   return node;
 }
 
-// Text in which `…` marks what is typed.
+// Text with code between backticks.
 const withCode = (text) => text.split("`").map((part, place) => (place % 2 ? element("code", {}, part) : part));
 const words = (name) => name.replaceAll("_", " ");
-// A sentence in which names of fields and choices are words, as labels and lists have them; what is typed stays as it is.
+// A sentence in which names of fields and choices are words, as in labels and lists; code stays as it is.
 const inPlainWords = (text) => text.split("`").map((part, place) => (place % 2 ? part : part.replaceAll(/(?<![\w/.])[a-z]+(_[a-z]+)+(?![\w/.])/g, words))).join("`");
 const firstUp = (text) => text.slice(0, 1).toUpperCase() + text.slice(1);
 const isObject = (value) => typeof value === "object" && value !== null && !Array.isArray(value) && !isRaw(value);
 export const isRaw = (value) => JSON.isRawJSON?.(value) === true; // a number with more digits than a double has
 const typed = (value) => (isRaw(value) ? value.rawJSON : String(value));
 
-// JSON as the server writes it: what fits on a line stays there.
+// JSON as the server writes it: a value that fits on one line stays there.
 export function asText(value, indent = 0) {
   const flat = oneLine(value);
   if (flat.length + indent <= 88 || typeof value !== "object" || isRaw(value) || flat.length <= 2) return flat;
@@ -66,7 +66,7 @@ function numberOf(text) {
   return text.trim() === "" || !Number.isFinite(number) ? text : number;
 }
 
-// What is wrong with a figure by its own schema, or nothing.
+// What is wrong with a number by its own schema; empty if nothing is.
 function wrong(schema, value) {
   if (value === ABSENT || isRaw(value)) return "";
   if (typeof value !== "number") return /^\s*[+-]?\d*,\d+\s*$/.test(value) ? `a number is needed, with a point: ${value.trim().replace(",", ".")}` : "a number is needed";
@@ -88,10 +88,9 @@ function bounds(schema) {
 }
 
 export class Fields {
-  // `changed` is called after every change; `choices` has values to choose from by the name of a field, `stored` those of
-  // fields that name a stored object where they do not hold one.
-  // `several` has, by the name of a field that is a list, the values that it is chosen from, one by one.
-  // `beside` makes what stands under a control: of its field's schema, the input and what the field is called.
+  // `changed` is called after every change. By the name of a field, `choices` has the values to choose from, `stored`
+  // the stored objects that it may name instead of holding one, and `several` the values that a list is chosen from.
+  // `beside(fields, context, input)` makes what stands under a control, or null.
   constructor(definitions, { changed, choices = {}, stored = {}, several = {}, jobs = [], fetchProblem = null, beside = () => null }) {
     Object.assign(this, { definitions, changed, choices, stored, several, jobs, fetchProblem, beside, places: new Map() });
   }
@@ -113,8 +112,8 @@ export class Fields {
     return several.flatMap((one) => this.variants(one));
   }
 
-  // A list of objects whose needed figures fit into cells is a table, or where it says more, which no cell can show, has
-  // fields for each of them.
+  // A list of objects can be edited as a table if all required members fit into cells. If others do not, it can also be
+  // edited as fields for each object.
   asTable(schema) {
     const item = schema.type === "array" && !schema["x-as"] ? this.item(schema) : null;
     if (item === null || this.sort(item) !== "object") return [schema];
@@ -123,7 +122,7 @@ export class Fields {
     return few ? ["table", "parts"].map((way) => ({ ...schema, "x-as": way })) : [schema];
   }
 
-  // The names of those properties of an object that fit into a cell each.
+  // The names of the properties of an object that fit into a cell.
   cells(item) {
     return Object.keys(item.properties).filter((name) => {
       const sorts = this.variants(item.properties[name]).map((way) => this.sort(way));
@@ -131,7 +130,7 @@ export class Fields {
     });
   }
 
-  // What sort of control a schema without alternatives has.
+  // The sort of control for a schema without alternatives.
   sort(schema) {
     if ("const" in schema) return "const";
     if (schema.enum) return "enum";
@@ -153,7 +152,8 @@ export class Fields {
     return ways.length === 1 ? ways[0] : null;
   }
 
-  // The sorts of objects that a list may hold where there are several, each told by a field of its own.
+  // The schemas of the objects that a list may hold, if there are several, each with a constant that tells it; else
+  // none.
   kinds(schema) {
     const ways = schema.items ? this.variants(schema.items) : [];
     const told = (way) => this.sort(way) === "object" && Object.values(way.properties).some((one) => "const" in this.resolve(one));
@@ -201,11 +201,11 @@ export class Fields {
     const item = one ? this.way(one).toLowerCase() : "fields";
     return {
       number: "A number", numbers: "Numbers", rows: "Rows of numbers", lines: "Lines", table: "A table",
-      string: "A name or an id", parts: `Each of them: ${item}`, boolean: "Yes or no", enum: "One of",
+      string: "A name or an id", parts: `One by one: ${item}`, boolean: "Yes or no", enum: "One of",
     }[sort] ?? "As JSON";
   }
 
-  // The name of a field: its title, unless that is only its name in capitals; symbols stay as they are.
+  // The label of a field: its title, unless that is only its name with capital letters; symbols stay as they are.
   label(name, schema) {
     const plain = words(name);
     const title = schema.title ?? plain;
@@ -213,7 +213,7 @@ export class Fields {
     return /^[A-Za-z](_[a-z])?$/.test(name) ? name : firstUp(plain);
   }
 
-  // The fields of an object: what must be said, is said or usually is (`usual`) first, all others under "More".
+  // The fields of an object: first those that are needed, given or usual (`usual`), all others under "More".
   object(schema, holder, path, { hidden = [], controls = {}, usual = [] } = {}) {
     const first = element("div", { className: "fields" });
     const rest = element("div", { className: "fields" });
@@ -227,7 +227,7 @@ export class Fields {
     return element("div", { className: "fields" }, ...first.children, element("details", {}, element("summary", {}, "More"), rest));
   }
 
-  // One field: its label, what it means, its control, and room for what is wrong with it.
+  // One field: its label, its meaning, its control, and room for its errors.
   field(name, schema, holder, path, needed) {
     const id = `field-${++made}`;
     const whole = this.resolve(schema);
@@ -235,7 +235,7 @@ export class Fields {
     const single = ways.length === 1 ? ways[0] : null;
     const notes = [this.choices[name] || this.several[name] ? "" : (whole.description ?? single?.description)];
     if (single && this.sort(single) === "number") notes.push(bounds(single) && `${firstUp(bounds(single))}.`);
-    if (whole.default != null && single && ["number", "string"].includes(this.sort(single))) notes.push(`Without: ${whole.default}.`);
+    if (whole.default != null && single && ["number", "string"].includes(this.sort(single))) notes.push(`Default: ${whole.default}.`);
     const note = inPlainWords(notes.filter(Boolean).map((one) => one.replace(/[.\s]*$/, ".")).join(" "));
     const error = element("p", { id: `${id}-error`, className: "error", hidden: true });
     const context = {
@@ -262,7 +262,7 @@ export class Fields {
       box = this.one(context, this.select(ways, context), help);
     else box = this.alternatives(ways, context, help);
     box.append(error);
-    // A way that was chosen begins as an empty text, until the first word is typed.
+    // A value whose form was chosen but not typed yet is an empty text.
     const begun = () => holder[name] === "";
     this.places.set(path, { box, error, begun, input: box.querySelector("input, select, textarea") });
     return box;
@@ -301,7 +301,7 @@ export class Fields {
       if (sort === "number") return [numberOf(text), wrong(schema, numberOf(text))];
       const numbers = listOf(text);
       const bad = numbers.findIndex((one) => wrong(this.item(schema), one));
-      return [numbers, bad < 0 ? "" : `${bad + 1}. of them: ${wrong(this.item(schema), numbers[bad])}`];
+      return [numbers, bad < 0 ? "" : `number ${bad + 1}: ${wrong(this.item(schema), numbers[bad])}`];
     };
     return element("input", {
       ...this.base(context, { inputmode: sort === "number" ? "decimal" : null }),
@@ -347,7 +347,7 @@ export class Fields {
     );
   }
 
-  // A value from a list that the page knows, by its name.
+  // A value from a list that the page has, chosen by its label.
   chosen(context, known) {
     const value = context.holder[context.name] ?? "";
     const options = known.map((one) => [one.value, one.label]);
@@ -355,8 +355,8 @@ export class Fields {
     return this.options(context, options, value, (picked) => context.set(picked === "" ? ABSENT : picked));
   }
 
-  // Several values from a list that the page knows, by their names: a choice for each, and one more below the last. A
-  // choice stays where it is when others change: who types its first letters goes on typing.
+  // Several values from a list that the page has, by their labels: a control for each, and one more below the last.
+  // Controls are kept when others change, so that the focus stays where somebody types.
   list(context, known) {
     const box = element("fieldset", { className: "field list" }, element("legend", {}, context.label));
     const place = (value) => String(known.findIndex((one) => one.value === value));
@@ -381,10 +381,10 @@ export class Fields {
     return box;
   }
 
-  // A choice among whole values that the schema says in words; another one is given as usual.
+  // A choice among the whole values that the schema describes (`x-choices`); any other value has its ordinary control.
   words(ways, context, help) {
     const known = context.schema["x-choices"];
-    const options = [...known.map((one, place) => [String(place), firstUp(one.says)]), ["other", "With figures of its own"]];
+    const options = [...known.map((one, place) => [String(place), firstUp(one.says)]), ["other", "Another value"]];
     const chosen = String(inWords(context.schema, context.holder[context.name]));
     const box = this.one(context, this.options(context, options, chosen, (picked) => {
       if (picked !== "other") {
@@ -441,7 +441,7 @@ export class Fields {
     return box;
   }
 
-  // What a value of this schema begins as.
+  // The initial value of this schema.
   begun(schema, usual) {
     const sort = this.sort(schema);
     if (sort === "const") return schema.const;
@@ -475,7 +475,7 @@ export class Fields {
     return [input, this.beside(this, own, input)].filter(Boolean);
   }
 
-  // Whether a value of this schema is the id of a stored object, of which there are some to choose from.
+  // Whether a value of this schema is the id of a stored object, if there are any to choose from.
   isStored(schema, name) {
     return this.sort(schema) === "string" && (this.stored[name] ?? []).length > 0;
   }
@@ -499,11 +499,11 @@ export class Fields {
     const csv = [columns.join(","), ...rows.map((row) => columns.map((one) => cell(row[one])).join(","))];
     const others = names.filter((name) => !columns.includes(name));
     const several = names.filter((name) => this.variants(item.properties[name]).some((way) => this.sort(way) === "numbers"));
-    const hint = element("p", { className: "note" }, "A row a line, under the names of the columns; rows can be pasted from a spreadsheet.");
+    const hint = element("p", { className: "note" }, "One row per line, below the names of the columns; rows can be pasted from a spreadsheet.");
     if (others.length) hint.append(` Columns that may be added: ${others.join(", ")}.`);
-    if (several.length) hint.append(` Of ${several.join(" and ")} one number for all coordinates, or one for each with spaces between.`);
+    if (several.length) hint.append(` ${several.join(" and ")}: one number for all coordinates, or one for each, separated by spaces.`);
     const area = element("textarea", {
-      ...this.base(context, { "aria-label": `${context.label}: a row a line, under the names of the columns` }),
+      ...this.base(context, { "aria-label": `${context.label}: one row per line, below the names of the columns` }),
       id: `${context.id}-value`, className: "low", rows: Math.min(12, csv.length + 1), value: csv.join("\n"),
       oninput: (event) => {
         const [read, problem] = fromCsv(event.target.value, item.properties, (one) => this.numeric(one), several);
@@ -518,13 +518,13 @@ export class Fields {
     return this.variants(schema).some((one) => this.sort(one) === "number");
   }
 
-  // Objects of a list, each with its fields; of several kinds where the list may hold such.
+  // The objects of a list, each with its fields and, if the list may hold several kinds, with its kind.
   parts(schema, context) {
     const list = context.holder[context.name];
     const kinds = this.kinds(schema);
     const ways = kinds.length ? kinds : [this.item(schema)];
     const called = (way) => (kinds.length ? `, ${this.way(way).toLowerCase()}` : "");
-    const shown = (way) => (kinds.length ? { usual: Object.keys(way.properties) } : {}); // of a kind that was chosen, all
+    const shown = (way) => (kinds.length ? { usual: Object.keys(way.properties) } : {}); // all fields of the kind that was chosen
     const box = element("div", { className: "fields" });
     const draw = () => {
       this.forget(context.path);
@@ -544,7 +544,7 @@ export class Fields {
     return box;
   }
 
-  // What no other control can show.
+  // Text, for a value that no other control can show.
   json(context) {
     const { holder, name } = context;
     return element("textarea", {
@@ -553,13 +553,14 @@ export class Fields {
         try {
           context.set(fromText(event.target.value));
         } catch {
-          this.say(context.path, "this is not JSON; the value before stays");
+          this.say(context.path, "this is not JSON; the previous value is kept");
         }
       },
     });
   }
 
-  // What some files do not tell, asked for when one of them is read: units of lengths and speeds, what a toll weighs.
+  // What some files do not say, and is asked for once such a file was read: units of lengths and speeds, weights of
+  // tolls.
   asked({ measured, weighed }, context) {
     const units = (id, label, known) => {
       const options = ["", ...Object.keys(known)].map((one) => element("option", { value: one }, one || "choose …"));
@@ -579,7 +580,7 @@ export class Fields {
     };
   }
 
-  // Where a large public object can come from: an earlier job, or a file.
+  // The controls that take a large public object from a file or from an earlier job.
   sources(schema, context, draw) {
     const tables = Object.entries(schema.properties).filter(([, one]) => this.variants(one).some((way) => this.sort(way) === "table"));
     if (!tables.length) return [];
@@ -598,13 +599,13 @@ export class Fields {
     const doubled = schema["x-file"]?.doubled;
     const twice = doubled && element(
       "select", { id: `${context.id}-twice` },
-      element("option", { value: "refuse" }, "Refuse the file, and name them"),
+      element("option", { value: "refuse" }, "Refuse the file and list them"),
       element("option", { value: "keep-first" }, "Take the first line of each"),
-      element("option", { value: "sum" }, `Make one of them, with ${doubled.sum} added up`),
+      element("option", { value: "sum" }, `Merge them, with the sum of ${doubled.sum}`),
     );
     const asked = this.asked(schema["x-file"] ?? {}, context);
     const nodes = schema["x-file"]?.nodes;
-    let chosen = {}; // read again when what was asked for is said
+    let chosen = {}; // the chosen files, read again when a missing option is given
     const readFile = async (event) => {
       const files = event.target === file ? [...file.files] : [];
       if (!files.length && !chosen.rows) return;
@@ -619,7 +620,7 @@ export class Fields {
         for (const one of files) {
           const text = await (await inUtf8(one)).file.text();
           const sort = nodes && isOfNodes(text, nodes) ? "nodes" : "rows";
-          if (own[sort]) throw new Error("two files of the same sort: one of links is read, and one of nodes beside it");
+          if (own[sort]) throw new Error("two files of the same sort: choose one of links, and one of nodes beside it");
           own[sort] = { name: one.name, text };
         }
         if (files.length) chosen = own.rows && chosen.rows ? own : { ...chosen, ...own }; // other links have other nodes
@@ -638,15 +639,15 @@ export class Fields {
     for (const one of [minutes, twice, ...asked.controls]) one?.addEventListener("change", readFile);
     const formats = schema["x-file"]?.formats ?? "CSV with the names of its columns in the first line";
     if (minutes) {
-      const says = `Empty: the file’s ${hourly.columns.join(", ")} is of a period already.`;
-      sources.append(element("div", {}, element("label", { htmlFor: minutes.id }, "Minutes of a period, where the file’s figures are of an hour"), element("p", { className: "note" }, says), minutes));
+      const says = `Leave empty if ${hourly.columns.join(", ")} in the file is per period already.`;
+      sources.append(element("div", {}, element("label", { htmlFor: minutes.id }, "Minutes of a period, if the file’s figures are per hour"), element("p", { className: "note" }, says), minutes));
     }
     if (twice) {
-      const says = "A street with the same ends and figures on two lines would carry twice as much.";
-      sources.append(element("div", {}, element("label", { htmlFor: twice.id }, "What stands twice in the file"), element("p", { className: "note" }, says), twice));
+      const says = "A street that is on two lines with the same ends and figures would carry twice as much.";
+      sources.append(element("div", {}, element("label", { htmlFor: twice.id }, "Duplicate lines in the file"), element("p", { className: "note" }, says), twice));
     }
     sources.append(...asked.boxes);
-    sources.append(element("div", {}, element("label", { htmlFor: file.id }, "Read it from a file"), element("p", { className: "note" }, ...withCode(`${formats}. It stays in this browser until its price is asked.`)), file));
+    sources.append(element("div", {}, element("label", { htmlFor: file.id }, "Read it from a file"), element("p", { className: "note" }, ...withCode(`${formats}. It stays in this browser until the price is asked for.`)), file));
     if (this.jobs.length) {
       const pick = element(
         "select",
@@ -657,13 +658,13 @@ export class Fields {
             const problem = await this.fetchProblem(event.target.value);
             const value = context.path.split("/").slice(2).reduce((one, key) => one?.[key], problem);
             if (isObject(value)) taken(value, "Taken from that job.");
-            else status.textContent = value == null ? "That job has none of its own." : `That job names one by its id: ${value}`;
+            else status.textContent = value == null ? "That job does not set it." : `That job names one by its id: ${value}`;
           },
         },
         element("option", { value: "" }, "As it is"),
         ...this.jobs.map((one) => element("option", { value: one.value }, one.label)),
       );
-      sources.append(element("div", {}, element("label", { htmlFor: pick.id }, "That of an earlier job"), pick));
+      sources.append(element("div", {}, element("label", { htmlFor: pick.id }, "Take it from an earlier job"), pick));
     }
     return [sources, status];
   }
@@ -684,8 +685,8 @@ export class Fields {
     else input?.removeAttribute("aria-invalid");
   }
 
-  // Shows each issue beside the field that its pointer names, or beside the nearest that holds it; gives back the others.
-  // With `typed` fields that nobody has typed into yet are not marked.
+  // Shows each issue beside the field that its pointer names, or beside the nearest field that holds it; returns the
+  // others. With `typed`, fields whose form was chosen but that are still empty are not marked.
   refuse(issues, { typed = false } = {}) {
     const said = new Map();
     const others = [];
@@ -699,17 +700,17 @@ export class Fields {
         said.set(path, [...(said.get(path) ?? []), where ? `${where}: ${detail}` : detail]);
       }
     }
-    for (const path of this.places.keys()) this.say(path, ""); // before the others: two paths may be of one field
+    for (const path of this.places.keys()) this.say(path, ""); // all first, since two paths may share one field
     for (const [path, texts] of said) {
       if (typed && this.places.get(path).begun?.()) continue;
-      this.say(path, this.places.get(path).wrongness || texts.join("; ")); // what was typed is known here alone
+      this.say(path, this.places.get(path).wrongness || texts.join("; ")); // only this page knows what was typed
       this.places.get(path).box.closest("details")?.setAttribute("open", "");
     }
     return others;
   }
 }
 
-// Which of the values that a schema says in words this is, or its default where there is none; -1 for another.
+// The index in `x-choices` of this value, or of the default if there is none; -1 for any other value.
 function inWords(schema, value) {
   const given = value ?? schema.default;
   const same = (one, other) => isObject(one) && isObject(other)
@@ -718,8 +719,8 @@ function inWords(schema, value) {
   return schema["x-choices"].findIndex((one) => same(one.value, given));
 }
 
-// Numbers with commas or spaces between them; with decimal commas where semicolons part them, or spaces alone, as in a
-// column of a spreadsheet, in which whole numbers have no comma: "0,2 1 0,2" are three.
+// Numbers separated by commas or spaces. They may have decimal commas if semicolons separate them, or spaces alone, as
+// in a column of a spreadsheet, where whole numbers have no comma: "0,2 1 0,2" are three numbers.
 export function listOf(text) {
   const parts = text.trim().split(text.includes(";") ? /[\s;]+/ : /\s+/).filter(Boolean);
   const whole = (figure) => parts.every((one) => figure.test(one));
@@ -728,10 +729,11 @@ export function listOf(text) {
   return (commas ? parts.map((one) => one.replace(/,$/, "").replace(",", ".")) : text.split(/[\s,]+/).filter(Boolean)).map(numberOf);
 }
 
-// Rows whose first line names the columns, with commas between them or, as spreadsheets copy and write them, tabs or
-// semicolons: then numbers may have decimal commas. Each line has a separator of its own, since rows are pasted below
-// others. And what is wrong with them; whatever has no column of its own stands in its row under a name that is no field,
-// so that nobody takes the row without it. `several`: columns whose cells may have numbers with spaces between.
+// [rows, what is wrong with them, or an empty text]. The first line names the columns. Cells are separated by commas
+// or, as spreadsheets copy and write them, by tabs or semicolons, with which numbers may have decimal commas. Each line
+// may have another separator, since rows are pasted below others. A cell without a column stays in its row under a name
+// that is not a field, so that the server refuses the row. `several`: columns whose cells may hold numbers separated by
+// spaces.
 export function fromCsv(text, properties, numeric, several = []) {
   const lines = text.split(/\r?\n/).filter((one) => one.trim() !== "");
   const split = (line, width) => {
@@ -757,6 +759,6 @@ export function fromCsv(text, properties, numeric, several = []) {
     unknown.push(...given.map(([name]) => name).filter((name) => columns.includes(name) && !Object.hasOwn(properties, name) && !unknown.includes(name)));
     return Object.fromEntries(given.map(([name, cell]) => [name, value(name, cell)]));
   });
-  if (unknown.length) return [rows, `no column is called ${unknown.join(", ")}; they are ${Object.keys(properties).join(", ")}`];
+  if (unknown.length) return [rows, `no column is called ${unknown.join(", ")}; the columns are ${Object.keys(properties).join(", ")}`];
   return [rows, long ? `line ${long} has more cells than there are columns` : ""];
 }

@@ -1,10 +1,10 @@
-// The form of a job, made from the schema of its kind, beside its JSON; and what it would cost, asked while it is
-// written. The JSON is what is sent: without this file it is written by hand.
+// The form of a job, made from the schema of its kind, beside its JSON; and its price, asked for while it is written.
+// The JSON is what is sent: without this file it is written by hand.
 
 import { asText, element, Fields, fromText } from "./fields.js";
 import { dataField } from "./source_field.js";
 
-const PAUSE = 400; // milliseconds after the last change before the price is asked
+const PAUSE = 400; // milliseconds after the last change before the price is asked for
 const LEAST = -2; // the slider's ends and its steps, in powers of ten
 const MOST = 1.2;
 const STEP = 0.02;
@@ -21,7 +21,7 @@ const schema = JSON.parse(form.dataset.schema);
 const choices = JSON.parse(form.dataset.choices);
 const tabs = [document.getElementById("tab-form"), document.getElementById("tab-json")];
 
-let job = null; // what the text says; null where it says nothing that the form could show
+let job = null; // the parsed text; null if the form cannot show it
 let fields = null;
 
 // The text and the form --------------------------------------------------------------------------------------------
@@ -40,7 +40,7 @@ function write() {
   ask();
 }
 
-// Draws the form anew after a choice that other fields follow from; the focus stays where it was made.
+// Draws the form anew after a choice on which other fields depend; the focus returns to where it was made.
 function redraw(label) {
   draw();
   [...panel.querySelectorAll("label")].find((one) => one.textContent === label)?.control.focus();
@@ -50,7 +50,7 @@ function draw() {
   job = read();
   privacy.replaceChildren();
   if (job === null) {
-    panel.replaceChildren(element("p", {}, "This text is no job of the kind that the form is of. Correct it as JSON, or begin with an example."));
+    panel.replaceChildren(element("p", {}, "This text is not a job of this form’s kind. Correct it as JSON, or begin with an example."));
     return;
   }
   fields = new Fields(schema.problem.$defs ?? {}, {
@@ -61,7 +61,7 @@ function draw() {
     fetchProblem: async (id) => (await fetch(`/jobs/${id}/problem.json`, { headers: { Accept: "application/json" } })).json(),
   });
   const problem = job.problem;
-  // Of two fields that exclude each other only the one that is given is asked.
+  // Of two fields that exclude each other the form shows only the one that is given.
   const asked = "dataset" in problem || "source" in problem || problem.release == null;
   const hasSources = choices.sources.length > 0;
   const hidden = asked ? ["release", ...(hasSources ? ["source"] : [])] : ["dataset", ...choices.fixed];
@@ -86,7 +86,7 @@ const rounded = (epsilon) => Number(epsilon.toPrecision(2));
 function drawPrivacy() {
   const given = job.privacy;
   const box = element("fieldset", { className: "field" }, element("legend", {}, "Privacy"));
-  box.append(element("p", { className: "note", id: "privacy-note" }, "Epsilon says how much an answer may tell about any one unit of the dataset (a trip, a person, a meter; the price names it): the smaller, the more noise."));
+  box.append(element("p", { className: "note", id: "privacy-note" }, "Epsilon limits how much an answer can reveal about any one unit of the dataset (a trip, a person, a meter; the price names it): the smaller, the more noise."));
   const epsilon = given == null ? null : given.preset ? choices.presets[given.preset] : given.epsilon;
   const slider = element("input", { type: "range", id: "epsilon-slider", min: LEAST, max: MOST, step: STEP, value: Math.log10(Number(epsilon ?? 1)) });
   slider.setAttribute("aria-label", "Epsilon, from strict to loose");
@@ -150,14 +150,14 @@ function drawPrivacy() {
     const within = Number(near.value) > 0 ? Number(near.value) : near.value || "5%";
     set({ accuracy: { ...job.privacy?.accuracy, within }, ...kept() });
   };
-  const nearer = radio("near", "As much as an accuracy needs", given?.accuracy != null, asNear);
+  const nearer = radio("near", "As much as a target accuracy needs", given?.accuracy != null, asNear);
   near.addEventListener("input", asNear);
   if (given?.rho != null) radio("rho", `rho ${given.rho}, as the JSON says`, true, () => {});
   box.append(
     ways,
     element("div", { className: "field" }, element("label", { htmlFor: "epsilon" }, "Epsilon"), slider, exact, error),
     element("details", { open: given?.accuracy != null }, element("summary", {}, "Or say how accurate the answer must be"),
-      element("div", { className: "field" }, element("label", { htmlFor: "within" }, "Within"), element("p", { className: "note", id: "within-note" }, "In per cent, such as 5%, or in the unit of the answer. The smallest epsilon that is expected to do is then looked for."), near, nearError)),
+      element("div", { className: "field" }, element("label", { htmlFor: "within" }, "Within"), element("p", { className: "note", id: "within-note" }, "In per cent, such as 5%, or in the unit of the answer. The smallest epsilon that is expected to reach it is then computed."), near, nearError)),
   );
   box.append(element("details", {}, element("summary", {}, "Delta"), fields.field("delta", schema.delta, holder, "/privacy/delta", false)));
   privacy.replaceChildren(box);
@@ -169,9 +169,9 @@ function drawPrivacy() {
 // The price ----------------------------------------------------------------------------------------------------------
 
 let timer = 0;
-let asking = null; // the one request that is under way
-let drawn = null; // the actions on the page, as they came
-let answered = null; // the text that the price on the page is of
+let asking = null; // the request that is under way
+let drawn = null; // the actions on the page, as the server sent them
+let answered = null; // the text whose price is on the page
 
 function ask() {
   clearTimeout(timer);

@@ -1,5 +1,5 @@
-// Keeps the chosen files where a form of files is refused: the answer takes the place of the page, with the inputs that
-// hold them. Without this script they are chosen again.
+// Keeps the chosen files when a form with files is refused: the answer replaces the page, except for the inputs that
+// hold the files. Without this script the files must be chosen again.
 
 const main = document.getElementById("main");
 
@@ -10,7 +10,7 @@ main.addEventListener("submit", async (event) => {
   const button = form.querySelector("button:not([type])");
   const status = form.querySelector("[data-sending]");
   button.disabled = true;
-  status.textContent = "The server reads the files.";
+  status.textContent = "The server is reading the files.";
   try {
     const answer = await fetch(form.action, { method: "POST", body: new FormData(form), headers: { Accept: "text/html" } });
     const page = new DOMParser().parseFromString(await answer.text(), "text/html");
@@ -22,7 +22,7 @@ main.addEventListener("submit", async (event) => {
   } catch (error) {
     console.warn(error);
     button.disabled = false;
-    status.textContent = "The connection broke, or a file was changed since it was chosen; it is not known whether the network was stored. Send it again: the same network is the same object.";
+    status.textContent = "The connection broke, or a file was changed since it was chosen; it is not known whether the network was stored. Send it again: the same network is stored only once.";
   }
 });
 

@@ -1,10 +1,10 @@
-// Clocks of a place, such as Europe/Berlin: which offset from UTC a local time has, also where clocks are put back and
-// show an hour twice. Then the order of a meter's rows tells, by the rule of the Python client (`meters.in_zone`).
+// Local times of a time zone, such as Europe/Berlin, and their offsets from UTC. Where clocks are put back and show an
+// hour twice, the order of a meter's rows tells which it is, by the rule of the Python client (`meters.in_zone`).
 
 const MINUTE = 60_000;
 const DAY = 1440 * MINUTE;
 
-// A formatter for the place; null where this browser knows none of that name.
+// A formatter for the time zone; null if this browser does not know it.
 function formatter(place) {
   try {
     return new Intl.DateTimeFormat("en-US", {
@@ -25,7 +25,7 @@ export class PlaceClock {
   constructor(place) {
     this.place = place;
     this.formatter = /^[A-Za-z_]+\/[A-Za-z_/+-]+$/.test(place) ? formatter(place) : null;
-    this.days = new Map(); // by local day: the one offset of its times, or null where clocks change about it
+    this.days = new Map(); // by local day: the offsets a day before and two days after its beginning
     this.begin();
   }
 
@@ -33,7 +33,7 @@ export class PlaceClock {
     return this.formatter !== null;
   }
 
-  // Before a file is read, from its first row.
+  // Must be called before a file is read from its first row.
   begin() {
     this.runs = new Map(); // by owner: times of an hour that clocks show twice, in the order of rows
     this.wrong = { count: 0, line: 0, owner: "" };
@@ -45,7 +45,7 @@ export class PlaceClock {
     return Date.UTC(part.year, part.month - 1, part.day, part.hour, part.minute, part.second) - Math.floor(instant / 1000) * 1000;
   }
 
-  // The offsets that a local time may have: none where clocks skip it, the earlier instant first.
+  // The offsets that a local time may have, the earlier instant first; none if clocks skip it.
   #offsets(time) {
     const day = Math.floor(time / DAY);
     if (!this.days.has(day)) {
@@ -57,7 +57,7 @@ export class PlaceClock {
     return [...new Set([before, after])].filter((offset) => this.#offset(time - offset) === offset).sort((one, other) => other - one);
   }
 
-  // {text} with its offset, or {says}. `owner` is whose row it is, `line` where it stands.
+  // {text} with its offset, or {says} what is wrong. `owner` is whose row it is, `line` its line in the file.
   moment(time, owner, line) {
     const offsets = this.#offsets(time);
     const local = new Date(time).toISOString().slice(0, 19);
@@ -89,13 +89,13 @@ export class PlaceClock {
     this.wrong.count += 1;
   }
 
-  // After a file was read: what its order did not tell, as a sentence; none where it told all.
+  // After a file was read: a sentence on the hours whose order did not tell, in a list; empty if there are none.
   conclude() {
     for (const owner of [...this.runs.keys()]) this.#close(owner);
     const { count, line, owner } = this.wrong;
     if (count === 0) return [];
     const whose = owner === "" ? "" : ` of “${owner.slice(0, 40)}”`;
-    const more = count === 1 ? "" : ` (so it is of ${(count - 1).toLocaleString("en")} more)`;
-    return [`Line ${line.toLocaleString("en")}: clocks in ${this.place} show this hour twice, and the order of the rows${whose} does not tell which of both it is${more}. Write the offset behind these times.`];
+    const more = count === 1 ? "" : ` (and so for ${(count - 1).toLocaleString("en")} more)`;
+    return [`Line ${line.toLocaleString("en")}: clocks in ${this.place} show this hour twice, and the order of the rows${whose} does not tell which of the two it is${more}. Write the offset from UTC after these times.`];
   }
 }

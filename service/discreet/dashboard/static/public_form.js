@@ -1,5 +1,5 @@
-// The public part of a new dataset as fields, made from the schema of its kind, in step with its JSON, which is what is
-// sent: without this file it is written by hand.
+// The public part of a new dataset as fields, made from the schema of its kind and in step with its JSON. The JSON is
+// what is sent: without this file it is written by hand.
 
 import { asText, element, Fields, fromText } from "./fields.js";
 
@@ -21,7 +21,7 @@ function read() {
 function draw() {
   const values = read();
   if (values === null) {
-    panel.replaceChildren(element("p", { className: "error" }, "The JSON below is no object: correct it there."));
+    panel.replaceChildren(element("p", { className: "error" }, "The JSON below is not an object: correct it there."));
     return false;
   }
   const fields = new Fields(schema.$defs ?? {}, { changed: () => (area.value = asText(values)) });

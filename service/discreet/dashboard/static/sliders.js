@@ -2,16 +2,18 @@
 
 import { element, isRaw } from "./fields.js";
 
-const STEPS = 200; // of a range that is turned evenly
-const DECADE_STEPS = 25; // of a factor of ten: each changes the second digit, so that no key is pressed in vain
-const WIDE = 1000; // a range of more than so many times its least number is turned by factors
-const AROUND = 100; // so many times less and more than it is
-const TIMES = 10; // what a whole list may be made larger or smaller by
+const STEPS = 200; // of a linear scale
+const DECADE_STEPS = 25; // of a logarithmic scale, per factor of ten: each changes the second digit
+const WIDE = 1000; // a range whose ends differ by a larger factor has a logarithmic scale
+const AROUND = 100; // widest linear range; a logarithmic scale ends at this factor below and above the value
+const TIMES = 10; // largest factor by which a whole list is scaled up or down
 
 const rounded = (value, digits = 2) => Number(value.toPrecision(digits));
 const clamp = (value, least, most) => Math.min(most, Math.max(least, value));
 
-// Of a public range what a slider covers: `[least, most, how a place between 0 and 1 is read, its inverse]`.
+// The scale of a slider for a number of this schema: `at` gives the number at a place between 0 and 1, `place` is its
+// inverse, `step` the slider's step. Null if a logarithmic scale is needed and there is no positive number to begin
+// with.
 export function scale(schema, value) {
   const least = schema.minimum ?? schema.exclusiveMinimum ?? -Infinity;
   const most = schema.maximum ?? schema.exclusiveMaximum ?? Infinity;
@@ -39,7 +41,7 @@ function range(context, attributes) {
   return slider;
 }
 
-// What stands under a control: a slider where its value is a number, or a list that is turned as a whole.
+// What stands under a control: a slider if its value is a number, or a list that is scaled as a whole; else null.
 export function beside(fields, context, input) {
   if (input.tagName !== "INPUT" && input.tagName !== "TEXTAREA") return null;
   const ways = fields.variants(context.schema);
@@ -67,7 +69,7 @@ export function beside(fields, context, input) {
   return slider;
 }
 
-// All numbers of a list, or of its rows, times what the slider says.
+// A slider that multiplies all numbers of a list, or of its rows, by a factor.
 function proportion(fields, context, input) {
   let first = context.holder[context.name];
   const isNumbers = (one) => Array.isArray(one) && one.every((part) => typeof part === "number" || isRaw(part) || isNumbers(part));

@@ -1,10 +1,10 @@
-// Whose data a job is of: a dataset, or blocks of a source (`source` in the place of `dataset`), chosen from what is there.
+// The data of a job: a dataset, or blocks of a source (`source` instead of `dataset`), chosen from those that exist.
 
 import { element } from "./fields.js";
 
 const NEWEST = "newest";
 const RANGE = "range";
-const OTHERS = "others"; // as the JSON says it: a list that no range is
+const OTHERS = "others"; // a list of blocks that is not a range, as the JSON gives it
 
 let made = 0;
 
@@ -16,7 +16,7 @@ function select(label, options, value, picked) {
   return element("div", { className: "field" }, element("label", { htmlFor: id }, label), control);
 }
 
-// What `problem.source` says of its blocks: [way, first, last].
+// The blocks that `problem.source` names: [way, first, last].
 function said({ blocks, last }, names) {
   if (blocks == null) return [NEWEST, "", String(last ?? 1)];
   const ends = typeof blocks === "string" ? blocks.split("/") : [blocks[0], blocks.at(-1)];
@@ -25,7 +25,7 @@ function said({ blocks, last }, names) {
   return isRange && first >= 0 && final >= first ? [RANGE, names[first], names[final]] : [OTHERS, "", ""];
 }
 
-// Which blocks of a source are read; `write` is called after every change, `again` where other controls are needed.
+// Controls for the blocks that are read; `write` is called after every change, `again` if other controls are needed.
 function blocksOf(source, problem, write, again) {
   const names = source.blocks;
   if (!names.length) return [element("p", { className: "note" }, "It has no block yet: register one first.")];
@@ -66,7 +66,7 @@ function blocksOf(source, problem, write, again) {
   return parts;
 }
 
-// The field. `again` draws the form anew, and then has the focus in the field of that label.
+// The field. `again` draws the form anew and puts the focus into the field with the given label.
 export function dataField(fields, choices, problem, write, again) {
   const { datasets, sources } = choices;
   const value = problem.source?.id ?? problem.dataset ?? "";

@@ -322,7 +322,7 @@ def pair_map(
 
 
 def pair_paths(problem: Mapping[str, Any], paths: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
-    """Paths as lists of nodes, with the travel time on empty links."""
+    """Paths as lists of nodes, with their free-flow times."""
     roads = RoadNetwork.model_validate(problem["network"])
     return [
         {
