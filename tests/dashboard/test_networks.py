@@ -320,7 +320,7 @@ TNTP = "<NUMBER OF NODES> 2\n<NUMBER OF ZONES> 2\n<END OF METADATA>\n1 2 1 1 1 0
         ("a.csv", CSV.format(5, 9), {"units": "km,kph"},
          [("toll_weight", "say “Time that a unit of toll is worth”, how much")]),
         ("a.csv", CSV.format(0, 9) + "1,2,1,30,9,0\n", {"units": "km,kph"},
-         [("doubled", "“Links that stand twice with the same figures: become one with their")]),
+         [("doubled", "“Duplicate links with the same figures: become one link with the sum")]),
         ("a.csv", "köpf".join(CSV.split("head")), {},
          [("encoding", "such as “CSV files are written in: cp1252” for one saved by Excel")]),
         ("a_net.tntp", TNTP, {"speed": 3.0}, [("speed", "“Speed on all links” says nothing of")]),
