@@ -28,7 +28,7 @@ def hours_of(
 
 
 def _of_all(result: Mapping[str, Any]) -> str:
-    """How many loads there are, for a caption, where that is public."""
+    """A sentence for a caption: how many loads there are, where that is public."""
     people = result.get("states", {}).get("participants")
     return (
         ""
@@ -43,7 +43,7 @@ def power_text(result: Mapping[str, Any]) -> str:
 
 
 def _band(x: list[int], ends: tuple[Floats, Floats], place: int) -> dict[str, Any]:
-    """What lies between both ends of a curve's interval."""
+    """The area between both ends of a curve's interval."""
     low, high = ends
     return {
         **{
@@ -63,7 +63,7 @@ def _band(x: list[int], ends: tuple[Floats, Floats], place: int) -> dict[str, An
 
 
 def _shaded(event: Sequence[int]) -> list[dict[str, Any]]:
-    """Behind the curves, the steps of the event."""
+    """The steps of the event as shapes behind the curves."""
     return [
         {
             **{

@@ -131,7 +131,8 @@ def _policies(result: dict[str, Any], noise: str) -> Chart:
 
 
 def _three(result: dict[str, Any]) -> dict[str, tuple[float, float, float]]:
-    """Value and ends, by field; without intervals all three are the value."""
+    """Each value with the ends of its interval, by field; without intervals all three are the
+    value."""
     told = without_clips(result)
     said = told.get("uncertainty", {}).get("values", {})
     found = {}
@@ -194,7 +195,7 @@ def draw(
     axis = "state" if name == "values" else "feature"
     found, low, high = np.arange(len(numbers)), None, None
     if (ends := interval_of(result, name)) is not None:
-        # Where nothing is known the band is as wide as anywhere in the picture.
+        # Where no interval is known the band is as wide as anywhere in the picture.
         low, high = (
             np.where(np.isfinite(end), end, most(np.where(np.isfinite(end), end, numbers)))
             for end, most in zip(ends, (np.min, np.max), strict=True)
