@@ -110,15 +110,22 @@ def bars(
     if error is not None:
         trace["error_y"] = {"type": "data", "array": rounded(error), **ON_BARS}
     if interval is not None:
-        below, above = (np.abs(np.subtract(end, y)) for end in interval)
-        trace["error_y"] = {
-            "type": "data",
-            "symmetric": False,
-            "array": rounded(above),
-            "arrayminus": rounded(below),
-            **ON_BARS,
-        }
+        trace["error_y"] = whiskers(y, interval, ON_BARS)
     return trace
+
+
+def whiskers(
+    y: ArrayLike, interval: tuple[ArrayLike, ArrayLike], style: dict[str, Any] = WHISKERS
+) -> dict[str, Any]:
+    """Error bars from each y to both ends of its interval; none where an end is not finite."""
+    below, above = (np.abs(np.subtract(end, y)) for end in interval)
+    return {
+        "type": "data",
+        "symmetric": False,
+        "array": rounded(above),
+        "arrayminus": rounded(below),
+        **style,
+    }
 
 
 def heat(
