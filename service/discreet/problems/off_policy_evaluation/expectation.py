@@ -73,14 +73,16 @@ class Model(NamedTuple):
 def model_of(
     public: OffPolicyPublic, discount: float, initial: tuple[float, ...] | None
 ) -> Model | None:
-    """The model of public figures; None for more than MOST_STATES states."""
+    """The model of public figures; None for more than MOST_STATES states, and where public rewards
+    make all values 0."""
     if public.states is None or public.states > MOST_STATES:
         return None
     topology = None if public.topology is None else tuple(public.topology)
     rewards = None if public.rewards is None else tuple(public.rewards)
-    return _model(
+    model = _model(
         public.states, topology, rewards, public.reward_bound, public.horizon, discount, initial
     )
+    return model if model.size > 0 else None
 
 
 @lru_cache(maxsize=64)
@@ -180,8 +182,8 @@ class Outlook:
         return self.deviation * cap / (self.trajectories or 1)
 
     def expected(self, valued: bool, confidence: float) -> tuple[Expected, ...]:
-        """Of the values and, where `valued`, of the policy's value; nothing without a public number
-        of trajectories."""
+        """What to expect of the values and, where `valued`, of the policy's value; nothing without
+        a public number of trajectories."""
         if self.trajectories is None:
             return ()
         share, row = (
