@@ -143,10 +143,12 @@ def _rho(event: SmoothSensitivityGaussian) -> float:
     # too.
     near = np.clip(best + np.linspace(-0.1, 0.1, 9), 0.0, 1.0)
     try:
-        losses, masses = pair_of_curve(lambda x: min(1.0, event._single(x, near)[0]), epsilon)
-        return event.count * truncated_rho(losses, masses, epsilon, delta)
+        with np.errstate(all="ignore"):
+            losses, masses = pair_of_curve(lambda x: min(1.0, event._single(x, near)[0]), epsilon)
+            rho = event.count * truncated_rho(losses, masses, epsilon, delta)
     except (ValueError, ArithmeticError):
         return math.inf
+    return rho if rho >= 0 else math.inf
 
 
 def dilation_delta(epsilon: float, log_factor: float, dimension: int) -> float:
