@@ -131,7 +131,7 @@ def doubt_sentence(sums: WeightedSums) -> str:
     return (
         f"The mean of the weights is {found}: the behaviour probabilities in the data are not "
         "those with which people were treated, or the target policy goes by what was measured "
-        "after it. The values rest on them, and are wrong"
+        "after the treatment. The values rest on them, and are wrong"
     )
 
 
