@@ -156,15 +156,8 @@ def _transitions(plan: dict[str, Any], result: dict[str, Any]) -> Chart:
     # A row of noise is covered in grey: it must not look like something that is known.
     veils = [
         {
-            **{
-                "type": "rect",
-                "xref": "paper",
-                "x0": 0,
-                "x1": 1,
-                "yref": "y",
-                "y0": row - 0.5,
-                "y1": row + 0.5,
-            },
+            **{"type": "rect", "xref": "paper", "x0": 0, "x1": 1},
+            **{"yref": "y", "y0": row - 0.5, "y1": row + 0.5},
             **{"fillcolor": QUIET, "opacity": 0.75, "line": {"width": 0}, "layer": "above"},
         }
         for row, (low, high) in enumerate(zip(blocks.edges[:-1], blocks.edges[1:], strict=True))
