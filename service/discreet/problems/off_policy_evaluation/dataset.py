@@ -264,9 +264,9 @@ class OffPolicyDataset(DatasetInBlocks):
         off_policy = "behaviour" in content
         if public.off_policy is not None and public.off_policy != off_policy:
             says = (
-                "rows have behaviour and target"
+                "must be true, since rows have behaviour and target"
                 if off_policy
-                else "no row has behaviour and target"
+                else "must be false, since no row has behaviour and target"
             )
             raise InvalidInput(says, pointer="/public/off_policy")
         if public.continuing and content["terminal"].any():
