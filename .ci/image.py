@@ -485,7 +485,7 @@ def sign(key_file: Path) -> None:
     if not isinstance(key, Ed25519PrivateKey):
         raise Failed(f"{key_file} is no Ed25519 key")
     for path, statement in statements(ARCHIVE, json.loads(SBOM.read_text())).items():
-        path.write_text(json.dumps(envelopes.sealed(statement, key)) + "\n", encoding="utf-8")
+        path.write_text(json.dumps(envelopes.signed(statement, key)) + "\n", encoding="utf-8")
         say(f"{path.relative_to(ROOT)}: signed")
 
 

@@ -380,7 +380,7 @@ def test_a_large_network_has_its_largest_flows_only(
     chart = by_name(result_charts(*routed))["network"]
     classes = [trace for trace in chart.figure["data"] if trace.get("fill") == "toself"]
     assert sum(len(polygons(trace)) for trace in classes) == 5
-    assert "The 5 links with the largest flows of 12." in chart.caption
+    assert "Shown are the 5 links with the largest flows of 12." in chart.caption
     monkeypatch.setattr(road_map, "MAX_NODES", 3)
     assert "network" not in by_name(result_charts(*routed))
 

@@ -228,6 +228,18 @@ ATTACKS: dict[str, Callable[[int], bytes]] = {
 }
 
 
+def test_brackets_that_close_nothing_hide_no_depth() -> None:
+    """Each level of nesting costs a pass over the brackets, so a text that is no JSON has no more
+    of them either."""
+    with pytest.raises(InvalidInput, match="nested deeper than 64 levels"):
+        loads(b"0" + b"}" * 1000 + b"[" * 1000 + b"]" * 1000)
+    parser = Parser()
+    for part in (b"]" * 1000, b"[" * 40):
+        parser.feed(part)
+    with pytest.raises(InvalidInput, match="nested deeper than 64 levels"):
+        parser.feed(b"[" * 40)
+
+
 def refused_or_read(body: bytes) -> None:
     with contextlib.suppress(InvalidInput):
         loads(body)

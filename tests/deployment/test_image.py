@@ -198,7 +198,7 @@ def signed(image: ModuleType, root: Path, tmp_path: Path) -> tuple[Path, Path, d
     for kind in ("https://slsa.dev/provenance/v1", "https://cyclonedx.org/bom"):
         path = files[kind] = tmp_path / f"{len(files)}.dsse.json"
         statement = {**about, "predicateType": kind, "predicate": image.bill(root, archive)}
-        path.write_text(json.dumps(image.envelopes.sealed(statement, key)))
+        path.write_text(json.dumps(image.envelopes.signed(statement, key)))
     return archive, public, files
 
 

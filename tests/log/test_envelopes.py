@@ -17,7 +17,7 @@ import pytest
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
 
 from discreet.ledger import certificates, envelopes, offline
-from discreet.ledger.envelopes import BadEnvelope, check_envelope, opened, seal
+from discreet.ledger.envelopes import BadEnvelope, check_envelope, opened, sign
 from discreet_client import canonical
 from tests import bodies
 from tests.conftest import Installation
@@ -38,7 +38,7 @@ def test_the_envelope_is_dsses(certificate: dict[str, Any]) -> None:
     assert envelopes.encoding("http://example.com/HelloWorld", b"hello world") == (
         b"DSSEv1 29 http://example.com/HelloWorld 11 hello world"
     )
-    envelope = seal(certificate, KEY)
+    envelope = sign(certificate, KEY)
     payload = base64.b64decode(envelope["payload"])
     (signature,) = envelope["signatures"]
     public = Ed25519PublicKey.from_public_bytes(base64.b64decode(certificate["public_key"]))
@@ -57,21 +57,21 @@ def test_the_envelope_is_dsses(certificate: dict[str, Any]) -> None:
 
 def test_whose_signature_it_is(certificate: dict[str, Any]) -> None:
     other = certificates.public_key(OTHER_KEY)
-    assert check_envelope(seal(certificate, KEY)).holds is True
-    assert check_envelope(seal(certificate, OTHER_KEY)).holds is None
-    assert check_envelope(seal(certificate, OTHER_KEY), [other]).holds is True  # after a rotation
-    both = seal(certificate, KEY)
-    both["signatures"] += seal(certificate, OTHER_KEY)["signatures"]
+    assert check_envelope(sign(certificate, KEY)).holds is True
+    assert check_envelope(sign(certificate, OTHER_KEY)).holds is None
+    assert check_envelope(sign(certificate, OTHER_KEY), [other]).holds is True  # after a rotation
+    both = sign(certificate, KEY)
+    both["signatures"] += sign(certificate, OTHER_KEY)["signatures"]
     assert check_envelope(both).holds is True
     both["signatures"][0]["sig"] = both["signatures"][1]["sig"]
     assert check_envelope(both).holds is False
 
 
 def test_every_change_is_found_by_both(certificate: dict[str, Any]) -> None:
-    """Of members, of a bit of the payload, of the statement sealed anew by a stranger: refused, or
+    """Of members, of a bit of the payload, of the statement signed anew by a stranger: refused, or
     not held; ours and the verifier that knows none of our code say the same."""
     chance = random.Random(1)
-    true = seal(certificate, KEY)
+    true = sign(certificate, KEY)
     for case in range(600):
         envelope = altered(true, chance)
         if case % 3 == 1:
@@ -165,7 +165,7 @@ def test_what_is_no_envelope_is_told_so(envelope: dict[str, Any], tmp_path: Path
     )
 
 
-def test_the_service_seals_its_certificates(service: Installation, tmp_path: Path) -> None:
+def test_the_service_signs_envelopes(service: Installation, tmp_path: Path) -> None:
     """Over HTTP, with the command, and looked at without a server; every certificate is of the
     schema."""
     with service.client() as client:

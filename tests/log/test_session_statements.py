@@ -519,10 +519,10 @@ def test_what_a_ledger_cannot_prove_it_does_not_say(world: World, tmp_path: Path
 
 def test_a_head_of_the_ledger_in_an_envelope() -> None:
     head = sign_head("ten_1", [("acc_1", 2, b"h" * 32)], KEY)
-    envelope = envelopes.seal_head(head, KEY)
+    envelope = envelopes.sign_head(head, KEY)
     assert envelopes.opened_head(envelope) == head
     jsonschema.validate(head, schema("ledger-head"))
-    rotated = envelopes.seal_head(head, OTHER_KEY)
+    rotated = envelopes.sign_head(head, OTHER_KEY)
     with pytest.raises(BadEnvelope):
         envelopes.opened_head(rotated)
     assert envelopes.opened_head(rotated, [certificates.public_key(OTHER_KEY)]) == head

@@ -434,6 +434,9 @@ def test_plans_say_when_there_are_too_few_trajectories() -> None:
     assert "±" in many[0]
     assert "noise" not in many[0]
     assert "takes some" in problem().plan(public(), budget).advice[0]
+    for extra in ({}, {"trajectories": 50}):  # all values are 0, whatever the noise
+        part = public(topology=LOOP, rewards=[0, 0, 0], **extra)
+        assert not any("±" in said for said in problem().plan(part, budget).advice)
     columns = {"features": FOURIER, "method": "moments"}
     few, many = (
         problem(**columns).plan(public(features=2, trajectories=m), budget).advice

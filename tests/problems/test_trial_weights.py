@@ -442,7 +442,9 @@ def test_a_rule_by_what_was_measured_after_the_treatment_is_doubted() -> None:
     why."""
     for seed in range(3):
         found = answered(*ruled(4000, seed, RULE, leaks=True), seed, 2)
-        assert "or the target policy goes by what was measured after it" in found["doubt"]
+        assert (
+            "or the target policy goes by what was measured after the treatment" in found["doubt"]
+        )
 
 
 @pytest.mark.parametrize("letter", ["\u202e", "\x07", "\u200b", "\u2028"])

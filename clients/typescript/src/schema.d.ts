@@ -4697,13 +4697,13 @@ export interface components {
             ][] | null;
             /**
              * Period Minutes
-             * @description Of how long a period the capacities are. Jobs on periods of another length are refused; absent, they are taken for those of a dataset's period, however long, and the plan says so
+             * @description Length of the period that capacities are for. Jobs on periods of another length are refused; if absent, capacities are taken for those of a dataset's period, however long, and the plan says so
              * @default null
              */
             period_minutes?: number | null;
             /**
              * Time Unit
-             * @description Of free_flow_time and fixed_cost: answers say it beside travel times, no flow follows
+             * @description Unit of free_flow_time and fixed_cost, which answers name beside travel times; no flow depends on it
              * @default null
              */
             time_unit?: ("seconds" | "minutes" | "hours") | null;
@@ -5733,8 +5733,8 @@ export interface components {
         };
         /**
          * TransitionRow
-         * @description One transition; `state, next_state` (of one state neither) or `x, x_next`; both probabilities
-         *     of the action or none.
+         * @description One transition; `state, next_state` (neither where there is one state) or `x, x_next`; both
+         *     probabilities of the action or none.
          */
         TransitionRow: {
             /** Action */

@@ -46,9 +46,9 @@ def draw_curves(
 ) -> None:
     """Draw curves as a picture file: .png, .svg or .pdf. `x`, `y`: what the axes show, with units.
 
-    `shade`: a stretch of the x axis, named by `shaded`. `ticks`: places of it that are called
-    otherwise. Raises InvalidInput for curves whose lengths differ, values that are not finite, and
-    other formats.
+    `shade`: an interval of the x axis to be shaded, which the legend calls `shaded`. `ticks`:
+    labels of the x axis by position. Raises InvalidInput if x and y of a curve differ in length, a
+    value is not finite or the file has another format.
     """
     kind = picture_format(path)
     figure = Figure(figsize=INCHES, dpi=DOTS_PER_INCH, facecolor="white", layout="constrained")

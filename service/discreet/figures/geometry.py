@@ -1,4 +1,4 @@
-"""Where the nodes of a network stand in a drawing, and the outlines of its links. Knows no drawing
+"""The positions of a network's nodes in a drawing, and the outlines of its links. Uses no drawing
 library."""
 
 from __future__ import annotations
@@ -19,14 +19,15 @@ Ints = NDArray[np.int64]
 
 MAP_INCHES = 8.0
 """The longer side of the map."""
-POINT = 1 / 72
+POINT = 1 / 72  # in inches
 PIVOTS = 64
+"""Nodes from which distances are computed where a network is large."""
 STRESS_NODES = 600
 """Up to this many nodes a layout is refined by stress majorization, whose matrices are dense."""
 
 
 def layout(network: Network) -> Floats:
-    """Coordinates float64[nodes, 2] that put nodes as far apart as the links between them are many;
+    """Coordinates float64[nodes, 2] whose distances are close to the distances in links;
     deterministic.
 
     Pivot multidimensional scaling (Brandes, Pich, "Eigensolver methods for progressive
@@ -49,9 +50,7 @@ def layout(network: Network) -> Floats:
         nearest[pivot] = -1
         pivot = int(nearest.argmax())
     finite = distances[np.isfinite(distances)]
-    distances[~np.isfinite(distances)] = (
-        finite.max() + 1
-    )  # parts that nothing joins stand side by side
+    distances[~np.isfinite(distances)] = finite.max() + 1  # separate components, side by side
     squares = distances**2
     centred = squares - squares.mean(axis=0) - squares.mean(axis=1, keepdims=True) + squares.mean()
     where = _principal(-centred.T / 2 @ np.linalg.svd(centred, full_matrices=False)[0][:, :2])
@@ -84,8 +83,8 @@ def _stress_majorized(where: Floats, joined: Any, apart: float) -> Floats:
 
 
 def _principal(where: Floats) -> Floats:
-    """Centred, the longest extent along x, and of the two mirror images of each axis always the
-    same."""
+    """The coordinates centred and rotated so that their longest extent is along x, and each axis
+    mirrored so that its farthest point is positive."""
     where = where - where.mean(axis=0)
     where = where @ np.linalg.svd(where, full_matrices=False)[2].T
     far = where[np.abs(where).argmax(axis=0), [0, 1]]
@@ -93,15 +92,14 @@ def _principal(where: Floats) -> Floats:
 
 
 def inches(where: Floats) -> Floats:
-    """In inches on the map, so that a unit of the axes is an inch of the picture; the origin at the
-    lower left."""
+    """The coordinates in inches on the map, with the origin at the lower left."""
     extent = float(np.ptp(where, axis=0).max())
     scaled: Floats = (where - where.min(axis=0)) * (MAP_INCHES / extent if extent > 0 else 1.0)
     return scaled
 
 
 def zone_radius(where: Floats, network: Network) -> float:
-    """In inches: small against the links, and such that circles of few pairs of nodes touch."""
+    """The radius of zones in inches: small against the links, and such that few circles touch."""
     length = np.hypot(*(where[network.head] - where[network.tail]).T)
     length = length[length > 0]
     radius = 0.2 if not length.size else min(0.2, 0.2 * float(np.median(length)))
@@ -112,8 +110,8 @@ def zone_radius(where: Floats, network: Network) -> float:
 
 
 def beside(network: Network, widths: Floats) -> Floats:
-    """float64[m]: how far from the line between its nodes a link begins; parallel links lie side by
-    side."""
+    """float64[m]: the distance of each link's inner edge from the line between its nodes; parallel
+    links lie side by side."""
     taken: dict[tuple[int, int], float] = {}
     inner = np.empty(network.tail.size)
     for link, ends in enumerate(zip(network.tail.tolist(), network.head.tolist(), strict=True)):

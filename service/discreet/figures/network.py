@@ -1,4 +1,4 @@
-"""A network with its link flows."""
+"""Pictures of a network with its link flows."""
 
 from __future__ import annotations
 
@@ -35,7 +35,8 @@ LONGEST_NAME = 16
 """Characters of a name in a picture."""
 COLOURS = LinearSegmentedColormap.from_list("load", LOADS)
 DARKEST = LOAD_STEP * (len(LOADS) - 1)
-"""Of capacity: the same in all pictures, so that two of them compare."""
+"""The fraction of capacity that is drawn darkest: the same in all pictures, so that they can be
+compared."""
 
 
 def draw_link_flows(
@@ -52,10 +53,10 @@ def draw_link_flows(
     `link_flows`: float64[m], >= 0, in the unit of the capacities. Every link is half an arrow on
     the right of the line from tail to head, as wide as its flow and coloured by flow / capacity:
     darkest is 150 % or more, in every picture. Links without flow are hairlines. Zones are circles
-    with their numbers, or what `names` (one a node) calls them; other nodes dots. `coordinates`:
-    float64[nodes, 2], any unit, x to the right and y upward; without them a layout of the network
-    by distances in links, always the same. Raises InvalidInput where a length does not fit, a
-    figure is not finite or negative, or the file has another format.
+    with their numbers, or what `names` (one a node) calls them; other nodes are dots.
+    `coordinates`: float64[nodes, 2], any unit, x to the right and y upward; without them
+    `geometry.layout` places the nodes. Raises InvalidInput where a length does not fit, a figure is
+    not finite or negative, or the file has another format.
     """
     flow = np.asarray(link_flows, dtype=np.float64)
     if flow.shape != network.tail.shape:
@@ -132,9 +133,8 @@ def _draw_nodes(
     room = 2 * float(radius.max()) / POINT
     longest = max((len(name) for name in names[:zones]), default=1)
     points = min(11.0, room * min(0.5, 1.15 / longest))
-    above = points < SMALLEST_LABEL and longest > len(
-        str(zones)
-    )  # names that no circle holds stand above theirs
+    # Names that are too long for the circles stand above them.
+    above = points < SMALLEST_LABEL and longest > len(str(zones))
     if above:
         points = NAME_POINTS if room >= SMALLEST_LABEL else 0.0
     if points >= SMALLEST_LABEL:
@@ -158,7 +158,7 @@ def _draw_load_key(figure: Figure, links: PolyCollection, left: float, height: f
     bar.set_label("how full: flow in % of capacity", fontsize=11, color=INK)
     bar.ax.yaxis.set_major_locator(MaxNLocator(6))
     bar.ax.yaxis.set_major_formatter(PercentFormatter(1.0, symbol=" %"))
-    if bar.norm.vmax is not None and bar.norm.vmax > 1:  # where full is
+    if bar.norm.vmax is not None and bar.norm.vmax > 1:  # marks 100 %
         bar.ax.axhline(1.0, color=INK, linewidth=1.5)
     bar.ax.tick_params(labelsize=10, color=QUIET, labelcolor=INK)
     bar.outline.set_visible(False)

@@ -1,4 +1,4 @@
-"""Numbers by name, each with its interval."""
+"""Pictures of named numbers with their intervals."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from discreet.errors import InvalidInput
 from discreet.figures.style import DOTS_PER_INCH, INK, LINES, QUIET, picture_format, save
 
 WIDTH, HEIGHT, ROW = 8.0, 1.2, 0.5
-"""Inches: of the picture, of its axis, and of a row."""
+"""Inches: the width of the picture, the height of its axis and of each row."""
 
 
 @dataclass(frozen=True)
@@ -30,7 +30,8 @@ class Point:
 def draw_points(points: Sequence[Point], path: Path, *, x: str) -> None:
     """Draw one row a number as a picture file: .png, .svg or .pdf. `x`: what the axis shows.
 
-    Raises InvalidInput for numbers that are not finite, and other formats.
+    Raises InvalidInput if there are no points, a number is not finite or the file has another
+    format.
     """
     kind = picture_format(path)
     numbers = np.array([[one.value, one.lower, one.upper] for one in points], dtype=np.float64)

@@ -29,13 +29,13 @@ MAX_POINTS = 5000
 def convergence(
     steps: Sequence[int], path: Floats, constraints: Sequence[str], caption: str
 ) -> Chart:
-    """Multipliers float64[points, m] of constraints that have texts; of many those that ever are
-    largest."""
+    """The chart of multipliers float64[points, m]; of many constraints, those whose multipliers
+    rise highest. `constraints`: their texts."""
     chosen = np.sort(np.argsort(-path.max(axis=0), kind="stable")[:MAX_CURVES])
     more = (
         ""
         if chosen.size == path.shape[1]
-        else f" The {chosen.size} that rise highest of {path.shape[1]}."
+        else f" Shown are the {chosen.size} that rise highest of {path.shape[1]}."
     )
     names = [_constraint(k, constraints[k]) for k in chosen.tolist()]
     return Chart(
@@ -65,8 +65,8 @@ def _constraint(number: int, text: str) -> str:
 
 
 def mean_noise(plan: dict[str, Any], constraints: int) -> Floats | None:
-    """Twice the deviation of the noise in the mean of a constraint's values, over the second half
-    of the steps."""
+    """float64[constraints]: two standard deviations of the noise in the mean of a constraint's
+    values over the second half of the steps; None where the plan names no noise."""
     told = {one["quantity"]: one["standard_deviation"] for one in plan.get("noise", ())}
     steps = plan.get("iterations", {}).get("steps", 0)
     if not told or not steps:
@@ -77,9 +77,9 @@ def mean_noise(plan: dict[str, Any], constraints: int) -> Floats | None:
     return np.asarray(2 * each / np.sqrt(steps - steps // 2))
 
 
-def slack(
-    slack: Floats, constraints: Sequence[str], error: Floats | None, plan: dict[str, Any]
-) -> Chart:
+def slack(slack: Floats, constraints: Sequence[str], error: Floats | None) -> Chart:
+    """The chart of float64[m], the slack of each constraint; of many, the tightest. `error`: half
+    the length of their whiskers."""
     chosen = np.sort(np.argsort(slack, kind="stable")[:60])
     names = [f"{k}" for k in chosen.tolist()]
     trace = bars("slack", names, slack[chosen], error=None if error is None else error[chosen])
@@ -93,7 +93,11 @@ def slack(
         if error is None
         else " Whiskers are two standard deviations of the noise in these means."
     )
-    few = "" if chosen.size == slack.size else f" The {chosen.size} tightest of {slack.size}."
+    few = (
+        ""
+        if chosen.size == slack.size
+        else f" Shown are the {chosen.size} tightest of {slack.size}."
+    )
     columns: tuple[str, ...] = ("constraint", "expression", "slack")
     rows: list[tuple[Any, ...]] = [(k, constraints[k], float(slack[k])) for k in range(slack.size)]
     if error is not None:

@@ -15,27 +15,28 @@ from discreet.errors import InvalidInput
 from discreet.figures.style import DOTS_PER_INCH, INK, LINES, QUIET, picture_format, save
 
 PANEL = (3.6, 3.5)
-"""Inches of a triangle."""
+"""Width and height of a panel in inches."""
 CORNERS = np.array([[0.0, 0.0], [1.0, 0.0], [0.5, 3**0.5 / 2]])
 
 
 @dataclass(frozen=True)
 class Triangle:
-    """One panel: by name the points float[count, 3], >= 0, each scaled to sum 1."""
+    """One panel: points float[count, 3], >= 0, by name; each point is scaled to sum to 1."""
 
     title: str
     points: Mapping[str, ArrayLike]
     large: bool = False
-    """Whether points are few, and drawn as such."""
+    """Whether the points are few and drawn larger."""
 
 
 def draw_simplexes(
     panels: Sequence[Triangle], path: Path, *, corners: Sequence[str], columns: int = 2
 ) -> None:
     """Draw triangles side by side as a picture file: .png, .svg or .pdf. `corners`: the names of
-    the three.
+    the three corners.
 
-    Raises InvalidInput for points that are negative, not finite or all 0, and other formats.
+    Raises InvalidInput if a point has a number that is negative or not finite, or three zeros, or
+    if the file has another format.
     """
     kind = picture_format(path)
     rows = -(-len(panels) // columns)
@@ -56,7 +57,7 @@ def draw_simplexes(
                 raise InvalidInput(f"{name}: points of a simplex are three numbers >= 0 each")
             total = shares.sum(axis=1, keepdims=True)
             if not total.all():
-                raise InvalidInput(f"{name}: a point whose numbers are all 0")
+                raise InvalidInput(f"{name}: the three numbers of a point must not all be 0")
             across, up = (shares / total @ CORNERS).T
             size, alpha = (60, 0.9) if panel.large else (4, 0.35)
             axes.scatter(across, up, s=size, alpha=alpha, color=colour, linewidths=0, label=name)
@@ -82,9 +83,10 @@ def draw_simplexes(
 
 
 def draw_matrix(matrix: ArrayLike, path: Path, *, x: str, y: str, title: str, label: str) -> None:
-    """Draw a matrix of numbers >= 0 in shades as a picture file, its first row above.
+    """Draw a matrix of numbers >= 0 in shades as a picture file, its first row on top.
 
-    Raises InvalidInput for numbers that are not finite, and other formats."""
+    Raises InvalidInput if a number is not finite or the file has another format.
+    """
     kind = picture_format(path)
     shades = np.asarray(matrix, dtype=np.float64)
     if shades.ndim != 2 or not np.isfinite(shades).all():

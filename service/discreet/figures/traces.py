@@ -21,7 +21,7 @@ Figure = dict[str, Any]
 
 DASHES = ("solid", "dash", "dot", "dashdot", "longdash", "longdashdot")
 SYMBOLS = ("circle", "square", "diamond", "triangle-up", "x", "cross")
-"""Beside colours: a curve is told from its neighbour without seeing colours."""
+"""Beside the colours, so that curves can be told apart without them."""
 MARKED = 40
 """Curves of at most so many points have markers."""
 
@@ -48,8 +48,8 @@ def rounded(values: ArrayLike, digits: int = 6) -> Any:
 
 WHISKERS = {"color": QUIET, "thickness": 1.5, "width": 4}
 ON_BARS = {**WHISKERS, "color": INK}
-"""Half of each lies on a bar, which on a light page is darker than they, and on a dark one as
-light."""
+"""Whiskers on bars are drawn in ink: half of each lies on its bar, where the quiet colour would be
+hard to see."""
 
 
 def curve(
@@ -66,7 +66,7 @@ def curve(
     until the next x."""
     symbol = SYMBOLS[place % len(SYMBOLS)]
     marked = len(x) <= MARKED and not steps
-    # Once all colours are used the dashes go on by one, so that no two curves of a chart look the
+    # Once all colours are used, the dashes shift by one, so that no two curves of a chart look the
     # same.
     dash = (
         DASHES[(place + place // len(LINES)) % len(DASHES)]
@@ -110,15 +110,22 @@ def bars(
     if error is not None:
         trace["error_y"] = {"type": "data", "array": rounded(error), **ON_BARS}
     if interval is not None:
-        below, above = (np.abs(np.subtract(end, y)) for end in interval)
-        trace["error_y"] = {
-            "type": "data",
-            "symmetric": False,
-            "array": rounded(above),
-            "arrayminus": rounded(below),
-            **ON_BARS,
-        }
+        trace["error_y"] = whiskers(y, interval, ON_BARS)
     return trace
+
+
+def whiskers(
+    y: ArrayLike, interval: tuple[ArrayLike, ArrayLike], style: dict[str, Any] = WHISKERS
+) -> dict[str, Any]:
+    """Error bars from each y to both ends of its interval; none where an end is not finite."""
+    below, above = (np.abs(np.subtract(end, y)) for end in interval)
+    return {
+        "type": "data",
+        "symmetric": False,
+        "array": rounded(above),
+        "arrayminus": rounded(below),
+        **style,
+    }
 
 
 def heat(
@@ -130,8 +137,8 @@ def heat(
     title: str,
     top: float | None = None,
 ) -> Trace:
-    """A matrix as shades, its first row above. `hover`: plotly's template with %{x}, %{y} and %{z};
-    `top`: the end of the scale, else the largest entry."""
+    """A matrix as shades, its first row on top. `hover`: plotly's template with %{x}, %{y} and
+    %{z}; `top`: the end of the scale, else the largest entry."""
     array = np.asarray(z, dtype=np.float64)
     end = top if top is not None else float(array.max(initial=0.0))
     return {
@@ -178,7 +185,7 @@ def counting(count: int) -> dict[str, Any]:
 
 
 def matrix_axes() -> dict[str, Any]:
-    """The layout of a matrix whose first row is above."""
+    """The layout of a matrix whose first row is on top."""
     axis = {"type": "category", "showgrid": False, "zeroline": False, "automargin": True}
     return {"xaxis": axis, "yaxis": {**axis, "autorange": "reversed"}}
 

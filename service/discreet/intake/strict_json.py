@@ -115,7 +115,7 @@ class Parser:
         self._most_memory = math.inf if most_memory is None else most_memory
         self._memory = self.most_taken = 0
         self._keys: set[str] = set()
-        self._structure = Structure()
+        self._structure, self._lowest = Structure(), 0
         self._pending: list[bytes] = []
         self._brackets: list[bytes] = []
         self._first = True
@@ -163,6 +163,10 @@ class Parser:
 
     def _look(self, part: bytes) -> NDArray[np.uint8]:
         codes, levels = self._structure.take(part)
+        if levels.size and (self._lowest < 0 or levels.min() < 0):
+            # Brackets that close nothing must not hide levels: `unbalanced` takes a pass for each.
+            lowest = np.minimum.accumulate(np.minimum(levels, self._lowest))
+            levels, self._lowest = levels - lowest, int(lowest[-1])
         depth = int(levels.max(initial=0))
         if depth > MAX_DEPTH:
             limit = Limit("json_depth", "levels of nesting", MAX_DEPTH, depth)

@@ -15,14 +15,16 @@ _QUOTE = ord(b'"')
 
 
 class Structure:
-    """What stands outside of the strings of a JSON text that comes in parts, and how deep."""
+    """Finds the bytes outside of strings in a JSON text that arrives in parts, and their nesting
+    levels."""
 
     def __init__(self) -> None:
         self._inside = self._escaped = False
         self._level = 0
 
     def take(self, part: bytes) -> tuple[NDArray[np.uint8], NDArray[np.int32]]:
-        """The bytes of the next part, 0 in strings, and the level of nesting from each byte on."""
+        """The bytes of the next part, those in strings set to 0, and the nesting level after each
+        byte."""
         plain = b"_" + part[1:] if self._escaped and part else part
         if b"\\" in plain:
             plain = _ESCAPE.sub(b"__", plain)
@@ -43,7 +45,8 @@ def brackets_of(codes: NDArray[np.uint8]) -> bytes:
 
 
 def unbalanced(brackets: bytes) -> tuple[int, bytes]:
-    """How many brackets are closed that were open before, and those that are left open."""
+    """The number of closing brackets whose opening brackets came before, and the opening brackets
+    that are left open."""
     size = -1
     while size != len(brackets):
         size = len(brackets)

@@ -1,5 +1,5 @@
-"""What a process and its child say to each other: frames of a JSON header and bytes. Nothing is
-unpickled on either side."""
+"""Messages between a process and its child: frames of a JSON header and a payload of bytes. Nothing
+is unpickled on either side."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ HEADER = struct.Struct("!IQ")
 """Lengths of the JSON header and of the payload."""
 
 OUT_OF_MEMORY = 12
-"""Exit status of a child that met its memory limit. Any other but 0 is an error that nobody
-foresaw."""
+"""Exit status of a child that met its memory limit. Any other status but 0 is an unexpected
+error."""
 
 MAX_HEADER_BYTES = 1 << 28
 MAX_PAYLOAD_BYTES = 1 << 34
@@ -25,14 +25,15 @@ def frame(header: dict[str, Any], payload: bytes | bytearray = b"") -> bytes:
 
 
 def lengths(prefix: bytes, most: int = MAX_HEADER_BYTES + MAX_PAYLOAD_BYTES) -> tuple[int, int]:
-    """ValueError for lengths that no honest child sends, or for more than `most` bytes in all."""
+    """The lengths of header and payload from the first `HEADER.size` bytes of a frame. ValueError
+    where one is over its limit, or the frame has more than `most` bytes."""
     header, payload = HEADER.unpack(prefix)
     if (
         header > MAX_HEADER_BYTES
         or payload > MAX_PAYLOAD_BYTES
         or HEADER.size + header + payload > most
     ):
-        raise ValueError("a frame over its limit")
+        raise ValueError("the frame is larger than its limit")
     return header, payload
 
 

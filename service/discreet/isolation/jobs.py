@@ -1,4 +1,4 @@
-"""A job as its children are told of it."""
+"""Reads the job in the header of a task."""
 
 from __future__ import annotations
 

@@ -7,10 +7,10 @@ from typing import Any
 
 
 def load_compiler() -> None:
-    """Compile something, so that a child that may open no file can compile what no rehearsal met.
+    """Compile a function, which imports the compiler: children, which may open no file, can then
+    compile kernels that no rehearsal met.
 
-    Kernels that lie in numba's cache are loaded without the compiler, whose parts would be imported
-    then.
+    Loading kernels from numba's cache does not import it.
     """
     import numba  # noqa: PLC0415
     import numpy as np  # noqa: PLC0415
@@ -22,8 +22,8 @@ def load_compiler() -> None:
 
 
 def keep_in_memory() -> None:
-    """A child that meets what no rehearsal met compiles it for itself; numba would fail on its
-    cache's files."""
+    """Turn off numba's cache on disk: children compile kernels that no rehearsal met in memory,
+    where numba would fail to open the files of its cache."""
     from numba.core.caching import Cache  # noqa: PLC0415
 
     Cache.load_overload = lambda _cache, _signature, _context: None  # type: ignore[method-assign]

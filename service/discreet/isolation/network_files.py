@@ -1,5 +1,5 @@
-"""Files of road networks become networks in a child, as uploads become contents: the parsers that
-meet bytes of strangers are the ones of the client, and never run in the API."""
+"""Reads files of road networks in a child, as uploads are read: the parsers are those of the
+client, and never run in the API on bytes of strangers."""
 
 from __future__ import annotations
 
@@ -11,28 +11,28 @@ from typing import Any
 from discreet.errors import Limit, PayloadTooLarge
 
 MOST_NAMES = 60
-"""Columns of a file whose meaning is asked for."""
+"""Columns of a file, at most, whose meaning is asked for."""
 LONGEST_NAME = 200
-"""Letters of a name of such a column."""
+"""Characters of the name of such a column, at most."""
 LONGEST_SENTENCE = 4000
-"""Letters of a refusal, or of one note."""
+"""Characters of a refusal, or of one note, at most."""
 MOST_NOTES = 50
-"""Sentences of a kind."""
+"""Faults, notes or warnings, at most."""
 ENCODINGS = ("cp1252", "utf-16", "cp1250", "cp850", "iso-8859-15", "mac-roman")
-"""Of CSV beside UTF-8, each read in time in proportion to its bytes, which is not so of all that
-Python has."""
-OWN_NAMES = "columns have names of their own: say below what each of them is, then send it again"
+"""Encodings of CSV beside UTF-8. Each is decoded in time linear in its bytes, which is not true of
+all codecs of Python."""
+OWN_NAMES = "some columns have unknown names: say below what each of them is, then send it again"
 
 
 def read_network(
     arguments: dict[str, Any], payload: bytes, _: tuple[int, ...]
 ) -> tuple[dict[str, Any], bytes]:
     """`{name, zones, notes, warnings}` of the network in these files and its JSON; or `{refused,
-    columns}`: why, each as `[option, sentence]`, and what the files' columns are called.
+    columns}`: why the files are refused, each as `[option, sentence]`, and the columns that they have.
 
-    `arguments`: files, `[[name, bytes], …]` of what follows each other in the payload; options as
-    of `discreet_client.networks.read`; labels and choices, how sentences call these options;
-    chosen, whether somebody has said what the columns are; limit, of the network's JSON.
+    `arguments`: files, `[[name, bytes], …]` in the order in which the payload holds them; options
+    as of `discreet_client.networks.read`; labels and choices, how sentences call these options;
+    chosen, whether the user has said what the columns are; limit, of the network's JSON.
     """
     from discreet_client import networks  # noqa: PLC0415
     from discreet_client.networks import columns  # noqa: PLC0415
@@ -88,7 +88,8 @@ _GMNS = "link_id,from_node_id,to_node_id,length,free_speed,capacity,geometry\n"
 
 
 def warm_up() -> None:
-    """Read good and wrong files of every format, so that children open no file for them."""
+    """Read valid and faulty files of every format, so that children need to open no file of code
+    for that."""
     for encoding in ENCODINGS:
         codecs.lookup(encoding)
     lines = [

@@ -31,8 +31,8 @@ FORKING = {
     "JE_ARROW_MALLOC_CONF": "background_thread:false",
     "MALLOC_ARENA_MAX": "1",
 }
-"""Environment of processes that fork: forks of one with a thread pool hang, the machine is shared
-between jobs, and what is freed in an arena of a thread is not given back."""
+"""Environment of processes that fork: forks of a process with a thread pool hang, jobs share the
+cores of the machine, and memory freed in the arena of a thread is not returned to the system."""
 
 
 def dies_with_parent(signum: signal.Signals) -> Callable[[], None]:
@@ -49,9 +49,9 @@ def dies_with_parent(signum: signal.Signals) -> Callable[[], None]:
 
 
 def ends_with_parent(signum: signal.Signals, parent: int) -> bool:
-    """This process receives `signum` when the thread of `parent` that started it is gone; False
-    when it is gone already. (Who has no parent any more is a child of process 1, but in a container
-    that may be the parent itself.)"""
+    """Let this process receive `signum` when the thread of `parent` that started it is gone; False
+    if it is gone already. (The parent of an orphan is process 1, but in a container process 1 may
+    be the true parent.)"""
     return bool(
         _libc.prctl(_PR_SET_PDEATHSIG, int(signum), 0, 0, 0) == 0 and os.getppid() == parent
     )
@@ -59,7 +59,7 @@ def ends_with_parent(signum: signal.Signals, parent: int) -> bool:
 
 @contextlib.contextmanager
 def adopting() -> Iterator[None]:
-    """Processes below this one that lose their parent meanwhile become children of this one, not of
+    """Meanwhile, descendants that lose their parent become children of this process and not of
     process 1."""
     _libc.prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
     try:
@@ -69,8 +69,8 @@ def adopting() -> Iterator[None]:
 
 
 def plain_environment() -> dict[str, str]:
-    """What a process that works on data of strangers may know of the environment: no database
-    address, no secrets file."""
+    """The environment of a process that works on data of strangers: no database address, no secrets
+    file."""
     kept = ("PATH", "HOME", "LANG", "TMPDIR", "NUMBA_CACHE_DIR", "VIRTUAL_ENV", "PYTHONPATH")
     environment = {name: os.environ[name] for name in kept if name in os.environ}
     return {**environment, **FORKING, "MPLBACKEND": "Agg"}
@@ -88,7 +88,8 @@ def keep_memory_private() -> None:
 
 
 def title(words: Sequence[str]) -> None:
-    """Show these arguments as the process's own, as far as there is room."""
+    """Overwrite the command line of this process, as others see it, with these arguments, as far as
+    there is room."""
     with open("/proc/self/stat", "rb") as figures:
         fields = figures.read().rpartition(b")")[2].split()
     start, end = int(fields[45]), int(fields[46])  # arg_start, arg_end, proc(5)
@@ -97,8 +98,8 @@ def title(words: Sequence[str]) -> None:
 
 
 def give_back() -> None:
-    """Return to the system what this process has needed to start and holds without need: freed
-    memory, and pages of programs and libraries, which the kernel maps again when they are run."""
+    """Return to the system what was needed to start and is held without need: freed memory, and
+    pages of programs and libraries, which the kernel maps again when they are used."""
     libc = ctypes.CDLL(None)
     if hasattr(libc, "malloc_trim"):
         libc.malloc_trim(0)
@@ -106,28 +107,24 @@ def give_back() -> None:
 
 
 def give_pages_back() -> None:
-    """Those pages alone: what the template of a fork has freed is shared, and trimming would copy
-    it."""
+    """As `give_back`, without freed memory: children share that of the process that they were
+    forked from, and trimming would copy it."""
     for start, size in list(_unchanged_pages()):
         _libc.madvise(start, size, _MADV_DONTNEED)
 
 
 def _unchanged_pages() -> Iterator[tuple[int, int]]:
-    """Address and size of each mapping of a file that cannot be written to, and in which nothing
-    was: what the linker has changed and then closed is no copy of its file."""
+    """Address and size of each read-only mapping of a file none of whose pages has changed. (Pages
+    that the linker changed before it made them read-only are no copy of the file.)"""
     place: tuple[int, int] | None = None
     changed = 0
-    with open(
-        "/proc/self/smaps"
-    ) as lines:  # one by one: half a megabyte, that would stay with the process
-        for line in lines:
+    with open("/proc/self/smaps") as lines:
+        for line in lines:  # not read as a whole: half a megabyte would stay with the process
             words = line.split()
             if not words[0].endswith(":"):
                 start, end = (int(word, 16) for word in words[0].split("-"))
-                unwritable, of_file = (
-                    words[1] in {"r--p", "r-xp"},
-                    int(words[4]) != 0,
-                )  # its inode: paths have spaces
+                unwritable = words[1] in {"r--p", "r-xp"}
+                of_file = int(words[4]) != 0  # by its inode, since paths may have spaces
                 place, changed = (start, end - start) if unwritable and of_file else None, 0
             elif words[0] in {"Anonymous:", "Swap:"}:
                 changed += int(words[1])
@@ -136,7 +133,7 @@ def _unchanged_pages() -> Iterator[tuple[int, int]]:
 
 
 class Process(Protocol):
-    """A child of this process: of `subprocess.Popen` what it takes to end it."""
+    """A child of this process: the part of `subprocess.Popen` that ends it."""
 
     def poll(self) -> int | None: ...
     def wait(self, timeout: float | None = None) -> int: ...

@@ -9,7 +9,7 @@ from discreet.isolation.blocks import Block
 
 
 class Rows:
-    """Items of a long array as they come: validated, and packed into columns."""
+    """Collects the items of one array as they arrive."""
 
     def __init__(self, kind: Any, name: str, item: Any, block: Block | None = None) -> None:
         from pydantic import TypeAdapter  # noqa: PLC0415

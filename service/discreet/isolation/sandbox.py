@@ -1,11 +1,11 @@
-"""The walls around a child, of what the kernel gives to an ordinary process, in containers too.
+"""The walls around a child, built of what the kernel offers to any process, in containers too.
 
     system calls   seccomp: a list of what computing needs: no socket, program, process, trace,
                    mount, key ring
     files          Landlock: code may be read, nothing may be written; without Landlock no file can
                    be opened at all
     network        an empty network namespace, below the filter
-    user           65534 where the parent is root, else one without a name; a user namespace; no
+    user           65534 where the parent is root, else an unmapped user; a user namespace; no
                    capabilities
     limits         memory, CPU, files, threads; no core dump
 
@@ -49,9 +49,7 @@ _libc = ctypes.CDLL(None, use_errno=True)
 _libc.prctl.argtypes = [ctypes.c_int, *[ctypes.c_ulong] * 4]
 _libc.syscall.restype = ctypes.c_long
 
-_SOME_PID = (
-    0x7ABCDEF1  # stands for the child's own in a filter that is made before there is a child
-)
+_SOME_PID = 0x7ABCDEF1  # stands for the child's own in a filter made before the child is forked
 
 
 class _Program(ctypes.Structure):
@@ -60,19 +58,10 @@ class _Program(ctypes.Structure):
 
 # Landlock -----------------------------------------------------------------------------------------
 
-_LANDLOCK_CREATE, _LANDLOCK_ADD, _LANDLOCK_RESTRICT = (
-    444,
-    445,
-    446,
-)  # the same number on every architecture
+# The numbers of Landlock's system calls are the same on every architecture.
+_LANDLOCK_CREATE, _LANDLOCK_ADD, _LANDLOCK_RESTRICT = 444, 445, 446
 _READ_FILE, _READ_FOLDER = 1 << 2, 1 << 3
-_FILE_RIGHTS = {
-    1: 13,
-    2: 14,
-    3: 15,
-    4: 15,
-    5: 16,
-}  # how many rights on files a version of the interface knows
+_FILE_RIGHTS = {1: 13, 2: 14, 3: 15, 4: 15, 5: 16}  # number of rights by version of the interface
 _TCP = 0b11  # bind, connect; from version 4
 _SCOPES = 0b11  # abstract sockets and signals of others; from version 6
 
@@ -108,17 +97,12 @@ def _landlock(readable: Iterable[Path]) -> tuple[int, int]:
 
 
 def code_folders() -> list[Path]:
-    """Where Python, installed packages and their libraries lie: what anybody may read."""
+    """The folders of Python, installed packages and their libraries, which every child may read."""
     places = [
         Path(sysconfig.get_paths()[name]) for name in ("stdlib", "platstdlib", "purelib", "platlib")
     ]
-    places += [
-        Path("/lib"),
-        Path("/lib64"),
-        Path("/usr/lib"),
-        Path("/usr/lib64"),
-        Path("/etc/ld.so.cache"),
-    ]
+    libraries = ("/lib", "/lib64", "/usr/lib", "/usr/lib64", "/etc/ld.so.cache")
+    places += map(Path, libraries)
     for package in ("discreet", "discreet_client"):
         if (found := importlib.util.find_spec(package)) is not None:
             places += [Path(one) for one in found.submodule_search_locations or ()]
@@ -133,8 +117,8 @@ WALLS: tuple[Wall, ...] = ("filter", "landlock", "namespaces", "user")
 
 @dataclass(frozen=True)
 class Sandbox:
-    """What the zygote prepares once for all its children. `walls` is less than all only in tests of
-    the others."""
+    """What the zygote prepares once for all its children. `walls` is fewer than all only in tests
+    of the others."""
 
     rules: int
     """Landlock's descriptor, or -1."""
@@ -147,8 +131,7 @@ class Sandbox:
 
     @classmethod
     def prepare(cls, walls: tuple[Wall, ...] = WALLS) -> Sandbox:
-        """To be called when everything is imported: folders of code that appear later are not
-        known."""
+        """Call it when everything is imported: folders of code that appear later cannot be read."""
         rules, version = _landlock(code_folders()) if "landlock" in walls else (-1, 0)
         machine = ARCHITECTURES.get(platform.machine())
         filters = None
@@ -160,20 +143,19 @@ class Sandbox:
         return cls(rules, version, filters, walls)
 
     def enter(self, kept: Sequence[int], limits: Mapping[str, Any]) -> list[str]:
-        """Shut this process in, with the descriptors `kept` as 3, 4, … and no others; the walls
-        that the kernel let us build.
+        """Confine this process, with the descriptors `kept` as 3, 4, … and no others; returns the
+        walls that the kernel let us build.
 
         `limits`: `memory_bytes`, `cpu_seconds`, `file_bytes`, to which a kept file may grow
         (absent: not at all), and `growth_bytes`, the memory beyond what this process has now
-        (absent or 0: up to `memory_bytes`). Never to be called but in a fresh fork: there is no way
-        back.
+        (absent or 0: up to `memory_bytes`). Only for a fresh fork: nothing of this can be undone.
         """
         os.setsid()
         os.environ.clear()
         null = os.open(os.devnull, os.O_RDWR)
         for standard in range(3):
             os.dup2(null, standard)
-        # Out of the way first: a kept descriptor may stand where another one shall.
+        # Out of the way first: a kept descriptor may have the number that another one is to get.
         rules = (
             -1 if self.rules < 0 else fcntl.fcntl(self.rules, fcntl.F_DUPFD, KEPT_AT + MOST_KEPT)
         )
@@ -201,9 +183,8 @@ class Sandbox:
         _limit_threads(alone)
         _libc.prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0)
         _libc.prctl(PR_SET_DUMPABLE, 0, 0, 0, 0)
-        _libc.prctl(
-            PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0
-        )  # after the change of uid, which clears it
+        # After the change of uid, which clears it.
+        _libc.prctl(PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
         if rules >= 0:
             if _libc.syscall(_LANDLOCK_RESTRICT, rules, 0) == 0:
                 built.append(f"Landlock {self.landlock}")
@@ -246,7 +227,7 @@ def _limit(limits: Mapping[str, Any]) -> None:
         (resource.RLIMIT_MSGQUEUE, 0),
     ):
         _, hard = resource.getrlimit(name)
-        # A second of processor time between SIGXCPU, by which the end is known for what it is, and
+        # A second of processor time lies between SIGXCPU, which shows that the limit was met, and
         # SIGKILL.
         spare = 1 if name == resource.RLIMIT_CPU else 0
         most = value + spare if hard == resource.RLIM_INFINITY else min(value + spare, hard)
@@ -254,13 +235,14 @@ def _limit(limits: Mapping[str, Any]) -> None:
 
 
 def _limit_threads(alone: bool) -> None:
-    """At most `MOST_THREADS` threads where the filter leaves these; without it, processes.
+    """Allow `MOST_THREADS` threads; processes, if there is no filter to refuse them.
 
-    Not `alone` in a user namespace, the kernel adds all that the user runs elsewhere, in other
-    containers too: then the limit is so many above a power of two that lets one more start.
+    Where the process is not `alone` in a user namespace, the kernel also counts what its user runs
+    elsewhere, in other containers too: the limit is then doubled until one more can start, and
+    `MOST_THREADS` added.
     """
     _, hard = resource.getrlimit(resource.RLIMIT_NPROC)
-    ceiling = 1 << 22 if hard == resource.RLIM_INFINITY else hard  # the most that a kernel numbers
+    ceiling = 1 << 22 if hard == resource.RLIM_INFINITY else hard  # the largest number of a process
     most = min(MOST_THREADS, ceiling)
     resource.setrlimit(resource.RLIMIT_NPROC, (most, hard))
     while not alone and most < ceiling and not _forks():
@@ -272,7 +254,7 @@ def _limit_threads(alone: bool) -> None:
 
 
 def _forks() -> bool:
-    """Whether the limits let this process have one more."""
+    """Whether the limits allow one process more."""
     try:
         child = os.fork()
     except BlockingIOError:
@@ -295,8 +277,8 @@ def _become_nobody() -> list[str]:
 
 
 def _drop_capabilities() -> list[str]:
-    """Those of this process, and the way to new ones: a user namespace begins with all of its
-    own."""
+    """Drop the capabilities of this process, and those that it could get again: in a new user
+    namespace it has all."""
     _drop_bounds()
     header, nothing = struct.pack("=Ii", 0x20080522, 0), bytes(24)  # _LINUX_CAPABILITY_VERSION_3
     return ["no capabilities"] if _libc.capset(header, nothing) == 0 else []

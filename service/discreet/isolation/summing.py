@@ -1,6 +1,6 @@
 """The children that sum a content by parts, and the one that adds noise to what they found.
 
-    share    reads its share of the sealed contents, part by part, and answers integer sums
+    share    reads its share of the sealed contents, part by part, and answers with integer sums
     release  adds up the sums of all shares and adds noise, once (`solving`)
 
 The sums of a share are as private as the content. Three processes see them: the child that made
@@ -8,7 +8,7 @@ them; the worker, which could open the content itself and hands them on unread, 
 socket to another; and the child that adds noise. They are never stored, logged or counted.
 
 A share's child is given a descriptor of the sealed contents and the keys that open these and
-nothing else. It adds no noise, and answers nothing but sums.
+nothing else. It adds no noise, and answers with nothing but sums.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from discreet.storage.sealing import ChunkCipher, SealedReader, new_data_key, se
 
 
 def share(task: Task) -> None:
-    """Answer the sums of a share. Errors are not reported: they may depend on the data.
+    """Answer with the sums of a share. Errors are not reported: they may depend on the data.
 
     The header is that of a release, with `contents`, each `{name, data_key, offset, sealed_bytes}`
     in the file of the first descriptor, `share` (number and of how many), and `part_bytes`.
@@ -37,8 +37,8 @@ def share(task: Task) -> None:
 
 
 def sums_of_share(header: Mapping[str, Any], descriptor: int) -> dict[str, Any]:
-    """Integer sums over the units of a share; of a simulation, whose data are public, also those
-    of what it shows of them."""
+    """Integer sums over the units of a share; in a simulation, whose data are public, also those of
+    what it shows of the data."""
     from discreet.privacy.noise import Noise  # noqa: PLC0415
     from discreet.problems import DATASETS  # noqa: PLC0415
     from discreet.problems.parts import StoredContent, add, share_of  # noqa: PLC0415
@@ -61,8 +61,8 @@ def sums_of_share(header: Mapping[str, Any], descriptor: int) -> dict[str, Any]:
 def release_of_shares(
     header: Mapping[str, Any], payload: bytes | bytearray, noise: Any
 ) -> dict[str, Any]:
-    """What the mechanism releases of the sums of all shares, each behind its length. Of a
-    simulation with what it shows of its data."""
+    """What the mechanism releases of the sums of all shares, of which the payload holds each behind
+    its length; in a simulation, with what it shows of the data."""
     from discreet.problems.contents import unframed, unpack  # noqa: PLC0415
     from discreet.problems.parts import add  # noqa: PLC0415
 
@@ -75,8 +75,8 @@ def release_of_shares(
 
 
 def rehearse(kind: str) -> None:
-    """Sum the example of a kind in two shares, so that what this needs is imported and compiled;
-    of a kind without such releases nothing."""
+    """Sum the example of a kind in two shares, so that what this needs is imported and compiled.
+    Does nothing for a kind without such releases."""
     from discreet.privacy.noise import Noise  # noqa: PLC0415
     from discreet.problems import KINDS  # noqa: PLC0415
     from discreet.problems.contents import framed, pack  # noqa: PLC0415

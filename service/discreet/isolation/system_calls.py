@@ -10,20 +10,12 @@ import errno
 import struct
 from collections.abc import Callable, Mapping
 
-ARCHITECTURES = {
-    "x86_64": (0, 0xC000003E),
-    "aarch64": (1, 0xC00000B7),
-}  # column of the table, AUDIT_ARCH_*
+ARCHITECTURES = {"x86_64": (0, 0xC000003E), "aarch64": (1, 0xC00000B7)}
+"""Column of the table, and AUDIT_ARCH_*."""
 _CLONE_THREAD = 0x00010000
-_FCNTL_COMMANDS = (
-    0,
-    1,
-    2,
-    3,
-    4,
-    1030,
-)  # F_DUPFD … F_SETFL, F_DUPFD_CLOEXEC: not F_SETOWN, which aims signals
-# Numbers of a system call are (x86_64, aarch64); None where an architecture has no such call.
+# F_DUPFD … F_SETFL and F_DUPFD_CLOEXEC, without F_SETOWN, which directs signals at processes.
+_FCNTL_COMMANDS = (0, 1, 2, 3, 4, 1030)
+# The numbers of a system call on (x86_64, aarch64); None where an architecture does not have it.
 ALLOWED: Mapping[str, tuple[int | None, int | None]] = {
     # the socket that the child was given, and files that it has open
     "read": (0, 63),
@@ -46,7 +38,7 @@ ALLOWED: Mapping[str, tuple[int | None, int | None]] = {
     "ppoll": (271, 73),
     "select": (23, None),
     "pselect6": (270, 72),
-    # looking at files; what can be opened is Landlock's to say
+    # metadata of files; Landlock decides what can be opened
     "fstat": (5, 80),
     "newfstatat": (262, 79),
     "stat": (4, None),
@@ -92,7 +84,7 @@ ALLOWED: Mapping[str, tuple[int | None, int | None]] = {
     "getrlimit": (97, 163),
     "exit": (60, 93),
     "exit_group": (231, 94),
-    # time and chance
+    # time and randomness
     "times": (100, 153),
     "clock_gettime": (228, 113),
     "clock_getres": (229, 114),
@@ -107,14 +99,8 @@ ALLOWED: Mapping[str, tuple[int | None, int | None]] = {
 
 
 OPEN = {"open": (2, None), "openat": (257, 56)}
-CLONE, CLONE3, TGKILL, FCNTL, IOCTL, PRLIMIT = (
-    (56, 220),
-    (435, 435),
-    (234, 131),
-    (72, 25),
-    (16, 29),
-    (302, 261),
-)
+CLONE, CLONE3, TGKILL = (56, 220), (435, 435), (234, 131)
+FCNTL, IOCTL, PRLIMIT = (72, 25), (16, 29), (302, 261)
 SECCOMP = (317, 277)
 RET_ALLOW, RET_ERRNO, RET_KILL_PROCESS = 0x7FFF0000, 0x00050000, 0x80000000
 LOAD, EQUAL, ANY_BIT, AT_LEAST, RETURN = 0x20, 0x15, 0x45, 0x35, 0x06  # BPF opcodes on 32-bit words
@@ -174,7 +160,7 @@ def program_of(column: int, architecture: int, *, files: bool, pid: int) -> byte
     say(EQUAL, architecture, 1, 0)
     say(RETURN, RET_KILL_PROCESS)
     say(LOAD, 0)
-    if column == 0:  # the x32 calls of x86_64 bear other numbers
+    if column == 0:  # the x32 calls of x86_64 have other numbers
         say(AT_LEAST, 0x40000000, 0, 1)
         say(RETURN, RET_KILL_PROCESS)
     for call in ALLOWED.values():
@@ -182,9 +168,8 @@ def program_of(column: int, architecture: int, *, files: bool, pid: int) -> byte
     for call in OPEN.values():
         on(call, allow if files else lambda: refuse(errno.EACCES))
     on(CLONE, one_thread_more)
-    on(
-        CLONE3, lambda: refuse(errno.ENOSYS)
-    )  # its flags are out of a filter's sight; libraries then take clone
+    # A filter cannot see its flags; libraries fall back to clone.
+    on(CLONE3, lambda: refuse(errno.ENOSYS))
     on(TGKILL, own_process)  # abort()
     on(FCNTL, plain_commands)
     on(IOCTL, lambda: refuse(errno.ENOTTY))  # open() asks whether a file is a terminal

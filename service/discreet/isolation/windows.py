@@ -12,7 +12,7 @@ READ_BYTES = 1 << 16
 
 
 class Window(io.RawIOBase):
-    """A part of a file that can be read at any place, as a file."""
+    """A part of a file that can be read at any position, as a file of its own."""
 
     def __init__(self, file: BinaryIO, start: int, size: int) -> None:
         super().__init__()
@@ -33,7 +33,7 @@ class Window(io.RawIOBase):
             whence
         ] + offset
         if place < 0:
-            raise ValueError("a place before the beginning")
+            raise ValueError("the position is before the beginning of the file")
         self._position = place
         return place
 
@@ -47,8 +47,8 @@ class Window(io.RawIOBase):
 
 
 def windows(opened: Callable[[], BinaryIO], sizes: Sequence[int]) -> list[Callable[[], BinaryIO]]:
-    """Each of the files that follow one another in an upload, to be opened; none where it is
-    one."""
+    """Openers of the files that follow one another in an upload; empty where there is only one
+    file."""
 
     def window(start: int, size: int) -> BinaryIO:
         return io.BufferedReader(Window(opened(), start, size), READ_BYTES)

@@ -1,10 +1,10 @@
-"""Certificates and ledger heads in other people's formats: in-toto statements in DSSE
-(`discreet_client.dsse`).
+"""Certificates and ledger heads in formats that other tools read: in-toto statements in DSSE
+envelopes (`discreet_client.dsse`).
 
-The subject of a certificate is the result that it binds, and its tables; that of a head the
-tenant's ledger. The predicate is the certificate, or the head, as it stands, whose own signature
-goes on to count. The envelope is signed by the service when it is asked for, so after a rotation by
-another key than what is in it.
+The subject of a certificate is the result that it binds, with its tables; that of a head is the
+tenant's ledger. The predicate is the certificate, or the head, unchanged and with its own
+signature. The service signs the envelope when it is asked for: after a rotation with another key
+than the one inside.
 """
 
 from __future__ import annotations
@@ -26,8 +26,8 @@ HEAD = "urn:discreet:ledger-head:v1"
 
 
 def subject(certificate: Mapping[str, Any]) -> dict[str, str]:
-    """The result, and its tables. KeyError for a certificate of an older version, which binds
-    none."""
+    """Digests of the result and its tables, by name. KeyError for a certificate of an older
+    version, which binds no tables."""
     job, tables = certificate["job"], certificate["tables"]
     digests = {f"{job}/result": certificate["result_digest"]}
     return digests | {f"{job}/result/{name}": tables[name] for name in sorted(tables)}
@@ -38,33 +38,34 @@ def subject_of_head(head: Mapping[str, Any]) -> dict[str, str]:
 
 
 def statement(certificate: Mapping[str, Any]) -> dict[str, Any]:
-    """What is said, and of what. KeyError as `subject`."""
+    """The in-toto statement of a certificate. KeyError as `subject`."""
     return dsse.statement(subject(certificate), PREDICATE, certificate)
 
 
-def seal(certificate: Mapping[str, Any], key: Signer) -> dict[str, Any]:
+def sign(certificate: Mapping[str, Any], key: Signer) -> dict[str, Any]:
     """The signed envelope of a certificate. KeyError as `subject`."""
-    return sealed(statement(certificate), key)
+    return signed(statement(certificate), key)
 
 
-def seal_head(head: Mapping[str, Any], key: Signer) -> dict[str, Any]:
+def sign_head(head: Mapping[str, Any], key: Signer) -> dict[str, Any]:
     """The signed envelope of a tenant's head."""
-    return sealed(dsse.statement(subject_of_head(head), HEAD, head), key)
+    return signed(dsse.statement(subject_of_head(head), HEAD, head), key)
 
 
-def sealed(said: Mapping[str, Any], key: Signer) -> dict[str, Any]:
+def signed(said: Mapping[str, Any], key: Signer) -> dict[str, Any]:
     """The envelope of a statement, signed by the service."""
     return dsse.seal(said, key.sign, bytes_of(public_key(key)))
 
 
 def opened(envelope: Mapping[str, Any]) -> dict[str, Any]:
-    """The certificate in an envelope; BadEnvelope. No signature is looked at."""
+    """The certificate in an envelope, whose signatures are not checked. BadEnvelope where it holds
+    none."""
     return dsse.opened(envelope, PREDICATE, subject, "certificate")
 
 
 def opened_head(envelope: Mapping[str, Any], signed_by: Collection[str] = ()) -> dict[str, Any]:
-    """The head in an envelope, which is signed by the head's own key or one of these (base64);
-    BadEnvelope."""
+    """The head in an envelope. BadEnvelope unless the head's own key, or one of `signed_by`
+    (base64), has signed it."""
     head = dsse.opened(envelope, HEAD, subject_of_head, "head")
     found = signature(envelope, [*signed_by, head.get("public_key")])
     if not found.holds:
@@ -73,19 +74,20 @@ def opened_head(envelope: Mapping[str, Any], signed_by: Collection[str] = ()) ->
 
 
 def check_envelope(envelope: Mapping[str, Any], signed_by: Collection[str] = ()) -> Check:
-    """Whether the envelope is signed by the key of its certificate, or by one of these (base64);
-    open where only keys that are not known have signed it. BadEnvelope as `opened`."""
+    """Whether the envelope is signed by the key of its certificate, or by one of `signed_by`
+    (base64); undecided where only unknown keys have signed it. BadEnvelope as `opened`."""
     return signature(envelope, [*signed_by, opened(envelope).get("public_key")])
 
 
 def signature(envelope: Mapping[str, Any], keys: Iterable[Any]) -> Check:
-    """Whether one of these keys (base64) has signed the envelope; open where none is named."""
+    """Whether one of these keys (base64) has signed the envelope; undecided where none of them is
+    named."""
     try:
         found = dsse.signed_by(envelope, map(bytes_of, keys))
     except dsse.Forged as error:
         return Check("envelope", False, str(error))
     except (TypeError, ValueError, AttributeError):
-        return Check("envelope", False, "the key that it names is no key")
+        return Check("envelope", False, "what it names as its key is not a key")
     if not found:
         return Check("envelope", None, "signed by no key that is known")
     return Check(

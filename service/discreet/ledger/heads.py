@@ -1,5 +1,4 @@
-"""A tenant's signed head: the last entry of each account; see `verification` for what the signature
-is over."""
+"""A tenant's signed head: the last entry of each account; see `verification` for what is signed."""
 
 from __future__ import annotations
 
@@ -26,7 +25,7 @@ HEAD_MEMBERS = frozenset(("accounts", "format", "hash", "public_key", "seq", "si
 
 
 def _signed_bytes(tenant: str, listed: Sequence[Any]) -> bytes:
-    """What the signature of a head is over."""
+    """The bytes that the signature of a head signs."""
     return bytes(rfc8785.dumps(list(listed) or [tenant]))
 
 
@@ -52,9 +51,9 @@ def check_head(
     """Number and hash of the last entry by account. Broken when the head has other members than its
     own, when it is not signed, or not by this key or one of these keys (base64).
 
-    `kept`: a head that was kept elsewhere, which may be as older versions signed one of a tenant
-    without accounts: over the empty list. It asks for no entry, and in an export nothing would hold
-    its tenant.
+    `kept`: a head that was kept outside of an export. Older versions signed the head of a tenant
+    without accounts over the empty list, which is accepted only here: such a head names no entry,
+    and in an export nothing would bind it to its tenant.
     """
     public_keys = (public_key,) if isinstance(public_key, str) else public_key
     try:

@@ -72,7 +72,7 @@ def subject(predicate: Json) -> dict[str, str]:
 def seal(head: Json, key: Signer) -> dict[str, Any]:
     """The signed envelope of a session's head, which gets the public key of its signature."""
     predicate = {**head, "public_key": public_key(key)}
-    return envelopes.sealed(dsse.statement(subject(predicate), PREDICATE, predicate), key)
+    return envelopes.signed(dsse.statement(subject(predicate), PREDICATE, predicate), key)
 
 
 def opened(envelope: Json) -> dict[str, Any]:

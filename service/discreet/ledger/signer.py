@@ -1,4 +1,4 @@
-"""What signs: an Ed25519 key, in memory or where nobody can read it."""
+"""An Ed25519 key that signs: in memory, or in a token that does not reveal it."""
 
 from __future__ import annotations
 
@@ -8,10 +8,11 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
 
 
 class Signer(Protocol):
-    """What `Ed25519PrivateKey` of cryptography does, and a token's key too (RFC 8032)."""
+    """The methods of `cryptography`'s `Ed25519PrivateKey` that a key in a token has too (RFC
+    8032)."""
 
     def sign(self, data: bytes, /) -> bytes:
-        """The signature, 64 bytes; the errors of a token that does not answer are its own."""
+        """The signature, 64 bytes. A token that does not answer raises its own errors."""
 
     def public_key(self) -> Ed25519PublicKey:
-        """The key that checks it."""
+        """The key that verifies it."""

@@ -1,5 +1,5 @@
-"""What a witness is asked, and when it signs (C2SP tlog-witness): only a log that it knows, and
-that has only grown."""
+"""The request to a witness, and when it signs (C2SP tlog-witness): only checkpoints of a log that
+it knows, and that has only grown."""
 
 from __future__ import annotations
 
@@ -18,16 +18,16 @@ from discreet.ledger.checkpoints import read_hashes as hashes_of
 from discreet.ledger.tree import Unproven, check_consistency
 
 MOST_HASHES = 63
-"""Of a proof, as the specification says."""
+"""Hashes of a proof at most, as the specification says."""
 LONGEST_REQUEST = LONGEST_NOTE + 4096
 
 SIZE_TYPE = "text/x.tlog.size"
-"""Media type of a conflict: the size that the witness has signed last."""
+"""Media type of the answer to a conflict: the size that the witness signed last."""
 
 
 @dataclass
 class Refused(Exception):
-    """Why a witness does not sign, as it answers."""
+    """The answer of a witness that does not sign."""
 
     status: int
     why: str
@@ -37,21 +37,20 @@ class Refused(Exception):
 
 
 class AnotherTree(Refused):
-    """The log has signed two trees of one size, or one that does not go on from another: it shows
-    people different ledgers."""
+    """The log has signed two trees of one size: it shows people different ledgers."""
 
 
 def request_text(old: int, path: Sequence[bytes], checkpoint: Checkpoint) -> str:
-    """What a witness is asked that has signed the first `old` leaves, with the proof that they are
-    still there."""
+    """The request to a witness that has signed the first `old` leaves, with the proof that the log
+    still holds them."""
     return "".join(f"{line}\n" for line in (f"old {old}", *hashes_text(path), "")) + checkpoint.note
 
 
 def judge(
     text: str, logs: Collection[Verifier], last: Callable[[str], Checkpoint | None]
 ) -> Checkpoint:
-    """The checkpoint that may be signed, of one of these logs; `last` is what was signed of a log
-    before. Refused."""
+    """The checkpoint of a request, if it may be signed: one of these logs has signed it, and it
+    extends `last(origin)`, the checkpoint of that log signed last. Refused otherwise."""
     head, found, note = text.partition("\n\n")
     first, *hashes = head.split("\n")
     word, _, number = first.partition(" ")
@@ -62,7 +61,7 @@ def judge(
     if not (
         number.isascii() and number.isdigit() and len(number) < 19 and str(int(number)) == number
     ):
-        raise Refused(400, "the old size is no number")
+        raise Refused(400, "the old size is not a number")
     try:
         checkpoint, path = read_checkpoint(note), hashes_of(hashes)
     except BadNote as error:

@@ -1,4 +1,4 @@
-"""What entries of the ledger are, for people."""
+"""The kinds of entries of the ledger, in words for people."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ ENTRIES = {
     ),
     "data_touched": (
         "Data touched",
-        "A worker is about to hand private data to the job’s solver. From here on the job is "
+        "A worker is about to hand private data to the job’s mechanism. From here on the job is "
         "charged in full, whether it succeeds or not.",
     ),
     "commit": (

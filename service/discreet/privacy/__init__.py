@@ -2,6 +2,6 @@
 black-box audit.
 
 No I/O, no transport, no database, no solver. Layers: `units` → `mechanism` → `mechanisms/*` →
-`events` → `calibration`, `noise`, `audit`; `zcdp` → `filters`. The mathematics is in
+`events` → `calibration`, `noise`, `attacks`; `zcdp` → `filters`. The mathematics is in
 `docs/privacy.md`, each proof beside its code.
 """

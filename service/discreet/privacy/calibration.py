@@ -52,9 +52,9 @@ def least_variance(
     """Discrete Laplace (by l1) or discrete Gaussian (by l2), whichever has less variance; delta 0:
     Laplace.
 
-    With `rho` (1e-18) epsilon is not looked at: whichever has less of those that cost so much,
-    which is what the filter of an account counts of many jobs. A Gaussian then says the epsilon
-    that its curve has at delta.
+    With `rho` (units of 1e-18) epsilon is ignored: both are calibrated to cost so much rho, which
+    the zCDP filter of an account adds up over jobs. A Gaussian is then charged the epsilon of its
+    curve at delta.
     """
     if rho is not None:
         epsilon = math.isqrt(2 * rho)
@@ -66,7 +66,7 @@ def least_variance(
             other = discrete_gaussian(sensitivity_l2, epsilon, delta, neighbours=neighbours)
         else:
             other = discrete_gaussian_of_rho(sensitivity_l2, rho, delta, neighbours=neighbours)
-    except ValueError:  # of more noise than can be drawn
+    except ValueError:  # it would need more noise than can be drawn
         return pure
     # Laplace: 2 e^{-1/t}/(1 - e^{-1/t})² = 1/(2 sinh²(1/2t)). Gaussian: at most scale² (Canonne et
     # al. 2020, Cor. 9).

@@ -43,7 +43,7 @@ class Effort:
     one a looser one."""
 
     coarseness: float
-    """Times the step of the grid that the loss itself asks for."""
+    """Factor of the step of the grid that the spread of the loss asks for."""
     wanted: int
     """The grid is made coarser, up to 10 % of the standard deviation of L, where more points than
     these are needed."""
@@ -51,23 +51,24 @@ class Effort:
     """It is made coarser without that limit where the transform would have more points than
     these."""
     widening: float
-    """By the least power of this that suffices."""
+    """The step then grows by the least power of this that suffices."""
     slack: float = 1.0
-    """Times what is added for rounding and for what the window misses; see `CHARGING`."""
+    """Factor of what is added for rounding errors and for what the window misses; see
+    `CHARGING`."""
 
 
 FULL = Effort(1.0, 1 << 20, 1 << 23, 4.0)
-"""The tightest bound, in up to 2 s. These figures stay: certificates were made of bounds that they
-give."""
+"""The tightest bound, in up to 2 s. These figures never change: certificates rest on bounds that
+they give."""
 QUICK = Effort(1.0, 1 << 18, 1 << 20, 1.1)
-"""In up to 0.2 s; for up to QUICK_STEPS the noise that it asks for is within 2 % of what FULL asks
-for. Charged rhos were computed with it: its figures stay too."""
+"""A bound in up to 0.2 s; for up to QUICK_STEPS the noise that it asks for is within 2 % of what
+FULL asks for. These figures never change either: charged rhos were computed with them."""
 QUICK_STEPS = 10**7
 ROUGH = Effort(8.0, 1 << 15, 1 << 17, 1.1)
-"""In a few ms: where to look for a root."""
+"""A bound in a few ms, which shows where to look for a root."""
 CHARGING = 3.0
-"""The slack of what is written down as charged, to be certified with slack 1 on any machine:
-transforms there may have other lengths and round otherwise, so two results differ by up to twice
+"""The slack of what is stored as charged, so that any machine can certify it with slack 1:
+transforms there may have other lengths and rounding errors, so two results differ by up to twice
 the bound, of which one more is added."""
 CHARGED = replace(QUICK, slack=CHARGING)
 
@@ -125,7 +126,8 @@ def composed_delta(
 
 @dataclass(frozen=True)
 class Tail:
-    """What a transform tells of delta, and its rounding: one transform serves every slack."""
+    """The delta that a transform gives, and the bound on its rounding error: one transform serves
+    every slack."""
 
     value: float
     rounding: float
@@ -159,8 +161,8 @@ def _composed_tail(
 def tail_on(
     grid: Grid, count: int, epsilon: float, negligible: float, effort: Effort
 ) -> Tail | Effort:
-    """Delta at epsilon of `count` steps of the grid's own pair, rounded up; or with what effort it
-    can be told."""
+    """Delta at epsilon of `count` steps of the grid's own pair, rounded up; or the effort that it
+    takes where the transform would be too long."""
     exponent, tilt = _chernoff(grid, count, epsilon)
     infinite = -math.expm1(count * math.log1p(-min(grid.infinite, 1 - 1e-16)))
     if exponent < -700:
@@ -176,7 +178,7 @@ def tail_on(
 
 
 def widened(effort: Effort, grid: Grid, window: Window) -> Effort | None:
-    """The effort with a step that lets the window fit into its longest transform; None where it
+    """The effort with the step at which the window fits into its longest transform; None where it
     fits as it is."""
     size = (window.below + window.above) / grid.step
     if size <= effort.longest:
@@ -287,7 +289,7 @@ def _chernoff(grid: Grid, count: int, epsilon: float) -> tuple[float, float]:
         order = math.exp(log_order)
         return count * grid.log_moment(order) - order * epsilon
 
-    from scipy.optimize import minimize_scalar  # noqa: PLC0415 - as `search`: most processes look for nothing
+    from scipy.optimize import minimize_scalar  # noqa: PLC0415 - most processes never search, as in `search`
 
     best = minimize_scalar(exponent, bounds=(-7.0, 12.0), method="bounded", options={"xatol": 1e-3})
     value, order = float(best.fun), math.exp(float(best.x))
@@ -311,7 +313,7 @@ class Window:
 
 
 def window_of(grid: Grid, count: int, epsilon: float, tilt: float, negligible: float) -> Window:
-    """What the sum of `count` losses, tilted by e^{tilt L}, reaches; `missed` adds up to
+    """The window of the sum of `count` losses, tilted by e^{tilt L}; `missed` adds up to
     negligible/8 of delta."""
     log_moment = grid.log_moment(tilt)
     tilted = grid.masses * np.exp(tilt * grid.losses - log_moment)
@@ -342,12 +344,12 @@ def power(
 ) -> tuple[Floats, Floats, float]:
     """The `count`-fold convolution of `masses` at the grid's places.
 
-    Sums in the window around epsilon, increasing, their masses, and the l2 norm of these masses'
-    rounding errors.
+    Returns the sums in the window around epsilon, increasing, their masses, and the l2 norm of
+    these masses' rounding errors.
 
-    Transforms lose log2(size) roundings of the norm, and the power `count` of them. Of a long
-    product few frequencies are left: where the power is below LEAST it is not taken but 0, which
-    moves no mass by more than that.
+    A transform has rounding errors of up to log2(size) times the norm, and the power multiplies
+    them by `count`. In a long product few frequencies are left: a power below LEAST is taken for 0,
+    which moves no mass by more than that.
     """
     size = next_fast_len(math.ceil((window.below + window.above) / grid.step) + 2, real=True)
     circle = np.zeros(size)

@@ -203,14 +203,14 @@ class _Transforms:
         return self._tails[key]
 
     def window(self, effort: Effort) -> Window | Effort:
-        """What the composition reaches; or with what effort a transform can hold it."""
+        """The window of the composition; or the effort with which a transform can hold it."""
         grid = self.grid(effort)
         window = window_of(grid, self.count, self.epsilon, 0.0, 4 * NEGLIGIBLE * self.delta)
         return widened(effort, grid, window) or window
 
     def power(self, effort: Effort, window: Window) -> tuple[Floats, Floats, float]:
-        """Losses, masses, and what the window misses at either end and the rounding of all
-        places."""
+        """Losses, masses, and what the window misses at either end together with the rounding
+        errors of all masses."""
         if effort.coarseness not in self._powers:
             grid = self.grid(effort)
             losses, masses, error = power(grid, grid.masses, self.count, self.epsilon, window)
@@ -234,7 +234,7 @@ def _composition(made: _Transforms, effort: Effort) -> tuple[Floats, Floats, flo
 
 def _cut(made: _Transforms, effort: Effort) -> float | Effort:
     """An epsilon, not below the given one, beyond which the grid's composition has at most delta;
-    or what can tell."""
+    or the effort that can tell."""
     wider: list[Effort] = []
 
     def holds(raised: float) -> bool:
@@ -243,7 +243,8 @@ def _cut(made: _Transforms, effort: Effort) -> float | Effort:
             wider.append(tail)
         return isinstance(tail, Effort) or tail.delta(effort.slack) <= made.delta
 
-    # Delta falls as the cut rises: the first that holds is halved for, for each takes a transform.
+    # Delta falls as the cut rises: the first that holds is found by bisection, since each takes a
+    # transform.
     first = 0 if holds(RAISED[0]) else bisect_left(RAISED, True, 1, key=holds)
     if wider:
         return wider[0]
@@ -253,8 +254,8 @@ def _cut(made: _Transforms, effort: Effort) -> float | Effort:
 
 
 def _in_buckets(losses: Floats, masses: Floats) -> tuple[Floats, Floats]:
-    """Fewer losses, that dominate: what lies between two goes to both, so that its masses under P
-    and Q are kept."""
+    """Fewer losses, whose pair dominates: what lies between two ends of a bucket goes to both, so
+    that its masses under P and Q are kept."""
     low, high = float(losses.min()), float(losses.max())
     if len(losses) <= BUCKETS or not low < high:
         return losses, masses

@@ -40,7 +40,8 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 
 def compiled(function: F) -> F:
-    """The function, compiled by numba on first use; it runs the same, slowly, without."""
+    """The function, compiled by numba when it is first called, and kept in numba's cache on disk
+    where there is one."""
     try:
         return cast(F, numba.njit(cache=True, nogil=True)(function))
     except RuntimeError:  # no folder that this user may write to

@@ -30,12 +30,12 @@ from discreet.privacy.units import (
 
 MARGIN = 1e-9
 RHO_MARGIN = 1e-6
-"""Of a rho: far above what sums of exponentials differ by from machine to machine. Transforms have
-`CHARGING`."""
+"""Relative margin of a rho: far above what sums of exponentials differ by from machine to machine.
+Transforms have `CHARGING`."""
 GRID_BITS = 24
 LONG, LONG_TOLERANCE = 10**5, 5e-4
-"""Of so many steps and more the scale is found to so much: within what the steps of their grids do
-to it."""
+"""From so many steps on the scale is found to this relative tolerance only, which is within what
+the steps of their grids change it by."""
 
 C = TypeVar("C", bound=CalibratedEvent)
 R = TypeVar("R", bound=ChargedRho)
@@ -117,15 +117,15 @@ def smallest_composed_scale(
             if -tolerance * abs(slope) < excess <= 0 or not slope:
                 break
             if before is not None:
-                # A rough curve leaps where its grid changes, and its slope may be far from that of
-                # this one.
+                # A rough curve jumps where its grid changes, and its slope there may be far from
+                # that of the quick curve.
                 slope = min((excess - before[1]) / (log_scale - before[0]), slope / 8)
             before = log_scale, excess
             log_scale -= excess / slope - 0.3 * tolerance
         return log_scale
 
-    # One pair asks for more noise than the other; it is searched for alone, and the rest are held
-    # against it.
+    # One pair asks for more noise than the other: it is searched for alone, and the result is
+    # checked with all.
     first = deltas(guess, least_effort, slice(None))
     worst = int(np.argmax(first))
     log_scale = found(slice(worst, worst + 1))
@@ -147,7 +147,7 @@ def _root(
     """The ln scale at which delta_at meets the target, and the slope of ln delta there (0: met
     below `least`)."""
 
-    from scipy.optimize import brentq  # noqa: PLC0415 - who only prices events searches nothing
+    from scipy.optimize import brentq  # noqa: PLC0415 - pricing an event searches nothing
 
     def excess(log_scale: float) -> float:
         return _log_ratio(delta_at(math.exp(log_scale)), target)
@@ -179,18 +179,19 @@ def _stepped_up(
 
 
 def drawable(scale: float) -> float:
-    """`scale`, when the samplers draw noise of it: a job that has been charged must not find out
-    that they do not."""
+    """`scale`, if the samplers can draw noise of it. ValueError otherwise, before a job is
+    charged."""
     if scale > LARGEST_SCALE / 2:
         raise ValueError("so little epsilon needs more noise than can be drawn")
     return scale
 
 
 def grid_of(sensitivity: float, rounded: float, scale: float) -> float:
-    """The step of a grid: 2^-24 of the sensitivity in all, coarser where the noise would span more
-    than 2^51 steps.
+    """The step of a grid, a power of two, at which rounding adds at most 2^-24 of the sensitivity;
+    coarser where the noise would span more than 2^51 steps.
 
-    Rounding adds `rounded` steps to the sensitivity.
+    Rounding adds `rounded` steps. ValueError where these are more than a thousandth of the
+    sensitivity.
     """
     grid = max(
         math.ldexp(_power_of_two_below(sensitivity / rounded), -GRID_BITS),

@@ -24,7 +24,7 @@ EPSILON_UNIT = 10**9
 DELTA_UNIT = 10**18
 RHO_UNIT = 10**18
 LARGEST_SCALE = 2.0**52
-"""Of noise, in integers or steps of its grid: what `samplers` draw."""
+"""The largest scale of noise, in integers or grid steps, that `samplers` draw."""
 _TINY = -1000
 """Below this power of ten a decimal is less than any unit."""
 
@@ -92,7 +92,7 @@ def float_below(value: Fraction) -> float:
 
 @dataclass(frozen=True, slots=True)
 class Price:
-    """What one mechanism costs, told twice: for basic composition and for approximate zCDP.
+    """What one mechanism costs, in two ways: for basic composition and for approximate zCDP.
 
     The mechanism is (epsilon, delta)-DP, and also delta_z-approximately rho-zCDP (Bun & Steinke
     2016). Every column adds up over an account, also when later requests depend on earlier answers;
@@ -123,7 +123,7 @@ class Price:
 
     @classmethod
     def zero(cls) -> Price:
-        """Nothing."""
+        """The price of releasing nothing."""
         return cls(0, 0, 0, 0)
 
     @classmethod

@@ -62,15 +62,15 @@ def audit_release(
 
 
 def half_noise(case: Neighbours, **options: Any) -> AuditRow:
-    """`audit_release` where half the standard deviation runs that is charged, times `case.slack`: a
-    planted fault."""
+    """`audit_release` of a planted fault: what runs has the charged standard deviation divided by 2
+    · `case.slack`."""
     weaker = tuple(event.less_noise(2 * case.slack) for event in case.plan.events)
     found = audit_release(case, played=case.plan.model_copy(update={"events": weaker}), **options)
     return replace(found, name=f"{case.name}, half noise")
 
 
 def _flat(case: Neighbours, plan: Plan, content: Content, noise: Noise) -> Floats:
-    """Everything that one release lets out, in one row."""
+    """Everything that one release publishes, in one row."""
     released = case.problem.release(case.public, plan, content, noise)
     return np.concatenate(
         [np.asarray(released[name], dtype=np.float64).ravel() for name in sorted(released)]
@@ -78,7 +78,7 @@ def _flat(case: Neighbours, plan: Plan, content: Content, noise: Noise) -> Float
 
 
 class _Unnoised(Noise):
-    """Adds nothing, and keeps what it was to add to."""
+    """Adds nothing, and records the values that noise was to be added to."""
 
     def __init__(self) -> None:
         super().__init__(np.random.default_rng(0).bytes)
@@ -90,8 +90,8 @@ class _Unnoised(Noise):
 
 
 def _likelihood_ratio(case: Neighbours, plan: Plan) -> Score | None:
-    """The best score there is, where a release is one vector with noise added; None: it is
-    something else."""
+    """The score of the likelihood ratio test, where a release is one vector with added noise; None:
+    it is something else."""
     found = []
     for content in (case.left, case.right):
         noise = _Unnoised()

@@ -25,7 +25,8 @@ from numpy.typing import NDArray
 from discreet.problems.contents import Content, Sums
 
 LOCAL_HEADER = struct.Struct("<26xHH")
-"""Of a member of a ZIP archive: up to the lengths of its name, and of what stands beside that."""
+"""The local file header of a member of a ZIP archive: the lengths of its name and of its extra
+field."""
 
 Opened = Callable[[], BinaryIO]
 
@@ -63,8 +64,8 @@ class StoredArray(Sequence[int]):
 
 
 class StoredContent:
-    """A packed content (`contents.pack`) in a file that `opened` opens as often as is wanted: each
-    array is read at a place of its own. `records` is its dataset's `RECORDS`."""
+    """A packed content (`contents.pack`) in a file that `opened` opens anew for each array.
+    `records` is its dataset's `RECORDS`."""
 
     def __init__(self, opened: Opened, records: str) -> None:
         self._arrays, self._records = {}, records
@@ -107,8 +108,8 @@ class StoredContent:
 def share_of(
     contents: Sequence[Callable[[], StoredContent]], number: int, shares: int, part_bytes: int
 ) -> Iterator[Content]:
-    """The parts of one of several shares, `number` of 0..shares-1, of these contents one behind the
-    other: together the shares hold every unit once. At least one part, which may hold none."""
+    """The parts of share `number` of 0..shares-1 of these contents, one content after the other:
+    together the shares hold every unit once. At least one part, which may hold none."""
     rows = [opened().rows for opened in contents]
     low, high = (sum(rows) * place // shares for place in (number, number + 1))
     if low == high:
@@ -123,7 +124,7 @@ def share_of(
 
 def add(total: Sums, more: Sums) -> None:
     """Add the sums of other records to `total`, which may be empty. TypeError for anything but
-    integers: their sums would go by the order."""
+    integers: their sums would depend on the order."""
     for name, sums in more.items():
         if sums.dtype != np.int64:
             raise TypeError(f"sums over parts are of integers, and {name} is {sums.dtype}")

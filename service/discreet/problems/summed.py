@@ -1,7 +1,7 @@
 """Kinds whose release may be sums over parts of a content.
 
 part_sums(public, plan, content)          integer sums over one part, before noise: PRIVATE
-release_sums(public, plan, sums, noise)   where the sums of all parts and noise meet; total
+release_sums(public, plan, sums, noise)   what is released of the sums of all parts; total
 """
 
 from __future__ import annotations

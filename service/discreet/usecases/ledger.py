@@ -36,7 +36,7 @@ async def head(services: Services, principal: Principal) -> Head:
 
 async def head_statement(services: Services, principal: Principal) -> dict[str, Any]:
     """The same as an in-toto statement in a signed envelope."""
-    return envelopes.seal_head(await head(services, principal), services.secrets.signer)
+    return envelopes.sign_head(await head(services, principal), services.secrets.signer)
 
 
 async def export(services: Services, principal: Principal) -> AsyncIterator[bytes]:

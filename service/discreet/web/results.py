@@ -29,4 +29,4 @@ async def envelope_text(services: Services, principal: Principal, job_id: str) -
             code="no_result",
         )
     shown = await transparency.proven(services, principal.tenant_id, certificate)
-    return canonical.dumps(envelopes.seal(shown, services.secrets.signer))
+    return canonical.dumps(envelopes.sign(shown, services.secrets.signer))

@@ -1315,12 +1315,15 @@ class RoadNetwork(TypedDict):
     """
     period_minutes: NotRequired[float | None]
     """
-    Of how long a period the capacities are. Jobs on periods of another length are refused;
-    absent, they are taken for those of a dataset's period, however long, and the plan says
-    so; > 0, <= 1e+06
+    Length of the period that capacities are for. Jobs on periods of another length are
+    refused; if absent, capacities are taken for those of a dataset's period, however long,
+    and the plan says so; > 0, <= 1e+06
     """
     time_unit: NotRequired[Literal["seconds", "minutes", "hours"] | None]
-    """Of free_flow_time and fixed_cost: answers say it beside travel times, no flow follows"""
+    """
+    Unit of free_flow_time and fixed_cost, which answers name beside travel times; no flow
+    depends on it
+    """
 
 
 class RosterRequest(TypedDict):
@@ -1681,8 +1684,8 @@ class TenantRequest(TypedDict):
 
 class TransitionRow(TypedDict):
     """
-    One transition; `state, next_state` (of one state neither) or `x, x_next`; both
-    probabilities of the action or none.
+    One transition; `state, next_state` (neither where there is one state) or `x, x_next`;
+    both probabilities of the action or none.
     """
 
     action: NotRequired[Any]

@@ -159,7 +159,7 @@ class Attack:
         frequent S, the one that tells most apart, refutes every amount of noise whose curve it
         passes anywhere, with far fewer draws than a rare S at the charged delta needs. The bound is
         the epsilon of the most noise left. It speaks of the kind of noise that the event names.
-        `beside`: what else was released is pure, of so much epsilon, which shifts the curve.
+        `beside`: the epsilon of what else was released, which is pure and shifts the curve.
         """
         samples, both = len(self.fresh[0]), np.concatenate(self.learnt)
         splits = [

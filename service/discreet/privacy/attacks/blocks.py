@@ -18,7 +18,7 @@ from discreet.privacy.noise import Noise
 
 BLOCKS = 30
 EPSILON = 0.5
-"""Of each release, and the cap of each block: what its account says was told."""
+"""Epsilon of each release, and the cap of each block: what its account promises."""
 
 
 def _counts(noise: Noise, left: Sequence[float], right: Sequence[float]) -> tuple[Sampler, Sampler]:
@@ -65,6 +65,7 @@ def late_to_arrival(noise: Noise) -> tuple[Sampler, Sampler]:
 
 
 def caps_as_a_persons(noise: Noise) -> tuple[Sampler, Sampler]:
-    """The cap of a block, said to be what is told of a person who has a record in each of them."""
+    """The cap of a block, claimed to bound what is told of a person who has a record in every
+    block."""
     counts = [10.0] * BLOCKS
     return _counts(noise, [one + 1 for one in counts], counts)

@@ -66,7 +66,7 @@ def lemma_one_sigma(epsilon: float, delta: float, population: int, steps: int) -
             delta
         )
 
-    from scipy.optimize import brentq  # noqa: PLC0415 - the API shows faults, and plants none
+    from scipy.optimize import brentq  # noqa: PLC0415 - the API imports this module and never calls it
 
     return float(brentq(excess, 0.2, 1e4, xtol=1e-12))
 

@@ -44,16 +44,15 @@ class Dirichlet(ComposedEvent):
 
     The worst pair. Only the entries i, j that move matter: of a Dirichlet vector, x_i + x_j and the
     others are distributed alike under both rows and independent of x_i/(x_i + x_j), which is
-    Beta(a_i, a_j) under p and Beta(a_i
-    - t, a_j + t) under p', with a = scale·p + offset and t the parameter that moved. Let b =
-    scale·floor + offset and T = scale·h/2. (1) Beta(a_i, a_j) against Beta(a_i - t, a_j + t) is the
-    sum over parts of a Dirichlet whose entries i and j are split in b + t and a_i - b - t, and b
-    and a_j - b; of the four parts only the two with b move, so by post-processing Beta(b + t, b)
-    against Beta(b, b + t) is no less distinguishable. (2) Its loss is L_t = t ln(G_{b+t}/G_b) under
-    P, with independent Gamma variables. G_{b+T} is stochastically larger than G_{b+t}, so P(L_T >
-    y) >= P(L_t > y) for y >= 0 and every E[(1 - e^{eps - L})_+], eps >= 0, is largest at t = T. So
-    (Beta(b+T, b), Beta(b, b+T)) dominates; it is its own mirror image, which settles eps < 0 as
-    well. Its loss is T ln(x/(1-x)).
+    Beta(a_i, a_j) under p and Beta(a_i - t, a_j + t) under p', with a = scale·p + offset and t the
+    change of the parameters. Let b = scale·floor + offset and T = scale·h/2. (1) Beta(a_i, a_j)
+    against Beta(a_i - t, a_j + t) are sums over the parts of a Dirichlet vector whose parameter a_i
+    is split into b + t and a_i - b - t, and a_j into b and a_j - b; of the four parts only the two
+    with b move, so by post-processing Beta(b + t, b) against Beta(b, b + t) is no less
+    distinguishable. (2) Its loss is L_t = t ln(G_{b+t}/G_b) under P, with independent Gamma
+    variables. G_{b+T} is stochastically larger than G_{b+t}, so P(L_T > y) >= P(L_t > y) for y >= 0
+    and every E[(1 - e^{eps - L})_+], eps >= 0, is largest at t = T. So (Beta(b+T, b), Beta(b, b+T))
+    dominates; it is its own mirror image, which settles eps < 0 as well. Its loss is T ln(x/(1-x)).
 
     One draw: delta = Ic_u(b+T, b) - e^eps Ic_u(b, b+T), u = 1/(1 + e^{-eps/T}), Ic the upper
     regularized incomplete beta. More draws or rows (`count`) compose: averaging N draws costs N
@@ -91,12 +90,12 @@ class Dirichlet(ComposedEvent):
 
     @property
     def least_parameter(self) -> float:
-        """b of the class: the least parameter that a row may give."""
+        """b of the class docstring: the least parameter that a row may give."""
         return self.scale * self.floor + self.offset
 
     @property
     def moved(self) -> float:
-        """T of the class: what each of two parameters moves by."""
+        """T of the class docstring: how far each of two parameters moves at most."""
         return self.scale * self.sensitivity / 2
 
     def pairs(self) -> tuple[DominatingPair, ...]:
@@ -114,7 +113,7 @@ class Dirichlet(ComposedEvent):
         return 0.5 / math.sqrt(self.scale + 1)
 
     def less_noise(self, factor: float) -> Self:
-        """The variance goes with 1/concentration."""
+        """The variance is about proportional to 1/concentration."""
         return self.model_copy(update={"scale": self.scale * factor**2})
 
     def worst_case(self, noise: Noise) -> tuple[Sampler, Sampler]:

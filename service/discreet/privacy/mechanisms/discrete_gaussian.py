@@ -32,7 +32,7 @@ LARGEST_ENUMERATED_SQUARE = 9
 LARGEST_ENUMERATED_SCALE = 64.0
 LARGEST_SENSITIVITY = 1000
 BEYOND = 1e-40
-"""Far above what all coordinates together have beyond the tail that `step_mu` looks at."""
+"""Far above the probability that any coordinate lies beyond the tails that `step_mu` covers."""
 
 
 @register("discrete_gaussian")
@@ -162,7 +162,7 @@ def of_rho(sensitivity_l2: float, rho: int, delta: int, *, neighbours: str) -> D
     scale = sensitivity_l2 / math.sqrt(2 * most)
     while event(scale).squared_loss() / 2 > most:
         scale = math.nextafter(scale, math.inf)
-    # The curve is at most delta there: (Bun & Steinke 2016, Proposition 1.3), rounded up.
+    # At that epsilon the curve is at most delta (Bun & Steinke 2016, Proposition 1.3); rounded up.
     found, below, above = event(drawable(scale)), -1, zcdp.epsilon_units_from_rho(rho, delta) + 1
     while above - below > 1:
         middle = (below + above) // 2

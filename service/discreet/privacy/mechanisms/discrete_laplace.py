@@ -24,9 +24,8 @@ class DiscreteLaplace(MechanismEvent):
 
     Guarantee: one release is epsilon-DP with epsilon = sensitivity/scale, because
     |z| - |z - v| <= |v| in each coordinate and the |v| sum to the l1 sensitivity (Ghosh,
-    Roughgarden & Sundararajan
-    2009). The quotient is taken exactly, of the stored floats; `noise` samples exactly that
-    distribution.
+    Roughgarden & Sundararajan 2009). The quotient is taken exactly, of the stored floats; `noise`
+    samples exactly that distribution.
     """
 
     published: ClassVar[str] = "integers with two-sided geometric (discrete Laplace) noise"
@@ -50,11 +49,12 @@ class DiscreteLaplace(MechanismEvent):
         return noise.to_integers(noise.discrete_laplace, self.scale, values)
 
     def deviation(self) -> float:
-        """Of 2 e^{-1/t}/(1 - e^{-1/t})² = 1/(2 sinh²(1/2t)) the root."""
+        """The root of the variance 2 e^{-1/t}/(1 - e^{-1/t})² = 1/(2 sinh²(1/2t)) at scale t."""
         return math.sqrt(0.5) / math.sinh(min(0.5 / self.scale, 300.0))
 
     def reach(self, level: float) -> float:
-        """Of P(|z| > n) = 2 r^{n+1}/(1 + r), r = e^{-1/scale}, the least integer n."""
+        """The least integer n with P(|z| > n) = 2 r^{n+1}/(1 + r) <= 1 - level, where r =
+        e^{-1/scale}."""
         beyond = (1 - level) * (1 + math.exp(-1 / self.scale)) / 2
         return float(max(0, math.ceil(-self.scale * math.log(beyond) - 1)))
 

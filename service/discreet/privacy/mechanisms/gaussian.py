@@ -127,8 +127,8 @@ def gaussian_price(epsilon: int, delta: int, squared_loss: Fraction) -> Price:
 
 
 def square_root_up(value: Fraction) -> float:
-    """A double just above the square root, or 1e-150 above smaller ones, where doubles of the
-    square end."""
+    """A double not below the square root, and at least 1e-150: squares of smaller ones
+    underflow."""
     if value < Fraction(1, 10**300):
         return 1e-150
     root = math.sqrt(value)

@@ -33,7 +33,7 @@ class OneDrawPair:
         H_a(M || M') = q H_a'(A || (1-beta)R + beta B) <= q H_a'(N(0) || N(mu)),
 
     because H is convex in its second argument and A is within mu of B and of every part of R. The
-    right side is q[Phi(mu/2 - ln(a')/mu) - a' Phi(-mu/2 - ln(a')/mu)]. It is reached, when all
+    right side is q[Phi(mu/2 - ln(a')/mu) - a' Phi(-mu/2 - ln(a')/mu)]. It is reached when all
     other units lie where B does. For a < 1 H_a(M || M') = 1 - a + a H_{1/a}(M' || M) carries the
     bound over. The curve is convex at a = 1, the only place where it could fail: its slope jumps
     from -(1 - P) to -Q, where P = q Phi(mu/2) + (1-q)Phi(-mu/2), Q = Phi(-mu/2), P + Q <= 1. So it

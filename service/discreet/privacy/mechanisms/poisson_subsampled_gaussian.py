@@ -104,7 +104,7 @@ class PoissonSubsampledGaussian(ComposedEvent):
     may be divided by it). "replace": `sensitivity` is twice the clip, and the number of units is
     public. Charged by PLD composition.
 
-    Who is added or removed never needs more noise than who is replaced, at the same clip: an absent
+    At the same clip, adding or removing a unit never needs more noise than replacing one: an absent
     unit is one whose vector is 0, so `ReplacePair` (whose proof lets |v|, |w| <= mu be anything, 0
     among them) dominates both directions.
     """
@@ -205,7 +205,8 @@ def calibrate(
             lambda scale: event(scale=scale), eps, target, guess, 0.05 * clip
         )
 
-    # Sampling counts for about its probability, but never replaces the noise.
+    # The first guess: sampling multiplies the sensitivity by about its probability, but some noise
+    # is needed even so.
     event = added if relation == "add_remove" else replaced
     weight = probability * (clip if relation == "add_remove" else 2 * clip)
     scale = smallest(event, max(0.5 * clip, weight * math.sqrt(steps) / gaussian_mu(eps, target)))
@@ -214,6 +215,7 @@ def calibrate(
         and scale < clip
         and added(scale=scale).replaced_delta(eps, CHARGED) < 0.9 * target
     ):
-        # Grids of many steps may tell less of these pairs than of the other one.
+        # The grids of many steps may bound delta for these pairs less tightly than for the other
+        # one.
         scale = min(scale, smallest(replaced, scale))
     return with_rho(certified(lambda scale: event(scale=scale), scale))

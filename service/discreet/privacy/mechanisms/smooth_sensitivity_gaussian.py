@@ -61,7 +61,7 @@ class SmoothSensitivityGaussian(ChargedRho):
 
     def rho(self, slack: float = 1.0) -> float:
         """`count` times that of one release at (epsilon/count, delta/count): rho and delta_z add
-        up. No transform."""
+        up. No transform is taken, so `slack` changes nothing."""
         return _rho(self)
 
     def _single(self, epsilon: float, fractions: Floats) -> tuple[float, float]:
@@ -139,13 +139,16 @@ def _rho(event: SmoothSensitivityGaussian) -> float:
     if not (epsilon > 0 and 0 < delta < 1):
         return math.inf
     _, best = event._single(epsilon, np.linspace(0.0, 1.0, 65))
-    # Every fraction gives a bound; those near the best one at the charged point are good at all.
+    # Every fraction gives a bound; those near the best one at the charged point are good elsewhere
+    # too.
     near = np.clip(best + np.linspace(-0.1, 0.1, 9), 0.0, 1.0)
     try:
-        losses, masses = pair_of_curve(lambda x: min(1.0, event._single(x, near)[0]), epsilon)
-        return event.count * truncated_rho(losses, masses, epsilon, delta)
+        with np.errstate(all="ignore"):
+            losses, masses = pair_of_curve(lambda x: min(1.0, event._single(x, near)[0]), epsilon)
+            rho = event.count * truncated_rho(losses, masses, epsilon, delta)
     except (ValueError, ArithmeticError):
         return math.inf
+    return rho if rho >= 0 else math.inf
 
 
 def dilation_delta(epsilon: float, log_factor: float, dimension: int) -> float:
@@ -153,9 +156,8 @@ def dilation_delta(epsilon: float, log_factor: float, dimension: int) -> float:
     rounded up.
 
     |Z|² is chi-square, its dilations have monotone likelihood ratios, so the extreme factors are
-    worst. Narrow
-    against wide (loss n b - |z|²(1 - e^{-2b})/2) and wide against narrow (-n b + |z|²(1 -
-    e^{-2b})/2 for |z| in units of the wide).
+    worst: narrow against wide (loss n b - |z|²(1 - e^{-2b})/2) and wide against narrow (-n b +
+    |z|²(1 - e^{-2b})/2 for |z| in units of the wide).
     """
     half, shrink = dimension / 2, -math.expm1(-2 * log_factor)
     tilt = dimension * log_factor

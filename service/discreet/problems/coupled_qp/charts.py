@@ -79,7 +79,7 @@ def charts_of(problem: dict[str, Any], plan: dict[str, Any], result: dict[str, A
         excess = excess + part.A_g @ one
     if excess.size:
         names = [f"row {k} of the coupling constraints" for k in range(excess.size)]
-        charts.append(slack(-excess, names, None, plan))
+        charts.append(slack(-excess, names, None))
         path = _repeated(read, parts)
         if path is not None:
             charts.append(

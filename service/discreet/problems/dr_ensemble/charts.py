@@ -78,8 +78,8 @@ def charts_of(problem: dict[str, Any], plan: dict[str, Any], result: dict[str, A
 
 
 def row_names(problem: dict[str, Any], result: dict[str, Any], field: str) -> list[str] | None:
-    """How people call the rows of a field: states by their power, in blocks of the day by their
-    hours."""
+    """The names of the rows of a field for people: states by their power, in blocks of the day by
+    their hours."""
     names = (
         _state_names(result)
         if field in ("transitions", "block_transitions", "cost_to_go")
@@ -94,7 +94,8 @@ def row_names(problem: dict[str, Any], result: dict[str, Any], field: str) -> li
 
 
 def _state_names(result: Mapping[str, Any]) -> list[str] | None:
-    """Each state by its bin or its power; None where these would be too many, or look alike."""
+    """The name of each state, by its bin or its power; None where these would be too many, or look
+    alike."""
     states = result.get("states", {"power": ()})
     if edges := states.get("edges"):
         names = [f"{low:g}\u2013{high:g} kW" for low, high in pairwise(edges)]
@@ -153,18 +154,11 @@ def _transitions(plan: dict[str, Any], result: dict[str, Any]) -> Chart:
         hover="from %{y} to %{x}: %{z}",
         title="probability",
     )
-    # A row of noise lies behind a veil: it must not look like something that is known.
+    # A row of noise is covered in grey: it must not look like something that is known.
     veils = [
         {
-            **{
-                "type": "rect",
-                "xref": "paper",
-                "x0": 0,
-                "x1": 1,
-                "yref": "y",
-                "y0": row - 0.5,
-                "y1": row + 0.5,
-            },
+            **{"type": "rect", "xref": "paper", "x0": 0, "x1": 1},
+            **{"yref": "y", "y0": row - 0.5, "y1": row + 0.5},
             **{"fillcolor": QUIET, "opacity": 0.75, "line": {"width": 0}, "layer": "above"},
         }
         for row, (low, high) in enumerate(zip(blocks.edges[:-1], blocks.edges[1:], strict=True))
@@ -191,7 +185,7 @@ def _transitions(plan: dict[str, Any], result: dict[str, Any]) -> Chart:
 
 
 def _block_transitions(plan: dict[str, Any], result: dict[str, Any]) -> Chart:
-    """float64[blocks, n, n], one frame a block."""
+    """The chart of float64[blocks, n, n], one frame a block."""
     matrices, names = np.array(result["block_transitions"]), block_names(result["states"])
     noise = _noisy(result, "block_transitions", matrices.shape[0] * matrices.shape[1]).reshape(
         matrices.shape[:2]
@@ -218,7 +212,8 @@ def _block_transitions(plan: dict[str, Any], result: dict[str, Any]) -> Chart:
 
 
 def _frames(matrices: Floats, called: list[str], names: list[str] | None) -> tuple[Figure, Blocks]:
-    """A matrix for each frame, float64[frames, n, n], all in the same shades; NaN is left blank."""
+    """The figure with a matrix for each frame, float64[frames, n, n], all in the same shades; NaN
+    is left blank. `called`: the names of the frames."""
     most = min(BLOCKS, max(2, int((MAX_FRAME_NUMBERS / len(matrices)) ** 0.5)))
     blocks = Blocks.of(matrices.shape[1], most=most, names=names)
     frames = [blocks.moves(matrix) for matrix in matrices]
@@ -240,7 +235,7 @@ def _frames(matrices: Floats, called: list[str], names: list[str] | None) -> tup
 
 
 def _policy(policy: Floats, names: list[str] | None, step: str) -> Chart:
-    """float64[T - 1, n, n], one frame a period; `names`: of the states."""
+    """The chart of float64[T - 1, n, n], one frame a period; `names`: those of the states."""
     periods = (
         np.arange(len(policy))
         if len(policy) <= MAX_PERIODS

@@ -12,9 +12,12 @@ from discreet.solvers.control.transition_counts import transition_sums
 def transition_counts(
     public: DrEnsemblePublic, content: Content, grid: int, clip: float | None
 ) -> Ints:
-    """Of a dataset with a `day` the transitions of each block are cells of their own: a state is
-    counted as another one in each block, so a participant's histogram is spread over more cells,
-    and sums to 1 as before."""
+    """Integer sums int64[cells] over participants of their histograms of transitions, see
+    `transition_sums`.
+
+    In a dataset with a `day` each block has cells of its own: a state counts as another one in each
+    block, so a participant's histogram is spread over more cells, and sums to 1 as before.
+    """
     mask, states, start = public.mask(), content["states"], content["start"]
     if public.day is not None:
         step = np.arange(states.size) - np.repeat(start[:-1], np.diff(start))
@@ -22,8 +25,7 @@ def transition_counts(
     cell_of = np.full(
         (public.blocks, public.states, public.blocks, public.states), -1, dtype=np.int64
     )
-    # Whatever block the step that it leads to is in, a transition belongs to that of the step that
-    # it leaves.
+    # A transition belongs to the block of the step that it leaves, whichever block it leads to.
     cell_of.transpose(2, 0, 1, 3)[:, :, mask] = np.arange(public.cells).reshape(public.blocks, -1)
     flat = cell_of.reshape(public.blocks * public.states, -1)
     return transition_sums(states, start, flat, public.cells, grid, clip or 1.0)

@@ -1,5 +1,5 @@
-"""How far the noise of a release may have moved a demand response: draws of what may lie behind it,
-each finished."""
+"""How far the noise of a release may have moved a demand response: posterior draws of the counts
+behind it, the answer to each of which is computed."""
 
 from __future__ import annotations
 
@@ -17,27 +17,29 @@ from discreet.solvers.control.control_policies import Policy
 
 DRAWS = 200
 MOST_NUMBERS = 10_000_000
-"""Of all draws together: transitions, and states of all steps. Larger problems get fewer draws;
-from those that would have less than `LEAST_DRAWS` none are made."""
+"""Numbers of all draws together: transitions, and states of all steps. Larger problems get fewer
+draws; those that would get fewer than `LEAST_DRAWS` get none."""
 STRETCH = (1.1, 0.5)
-"""How much wider an interval is than its draws say: 1.1, and half of the share of the noise or the
-noise of the rows that the answer relies on, whichever is more. Without that, loads were covered .88
-times at a share of .01 and .52 times at one of .7: cells are not quite exchangeable."""
+"""The factor by which an interval is wider than its draws say: 1.1, plus either half of the share
+of the noise or the noise of the rows that the answer relies on, whichever is more. Without it, 90 %
+intervals of loads covered the truth .88 times at a share of .01 and .52 times at one of .7: cells
+are not quite exchangeable."""
 MOST_RELIED = 0.1
-"""Of loads at step 0, or of all their steps, in states whose rows are noise, beyond which nothing
-is said of the load under control and of the saving: with little noise they were covered .70 times
-there. Costs of these states: .57."""
+"""The share of loads at step 0, or of all their steps, in states whose rows are noise, beyond which
+no interval is given for the load under control and the saving: even with little noise theirs
+covered the truth .70 times there, and those of the costs of these states .57 times."""
 NOTHING = float(ndtri((1 + LEVEL) / 2))
-"""Deviations of a row's noise up to which its sum may be noise alone, as far as an interval says
-anything: 1.645."""
+"""Standard deviations of a row's noise up to which the row may be noise alone, at the level of the
+intervals: 1.645."""
 LOADS = ("default_power", "expected_power")
-"""Means over the powers of the states: never outside of these, so intervals are cut there. What is
-left out cannot be the truth, so as many intervals hold it."""
+"""Fields that are means of the powers of the states. These lie within the range of the powers, to
+which intervals are cut: what is cut off cannot be the truth, so coverage stays as it is."""
 MOST_LIMITED, LIMITED_STEP = 4_000_000, 100
-"""Steps of all draws together, each with its transitions and so much besides, where loads are
-limited: a policy within limits is searched for in each draw."""
+"""Where loads are limited, a policy within the limits is searched for in each draw: the most steps
+of all draws together, in numbers of transitions, and what a step costs beside its transitions."""
 MOST_STEPS = 40_000
-"""Of all draws together whose policies are not the exact ones, which are made one by one."""
+"""The most steps of all draws together where policies are not the exact ones: these are computed
+one by one."""
 
 
 def uncertainty(
@@ -47,23 +49,25 @@ def uncertainty(
     initial: Floats | None,
     answer: dict[str, Any],
 ) -> Uncertainty:
-    """Of the fields of `answer`: 5 and 95 % of the draws, made wider where they do not hold the
-    answer, and by as far as it moves where moves that may be noise alone were never made.
+    """Intervals of the fields of `answer`: the 5 and 95 % quantiles of the draws, made wider where
+    they do not hold the answer.
 
-    Where many moves are never made, each draw makes some of them, and hardly any makes none: a
-    posterior of counts that cannot be negative does not hold the end of what is possible. So a
-    charging fleet's load was covered .62 times.
+    They are also widened by as far as the answer moves if no transitions occur that may be noise
+    alone. Where many transitions never occur, each draw has some of them, and hardly any has none:
+    the posterior of counts that cannot be negative does not hold the end of what is possible.
+    Without this, the load of a charging fleet was covered .62 times.
 
-    And by as far as it moves where loads make any one move from a row that may be noise alone. Rows
-    are told from noise by the very noise that they have: of a row that is hardly ever visited only
-    those releases say something in which it has much, and all draws believe it. So savings were
-    covered .75 times, and loads left alone .61 times.
+    And they are widened by as far as the answer moves if loads make any one transition from a row
+    that may be noise alone. Rows are told from noise by the very noise that they have: of a row
+    that is hardly ever visited, only those releases say something in which its noise is large, and
+    all draws believe it. Without this, savings were covered .75 times, and loads left alone .61
+    times.
 
     policy: that of the answer; initial: float64[n], or None for that of the release. No intervals
-    are given of an answer whose counts are mostly noise, of one too large to be drawn often enough,
-    and of a policy that is itself made of draws; none of costs, loads under control and savings
-    that rely on rows of noise. Where the last two do, the answer is called mostly noise too: they
-    are what was asked.
+    are given for an answer whose counts are mostly noise, one too large to be drawn often enough,
+    and a policy that is itself made of draws; none for costs, loads under control and savings that
+    rely on rows of noise. Where the last two do, the answer is called mostly noise too: they are
+    what was asked for.
     """
     rows = estimate.noise_dominates()
     start = control.start(estimate.visits) if initial is None else initial
@@ -85,8 +89,8 @@ def uncertainty(
             **dict.fromkeys(("expected_power", "saving"), relied),
             **dict.fromkeys((name for name in ENERGIES if name in answer), relied),
         },
-        # What a person reads first are the saving and the load: where both are noise, the answer
-        # is.
+        # What a person reads first are the saving and the load: where both are noise, so is the
+        # answer.
         mostly_noise=estimate.mostly_noise or relied,
     )
     draws = draws_of(control)
@@ -129,8 +133,8 @@ def draws_of(control: Control) -> int:
 
 
 def _ends(control: Control, name: str, answer: Floats) -> tuple[Floats, Floats]:
-    """The least and the most that a load can be in each step; under control the most that its
-    limits leave, but where the answer itself is beyond them."""
+    """The least and the most that a load can be in each step; under control at most its limits,
+    except where the answer itself is beyond them."""
     least, most = (np.full(answer.size, end) for end in (control.power.min(), control.power.max()))
     if control.limits is not None and name == "expected_power":
         most = np.maximum(np.minimum(most, control.limits.feeder), answer)
@@ -138,8 +142,8 @@ def _ends(control: Control, name: str, answer: Floats) -> tuple[Floats, Floats]:
 
 
 def _unsure(noise: Floats, relied: Floats, width: Ints, most: int) -> Ints:
-    """int64: rows that loads come to and that may be noise alone, those first where they are
-    longest; together of at most so many transitions."""
+    """int64: rows that loads visit and that may be noise alone, the most visited first; together of
+    at most `most` transitions."""
     rows = np.flatnonzero((noise >= 1 / NOTHING) & (relied > 0))
     rows = rows[np.argsort(-relied[rows], kind="stable")]
     unsure: Ints = rows[np.cumsum(width[rows]) <= most]
@@ -153,11 +157,12 @@ def _interval(
     moved: Sequence[Floats],
     ends: tuple[Floats, Floats] | None = None,
 ) -> Interval:
-    """Stretched about the median of the draws, within what any of them says and the answer; then by
-    as much longer on either side as the answer may have been `moved` at most, for one reason and
-    another: each has an axis in front.
+    """The quantiles of the draws, stretched about their median, but not beyond all draws and the
+    answer; then extended on either side by the most that the answer may have `moved`, for each
+    reason in turn (arrays with an axis in front).
 
-    ends: the least and the most that is possible at all, which the interval is cut to."""
+    ends: the least and the most that is possible at all, which the interval is cut to.
+    """
     tail = (1 - LEVEL) / 2
     least, lower, middle, upper, most = np.quantile(draws, (0, tail, 0.5, 1 - tail, 1), axis=0)
     lower = np.minimum(np.maximum(middle - stretch * (middle - lower), least), answer)

@@ -1,5 +1,5 @@
-"""What files of an ensemble look like: states or readings, one a row, or a column for each
-meter."""
+"""What files of an ensemble look like: states or readings, one in each row, or readings with a
+column for each meter."""
 
 from __future__ import annotations
 
@@ -26,8 +26,8 @@ GAPS = {
     "meters.",
     "leave_out": "A meter with a gap, a period without any reading, is left out then, as the "
     "public part says.",
-    "end": "What is taken of a meter ends before its first gap then, a period without any reading, "
-    "as the public part says.",
+    "end": "Only the readings of a meter before its first gap, a period without any reading, are "
+    "taken then, as the public part says.",
 }
 """What becomes of gaps, by `public.meters.gaps`."""
 CARRIED = " The first periods of a gap, as many as “Carry” says, take the state of the one before."
@@ -36,7 +36,7 @@ OTHER_FILES = (
     "`meters` says when readings begin and how many seconds they are apart. Then time and kW are "
     "asked for here."
 )
-"""Said where a dataset takes states and not readings."""
+"""Shown where a dataset takes states and not readings."""
 
 
 def other_files(public: DrEnsemblePublic) -> str:
@@ -44,7 +44,7 @@ def other_files(public: DrEnsemblePublic) -> str:
 
 
 def layouts(public: DrEnsemblePublic) -> list[Layout]:
-    """Readings come in two shapes."""
+    """The layouts of a file; readings come in two."""
     if public.meters is None:
         return [Layout("", columns(public))]
     return [
@@ -54,7 +54,7 @@ def layouts(public: DrEnsemblePublic) -> list[Layout]:
 
 
 def columns(public: DrEnsemblePublic) -> list[Column]:
-    """The columns that are sent."""
+    """The columns of an upload."""
     last = public.states - 1
     if public.row_change is not None:
         return [

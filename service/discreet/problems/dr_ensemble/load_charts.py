@@ -29,7 +29,7 @@ def hours_of(
 
 
 def _of_all(result: Mapping[str, Any]) -> str:
-    """How many loads there are, for a caption, where that is public."""
+    """A sentence for a caption: how many loads there are, where that is public."""
     people = result.get("states", {}).get("participants")
     return (
         ""
@@ -44,38 +44,29 @@ def power_text(result: Mapping[str, Any]) -> str:
 
 
 def _band(x: list[int], ends: tuple[Floats, Floats], place: int) -> dict[str, Any]:
-    """What lies between both ends of a curve's interval."""
+    """The area between both ends of a curve's interval."""
     low, high = ends
     return {
-        **{
-            "type": "scatter",
-            "mode": "lines",
-            "x": [*x, *x[::-1]],
-            "y": rounded(np.concatenate([high, low[::-1]])),
-        },
-        **{
-            "fill": "toself",
-            "fillcolor": LINES[place % len(LINES)],
-            "opacity": 0.2,
-            "line": {"width": 0},
-        },
-        **{"name": "90 % interval", "hoverinfo": "skip", "showlegend": False},
+        "type": "scatter",
+        "mode": "lines",
+        "x": [*x, *x[::-1]],
+        "y": rounded(np.concatenate([high, low[::-1]])),
+        "fill": "toself",
+        "fillcolor": LINES[place % len(LINES)],
+        "opacity": 0.2,
+        "line": {"width": 0},
+        "name": "90 % interval",
+        "hoverinfo": "skip",
+        "showlegend": False,
     }
 
 
 def _shaded(event: Sequence[int]) -> list[dict[str, Any]]:
-    """Behind the curves, the steps of the event."""
+    """The steps of the event as shapes behind the curves."""
     return [
         {
-            **{
-                "type": "rect",
-                "xref": "x",
-                "x0": first,
-                "x1": end,
-                "yref": "paper",
-                "y0": 0,
-                "y1": 1,
-            },
+            **{"type": "rect", "xref": "x", "x0": first, "x1": end},
+            **{"yref": "paper", "y0": 0, "y1": 1},
             **{"fillcolor": QUIET, "opacity": 0.12, "line": {"width": 0}, "layer": "below"},
         }
         for first, end in windows(event)

@@ -31,15 +31,15 @@ def state_sequences(power: ArrayLike, edges: ArrayLike) -> list[list[int]]:
 
 
 def step_length(seconds: int) -> str:
-    """In words, such as `15 minutes`."""
+    """A number of seconds in words, such as `15 minutes`."""
     size, unit = next((size, unit) for size, unit in LENGTHS if seconds % size == 0)
     count = seconds // size
     return f"{count} {unit}{'' if count == 1 else 's'}"
 
 
 def price_in_words(price: ArrayLike, seconds: int) -> str:
-    """What a price of steps of so many seconds is by the kWh, for who has a tariff: prices have no
-    unit that shows."""
+    """The highest price of steps of so many seconds, also in money a kWh, as tariffs are: the unit
+    of a price cannot be seen from its value."""
     highest = float(np.max(price))
     if seconds == HOUR:
         return (

@@ -1,5 +1,5 @@
-"""The noise of the two mechanisms: what a participant or a row moves, and the event of least noise
-for a budget."""
+"""The events of the two mechanisms: how far a participant or a row moves what is released, and the
+least noise for a budget."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from discreet.problems.numbers import Budget
 
 
 def grid_of(public: DrEnsemblePublic, clip: float | None) -> int:
-    """What a participant counts in all: records of one public length need no rounding, unless they
+    """The sum of a participant's counts. Records of one public length need no rounding, unless they
     are clipped."""
     return GRID if public.steps is None or clip is not None else public.steps - 1
 
@@ -23,8 +23,8 @@ def grid_of(public: DrEnsemblePublic, clip: float | None) -> int:
 def counts_event(
     public: DrEnsemblePublic, budget: Budget, cells: int, clip: float | None
 ) -> tuple[Any, str, tuple[str, ...]]:
-    """A participant adds a point of the simplex, times the grid: l1 at most grid, l2 at most clip ·
-    grid.
+    """The event of noised counts, what they are, and the assumptions. A participant adds a point of
+    the simplex, times the grid: l1 at most grid, l2 at most clip · grid.
 
     Replacing one moves the sum by a difference of two such vectors without negative entries: l1 at
     most twice that, l2 at most sqrt 2 times.
@@ -50,14 +50,14 @@ def counts_event(
         f"{cells} shares of transitions, summed over participants{length}; a participant's sum to 1"
     )
     known = ["every participant's number of steps is public"] if public.steps is not None else []
-    return event, quantity, (*known, "whose record a trajectory is, is recorded truly")
+    return event, quantity, (*known, "each trajectory is recorded under its own participant")
 
 
 def dirichlet_event(
     public: DrEnsemblePublic, budget: Budget, prior: float
 ) -> tuple[Any, str, tuple[str, ...]]:
-    """Rows compose: a person may be in all of them. A row with one possible transition says
-    nothing."""
+    """The event of noised rows, what they are, and the assumptions. Rows compose, since a person
+    may be in all of them; a row with one possible transition tells nothing."""
     mask = public.mask()
     assert public.row_change is not None
     assert public.min_probability is not None
@@ -81,7 +81,7 @@ def dirichlet_event(
         count=1 if one else random_rows,
     )
     composed = (
-        "the unit is one row: rows are different people's"
+        "the unit is one row: rows describe different people"
         if one
         else f"a participant may be in all {random_rows} rows, whose draws are composed"
     )

@@ -20,7 +20,8 @@ QUESTIONS = (
     ),
     FileQuestion("states", "How many states of power are told apart?", usual="4"),
     FileQuestion(
-        "edges", "Between which kW do they lie, one number more, such as [0, 0.5, 2, 4, 7]?"
+        "edges",
+        "Between which kW do they lie? One number more than states, such as [0, 0.5, 2, 4, 7]",
     ),
     FileQuestion("steps", "How many readings has each meter?"),
     FileQuestion("meters.start", "When was the first reading, such as 2026-01-15T00:00?"),

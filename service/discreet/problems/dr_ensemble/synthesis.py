@@ -12,13 +12,13 @@ from discreet.problems.dr_ensemble.public import DrEnsemblePublic
 from discreet.problems.synthesis import MOST_ROWS, UNITS, Synthesis
 
 STEPS = 24
-"""States of a trajectory, where their number is not public."""
+"""Steps of a trajectory where their number is not public."""
 STAYING = 5.0
-"""Weight of staying in a state, beside one in the mean for each other transition."""
+"""Added to the weight of staying in a state; all transitions have a weight of 1 on average."""
 
 
 def rows(public: DrEnsemblePublic, units: int | None) -> int:
-    """States of all trajectories, or entries of the matrix."""
+    """The number of states of all trajectories, or of entries of the matrix."""
     if public.row_change is not None:
         return public.states**2
     return (units or UNITS) * (public.steps or STEPS)
@@ -30,7 +30,8 @@ def columns(
     units: int | None,
     around: Profile | None = None,
 ) -> dict[str, Any]:
-    """Columns of an upload; around a release loads begin and move as it says."""
+    """Columns of an upload. Around a release, loads begin in its states and move by its
+    transitions."""
     mask = public.mask()
     if around is None:
         shape = mask.shape if public.day is None else (public.blocks, *mask.shape)
@@ -66,9 +67,8 @@ def columns(
     )
     states[:, 0] = generator.choice(public.states, count, p=start)
     sums = np.cumsum(matrix, axis=-1).reshape(-1, public.states, public.states)
-    possible = np.where(mask, np.arange(public.states), -1).max(
-        axis=1
-    )  # rounding ends in the last that may be
+    # Where rounding would lead beyond, the last state that is possible.
+    possible = np.where(mask, np.arange(public.states), -1).max(axis=1)
     for step in range(1, steps):
         before = states[:, step - 1]
         drawn = (generator.random(count)[:, None] >= sums[block[step - 1], before]).sum(axis=1)

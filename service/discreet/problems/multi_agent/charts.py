@@ -35,7 +35,7 @@ def charts_of(problem: dict[str, Any], plan: dict[str, Any], result: dict[str, A
         )
     if "noisy_values" in result:
         values = np.array(result["noisy_values"])
-        charts.append(slack(-values, constraints, mean_noise(plan, len(values)), plan))
+        charts.append(slack(-values, constraints, mean_noise(plan, len(values))))
     if result.get("noisy_gradients"):
         rows = [
             (one["constraint"], one["agent"], float(one["value"]))
@@ -52,7 +52,7 @@ def charts_of(problem: dict[str, Any], plan: dict[str, Any], result: dict[str, A
                 + (
                     ""
                     if len(steepest) == len(rows)
-                    else f" The {MAX_BARS} steepest of {len(rows)}."
+                    else f" Shown are the {MAX_BARS} steepest of {len(rows)}."
                 ),
                 figure=figure(
                     [

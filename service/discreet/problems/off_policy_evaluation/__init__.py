@@ -1,1 +1,1 @@
-"""The value of a policy, from what people did under another."""
+"""Off-policy evaluation: the value of a policy, from what people did under another."""

@@ -21,7 +21,7 @@ Marks = NDArray[np.bool_]
 
 
 class Spread(Protocol):
-    """What the unnoised weights may be."""
+    """Where the weights would lie without noise."""
 
     def of(self, directions: Floats) -> tuple[Floats, Floats]:
         """The ends of the intervals of `directions` float64[k, d] times the weights: float64[k]
@@ -35,14 +35,15 @@ class Spread(Protocol):
 
 @dataclass(frozen=True)
 class Drawn:
-    """Draws float64[draws, d] of a posterior, beside the answer float64[d]: in a chain of many
-    rarely visited states each draw takes some of them for traps, and the values of all draws fall
-    together, where those of the mean counts do not. The interval holds what the draws say, and the
-    same about the answer in the place of their median; where a value may be exactly 0 the answer is
-    beside it, and only the former does.
+    """Draws float64[draws, d] of a posterior, beside the answer float64[d].
+
+    In a chain of many rarely visited states each draw takes some of them for absorbing, so the
+    values of all draws fall together, and those of the mean counts do not. So the interval holds
+    the quantiles of the draws, and the same quantiles moved until their median is the answer; where
+    the true value is exactly 0 and the answer is not, only the former hold it.
 
     bare: the answer float64[d] if nobody was ever in the states that are noise. Such a state is
-    worth 0, which no draw says of many of them at once: the interval is by as much longer as this
+    worth 0, which no draw says of many of them at once: the interval is extended by as much as this
     moves the answer.
     """
 
@@ -96,21 +97,21 @@ class Answer:
     """Mean features float64[d] of where the policy begins: their product with the weights is its
     value."""
     noise: Marks | None = None
-    """Of each weight: whether noise is most of it. None: not known one by one."""
+    """Whether each weight is mostly noise; None: not known one by one."""
     mostly_noise: bool = False
     spread: Callable[[], Spread] | None = None
-    """None: how far this method's noise moved the answer nobody can say."""
+    """None: this method cannot say how far its noise moved the answer."""
     noise_told: bool = False
-    """Whether what is mostly noise has intervals too. Where noise itself decides which have one,
-    those that are given hold the answer too seldom."""
+    """Whether what is mostly noise has intervals too. Where noise itself decides which weights have
+    one, those that are given hold the truth too seldom."""
 
     def policy_value(self) -> float:
         assert self.start is not None
         return td.policy_value(self.weights, self.start)
 
     def uncertainty(self, *, tabular: bool, valued: bool) -> Uncertainty:
-        """What the result says. `tabular`: weights are values; `valued`: the result has a policy
-        value."""
+        """The uncertainty of the result. `tabular`: weights are values; `valued`: the result has a
+        policy value."""
         dimension = self.weights.size
         names = ("weights", "values") if tabular else ("weights",)
         if self.spread is None and self.noise is None and not self.mostly_noise:
@@ -137,23 +138,24 @@ class Answer:
 
 
 def distribution(counts: Floats) -> Floats:
-    """Counts float64[…, states] as parts of their sum; those below 0 are none."""
+    """Counts float64[…, states] as fractions of their sum; negative ones are taken for 0."""
     some = np.maximum(counts, 0.0)
     return np.asarray(some / np.maximum(some.sum(axis=-1, keepdims=True), 1e-300))
 
 
 def _known(numbers: Floats, noise: Marks) -> list[Any]:
-    """Null for what is mostly noise."""
+    """The numbers, with None for what is mostly noise."""
     return [
         None if drowned else float(number) for number, drowned in zip(numbers, noise, strict=True)
     ]
 
 
 def seeded(released: Released) -> np.random.Generator:
-    """Draws that are the same whenever the same release is finished, for they follow from it.
+    """A generator whose draws follow from the release, so that they are the same whenever it is
+    finished.
 
-    Of one version of NumPy, which certificates name: another may draw differently from the same
-    seed (NEP 19).
+    This holds for one version of NumPy, which certificates name: another may draw differently from
+    the same seed (NEP 19).
     """
     digest = hashlib.sha256()
     for name in sorted(name for name in released if not name.startswith("true_")):

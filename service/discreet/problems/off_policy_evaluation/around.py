@@ -1,5 +1,5 @@
-"""What an earlier release says of trajectories: where states lead, how often each is visited, what
-it brings."""
+"""What an earlier release says of trajectories: where states lead, how often each is visited, and
+its rewards."""
 
 from __future__ import annotations
 
@@ -16,17 +16,16 @@ from discreet.solvers.estimation.posterior_cells import Kind
 from discreet.solvers.evaluation.value_draws import mean_rewards
 
 SELDOM = 0.1
-"""Of the likelihood of each transition of a row, were all as likely: below, it stands for one that
-does not occur."""
+"""The part of the uniform probability of a row below which a transition is taken not to occur."""
 
 
 def profile_of(
     public: OffPolicyPublic, event: Event, released: Released, unit: float
 ) -> Profile | None:
-    """`transitions` float64[n, n + 1], of which the last ends an episode; `visits` float64[n], in
-    parts of all; `rewards` float64[n], of a visit in the mean; `trajectories`. Means of the
-    posteriors that answers are made of; None where the release is mostly noise, or of more cells
-    than these are made of."""
+    """`transitions` float64[n, n + 1], of which the last column ends an episode; `visits`
+    float64[n], as fractions of all; `rewards` float64[n], the mean reward of a visit;
+    `trajectories`, their number. They are means of the posteriors that answers are made of; None
+    where the release is mostly noise, or has more cells than such posteriors may have."""
     cells, states = public.cells(), public.states or 0
     sums, size = released["sums"] / unit, len(cells)
     deviation = event.deviation() / unit
@@ -66,8 +65,8 @@ def model_around(
     profile: Profile,
     size: float,
 ) -> Model:
-    """The model of what was released in place of that of public figures. size: the largest modulus
-    of a value."""
+    """The model made of a release instead of public figures. size: the largest modulus of a
+    value."""
     P: Floats = profile["transitions"]
     visits = np.maximum(profile["visits"], 1e-12)
     origin, target = public.cells().T

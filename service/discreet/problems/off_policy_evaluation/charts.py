@@ -11,7 +11,7 @@ from numpy.typing import ArrayLike
 from discreet.figures.charts import Chart, Table, interval_of, noise_of
 from discreet.figures.series import Floats, field
 from discreet.figures.style import QUIET
-from discreet.figures.traces import WHISKERS, bars, counting, curve, figure, heat, rounded
+from discreet.figures.traces import bars, counting, curve, figure, heat, rounded, whiskers
 from discreet.problems.off_policy_evaluation.headline import without_clips
 from discreet.solvers.evaluation.value_features import Fourier
 
@@ -70,15 +70,9 @@ def _values(result: dict[str, Any], values: Floats, told: str) -> Chart:
     known = curve("value", states.tolist(), np.where(noise, np.nan, values))
     columns: list[tuple[str, Any]] = [("state", states.tolist()), ("value", values)]
     if ends is not None:
-        low, high = ends
-        reach = {
-            "array": rounded(high - values),
-            "arrayminus": rounded(values - low),
-            "symmetric": False,
-        }
-        known["error_y"] = {"type": "data", **reach, **WHISKERS}
+        known["error_y"] = whiskers(values, ends)
         told += " Whiskers: how far noise may have moved a value, 90 %."
-        columns += [("lower", low), ("upper", high)]
+        columns += [("lower", ends[0]), ("upper", ends[1])]
     traces = [known]
     if noise.any():
         drowned = curve("mostly noise", states[noise].tolist(), values[noise])
@@ -115,12 +109,7 @@ def _policies(result: dict[str, Any], noise: str) -> Chart:
         np.array(column, dtype=np.float64) for column in list(zip(*rows, strict=True))[1:]
     )
     drawn = curve("value, 90 %", names, value)
-    reach = {
-        "array": rounded(upper - value),
-        "arrayminus": rounded(value - lower),
-        "symmetric": False,
-    }
-    drawn |= {"mode": "markers", "error_y": {"type": "data", **reach, **WHISKERS}}
+    drawn |= {"mode": "markers", "error_y": whiskers(value, (lower, upper))}
     told = f"{result['covers']}{noise}"
     table = Table.of(
         ("policy", "value", "lower", "upper"), list(zip(names, value, lower, upper, strict=True))
@@ -131,7 +120,8 @@ def _policies(result: dict[str, Any], noise: str) -> Chart:
 
 
 def _three(result: dict[str, Any]) -> dict[str, tuple[float, float, float]]:
-    """Value and ends, by field; without intervals all three are the value."""
+    """Each value with the ends of its interval, by field; without intervals all three are the
+    value."""
     told = without_clips(result)
     said = told.get("uncertainty", {}).get("values", {})
     found = {}
@@ -194,7 +184,7 @@ def draw(
     axis = "state" if name == "values" else "feature"
     found, low, high = np.arange(len(numbers)), None, None
     if (ends := interval_of(result, name)) is not None:
-        # Where nothing is known the band is as wide as anywhere in the picture.
+        # Where no interval is known the band is as wide as anywhere in the picture.
         low, high = (
             np.where(np.isfinite(end), end, most(np.where(np.isfinite(end), end, numbers)))
             for end, most in zip(ends, (np.min, np.max), strict=True)

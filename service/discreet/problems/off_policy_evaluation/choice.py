@@ -8,11 +8,12 @@ from discreet.problems.off_policy_evaluation.public import OffPolicyPublic
 from discreet.problems.off_policy_evaluation.request import WEIGHING, OffPolicyRequest
 
 FEW_STATES, FEW_FEATURES = 8, 10
-"""Up to so many `auto` takes moments: d² numbers get noise there, 2 d numbers a step elsewhere."""
+"""`auto` takes moments up to so many: these have noise on d² numbers once, other methods on 2 d
+numbers in each step."""
 
 
 def name_of(problem: OffPolicyRequest, public: OffPolicyPublic) -> str:
-    """The method's name of a `problem.OffPolicyEvaluation`; `auto` follows from public figures."""
+    """The name of the method that answers a request; `auto` follows from public figures."""
     if problem.method != "auto":
         return str(problem.method)
     if problem.weighs(public):
@@ -21,7 +22,7 @@ def name_of(problem: OffPolicyRequest, public: OffPolicyPublic) -> str:
         # Where nothing says which transitions occur, noise on all n² of them outweighs what
         # occurs.
         few = public.topology is not None or (public.states or 0) <= FEW_STATES
-    else:  # ratios make a trajectory's clipped statistics mostly clip
+    else:  # importance ratios make trajectories' statistics so large that clips cut most of them
         few = (
             not public.off_policy
             and problem.fitted_features.solver_form(public).dimension <= FEW_FEATURES

@@ -38,8 +38,8 @@ from discreet.solvers.evaluation import temporal_difference as td
 
 @with_config(ConfigDict(extra="forbid"))
 class TransitionRow(TypedDict):
-    """One transition; `state, next_state` (of one state neither) or `x, x_next`; both probabilities
-    of the action or none."""
+    """One transition; `state, next_state` (neither where there is one state) or `x, x_next`; both
+    probabilities of the action or none."""
 
     trajectory: str | int
     step: Count
@@ -105,8 +105,8 @@ class OffPolicyDataset(DatasetInBlocks):
 
     @classmethod
     def pack(cls, name: str, items: Sequence[Any]) -> Packed:
-        """`has_NAME` of a column that rows may lack; vectors one behind the other, with their
-        sizes."""
+        """`has_NAME` says which rows have an optional column; vectors are concatenated, with their
+        sizes in `size_NAME`."""
         columns: Packed = {
             "trajectory": np.fromiter(
                 (row["trajectory"] for row in items), dtype=object, count=len(items)
@@ -220,7 +220,7 @@ class OffPolicyDataset(DatasetInBlocks):
     @classmethod
     def read_table(cls, public: OffPolicyPublic, table: pa.Table) -> Content:
         """Columns as in JSON; `x` and `x_next` as lists, or as columns `x_0, x_1, …, x_next_0, …`.
-        Of one state neither `state` nor `next_state` need be there."""
+        Where there is one state, neither `state` nor `next_state` is needed."""
         prefix = "/content"
         given = set(table.column_names)
         off_policy = bool(given & {"behaviour", "target"})
@@ -241,8 +241,8 @@ class OffPolicyDataset(DatasetInBlocks):
         columns: dict[str, NDArray[Any]] = {}
         for name in ("state", "next_state") if alike else ():
             columns[name] = np.zeros(table.num_rows, dtype=np.int32)
-        # One after the other, narrow, and gone from the table: a column of 20 million rows is 160
-        # MB in 64 bits.
+        # One after the other, with few bits, and taken out of the table: a column of 20 million
+        # rows is 160 MB in 64 bits.
         for name, bounds in integers.items():
             columns |= integer_columns(table.select([name]), {name: bounds}, prefix, dtype=np.int32)
             table = table.drop_columns([name])
@@ -264,9 +264,9 @@ class OffPolicyDataset(DatasetInBlocks):
         off_policy = "behaviour" in content
         if public.off_policy is not None and public.off_policy != off_policy:
             says = (
-                "rows have behaviour and target"
+                "must be true, since rows have behaviour and target"
                 if off_policy
-                else "no row has behaviour and target"
+                else "must be false, since no row has behaviour and target"
             )
             raise InvalidInput(says, pointer="/public/off_policy")
         if public.continuing and content["terminal"].any():

@@ -27,10 +27,10 @@ from discreet.problems.off_policy_evaluation.result import REWARD
 from discreet_client.intervals import percent, plain
 
 MOST_STATES = 400
-"""More are not looked at: a plan takes milliseconds."""
+"""There is no model of more states: a plan takes milliseconds."""
 FEW = 3
-"""Of transitions that nobody declared a state has so many in the model, and the end: noise of those
-that never occur is told from counts."""
+"""Transitions of a state in the model where no topology is public, beside the end of the episode:
+noise of transitions that never occur is recognized by its small counts."""
 MODELS = 16
 """Draws of rewards that are not public."""
 TOOK = {
@@ -42,18 +42,19 @@ RATIO_SQUARE = 4.0
 """Mean square of importance ratios in the model, in which they are lognormal of mean 1."""
 CAPS = (2.0, 3.0, 5.0, 7.0, 10.0, 15.0, 20.0, 30.0, 50.0)
 NEARLY = 0.9
-"""Of an error: what is hardly better."""
+"""Another cap with more than this part of the error is hardly better."""
 MOSTLY_NOISE = 0.7
 """The share of all noise beyond which an answer is called noise."""
 UNEVEN = 1.3
-"""Some states are visited more often than others: the median state's value has so much more noise
-than in the model."""
+"""Some states are visited more often than others: the factor by which the median state's value has
+more noise than in the model."""
 NARROWER = 0.7
-"""Times the first-order width where the topology is public and rewards are not: a sum of rewards is
-held within its count, and counts are not negative, so intervals were .5 to .8 of it (`make bench
-ARGS=advice`)."""
+"""Factor of the first-order width where the topology is public and rewards are not: a sum of
+rewards is held within its count, and counts are not negative, so intervals were .5 to .8 as wide
+(`make bench ARGS=advice`)."""
 GOOD, POOR = 0.05, 0.25
-"""Parts of its size: within the one a value is worth having, beyond the other it is useless."""
+"""Parts of the largest value: an interval of a half width within the first is useful, beyond the
+second useless."""
 
 
 class Model(NamedTuple):
@@ -61,25 +62,27 @@ class Model(NamedTuple):
     be."""
 
     value: float
-    """Deviation of the value of a state, the median of all."""
+    """Standard deviation of the value of a state, the median over states."""
     policy: float
-    """Of the policy's value."""
+    """Standard deviation of the policy's value."""
     row: float
-    """Of the noise of a row against its visits, where the policy begins."""
+    """Noise of a row relative to its visits, on average over where the policy begins."""
     size: float
 
 
 def model_of(
     public: OffPolicyPublic, discount: float, initial: tuple[float, ...] | None
 ) -> Model | None:
-    """None for more than MOST_STATES."""
+    """The model of public figures; None for more than MOST_STATES states, and where public rewards
+    make all values 0."""
     if public.states is None or public.states > MOST_STATES:
         return None
     topology = None if public.topology is None else tuple(public.topology)
     rewards = None if public.rewards is None else tuple(public.rewards)
-    return _model(
+    model = _model(
         public.states, topology, rewards, public.reward_bound, public.horizon, discount, initial
     )
+    return model if model.size > 0 else None
 
 
 @lru_cache(maxsize=64)
@@ -164,23 +167,23 @@ class Outlook:
 
     model: Model
     deviation: float
-    """Of the noise on a count, in trajectories, were there no ratios."""
+    """Standard deviation of the noise on a count, in trajectories, if there were no ratios."""
     cells: int
     epsilon: float
     trajectories: int | None
     cap: float = 1.0
-    """Of importance ratios: a visit counts one part in so many."""
+    """The cap on importance ratios: a visit counts 1/cap."""
     uneven: float = UNEVEN
-    """1 where the visits of each state are known."""
+    """`UNEVEN`; 1 where the visits of each state are known."""
 
     def noise(self, cap: float) -> float:
-        """The noise on a count against all trajectories; of one trajectory where their number is
-        private."""
+        """The noise on a count relative to the number of trajectories, or to one trajectory where
+        that is private."""
         return self.deviation * cap / (self.trajectories or 1)
 
     def expected(self, valued: bool, confidence: float) -> tuple[Expected, ...]:
-        """Of the values and, where `valued`, of the policy's value; nothing without a public number
-        of trajectories."""
+        """What to expect of the values and, where `valued`, of the policy's value; nothing without
+        a public number of trajectories."""
         if self.trajectories is None:
             return ()
         share, row = (
@@ -240,8 +243,8 @@ class Outlook:
         )
 
     def _error(self, cap: float) -> float:
-        """Of a value: the noise, which a cap multiplies, and what it cuts off from the ratios of
-        the model."""
+        """The error of a value: the noise, which a cap multiplies, and what it cuts off from the
+        ratios of the model."""
         return math.hypot(self._at(cap), cut_off(cap) * self.model.size)
 
     def _at(self, cap: float) -> float:
@@ -257,7 +260,7 @@ class Outlook:
         ]
 
     def _judged(self, half: float, usual: float) -> str:
-        """What so wide an interval is good for, and what a narrow one would take."""
+        """What an interval of this half width is good for, and what a narrow one would take."""
         size = self.model.size
         if half <= GOOD * size:
             return ""
@@ -271,13 +274,13 @@ class Outlook:
 
 
 def cut_off(cap: float) -> float:
-    """The part of the ratios' mean, of which a cap cuts off what is above it."""
+    """The part of the mean of the ratios that a cap cuts off."""
     deviation = math.sqrt(math.log(RATIO_SQUARE))
     above = math.log(cap) / deviation
     return float(ndtr(deviation / 2 - above) - cap * ndtr(-deviation / 2 - above))
 
 
 def rounded(number: float) -> float:
-    """Up, to two digits."""
+    """The number rounded up to two significant digits."""
     place = 10.0 ** (math.floor(math.log10(number)) - 1) if number > 0 else 1.0
     return math.ceil(number / place - 1e-9) * place

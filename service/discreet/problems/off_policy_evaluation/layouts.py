@@ -1,4 +1,4 @@
-"""What files of trajectories look like: steps, as they are sent, or visits, of which a page makes
+"""What files of trajectories look like: steps, as they are sent, or visits, from which a page makes
 steps."""
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ OTHER_FILES = (
     "Your file has one visit a row, and its date? Change the public part: `ranges` say what "
     "features are called and between what they lie. Then visits are read here."
 )
-"""Said where states are coordinates and nothing says of what."""
+"""Shown where states are coordinates and the public part does not name them."""
 
 
 def layouts(public: OffPolicyPublic) -> list[Layout]:
@@ -37,7 +37,7 @@ def layouts(public: OffPolicyPublic) -> list[Layout]:
 
 
 def steps(public: OffPolicyPublic) -> list[Column]:
-    """The columns that are sent."""
+    """The columns of an upload."""
     if public.states is not None:
         several = public.states > 1
         last = public.states - 1

@@ -46,16 +46,14 @@ from discreet_client.intervals import plain
 # (`discreet.reproduce.simulators`).
 STACKED_CLIP = 0.1  # of the largest norm that a trajectory can have
 STACKED_RIDGE = 0.03  # of the noise matrix's norm
-STACKED_NOISE = (
-    0.5  # of the least singular value of A, beyond which its noise is what the answer is made of
-)
+STACKED_NOISE = 0.5  # of the least singular value of A: with more noise the answer is mostly noise
 PSEUDO_COUNT = 0.1  # of the noise's deviation
 DROWNED = 3.0
-"""Beyond this share of noise the prior of counts would be all that is seen, and thresholds are
-nearer."""
+"""Beyond this share of noise the posterior of counts is mostly its prior, and thresholds are more
+accurate."""
 DRAWS, WORK, NUMBERS = (50, 200), 1.6e10, 2.5e6
-"""Draws, fewer where there are so many states or cells that the work on them would take a
-minute."""
+"""The fewest and the most draws, and limits on the work on them and on their numbers: they would
+take a minute where there are many states or cells."""
 
 
 class _Moments(MethodOfSums):
@@ -74,7 +72,7 @@ class _Moments(MethodOfSums):
 
 class TabularMoments(_Moments):
     """Visits of transitions and, where these are not public, rewards of states;
-    `visit_counts.histograms` says what each trajectory moves them by."""
+    `visit_counts.histograms` says by how much each trajectory moves them."""
 
     asked_again = frozenset({"discount"})
     visits = True
@@ -172,13 +170,14 @@ class TabularMoments(_Moments):
     def answer(
         self, event: Event, released: Released, start: Floats | None, progress: Progress
     ) -> Answer:
-        """Values of the mean of what the histograms may have been, given the noised ones; where
-        these are too many, or noise drowns them, of the noised histograms with thresholds. Draws of
-        them are finished for the interval.
+        """Values of the posterior mean of the histograms, given the noised ones; where these have
+        too many cells, or noise drowns them, values of the noised histograms with thresholds. The
+        interval comes from values of posterior draws.
 
-        What is noise follows from released counts and public figures alone: of a state the
-        deviation of its row's noise against the row, of the answer that of all cells. What was
-        measured on either side of the limits is in `docs/problems/off_policy_evaluation.md`.
+        What is mostly noise follows from released counts and public figures alone: a state, where
+        the noise of its row exceeds the row, or that of all cells is too large a share of all
+        counts; the answer, where the policy mostly begins in such states. What was measured on
+        either side of the limits is in `docs/problems/off_policy_evaluation.md`.
         """
         public, sums, cells = self.public, released["sums"] / self.unit, self.public.cells()
         assert public.states is not None
@@ -187,7 +186,7 @@ class TabularMoments(_Moments):
         deviation = NoiseSummary.of(event, "", self.unit).standard_deviation
 
         def rows(counts: Floats) -> Floats:
-            """What leaves each state, of counts float64[…, K]."""
+            """Visits of each state, from counts float64[…, K] of transitions."""
             each = [
                 np.bincount(cells[:, 0], some, minlength=states) for some in np.atleast_2d(counts)
             ]
@@ -250,7 +249,7 @@ class TabularMoments(_Moments):
             rewards=None if public.rewards is not None else sums[len(cells) :],
             cell_rewards=None if public.rewards is None else np.array(public.rewards),
             reward_bound=public.reward_bound,
-            # Of all pairs of states few occur; of a public topology all may. Of rewards many are 0.
+            # Few of all pairs of states occur; all of a public topology may. Many rewards are 0.
             threshold=0.0 if known else _cutoff(event, len(cells)) / self.unit,
             reward_threshold=_cutoff(event, public.states) / self.unit,
             pseudo_count=PSEUDO_COUNT * NoiseSummary.of(event, "", self.unit).standard_deviation
@@ -272,7 +271,7 @@ class TabularMoments(_Moments):
 
 
 class StackedMoments(_Moments):
-    """A, b and C of each trajectory in one vector, clipped."""
+    """A, b and C of each trajectory as one vector, clipped."""
 
     takes = frozenset({"clip", "regularization"})
     asked_again = frozenset({"regularization"})
@@ -346,7 +345,7 @@ class StackedMoments(_Moments):
     def advice(self, chosen: Chosen, event: Event, epsilon: float) -> tuple[str, ...]:
         if (m := self.public.trajectories) is None:
             return (UNCOUNTED,)
-        # Ratios have a mean of 1: however large they may be, the sums are not longer than without
+        # Ratios have a mean of 1: however large they may be, the sums are no longer than without
         # them.
         longest = min(
             chosen["clip"], lstd.stacked_bound(self.features.norm_bound, self.asked.discount, 1.0)
@@ -363,6 +362,6 @@ class StackedMoments(_Moments):
 
 
 def _cutoff(event: Event, numbers: int) -> float:
-    """What the noise on one of so many numbers exceeds with probability 1/20 in all."""
+    """The level that the noise on any of so many numbers exceeds with probability 1/20 at most."""
     log = math.log(20 * numbers)
     return event.scale * (log if event.noise == "discrete_laplace" else math.sqrt(2 * log))

@@ -27,15 +27,15 @@ QUESTIONS = (
     FileQuestion(
         "reader.behaviour",
         "How probable was each treatment at every visit, such as: treat 0.5, wait 0.5? It must be "
-        "known, of an experiment or a documented rule",
+        "known, from an experiment or a documented rule",
         "figures",
         needed=False,
     ),
     FileQuestion(
         "reader.target",
         f"Which policy is to be evaluated: one treatment for all, or a rule such as {RULE}? It "
-        "goes by names of your columns, in quotes where they hold signs, and by what was known "
-        "before the treatment alone",
+        "uses the names of your columns, in quotes where they contain signs, and only what was "
+        "known before the treatment",
         "policy",
         needed=False,
     ),

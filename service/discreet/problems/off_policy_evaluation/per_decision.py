@@ -1,8 +1,8 @@
-"""Importance sampling of single steps: each reward is weighed by the ratios up to its step.
+"""Importance sampling of single steps: each reward is weighted by the ratios up to its step.
 
-The same seven sums of the same sensitivity as whole trajectories have, of mean weights of steps:
-`solvers.evaluation.importance_sampling` proves it. Where rewards come along the way early ones do
-without the ratios that come later, so less is clipped and chance moves the value less.
+It has the same seven sums, of the same sensitivity, as that of whole trajectories, of mean weights
+of steps: `solvers.evaluation.importance_sampling` proves it. Early rewards are not multiplied by
+the ratios of later steps, so less is clipped and the value varies less by chance.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ class PerDecision(ImportanceSampling):
     takes = frozenset()
     weighed: ClassVar[str] = "steps"
     most_uncut = (3.0, 3.0)
-    """Early steps are hardly clipped: beyond it a larger clip takes more noise than it saves."""
+    """Early steps are hardly clipped: a larger clip than this adds more noise than it saves."""
 
     def _sums(self, moved: td.Transitions, largest_weight: float) -> Ints:
         return sampling.per_decision_sums(
@@ -39,12 +39,12 @@ class PerDecision(ImportanceSampling):
         return (
             f"each step's reward is taken to lie between {plain(low, 3)} and {plain(high, 3)}, and "
             "noise is in proportion to what as many as the horizon add up to: where most steps "
-            "have none, `importance_sampling` with `return_bounds` is nearer",
+            "have none, `importance_sampling` with `return_bounds` is more accurate",
         )
 
     @property
     def _bounds(self) -> tuple[float, float]:
-        """Of what rewards of all steps to the horizon may add up to."""
+        """The least and the most that rewards of all steps to the horizon may add up to."""
         low, high = self.public.rewards_with_none
         steps = self.public.discounted_steps(self.asked.discount)
         return low * steps, high * steps

@@ -26,13 +26,14 @@ from discreet.solvers.evaluation import temporal_difference as td
 from discreet_client.intervals import percent, plain
 
 LEAST_PENALTY = 1e-6
-"""Of dp_lsl: a penalty that vanishes beside rounding would let it fail where a state is never
-visited."""
+"""The least penalty of dp_lsl: one that vanishes beside rounding errors would let it fail where a
+state is never visited."""
 LEAST_SMOOTHING = 1e-7
-"""Of the regressions' sensitivity: below it the search for the largest takes long and finds about
-the global one."""
+"""The least smoothing of the regressions' sensitivity: below it the search for the largest takes
+long and finds about the global one."""
 DOUBT = 0.02
-"""Of the intervals' error, for a deviation that is judged by the released weights."""
+"""The part of the error probability of intervals that is spent on bounding the deviation by the
+released weights."""
 QUANTILE = float(ndtri((1 + LEVEL + DOUBT) / 2))
 COARSE_VALUES = 256
 """Weights of the regressions are multiples of some 2^-30 of the reward bound: far below their
@@ -96,7 +97,7 @@ class _Regression(Method):
     def answer(
         self, event: Event, released: Released, start: Floats | None, progress: Progress
     ) -> Answer:
-        """The noise is normal and added once, so it passes through as it is; its deviation is not
+        """The noise is normal and added once, so it passes through as it is. Its deviation is not
         known, but bounded: by public figures, or by the released weights themselves. Their squares
         sum to more than those of the noise alone would (a chi-square of as many degrees of freedom,
         or a larger, non-central one), so that too large a deviation would show."""
@@ -111,7 +112,7 @@ class _Regression(Method):
     def expected(
         self, event: Event, epsilon: float, confidence: float, around: Profile | None = None
     ) -> tuple[Expected, ...]:
-        """Exact, where a public figure bounds the sensitivity."""
+        """Exact, if a public figure bounds the sensitivity."""
         half = float(ndtri((1 + confidence) / 2)) * event.scale * self._most_sensitive()
         size = self.public.largest_value(self.asked.discount)
         if not math.isfinite(half) or self.public.trajectories is None:
@@ -134,7 +135,7 @@ class _Regression(Method):
 
 
 class DpLsw(_Regression):
-    """Weighted by visits."""
+    """DP-LSW: the regression is weighted by visits."""
 
     name = "dp_lsw"
 
@@ -147,7 +148,7 @@ class DpLsw(_Regression):
         )
 
     def _most_sensitive(self) -> float:
-        """Each state visited once, or never."""
+        """The worst case: each state is visited once, or never."""
         return (
             2 * self.public.largest_value(self.asked.discount) * math.sqrt(self.features.dimension)
         )
@@ -157,7 +158,7 @@ class DpLsw(_Regression):
 
 
 class DpLsl(_Regression):
-    """With a penalty."""
+    """DP-LSL: the regression has a ridge penalty."""
 
     name = "dp_lsl"
     takes = frozenset({"regularization"})
@@ -184,8 +185,8 @@ class DpLsl(_Regression):
         return self.asked.regularization or float(self.public.trajectories or 1)
 
     def _most_sensitive(self) -> float:
-        """Each state visited by each of a public number of trajectories: no nearer than
-        `regression.dp_lsl` says."""
+        """The worst case: each of a public number of trajectories visits each state; see
+        `regression.dp_lsl`."""
         states, largest = self.features.dimension, self.public.largest_value(self.asked.discount)
         if self.public.trajectories is None:
             return math.inf

@@ -12,16 +12,16 @@ from discreet.problems.off_policy_evaluation.public import Floats, Ints, OffPoli
 from discreet.problems.synthesis import MOST_ROWS, UNITS, Synthesis
 
 MEAN_STEPS = 20
-"""Transitions of a trajectory at most about, where no topology ends it."""
+"""Mean number of transitions of a trajectory, at most, where no topology ends it."""
 FEWEST = 1e-3
-"""Of all visits, that must be beginnings for these to be told."""
+"""The part of all visits that must be beginnings for the first states to follow from them."""
 TARGET = 0.7
 """Probability with which the target policy takes the action that the behaviour policy takes for one
 of two, where no public rule says how far they differ."""
 
 
 def rows(public: OffPolicyPublic, units: int | None) -> int:
-    """Transitions at most."""
+    """The number of transitions, at most."""
     return (units or UNITS) * min(public.horizon, 2 * MEAN_STEPS)
 
 
@@ -31,10 +31,10 @@ def columns(
     units: int | None,
     around: Profile | None = None,
 ) -> dict[str, Any]:
-    """Columns of an upload. Rewards lie between a half and the whole of the public bound in one
-    state, lower in others: each state's mean is drawn evenly, each reward is that or 0. Around a
-    release walks begin where more of them leave than come, move as it says, and rewards have its
-    means."""
+    """Columns of an upload. Each state has a reward, drawn uniformly up to the public bound, and
+    from the upper half in state 0; a visit brings it or 0, with probability 1/2 each. Around a
+    release, walks begin where more of them leave than come, and move and are rewarded as it
+    says."""
     if around is not None and units is None:
         units = max(2, min(round(float(around["trajectories"])), MOST_ROWS // rows(public, 1)))
     count = units or UNITS
@@ -92,10 +92,10 @@ def columns(
 def _policies(
     max_ratio: float | None, trajectory: Ints, count: int, generator: np.random.Generator
 ) -> dict[str, Floats]:
-    """Probabilities of what was done. Where public rules bound ratios, and so weights, they are as
-    large: the target policy is a rule, which takes for all trajectories the action of probability 1
-    / max_ratio, or for half of them the other one, if its ratio is not larger. Else both policies
-    are mild."""
+    """Probabilities of the actions under both policies. Where public rules bound ratios, and so
+    weights, ratios are as large as these allow: the target policy is a rule, which takes for all
+    trajectories the action of probability 1 / max_ratio, or for half of them the other one, if its
+    ratio is not larger. Otherwise both policies are mild."""
     if max_ratio is None or max_ratio <= 1:
         agreed = generator.random(trajectory.size) < 0.5
         behaviour = np.full(agreed.size, 0.5)
@@ -112,8 +112,8 @@ def _policies(
 
 
 def _beginnings(around: Profile) -> Floats:
-    """float64[states]: what leaves each state beyond what comes there; where that is next to
-    nothing, all visits."""
+    """float64[states]: the distribution of first states, by what leaves each beyond what comes
+    there; where that is next to nothing, by all visits."""
     visits: Floats = around["visits"]
     begun = np.maximum(visits - visits @ around["transitions"][:, :-1], 0.0)
     if begun.sum() < FEWEST:
@@ -123,7 +123,7 @@ def _beginnings(around: Profile) -> Floats:
 
 def _chances(public: OffPolicyPublic, generator: np.random.Generator) -> Floats:
     """float64[states, states + 1]: where each state leads; the last column ends the episode.
-    Without a topology to one of a few states, by a draw of weights for each row."""
+    Without a topology that is one of a few states; each row has random weights."""
     states = public.states or 1
     if public.topology is not None:
         allowed = np.zeros((states, states + 1), dtype=bool)

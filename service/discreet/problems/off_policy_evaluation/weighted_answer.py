@@ -1,10 +1,10 @@
 """What importance sampling answers from noised sums: both policies' values, and what each interval
-is of.
+covers.
 
 The interval beside `policy_value` holds what the target policy is worth, and that beside
-`difference` what it would change, whatever the returns whose weights were cut off: a reader takes
-them for that. Those of the values with clipped weights, which may be far shorter and far from it,
-have fields of their own.
+`difference` what it would change, whatever the returns whose weights were cut off, since readers
+take them for that. The intervals of the values with clipped weights, which may be far shorter and
+not hold these, have fields of their own.
 """
 
 from __future__ import annotations
@@ -16,10 +16,11 @@ from discreet.problems.off_policy_evaluation.weighting_words import covers_sente
 from discreet.solvers.evaluation.weighted_value import Ends, Told, WeightedSums
 
 DROWNED = 0.25
-"""Of the range of returns: a half width by noise alone beyond which an answer is mostly noise."""
+"""Half width by noise alone, as a part of the range of returns, beyond which an answer is mostly
+noise."""
 TELLING = 0.1
-"""The lower end of an effective size in parts of the upper, up to which its interval tells nothing
-of it."""
+"""If the lower end of the interval of an effective size is at most this part of the upper, the
+interval tells nothing."""
 
 
 def fields_of(
@@ -59,8 +60,8 @@ def fields_of(
             ("policy_value", "difference", "effective_size", "clipped_mass"), drowned
         )
         noise["behaviour_value"] = sums.behaviour_noise_half_width() >= DROWNED
-        # The sum of squared weights may be lost in noise where values are not: then the number
-        # says nothing.
+        # The sum of squared weights may be lost in noise where values are not: then the effective
+        # size says nothing.
         told = plainly["effective_size"].ends
         noise["effective_size"] = drowned or bool(told.lower <= TELLING * told.upper)
         found["uncertainty"] = Uncertainty(

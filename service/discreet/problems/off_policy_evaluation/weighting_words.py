@@ -1,4 +1,4 @@
-"""What is said of weights that are cut off, and of probabilities that are doubted."""
+"""Sentences about weights that are cut off, and about probabilities that are doubtful."""
 
 from __future__ import annotations
 
@@ -14,19 +14,19 @@ from discreet_client.intervals import percent, plain
 
 MOST_CAP = 50.0
 TOO_LARGE, TOO_SMALL = 2.6, 3.5
-"""Deviations by which the mean of weights is above or below what it can be, before the
-probabilities are doubted. A few large weights make many means too small and their deviations with
-them; of 100 answers with the right probabilities at most one may be doubted."""
+"""Standard deviations by which the mean of the weights may be above or below what it can be before
+the probabilities are doubted. A few large weights make many means too small, and their deviations
+with them; of 100 answers with the right probabilities at most one may be doubted."""
 MUCH_CUT = 0.5
-"""Of the weights: beyond what may be cut off so, a plan warns."""
+"""A plan warns where more than this part of the weights may be cut off."""
 
 
 POWER = "by max_ratio and horizon"
 
 
 def clip_of_noised_number(weighed: str, most: float, enough: float | None) -> str:
-    """Where weights are clipped if the number of trajectories is private. `enough`: trajectories
-    from which on none is cut off; None where there is no such number."""
+    """Where weights are clipped if the number of trajectories is private. `enough`: the number of
+    trajectories from which on none is cut off; None where there is no such number."""
     says = (
         f"weights of {weighed} are clipped at a value that follows from a noised number of "
         f"trajectories, on which a {COUNT_SHARE}th of epsilon is spent; a `max_importance` of your "
@@ -131,13 +131,12 @@ def doubt_sentence(sums: WeightedSums) -> str:
     return (
         f"The mean of the weights is {found}: the behaviour probabilities in the data are not "
         "those with which people were treated, or the target policy goes by what was measured "
-        "after it. The values rest on them, and are wrong"
+        "after the treatment. The values rest on them, and are wrong"
     )
 
 
 def wide_range(low: float, high: float, steps: int) -> str:
-    """What makes the noise smaller where nothing but the bounds on rewards says what returns
-    are."""
+    """What makes the noise smaller if only the bounds on rewards limit returns."""
     says = (
         f"returns are taken to lie between {plain(low, 3)} and {plain(high, 3)}, as public figures "
         "allow; noise is in proportion to that range: `return_bounds` that are known without the "

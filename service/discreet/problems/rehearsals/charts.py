@@ -18,8 +18,8 @@ SHOWN = "the error of each number against epsilon"
 CAPTION = (
     "Lines: the error of the middle run, on synthetic data; dashed, in the same colour: half the "
     "width of the interval that results give; dotted: the error of answering 0, {size:.4g}, above "
-    "which nothing is told. Both axes are logarithmic. Of a field of several numbers errors are "
-    "means.{alone}"
+    "which an answer tells nothing. Both axes are logarithmic. Errors of a field of several "
+    "numbers are means.{alone}"
 )
 COLUMNS = (
     "method",
@@ -32,12 +32,12 @@ COLUMNS = (
     "runs",
 )
 COLOURS = (0, 1, 3, 4, 2)
-"""Places of methods among the colours of curves, those first that no eye takes for each other."""
+"""Places of methods among the colours of curves, the most distinct first."""
 
 
 ROUNDING = 1e-12
-"""Of the size: what is smaller is 0 but for the arithmetic, and has no place on a logarithmic
-axis."""
+"""What is smaller than this part of the size is 0 but for rounding errors, and has no place on a
+logarithmic axis."""
 
 
 def charts_of(problem: dict[str, Any], plan: dict[str, Any], result: dict[str, Any]) -> list[Chart]:
@@ -90,7 +90,7 @@ def draw(
     coordinates: ArrayLike | None = None,
 ) -> None:
     """The relative error of every quantity by the first method as one picture."""
-    from discreet.figures.curves import Curve, draw_curves  # noqa: PLC0415 - matplotlib, for who draws
+    from discreet.figures.curves import Curve, draw_curves  # noqa: PLC0415 - matplotlib is not loaded for pages
 
     curves = []
     for quantity, rows in _quantities(result):

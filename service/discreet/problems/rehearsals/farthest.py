@@ -1,4 +1,4 @@
-"""Which row of a quantity a rehearsal finds farthest off, by what people call it."""
+"""The row of a quantity that is farthest off in a rehearsal, by its name."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from discreet.problems.results import properties_of
 
 
 def row_names(problem: Problem, answer: dict[str, Any], field: str) -> list[str]:
-    """How people call the rows of a field: by the names that the problem's public objects have, or
-    by what the rows of its table are, such as `step 54`. Of a single number one."""
+    """The names of the rows of a field for people: those of the problem's public objects, or what
+    the rows of its table are, such as `step 54`. A single number has one row."""
     from discreet.problems.kind_modules import module_of  # noqa: PLC0415 - it knows all kinds, this one too
 
     called = getattr(module_of(problem.kind, "charts"), "row_names", None)
@@ -26,8 +26,8 @@ def row_names(problem: Problem, answer: dict[str, Any], field: str) -> list[str]
 
 
 def farthest(off: NDArray[np.float64], called: list[str]) -> dict[str, Any]:
-    """Which of several rows is farthest off in the middle run, by what it is called: float64[runs,
-    rows]."""
+    """The name of the row that is farthest off in the middle run, if there are several:
+    float64[runs, rows]."""
     if off.shape[1] < 2:
         return {"farthest": None, "farthest_error": None}
     middle = np.median(off, axis=0)

@@ -44,7 +44,7 @@ class RehearsalResult(ResultFields, total=False):
     refused: Required[
         Annotated[
             list[dict[str, Any]],
-            shown("Methods and epsilons that no plan could be made of, with `why`"),
+            shown("Methods and epsilons for which no plan could be made, with `why`"),
         ]
     ]
     reference_epsilon: Required[

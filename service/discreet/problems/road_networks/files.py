@@ -66,6 +66,6 @@ fields that are the largest of a column; columns that may be of an hour in the f
 with the minutes of the period that they are made of; times that follow from lengths and speeds,
 whose units the owner is asked for; capacities of a lane and an hour; a column that counts by a
 weight, which is asked for; the column of rows that lead both ways; the columns of a file of nodes
-beside that of links, and the fields that they make; the field with the names of links; by what
-lines that stand twice are named, and the column that adds up where they are made one.
+beside that of links, and the fields that they make; the field with the names of links; the columns
+by which links listed twice are recognized, and the one that is added up where they are merged.
 """

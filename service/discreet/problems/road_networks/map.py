@@ -21,7 +21,8 @@ from discreet.problems.road_networks.map_figure import (
 from discreet.problems.road_networks.network import RoadNetwork
 
 WIDEST_QUANTILE = 0.95
-"""Of capacities: links of more, as connectors without a limit are, are drawn as wide as these."""
+"""The quantile of capacities above which links, such as connectors without a limit, are drawn no
+wider."""
 
 
 def road_map(roads: RoadNetwork, zones: int | None) -> Chart | None:
@@ -51,7 +52,8 @@ def road_map(roads: RoadNetwork, zones: int | None) -> Chart | None:
     left_out = (
         ""
         if drawn.size == len(roads.links)
-        else f" The {drawn.size:,} links with the largest capacities of {len(roads.links):,}."
+        else f" Shown are the {drawn.size:,} links with the largest capacities of "
+        f"{len(roads.links):,}."
     )
     circles = "zones" if zones is not None else "nodes"
     rows = [

@@ -60,7 +60,7 @@ def link_hovers(
     drawn: NDArray[np.int64],
     texts: Sequence[str],
 ) -> Trace:
-    """The same of any figures: what is said of each link below its name."""
+    """As `hover_texts`, with any `texts` below the names of the links."""
     tail, head = network.tail[drawn], network.head[drawn]
     along = where[head] - where[tail]
     right = np.stack([along[:, 1], -along[:, 0]], axis=1) * 0.06

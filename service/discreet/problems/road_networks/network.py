@@ -36,7 +36,7 @@ class Link:
     period; `b` and `power` are those of the problem's `latency` where the link has none of its own.
     """
 
-    # No model: that takes five times as much memory as these figures, and networks have many links.
+    # Not a pydantic model: that takes five times as much memory, and networks have many links.
 
     tail: Node
     head: Node
@@ -66,12 +66,13 @@ MOST = 1_000_000
 """Nodes or links of a network."""
 
 MOST_APART = 3
-"""Pairs that are named one by one; of more a zone that most of them share is."""
+"""So many pairs without a path are named one by one; where there are more, the zone that most of
+them share is named."""
 
 
 def _without_path(pairs: Sequence[tuple[int, int]], names: Sequence[str] | None) -> list[str]:
-    """Which ordered pairs of zones, counted from 0, no path joins. Of a zone that is cut off all
-    pairs are: it is said once, the way that is first."""
+    """Sentences that name ordered pairs of zones, counted from 0, that no path joins. Where most of
+    them share an origin or a destination, one sentence says so, with the first of them."""
 
     def called(zone: int) -> str:
         return f"zone {zone + 1}" if names is None else f"zone {zone + 1} ({names[zone]})"
@@ -111,14 +112,14 @@ class RoadNetwork(PublicObject):
     links: Annotated[tuple[Link, ...], InPieces(max_length=MOST)]
     period_minutes: Annotated[Real, Field(gt=0, le=1e6)] | None = Field(
         default=None,
-        description="Of how long a period the capacities are. Jobs on periods of another length "
-        "are refused; absent, they are taken for those of a dataset's period, however long, and "
-        "the plan says so",
+        description="Length of the period that capacities are for. Jobs on periods of another "
+        "length are refused; if absent, capacities are taken for those of a dataset's period, "
+        "however long, and the plan says so",
     )
     time_unit: Literal["seconds", "minutes", "hours"] | None = Field(
         default=None,
-        description="Of free_flow_time and fixed_cost: answers say it beside travel times, no flow "
-        "follows",
+        description="Unit of free_flow_time and fixed_cost, which answers name beside travel "
+        "times; no flow depends on it",
     )
     nodes_xy: Annotated[tuple[Point, ...], InPieces(max_length=MOST)] | None = Field(
         default=None,
@@ -229,18 +230,22 @@ class RoadNetwork(PublicObject):
         ):
             if names is not None and len(names) != size:
                 found.append(
-                    FieldIssue(f"/{field}", f"{size} {what} need as many, not {len(names)}")
+                    FieldIssue(
+                        f"/{field}",
+                        f"{size} entries are needed, one for each of the {what}, not {len(names)}",
+                    )
                 )
             elif names is not None and field.endswith("names") and len(set(names)) < size:
                 found.append(
                     FieldIssue(
-                        f"/{field}", f"a name appears twice; {what} are told apart by their names"
+                        f"/{field}",
+                        f"a name appears twice, and {what} are told apart by their names",
                     )
                 )
         if self.link_shapes is not None and self.nodes_xy is None:
             found.append(
                 FieldIssue(
-                    "/link_shapes", "only beside nodes_xy: lines begin and end at their nodes"
+                    "/link_shapes", "needs nodes_xy beside it: lines begin and end at their nodes"
                 )
             )
         return found
@@ -261,17 +266,17 @@ class RoadNetwork(PublicObject):
         )
 
     def called(self, node: int) -> str:
-        """A node of 1..n as people know it: by its own name, or by its number."""
+        """A node of 1..n by the name that people know: its own, or its number."""
         return str(node) if self.node_names is None else self.node_names[node - 1]
 
     def link_called(self, link: int) -> int | str:
-        """A link as people know it, by its position from 0: by its own name, or by that
+        """A link, given by its position from 0, by the name that people know: its own, or that
         position."""
         return link if self.link_names is None else self.link_names[link]
 
     def way(self, link: int) -> str:
-        """The same with the nodes at its ends, as it leads: `12 (3 → 4)`, or `High St (Inn →
-        Mill)`."""
+        """The name of a link with the nodes at its ends, in its direction: `12 (3 → 4)`, or `High
+        St (Inn → Mill)`."""
         ends = f"({self.called(self.links[link].tail)} \u2192 {self.called(self.links[link].head)})"
         name = str(self.link_called(link))
         return name if name.endswith(ends) else f"{name} {ends}"

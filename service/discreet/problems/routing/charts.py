@@ -137,7 +137,7 @@ def network_map(
     left_out = (
         ""
         if drawn.size == flow.size
-        else f" The {drawn.size} links with the largest flows of {flow.size}."
+        else f" Shown are the {drawn.size} links with the largest flows of {flow.size}."
     )
     links = (
         "Each link is a half arrow on the right of its direction: the wider, the more flow a "

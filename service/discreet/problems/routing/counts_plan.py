@@ -88,7 +88,7 @@ def counts_plan(problem: RoutingRequest, public: RoutingPublic, budget: Budget) 
             *closures.assumption(problem.roads, problem.closed_links),
             *user_classes.assumptions(problem, public),
             sized(f"{public.most_rows} cells with trips"),
-            *(["who a trip's person is, is recorded truly"] if public.unit == "person" else []),
+            *(["each trip is recorded under its own person"] if public.unit == "person" else []),
         ),
         advice=(
             *(clip_advice(trips) if problem.max_trips_per_person == "auto" else ()),
