@@ -248,7 +248,7 @@ def test_shares_take_quadratic_costs_and_boxes_alone() -> None:
     _, plan = planned(body)
     assert plan.parameters["agents"] == 3
     barrier = cost_of(np.eye(2), np.ones(2), [{"kind": "log_barrier", "b": 2}])
-    with pytest.raises(AgentError, match="quadratic costs alone"):
+    with pytest.raises(AgentError, match="only takes quadratic costs"):
         on_shares.solve(
             None,  # type: ignore[arg-type]
             A_u=np.eye(2),

@@ -73,7 +73,7 @@ def test_the_end_of_one_session_gives_back_no_charge_of_another(
         yield end(charged=False)
 
     server.script = script
-    with pytest.raises(NotTrusted, match="or another job"):
+    with pytest.raises(NotTrusted, match="another agent, session or job"):
         take_part(agent)
     assert spent(agent) == SPENT
     assert len(agent.ledger.entries()) == 1
