@@ -101,11 +101,9 @@ def unsigned(section: Mapping[str, Any]) -> list[str]:
         signatures = {str(key): bytes.fromhex(one) for key, one in section["signatures"].items()}
         said = signing.computed(context(terms, members), transcript, _words(kept))
     except (KeyError, TypeError, ValueError, AttributeError) as error:
-        raise Unacceptable(f"this is no evidence of a computation on shares: {error}") from error
+        raise Unacceptable(f"the evidence of the computation cannot be read: {error}") from error
     if len(members) != terms.agents or kept not in (None, True, False):
-        raise Unacceptable(
-            "this is no evidence of a computation on shares: members and terms do not agree"
-        )
+        raise Unacceptable("the evidence of the computation: members and terms do not agree")
     return [
         key.hex()
         for key, _ in members

@@ -131,11 +131,11 @@ def _check_bounds(terms: Terms, bend: Floats, ends: Floats, turns: Floats) -> No
     ):
         if found > bound * (1 + ROUNDING):
             raise ValueError(
-                f"this agent's data reach {found:g}, beyond the signed bound {name} = {bound:g}"
+                f"this agent's data reach {found:g}, beyond the signed {name} {bound:g}"
             )
     least = np.min(bend, initial=np.inf)
     if least < terms.least_curvature * (1 - ROUNDING):
         raise ValueError(
-            f"the curvature of this agent's cost is {least:g}, below the signed bound "
-            f"least_curvature = {terms.least_curvature:g}"
+            f"the curvature of this agent's cost is {least:g}, below the signed "
+            f"least_curvature {terms.least_curvature:g}"
         )
