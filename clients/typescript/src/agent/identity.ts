@@ -21,7 +21,7 @@ export class Identity {
     this.fingerprint = fingerprint(this.publicKey);
   }
 
-  /** The key in this file, made on first use. BadIdentity when others can read it, or it is of another kind. */
+  /** The key in this file, generated on first use. BadIdentity if others can read it, or it is not an Ed25519 key. */
   static open(path: string): Identity {
     try {
       return Identity.#load(path);
@@ -48,15 +48,15 @@ export class Identity {
   }
 
   static #load(path: string): Identity {
-    if (statSync(path).mode & 0o077) throw new BadIdentity(`${path} must be readable by its owner alone (chmod 600)`);
+    if (statSync(path).mode & 0o077) throw new BadIdentity(`${path} must be readable by its owner only (chmod 600)`);
     let key: KeyObject;
     try {
       key = createPrivateKey(readFileSync(path));
     } catch (error) {
       if ((error as NodeJS.ErrnoException).code === "ENOENT") throw error;
-      throw new BadIdentity(`${path} holds no key that can be read`);
+      throw new BadIdentity(`${path} does not hold a readable key`);
     }
-    if (key.asymmetricKeyType !== "ed25519") throw new BadIdentity(`${path} holds no Ed25519 key`);
+    if (key.asymmetricKeyType !== "ed25519") throw new BadIdentity(`${path} does not hold an Ed25519 key`);
     return new Identity(key);
   }
 
@@ -64,7 +64,7 @@ export class Identity {
     return signed(this.#key, statement);
   }
 
-  /** For digests that nobody else can make. */
+  /** The private key's bytes, for digests that nobody else can compute. */
   get secret(): Bytes {
     return privateBytes(this.#key);
   }
