@@ -337,7 +337,7 @@ def test_a_million_from_one_agent_ends_the_job_by_what_the_others_sign(
         status, output, errors = other.ended()
         assert (status, output) == (1, "")
         assert "the session failed: sum_out_of_bounds; the sum of round 0 is wrong" in errors
-        assert "the bound that the owner has signed is" in errors
+        assert "is at most" in errors
     ended = final(shared, job)
     assert (ended["state"], ended["error"]["code"]) == ("failed", "sum_out_of_bounds")
 

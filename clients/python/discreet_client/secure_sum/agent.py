@@ -489,8 +489,8 @@ class Agent(Party):
             return ""
         first = int(found[0])
         return (
-            f"its entry {first} is {sums[first]:g}, and the bound that the owner has signed is "
-            f"{parameters.most[first]:g}"
+            f"its entry {first} is {sums[first]:g}, and with what the owner has signed it is at "
+            f"most {parameters.most[first]:g}"
         )
 
     def _complain(self, why: str) -> bytes:

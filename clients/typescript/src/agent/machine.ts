@@ -303,7 +303,7 @@ export class Machine {
     const rounding = (this.#all.length + 1) * 2 ** -(fraction_bits + 1);
     const entry = sums.findIndex((one, place) => Math.abs(one) > (most[place] as number) * (1 + SLACK) + rounding);
     if (entry < 0) return "";
-    return `its entry ${entry} is ${sums[entry]}, and the bound that the owner has signed is ${most[entry]}`;
+    return `its entry ${entry} is ${sums[entry]}, and with what the owner has signed it is at most ${most[entry]}`;
   }
 
   /** The signed complaint, sent instead of an answer; this agent answers nothing more. */
