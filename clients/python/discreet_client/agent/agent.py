@@ -408,8 +408,8 @@ class Agent:
             json.loads(start.parameters or b"{}")
         except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
             raise NotTrusted("the server's roster, charge or parameters cannot be read") from None
-        # The job too: the charge of a job that ended without a release is returned under the id
-        # that the owner has signed.
+        # The job too: if it ends uncharged, the ledger returns the charge by the id that the owner
+        # has signed.
         if meant_for != (self.link.session, roster["job"], self.identity.fingerprint):
             raise NotTrusted("the charge is for another agent, session or job")
         if not signing.is_signed(

@@ -6,8 +6,9 @@ not saved. The session's folder therefore holds keys and x; only their owner can
 journal beside them detects an older copy of the state, which is refused.
 
 An agent starts at a random point of its box. From a start that everybody knows, such as zero, the
-difference of the first sums of two jobs, with an agent and without it, would be what that agent
-contributed.
+first sum would be the operator's c and d whoever takes part. In the same job without one of the
+agents the others would then send the same next, and the difference of the two sums would be what
+that agent had sent.
 """
 
 from __future__ import annotations

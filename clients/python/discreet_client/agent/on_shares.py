@@ -25,7 +25,7 @@ from discreet_client.costs import ConvexCost, QuadraticCost
 from discreet_client.federation.errors import AgentError, NotTrusted
 from discreet_client.federation.links import Link
 from discreet_client.mpc import evidence, keys, member, party
-from discreet_client.mpc.responses import Response, response
+from discreet_client.mpc.responses import response
 from discreet_client.mpc.terms import PROTOCOL, Terms
 
 Floats = NDArray[np.float64]
@@ -69,7 +69,7 @@ class _Run:
     def step(self, current: Round) -> bytes:
         terms, members = signed(current.roster)
         self._demands.check_shares(terms.threshold, [key for key, _ in members])
-        found = self._response(terms)
+        found = response(terms, *self._data)
         mine = [key for key, _ in members].index(self._agent.identity.public_key)
         private, session = self._agent.identity.private_key, self._agent.link.session
         bound = evidence.context(terms, members)
@@ -130,10 +130,6 @@ class _Run:
             np.array(saved["x"]), saved["kept"], terms, saved["seconds"], saved["bytes"]
         )
 
-    def _response(self, terms: Terms) -> Response:
-        A_u, A_g, cost, box = self._data
-        return response(terms, A_u, A_g, cost, box)
-
 
 def signed(roster: Mapping[str, Any]) -> tuple[Terms, list[tuple[bytes, dict[str, Any]]]]:
     """Terms and members (key, announcement) of a roster that the owner has signed. NotTrusted if it
@@ -147,7 +143,7 @@ def signed(roster: Mapping[str, Any]) -> tuple[Terms, list[tuple[bytes, dict[str
         members = [(base64.b64decode(one["key"]), one["announcement"]) for one in roster["agents"]]
         member.places(members)
     except (ValueError, KeyError, TypeError) as error:
-        raise NotTrusted(f"the terms or members that the owner has signed: {error}") from None
+        raise NotTrusted(f"the owner has signed invalid terms or members: {error}") from None
     if len(members) != terms.agents:
         raise NotTrusted(f"the owner has signed {len(members)} agents on terms for {terms.agents}")
     return terms, members

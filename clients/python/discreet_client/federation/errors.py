@@ -4,7 +4,7 @@ AgentError
 ├── BadLink            the token's text cannot be read
 ├── BadIdentity        the key file cannot be used
 ├── NotTrusted         the other side is not the one that the token pins, or contradicts itself
-├── LimitExceeded      the charge would exceed the agent's own limit; nothing was sent
+├── LimitExceeded      the charge would exceed the agent's own limit; it has declined
 ├── LedgerBroken       the agent's own ledger fails verification
 ├── Refused            the server refused for good; carries its code
 └── Lost               the server did not come back in time

@@ -288,7 +288,7 @@ export class Agent {
     this.#checkOwnEntry(roster);
     const charge = readCharge(start.charge);
     const parameters = start.parameters.length ? objectOf(start.parameters, "parameters") : {};
-    // The job too: the charge of a job that ended without a release is returned under the id that the owner has signed.
+    // The job too: if it ends uncharged, the ledger returns the charge by the id that the owner has signed.
     if (charge.session !== this.link.session || charge.job !== roster.job || charge.agent !== this.identity.fingerprint) {
       throw new NotTrusted("the charge is for another agent, session or job");
     }

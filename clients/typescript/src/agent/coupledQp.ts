@@ -4,8 +4,9 @@
  * The state of the protocol and of the optimizer is saved with every answer, before it is sent: a new process goes on from
  * there, and nobody has seen an answer that was not saved. The session's folder therefore holds keys and x.
  *
- * An agent starts at a random point of its box. From a start that everybody knows, such as zero, the difference of the
- * first sums of two jobs, with an agent and without it, would be what that agent contributed.
+ * An agent starts at a random point of its box. From a start that everybody knows, such as zero, the first sum would be the
+ * operator's c and d whoever takes part. In the same job without one of the agents the others would then send the same next,
+ * and the difference of the two sums would be what that agent had sent.
  */
 
 import { randomBytes } from "node:crypto";

@@ -6,7 +6,7 @@
  *     ├── BadIdentity     the key file cannot be used
  *     ├── NotTrusted      the other side is not the one that the token pins, or contradicts itself
  *     ├── Unacceptable    what the owner has signed is more than this agent agrees to, or can do
- *     ├── LimitExceeded   the charge would exceed the agent's own limit; nothing was sent
+ *     ├── LimitExceeded   the charge would exceed the agent's own limit; it has declined
  *     ├── LedgerBroken    the agent's own ledger fails verification
  *     ├── NotDue          a frame of the sums is not authentic or not due; nothing has changed
  *     ├── Tampered        an authentic frame of the sums is wrong: a party deviates from the protocol

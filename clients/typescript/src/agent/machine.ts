@@ -244,16 +244,16 @@ export class Machine {
     try {
       frame = parseFrame(data);
     } catch {
-      throw new Tampered("DEALT holds the dealer's frame");
+      throw new Tampered("DEALT does not hold the dealer's frame");
     }
     if (frame.kind !== "DEAL" || frame.epoch !== EPOCH || frame.round !== this.#round || frame.sender !== dealer) {
-      throw new Tampered("DEALT holds the dealer's frame");
+      throw new Tampered("DEALT does not hold the dealer's frame");
     }
-    this.#insist("DEAL", dealer, frame.payload, frame.signature, "the key is not signed by the dealer");
+    this.#insist("DEAL", dealer, frame.payload, frame.signature, "the DEAL frame is not signed by the dealer");
     const committed = frame.payload.subarray(0, 32);
     const sealed = frame.payload.subarray(32);
     const size = SECRET_BYTES + TAG_BYTES;
-    if (sealed.length !== size * (this.#all.length - 1)) throw new Tampered("the dealer has not dealt to everybody");
+    if (sealed.length !== size * (this.#all.length - 1)) throw new Tampered("the dealer has not dealt to every agent");
     if (dealer !== this.#index) {
       const place = this.#index - (this.#index > dealer ? 1 : 0);
       const secret = this.#unseal(sealed.subarray(size * place, size * (place + 1)), committed);
