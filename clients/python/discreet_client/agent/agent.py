@@ -22,7 +22,7 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import closing
 from decimal import Decimal
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import grpc
 import numpy as np
@@ -30,19 +30,17 @@ from google.protobuf.message import DecodeError
 from numpy.typing import ArrayLike, NDArray
 
 from discreet_client.agent.connection import Tls, connect
+from discreet_client.agent.demands import Demands
 from discreet_client.agent.ledger import Ledger
 from discreet_client.agent.memory import Ended, Memory, Sent
 from discreet_client.agent.rounds import Outcome, Round, Step
 from discreet_client.costs import ConvexCost, QuadraticCost
 from discreet_client.federation import signing
-from discreet_client.federation.errors import AgentError, LimitExceeded, Lost, NotTrusted, Refused
+from discreet_client.federation.errors import LimitExceeded, Lost, NotTrusted, Refused
 from discreet_client.federation.identity import Identity
 from discreet_client.federation.links import Link
 from discreet_client.stubs import federation_pb2 as pb
 from discreet_client.stubs import federation_pb2_grpc as rpc
-
-if TYPE_CHECKING:
-    from discreet_client.agent.demands import Demands
 
 SKEW_SECONDS = 30.0
 """Largest difference between the server's clock and this one; the server allows the agent as
@@ -586,6 +584,3 @@ def _refusal(error: grpc.RpcError) -> Refused:
 
 def _now_ms() -> int:
     return time.time_ns() // 1_000_000
-
-
-__all__ = ["Agent", "AgentError", "Outcome", "Round", "Step"]

@@ -1,7 +1,7 @@
 /** Files that survive a power cut, of mode 0600, and locks that end with the process that holds them. */
 
 import { spawnSync } from "node:child_process";
-import { closeSync, constants, fsyncSync, mkdirSync, openSync, renameSync, rmSync, writeSync } from "node:fs";
+import { closeSync, constants, fsyncSync, linkSync, mkdirSync, openSync, renameSync, rmSync, writeSync } from "node:fs";
 import { basename, dirname, join } from "node:path";
 
 import type { Bytes } from "./bytes.js";
@@ -10,12 +10,12 @@ import { AgentError } from "./errors.js";
 const { O_APPEND, O_CREAT, O_DIRECTORY, O_NONBLOCK, O_RDONLY, O_RDWR, O_TRUNC, O_WRONLY } = constants;
 
 /** Writes all of `data`: one `writeSync` may write a part only, as on a disk that is nearly full. */
-export function writeAll(file: number, data: Bytes): void {
+function writeAll(file: number, data: Bytes): void {
   for (let done = 0; done < data.length; ) done += writeSync(file, data, done);
 }
 
 /** Makes a rename or a new file inside the folder durable. */
-export function syncFolder(path: string): void {
+function syncFolder(path: string): void {
   const folder = openSync(path, O_RDONLY | O_DIRECTORY);
   try {
     fsyncSync(folder);
@@ -24,8 +24,11 @@ export function syncFolder(path: string): void {
   }
 }
 
-/** Replaces `path` by `data`, whole or not at all; on disk when it returns. */
-export function writePrivate(path: string, data: Bytes): void {
+/**
+ * Writes `data` to `path`, whole or not at all; on disk when it returns. Without `replace` an existing file stays, and the
+ * error has the code EEXIST: of two processes that write at once, one wins.
+ */
+export function writePrivate(path: string, data: Bytes, replace = true): void {
   const draft = join(dirname(path), `.${basename(path)}.${process.pid}`);
   try {
     const file = openSync(draft, O_WRONLY | O_CREAT | O_TRUNC, 0o600);
@@ -35,7 +38,8 @@ export function writePrivate(path: string, data: Bytes): void {
     } finally {
       closeSync(file);
     }
-    renameSync(draft, path);
+    if (replace) renameSync(draft, path);
+    else linkSync(draft, path);
   } finally {
     rmSync(draft, { force: true });
   }

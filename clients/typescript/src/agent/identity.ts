@@ -1,12 +1,12 @@
 /** The long-term Ed25519 key of an agent, in a file of mode 0600 (PEM, PKCS #8): the Python agent reads the same file. */
 
 import { createPrivateKey, generateKeyPairSync, type KeyObject } from "node:crypto";
-import { closeSync, fsyncSync, linkSync, mkdirSync, openSync, readFileSync, rmSync, statSync } from "node:fs";
-import { basename, dirname, join } from "node:path";
+import { mkdirSync, readFileSync, statSync } from "node:fs";
+import { dirname } from "node:path";
 
 import { type Bytes, utf8 } from "./bytes.js";
 import { BadIdentity } from "./errors.js";
-import { syncFolder, writeAll } from "./files.js";
+import { writePrivate } from "./files.js";
 import { privateBytes, publicBytes, signed } from "./keys.js";
 import { fingerprint } from "./signing.js";
 
@@ -30,19 +30,11 @@ export class Identity {
     }
     const { privateKey } = generateKeyPairSync("ed25519");
     mkdirSync(dirname(path), { recursive: true, mode: 0o700 });
-    const draft = join(dirname(path), `.${basename(path)}.${process.pid}`);
-    const file = openSync(draft, "w", 0o600);
     try {
-      writeAll(file, utf8(privateKey.export({ format: "pem", type: "pkcs8" }) as string));
-      fsyncSync(file);
-      linkSync(draft, path); // never replaces a key: of two that start at once, one wins
-      syncFolder(dirname(path));
+      writePrivate(path, utf8(privateKey.export({ format: "pem", type: "pkcs8" }) as string), false);
     } catch (error) {
       if ((error as NodeJS.ErrnoException).code !== "EEXIST") throw error;
       return Identity.#load(path);
-    } finally {
-      closeSync(file);
-      rmSync(draft, { force: true });
     }
     return new Identity(privateKey);
   }
