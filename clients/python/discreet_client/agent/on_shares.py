@@ -172,12 +172,15 @@ def solve(
         given = "budgets" if polytope is None else "polytopes"
         raise AgentError(f"protocol mpc takes no {given}: it solves every hour by itself")
     k = cost.size
-    matrices = [np.asarray(matrix, dtype=np.float64).reshape(-1, k) for matrix in (A_u, A_g)]
-    low, high = (np.asarray(side, dtype=np.float64) for side in (lower, upper))
     try:
+        matrices = [np.asarray(matrix, dtype=np.float64).reshape(-1, k) for matrix in (A_u, A_g)]
+        low, high = (np.asarray(side, dtype=np.float64) for side in (lower, upper))
         party.require_engine()
         here = member.host_and_port(listen)
         figures = member.announcement(agent.identity, agent.link.session, address or listen)
+    except (TypeError, ValueError, party.NotInstalled) as error:
+        raise AgentError(str(error)) from error
+    try:
         run = _Run(
             agent, (matrices[0], matrices[1], cost, Box(low, high)), here, demands or Demands()
         )
@@ -188,7 +191,7 @@ def solve(
             says = f"the session {outcome.state}" + (f": {outcome.code}" if outcome.code else "")
             raise AgentError(f"{says}; {own}" if own else says)
         return run.close(agent.roster, outcome.final_state, outcome.broadcast)
-    except (ValueError, party.NotInstalled) as error:
+    except ValueError as error:
         raise AgentError(str(error)) from error
 
 

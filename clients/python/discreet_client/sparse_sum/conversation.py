@@ -235,7 +235,7 @@ class Conductor:
             raise Refused(f"agent {place} has not opened its commitment")
 
     def _all_said(self) -> list[bytes]:
-        """The answers of all agents, by place. Raises Missing if one lacks."""
+        """The answers of all agents, by place. Raises Missing if one is missing."""
         everybody = range(self.roster.plan.agents)
         if absent := set(everybody) - set(self._said):
             raise Missing(absent, f"setup {self._setup} needs all agents")
