@@ -19,7 +19,7 @@ import random
 import time
 import warnings
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import closing
+from contextlib import closing, contextmanager
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
@@ -36,7 +36,7 @@ from discreet_client.agent.memory import Ended, Memory, Sent
 from discreet_client.agent.rounds import Outcome, Round, Step
 from discreet_client.costs import ConvexCost, QuadraticCost
 from discreet_client.federation import signing
-from discreet_client.federation.errors import LimitExceeded, Lost, NotTrusted, Refused
+from discreet_client.federation.errors import AgentError, LimitExceeded, Lost, NotTrusted, Refused
 from discreet_client.federation.identity import Identity
 from discreet_client.federation.links import Link
 from discreet_client.stubs import federation_pb2 as pb
@@ -171,8 +171,8 @@ class Agent:
         Raises Refused when the server refuses for good; LimitExceeded, before any answer is sent,
         when the charge would exceed the limit; NotTrusted when the server is not the pinned one or
         contradicts itself; Lost when it stays silent; AgentError when another process takes part
-        with the same files, or an answer cannot be saved. An exception of `step` ends the call:
-        call again to go on.
+        with the same files, or one of them cannot be read or written. An exception of `step` ends
+        the call: call again to go on.
         """
         with self._memory.alone():
             self._patiently(self._enroll)
@@ -281,6 +281,8 @@ class Agent:
                 if error.code() not in PASSING:
                     raise refusal from None
             except OSError as error:
+                if error.filename is not None:  # a file of this agent: that of a certificate
+                    raise AgentError(f"{error.filename}: {error.strerror}") from error
                 refusal = Refused(
                     "UNAVAILABLE",
                     "",
@@ -415,7 +417,8 @@ class Agent:
         ):
             raise NotTrusted("the charge is not signed by the server")
         try:
-            entry = self.ledger.charge(start.charge, start.charge_signature, self._server_key)
+            with self._writing() as ledger:
+                entry = ledger.charge(start.charge, start.charge_signature, self._server_key)
         except LimitExceeded:
             self._stream.send(decline=pb.Decline(code="limit_exceeded"))
             time.sleep(0.5)  # so that the message goes out before the stream is closed
@@ -496,10 +499,20 @@ class Agent:
 
     def _end(self, end: pb.End) -> None:
         if not end.charged and self._memory.sent is None and self._memory.roster:
-            self.ledger.release(json.loads(self._memory.roster)["job"])
+            with self._writing() as ledger:
+                ledger.release(json.loads(self._memory.roster)["job"])
         self._memory.keep(
             ended=Ended(end.state, end.code, end.rounds, end.broadcast, end.transcript)
         )
+
+    @contextmanager
+    def _writing(self) -> Iterator[Ledger]:
+        """The ledger; AgentError where it cannot be written, which is not a broken connection."""
+        try:
+            yield self.ledger
+        except OSError as error:
+            why = error.strerror or error
+            raise AgentError(f"{self.ledger.path} cannot be written: {why}") from error
 
     def _meet(self, stub: Any) -> None:
         """Check the server's challenge before it is told anything."""
