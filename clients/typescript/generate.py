@@ -30,7 +30,7 @@ PROTOS = HERE.parents[1] / "protos" / "discreet" / "v1"
 CONTRACT = HERE.parents[1] / "openapi" / "openapi.json"
 MESSAGES = HERE / "src" / "agent" / "federation_pb.ts"
 AXES = HERE / "src" / "axes.ts"
-AXES_HEAD = """/** What the positions of each array of a result are of, by kind and field. */
+AXES_HEAD = """/** The names of the axes of each array in a result, by kind and field. */
 // Made from openapi/openapi.json by `make sdk`.
 
 """

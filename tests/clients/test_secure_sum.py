@@ -311,7 +311,7 @@ def test_dimensions_that_disagree() -> None:
 
 def test_no_more_sums_than_planned() -> None:
     vehicles = [Vehicle(index, 5) for index in range(3)]
-    with pytest.raises(Unacceptable, match="2 sums are opened"):
+    with pytest.raises(Unacceptable, match="opens at most 2 sums"):
         run_in_process(vehicles, OWN, parameters("masking", rounds=2))
     assert_opened(vehicles[:1], [range(3)] * 2)
 
@@ -432,7 +432,7 @@ def test_with_dropout_the_others_go_on(scheme: Scheme) -> None:
 
     outcome, vehicles = run(5, chosen, two)
     assert isinstance(outcome.error, Missing)
-    assert "too few to hide in" in str(outcome.error)
+    assert "too few to hide one of them" in str(outcome.error)
     assert_opened(vehicles, [])
 
 
@@ -911,7 +911,7 @@ def test_sets_that_are_too_small_or_not_the_same(scheme: Scheme) -> None:
 
     with pytest.raises(Tampered, match="3 summands are too few"):
         agents[0].answer(proposal([0, 1, 2]))
-    with pytest.raises(Tampered, match="names agents that take no part"):
+    with pytest.raises(Tampered, match="names agents that do not take part"):
         agents[1].answer(proposal([0, 1, 2, 3, 9]))
     with pytest.raises(Excluded):
         agents[2].answer(proposal([0, 1, 3, 4]))

@@ -146,7 +146,7 @@ def test_an_agent_that_came_back_has_no_second_answer(tmp_path: Path) -> None:
         for who, message in messages.items():
             with pytest.raises(Refused):
                 run.say(who, message)
-    with pytest.raises(Missing, match="shares of it"):
+    with pytest.raises(Missing, match="shares of a secret"):
         run.step()
     assert len(run.refused) == AGENTS
     for step in (1, 2, 3):
@@ -227,14 +227,14 @@ def test_setups_are_counted_and_a_new_one_ends_the_last(tmp_path: Path) -> None:
     run = Run(tmp_path)
     run.until(Step.SHARES)
     commitments = [run.agents[0].commit(number) for number in (3, 9, 15)]
-    with pytest.raises(Refused, match="no group"):
+    with pytest.raises(Refused, match="has not joined a group"):
         run.say(0, HEAD.pack(Step.SHARES, 0))
     assert len(set(commitments)) == 3
     assert run.over(0).agents[0].commit(15) == commitments[-1]
     for number in (0, 9, 16):
         with pytest.raises(Refused, match=f"setup {number} is over, or beyond"):
             run.agents[0].commit(number)
-    with pytest.raises(Refused, match="no group"):
+    with pytest.raises(Refused, match="has not joined a group"):
         run.say(0, HEAD.pack(Step.SHARES, 0))
 
 
@@ -332,7 +332,7 @@ def test_a_folder_is_one_runs_and_one_processes(tmp_path: Path) -> None:
         run.born(0)
     run.kill(0)
     run.roster = replace(ROSTER, run="another")
-    with pytest.raises(Refused, match="of another run"):
+    with pytest.raises(Refused, match="to another run"):
         run.born(0)
     run.roster = ROSTER
     run.come_back(0)
@@ -391,13 +391,13 @@ def test_a_group_of_others_is_refused(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("demands", "why"),
     [
-        ({"corrupt": 0.2}, "bears 1 corrupt agents of 12; this one asks for 2"),
+        ({"corrupt": 0.2}, "tolerates 1 corrupt agents of 12; this one asks for 2"),
         ({"sigma": 30.0}, "standard deviation of 0 on the grid; this agent asks for 30"),
         ({"rounds": ROUNDS - 1}, "6 sums would be opened; this agent allows 5"),
         ({"crowd": 9}, "8 honest survivors; this agent asks for 9"),
         ({"exposure": None}, "the server sees the sums"),
-        ({"corrupt": float("nan")}, "are asked"),
-        ({"sigma": float("inf")}, "are asked"),
+        ({"corrupt": float("nan")}, "corrupt must be"),
+        ({"sigma": float("inf")}, "corrupt must be"),
     ],
 )
 def test_demands(tmp_path: Path, demands: dict[str, Any], why: str) -> None:
@@ -438,14 +438,14 @@ def test_the_owner_signs_the_whole_roster(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("change", "why"),
     [
-        (lambda read: read["plan"].update(threshold=True), "no whole number"),
-        (lambda read: read["plan"].update(variance=0.5), "no whole number"),
-        (lambda read: read["plan"].update(another=1), "no roster of this version"),
-        (lambda read: read["plan"].pop("variance"), "more than a roster"),
-        (lambda read: read.update(another=1), "more than a roster"),
-        (lambda read: read.update(keys=[PUBLIC[0].hex()] * AGENTS), "one key for each"),
+        (lambda read: read["plan"].update(threshold=True), "not a whole number"),
+        (lambda read: read["plan"].update(variance=0.5), "not a whole number"),
+        (lambda read: read["plan"].update(another=1), "not a roster of this version"),
+        (lambda read: read["plan"].pop("variance"), "holds more than one"),
+        (lambda read: read.update(another=1), "holds more than one"),
+        (lambda read: read.update(keys=[PUBLIC[0].hex()] * AGENTS), "one distinct key for each"),
         (lambda read: read["plan"].update(threshold=PLAN.threshold - 1), "threshold"),
-        (lambda read: read.pop("keys"), "no roster of this version"),
+        (lambda read: read.pop("keys"), "not a roster of this version"),
     ],
 )
 def test_a_signed_roster_that_means_something_else(

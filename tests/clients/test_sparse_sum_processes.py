@@ -273,7 +273,7 @@ def test_the_commands_of_the_documentation(
     assert "the owner has not signed" in refused(*join, "127.0.0.1:1", "--owner", stranger)
     assert "asks for 1001" in refused(*join, "127.0.0.1:1", "--sigma", 1001)
     assert "has not accepted that" in refused(*join, "127.0.0.1:1", "--sigma", 0)
-    assert "no word of the server" in refused(*join, "127.0.0.1:1", "--patience", 0)
+    assert "the server has not answered" in refused(*join, "127.0.0.1:1", "--patience", 0)
     serving = ["serve", roster, "--owner", owner, "--seconds", SECONDS, "--listen"]
     assert "--certificate and --key are needed" in refused(*serving, "0.0.0.0:0")
 

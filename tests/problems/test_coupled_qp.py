@@ -603,7 +603,7 @@ def test_nothing_is_said_of_sums_with_noise_or_where_nobody_asks() -> None:
     )
     asking = Federation(3)
     deaf.identity = asking.machines[0].identity
-    with pytest.raises(secure_sum.Unacceptable, match="cannot say"):
+    with pytest.raises(secure_sum.Unacceptable, match="cannot tell"):
         deaf.answer(asking.broadcast)
 
 

@@ -230,7 +230,7 @@ def test_sums_of_another_method_than_is_named_are_refused(hide: str) -> None:
     value."""
     run = Together([Party(seed) for seed in range(3)], **AUTO)
     del (run.roster["parameters"] if hide == "method" else run.roster["parameters"]["sums"])[hide]
-    with pytest.raises(AgentError, match="another method"):
+    with pytest.raises(AgentError, match="do not fit method"):
         run.parties[0].answer(0, run.broadcast, run.roster, run.price)
     assert run.parties[0].state == b""
 

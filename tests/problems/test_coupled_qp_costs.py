@@ -248,15 +248,21 @@ def test_shares_take_quadratic_costs_and_boxes_alone() -> None:
     _, plan = planned(body)
     assert plan.parameters["agents"] == 3
     barrier = cost_of(np.eye(2), np.ones(2), [{"kind": "log_barrier", "b": 2}])
-    with pytest.raises(AgentError, match="quadratic costs alone"):
-        on_shares.solve(
-            None,  # type: ignore[arg-type]
-            A_u=np.eye(2),
-            A_g=np.eye(2),
-            cost=barrier,
-            upper=1,
-            listen="127.0.0.1:1",
-        )
+    quadratic = cost_of(np.eye(2), np.ones(2), [])
+    for cost, more, why in (
+        (quadratic, {"A_u": np.ones(3)}, "cannot reshape"),
+        (quadratic, {"listen": 1}, "expected string"),
+        (barrier, {}, "only takes quadratic costs"),
+        (quadratic, {"budget": (0, 1)}, "takes no budgets"),
+        (quadratic, {"polytope": (np.eye(2), np.ones(2))}, "takes no polytopes"),
+    ):
+        with pytest.raises(AgentError, match=why):
+            on_shares.solve(
+                None,  # type: ignore[arg-type]
+                cost=cost,
+                upper=1,
+                **{"A_u": np.eye(2), "A_g": np.eye(2), "listen": "127.0.0.1:1", **more},  # type: ignore[arg-type]
+            )
 
 
 # Privacy ------------------------------------------------------------------------------------------

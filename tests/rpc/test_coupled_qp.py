@@ -359,7 +359,7 @@ def test_an_agent_beyond_the_signed_reach_takes_no_part(shared: Federation, tmp_
     shared.cli("approve", job)
     status, output, errors = agents[0].ended()
     assert (status, output) == (1, "")
-    assert "this agent's row 0 can reach 4; the owner has signed that no agent's passes 2" in errors
+    assert "this agent's row 0 can reach 4; the owner has signed 2 as the bound for every" in errors
     agents[0].problem = true
     agents[0].start()
     assert optimal([agent.outcome() for agent in agents])

@@ -4,6 +4,7 @@ ledger does not say."""
 from __future__ import annotations
 
 import json
+import resource
 import struct
 import time
 from collections.abc import Callable, Iterator
@@ -13,7 +14,7 @@ from typing import Any
 
 import pytest
 
-from discreet_client.agent import Agent, AgentError, LimitExceeded, NotTrusted, Outcome, Round
+from discreet_client.agent import Agent, AgentError, LimitExceeded, NotTrusted, Outcome, Round, Tls
 from discreet_client.agent.cli import main
 from discreet_client.agent.multi_agent import minimize
 from discreet_client.federation import history
@@ -73,7 +74,7 @@ def test_the_end_of_one_session_gives_back_no_charge_of_another(
         yield end(charged=False)
 
     server.script = script
-    with pytest.raises(NotTrusted, match="or another job"):
+    with pytest.raises(NotTrusted, match="another agent, session or job"):
         take_part(agent)
     assert spent(agent) == SPENT
     assert len(agent.ledger.entries()) == 1
@@ -209,6 +210,29 @@ def test_a_steps_own_error_is_not_taken_for_a_break(server: Hostile, tmp_path: P
     with pytest.raises(ConnectionRefusedError, match="meter"):
         agent.participate(step)
     assert server.streams == 1
+
+
+def test_a_file_that_cannot_be_used_is_not_taken_for_a_break(
+    server: Hostile, tmp_path: Path
+) -> None:
+    """Neither a certificate nor the ledger: a silent server would be blamed, after all patience."""
+    agent = agent_of(server, tmp_path, "ses_1", tls=Tls(authorities=tmp_path / "missing.pem"))
+    with pytest.raises(AgentError, match=r"missing\.pem: No such file"):
+        take_part(agent)
+
+    def script(server: Hostile, listener: Listener) -> Iterator[Any]:
+        yield server.start("ses_1", agent.identity)
+
+    server.script = script
+    agent = agent_of(server, tmp_path, "ses_1")
+    agent.enroll()
+    before = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (500, before[1]))
+    try:
+        with pytest.raises(AgentError, match="ledger cannot be written: File too large"):
+            take_part(agent)
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, before)
 
 
 def test_two_processes_do_not_answer_for_one_agent(server: Hostile, tmp_path: Path) -> None:

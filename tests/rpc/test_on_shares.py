@@ -205,7 +205,7 @@ def test_agents_that_do_not_fit(shared: Federation, tmp_path: Path) -> None:
         (
             "sums",
             {"protocol": "federated", "listen": None},
-            "announces address, certificate and exchange",
+            "must announce address, certificate and exchange",
         ),
     ):
         problem = {

@@ -1,4 +1,4 @@
-/** What the positions of each array of a result are of, by kind and field. */
+/** The names of the axes of each array in a result, by kind and field. */
 // Made from openapi/openapi.json by `make sdk`.
 
 export const AXES = {

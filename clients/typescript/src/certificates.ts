@@ -1,9 +1,9 @@
-/** Whether a result is the one that its certificate was signed for. Digests only; who signed it says the service. */
+/** Checks that a result is the one for which its certificate was signed; the service checks the certificate's signature. */
 
 import { ResultAltered } from "./errors.js";
 import type { Certificate } from "./kinds.js";
 
-/** JSON in its one canonical form (RFC 8785): numbers as ECMAScript writes them, names in the order of UTF-16. */
+/** Canonical JSON (RFC 8785): numbers as ECMAScript writes them, names in the order of their UTF-16 code units. */
 export function canonical(value: unknown): string {
   if (Array.isArray(value)) return `[${value.map(canonical).join(",")}]`;
   if (typeof value === "object" && value !== null) {
@@ -13,7 +13,7 @@ export function canonical(value: unknown): string {
   return JSON.stringify(value);
 }
 
-/** Throws `ResultAltered` when the certificate binds another result than this one; older ones bind none. */
+/** Throws `ResultAltered` if the certificate binds another result; certificates of older services bind none. */
 export async function requireResult(certificate: Certificate, result: unknown): Promise<void> {
   const bound = certificate.result_digest;
   if (bound !== undefined && (await sha256(new TextEncoder().encode(canonical(result)))) !== bound) {
@@ -21,7 +21,7 @@ export async function requireResult(certificate: Certificate, result: unknown): 
   }
 }
 
-/** The same of a table, as the bytes of its Parquet file. */
+/** Throws `ResultAltered` if the certificate does not bind this Parquet file of a table. */
 export async function requireTable(certificate: Certificate, name: string, parquet: ArrayBuffer): Promise<void> {
   if (certificate.tables !== undefined && (await sha256(new Uint8Array(parquet))) !== certificate.tables[name]) {
     throw new ResultAltered(`the table ${name} is not the one that its certificate was signed for`);

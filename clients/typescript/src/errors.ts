@@ -1,4 +1,4 @@
-/** What goes wrong. The tree is that of the Python client. */
+/** The errors of this client, in the same tree as those of the Python client. */
 
 import type { components } from "./schema.js";
 
@@ -10,10 +10,10 @@ export interface FieldError {
   detail: string;
 }
 
-/** A problem document (RFC 9457), as far as it came. */
+/** A problem document (RFC 9457); parts that were not sent are missing. */
 export type ProblemDocument = Partial<components["schemas"]["ProblemDocument"]>;
 
-/** Something that this client was asked to do did not happen. */
+/** This client could not do what it was asked to. */
 export class ClientError extends Error {
   constructor(message: string, options?: ErrorOptions) {
     super(message, options);
@@ -34,7 +34,7 @@ export class JobFailed extends ClientError {
   }
 }
 
-/** What came is not the result that its certificate was signed for. */
+/** The result is not the one for which its certificate was signed. */
 export class ResultAltered extends ClientError {}
 
 /** The server refused. `code` is the stable name of the error, `problem` the whole document. */
@@ -46,7 +46,7 @@ export class ApiError extends ClientError {
   constructor(
     readonly status: number,
     readonly problem: ProblemDocument,
-    /** Seconds after which the server wants to be asked again, where it said so. */
+    /** Seconds after which the server asks for another try, if it says so. */
     readonly retryAfter?: number | undefined,
   ) {
     const errors = problem.errors ?? [];
@@ -62,11 +62,11 @@ export class ApiError extends ClientError {
 export class InvalidInput extends ApiError {}
 /** A valid API key is needed. */
 export class Unauthenticated extends ApiError {}
-/** The role of this key does not allow this. */
+/** The role of this key does not allow this request. */
 export class Forbidden extends ApiError {}
 /** There is no such object. */
 export class NotFound extends ApiError {}
-/** The object is in a state that does not allow this. */
+/** The object is in a state that does not allow this request. */
 export class Conflict extends ApiError {}
 /** The privacy budget does not allow this request; nothing was charged. `binding` says which cap. */
 export class BudgetExhausted extends Conflict {}
@@ -86,14 +86,14 @@ const BY_STATUS: Record<number, typeof ApiError> = {
   429: RateLimited,
 };
 
-/** The error of a response that is no success; reads its body. */
+/** The error of an unsuccessful response, whose body is read. */
 export async function refusal(response: Response): Promise<ApiError> {
   let problem: ProblemDocument = {};
   try {
     const body: unknown = await response.json();
     if (typeof body === "object" && body !== null) problem = body;
   } catch {
-    // a proxy's page, or nothing: the status says what there is to say
+    // The page of a proxy, or nothing: only the status is known.
   }
   return apiError(response.status, problem, retryAfter(response.headers));
 }

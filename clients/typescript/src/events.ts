@@ -1,4 +1,4 @@
-/** Server-sent events by hand (WHATWG HTML, "Server-sent events"). */
+/** A client of server-sent events (WHATWG HTML, "Server-sent events"). */
 
 import { refusal, Unreachable } from "./errors.js";
 import { backoff, BUSY, sleep, type Fetch } from "./retries.js";
@@ -6,7 +6,7 @@ import type { components } from "./schema.js";
 
 export type State = components["schemas"]["JobAnswer"]["state"];
 
-/** An event of a job; `event` tells which. */
+/** An event of a job; `event` is its kind. */
 export type JobEvent =
   | { event: "state"; data: { state: State } }
   | { event: "progress"; data: { step: number; total: number } };
@@ -17,11 +17,11 @@ export interface RawEvent {
   lastId: string;
 }
 
-/** Connections in a row without a byte before the server counts as gone. */
+/** Consecutive connections without a byte after which the server counts as unreachable. */
 const ATTEMPTS = 7;
 const FINAL: readonly State[] = ["succeeded", "failed", "cancelled"];
 
-/** Bytes in, events out; cut anywhere, also within a character or between CR and LF. */
+/** Turns parts of a stream into events; a part may end anywhere, also within a character or between CR and LF. */
 export class EventParser {
   private readonly decoder = new TextDecoder();
   private rest = "";
@@ -55,7 +55,7 @@ export class EventParser {
     if (name === "event") this.event = value;
     else if (name === "data") this.data.push(value);
     else if (name === "id" && !value.includes("\0")) this.lastId = value;
-    return []; // comments and unknown fields mean nothing
+    return []; // comments and unknown fields are ignored
   }
 }
 
@@ -87,11 +87,11 @@ export async function* jobEvents(send: Fetch, url: string, headers: HeadersInit,
             }
           }
         } finally {
-          await reader.cancel().catch(() => undefined); // a broken stream has nothing left to cancel
+          await reader.cancel().catch(() => undefined); // a broken stream cannot be cancelled
         }
       }
     } catch (error) {
-      // fetch and its streams say TypeError for a broken connection; the next one goes on after the last event
+      // fetch and its streams throw TypeError for a broken connection; the next one continues after the last event.
       if (signal?.aborted || !(error instanceof TypeError)) throw error;
       if (silent >= ATTEMPTS) throw new Unreachable("the server does not answer", { cause: error });
     }

@@ -1,6 +1,6 @@
-/** What a result says of its own uncertainty: how far the noise may have moved it, and whether it is mostly that. */
+/** The uncertainty that a result states: how far the noise may have moved it, and whether it is mostly noise. */
 
-/** Ends of an interval, numbers or arrays of the field's shape, null where nothing can be said; `level` its probability. */
+/** Bounds of an interval, numbers or arrays of the field's shape, null where unknown; `level` is its probability. */
 export interface Interval<T = unknown> {
   lower: T;
   upper: T;
@@ -17,18 +17,19 @@ function uncertaintyOf(result: object): Uncertainty | undefined {
   return (result as { uncertainty?: Uncertainty }).uncertainty;
 }
 
-/** Whether the result as a whole is mostly noise: then its numbers tell little. */
+/** Whether the result as a whole is mostly noise, so that its numbers tell little. */
 export function isMostlyNoise(result: object): boolean {
   return uncertaintyOf(result)?.mostly_noise ?? false;
 }
 
-/** The interval of a field; undefined where the result says nothing of it. Throws RangeError for a field that there is not. */
+/** The interval of a field; undefined if the result states none. Throws RangeError if there is no such field. */
 export function intervalOf<T = unknown>(result: object, field: string): Interval<T> | undefined {
   const said = uncertaintyOf(result);
   const found = said?.values[field];
   const { tables = [] } = result as { tables?: string[] };
   if (!found && !Object.hasOwn(result, field) && !tables.includes(field)) {
-    throw new RangeError(`${field}; ${Object.keys(said?.values ?? {}).join(", ") || "nothing here"} has intervals`);
+    const others = Object.keys(said?.values ?? {}).join(", ") || "none";
+    throw new RangeError(`the result has no field ${field}; fields with intervals: ${others}`);
   }
   return said && found ? { lower: found.lower as T, upper: found.upper as T, level: said.level } : undefined;
 }

@@ -1,4 +1,4 @@
-/** The kinds, as the contract has them: what is sent, and what comes back. */
+/** The kinds of problems in the contract: the types of requests and answers. */
 
 import type { Interval } from "./intervals.js";
 import type { Row, RowsOptions } from "./rows.js";
@@ -13,10 +13,10 @@ export type Plan = Schemas["PlanAnswer"];
 export type Budget = Schemas["BudgetAnswer"];
 export type Price = Schemas["Price"];
 
-/** A dataset to register; `kind` tells which. */
+/** A dataset to register; `kind` is that of its problem. */
 export type DatasetBody = Schemas["DatasetRequest"];
 
-/** A problem; `kind` tells which. */
+/** A problem of any kind; `kind` names it. */
 export type Problem = Schemas["JobRequest"]["problem"];
 export type Kind = Problem["kind"];
 export type ProblemOf<K extends Kind> = Extract<Problem, { kind: K }>;
@@ -30,8 +30,8 @@ export type Solvable<K extends Kind> = { kind: K } & WithDataset<ProblemOf<K>>;
 export type Matrix = number[][];
 
 /**
- * Fields of the results by kind. One that may be missing is of some methods or simulations only, or may have more than a
- * million numbers: it is then not in the JSON, and `tables` names it.
+ * Fields of the results by kind. An optional one belongs to some methods or simulations only, or may have more than a
+ * million numbers; in that case it is not in the JSON, and `tables` names it.
  */
 export type Results = Schemas["Results"];
 
@@ -41,7 +41,7 @@ export interface Certificate {
   assumptions: string[];
   /** SHA-256 of the result's canonical JSON (RFC 8785), hexadecimal; certificates of older services have none. */
   result_digest?: string;
-  /** SHA-256 of its Parquet files by name. */
+  /** SHA-256 of the result's Parquet files, by name of the table. */
   tables?: Record<string, string>;
   [field: string]: unknown;
 }
@@ -51,23 +51,23 @@ export interface Answer<K extends Kind> {
   kind: K;
   job: Job;
   price: Price;
-  /** Of a kind that the contract did not have yet, whatever its page says. */
+  /** For a kind that this version of the contract does not know, any fields. */
   result: K extends keyof Results ? Results[K] : Record<string, unknown> & { tables: string[] };
   certificate: Certificate;
-  /** Whether the result as a whole is mostly noise: then its numbers tell little. */
+  /** Whether the result as a whole is mostly noise, so that its numbers tell little. */
   mostlyNoise: boolean;
-  /** How far the noise may have moved a field of the result; undefined where it says nothing of that. */
+  /** How far the noise may have moved a field of the result; undefined if the result does not state it. */
   interval<T = unknown>(field: string): Interval<T> | undefined;
   /**
-   * A field as rows: of an array one a number, with its positions, `{ link: 0, tail: …, head: …, link_flows: 940 }`; of a
-   * list of objects one each. `tail` and `head` of a link are the nodes of the job's network, by their names where it has
-   * any; it is fetched for them, a stored one once. Throws RangeError for a field that there is not or that is too large for
-   * JSON (`table` has it), TypeError for one that is no table.
+   * A field as rows: for an array one row per number, with its positions, `{ link: 0, tail: …, head: …, link_flows: 940 }`;
+   * for a list of objects one row each. `tail` and `head` of a link are the nodes of the job's network, by name if it has
+   * names; the network is fetched for them, a stored one only once. Throws RangeError for a field that does not exist or is
+   * too large for JSON (use `table`), TypeError for one that is not a table.
    */
   rows<F extends string & keyof Answer<K>["result"]>(field: F, options?: RowsOptions): Promise<Row<K, F>[]>;
 }
 
-/** What a rehearsal tells: of each method, epsilon and quantity the error, the interval's half width, how many runs. */
+/** A row of a rehearsal: for each method, epsilon and quantity the error, the interval's half width, and how many runs. */
 export interface RehearsalRow {
   method: string;
   epsilon: number;
@@ -89,5 +89,5 @@ export interface Rehearsal {
   certificate: Certificate;
 }
 
-/** The answer of any kind; `kind` tells which. */
+/** The answer of any kind; `kind` names it. */
 export type AnyAnswer = { [K in Kind]: Answer<K> }[Kind];

@@ -4,17 +4,17 @@ import { refusal, Unreachable } from "./errors.js";
 
 export const ATTEMPTS = 5;
 export const BACKOFF_SECONDS = 0.2;
-/** A server that asks for more patience than this gets none: the error is the caller's. */
+/** If the server asks for a longer wait than this, the caller gets the error at once. */
 export const MAX_WAIT_SECONDS = 60;
 export const BUSY: readonly number[] = [429, 503];
 
-/** POST calls that do the same when they are repeated, without an idempotency key. */
+/** POST calls that have the same effect when they are repeated, even without an idempotency key. */
 const HARMLESS = ["/v1/plans", "/v1/certificates:verify", "/v1/datasets"];
 const NEVER_SENT = new Set(["ECONNREFUSED", "ENOTFOUND", "EAI_AGAIN", "EHOSTUNREACH", "ENETUNREACH", "UND_ERR_CONNECT_TIMEOUT"]);
 
 export type Fetch = (request: Request) => Promise<Response>;
 
-/** Seconds to wait after failed attempt 1, 2, …: doubled, spread, never less than the server asked for. */
+/** Seconds to wait after failed attempt 1, 2, …: doubled each time, with jitter, and at least what the server asked for. */
 export function backoff(attempt: number, asked = 0): number {
   return Math.max(BACKOFF_SECONDS * 2 ** (attempt - 1) * (1 + Math.random() / 4), asked);
 }
@@ -35,9 +35,9 @@ export function sleep(seconds: number, signal?: AbortSignal): Promise<void> {
 }
 
 /**
- * `fetch` that sends again what did nothing: after a broken connection, 429, 503, or while the first of two requests
- * with one idempotency key is under way. The request is the same each time, its idempotency key too. A POST without
- * one is sent again only where it surely did nothing: never connected, or refused with 429.
+ * `fetch` that repeats a request after a broken connection, 429, 503, or while another request with the same idempotency
+ * key is under way. The request and its idempotency key are the same each time. A POST that is not idempotent is repeated
+ * only if it certainly had no effect: it was never sent, or was refused with 429.
  */
 export function retrying(send: Fetch): Fetch {
   return async (request) => {

@@ -1,23 +1,23 @@
-/** Fields of a result as rows, one object each, whose positions have names: what a table or a chart is made of. */
+/** Fields of a result as rows, one object each, with named positions, as tables and charts need them. */
 
 import { AXES } from "./axes.js";
 import { blockNames, stepNames, type States } from "./dayClock.js";
 import type { Answer, Kind } from "./kinds.js";
 import type { components } from "./schema.js";
 
-/** What the rows of links take from a road network. */
+/** The part of a road network that rows of links need. */
 export type RoadNetwork = Pick<components["schemas"]["RoadNetwork"], "links" | "node_names">;
 
-/** What a position of an axis is called: its number, or a name. */
+/** The label of a position on an axis: its number, or a name. */
 export type Label = number | string;
 
 export interface RowsOptions {
   /**
-   * What the positions of an axis are called, in their order: `{ origin: names, destination: names }` with a network's
-   * `node_names`, for example. RangeError where there are fewer names than positions.
+   * The names of the positions of an axis, in their order: `{ origin: names, destination: names }` with a network's
+   * `node_names`, for example. RangeError if there are fewer names than positions.
    */
   called?: Readonly<Record<string, readonly string[]>>;
-  /** Of an array: `lower` and `upper` of each number's interval, and `only_noise`, whether it is mostly noise. */
+  /** For an array, adds `lower` and `upper` of each number's interval, and `only_noise`, whether it is mostly noise. */
   intervals?: boolean;
 }
 
@@ -26,7 +26,7 @@ type Axis<K, F> = F extends keyof AxesOf<K> ? (AxesOf<K>[F] extends readonly (in
 
 type AnyAxis = { [K in keyof typeof AXES]: (typeof AXES)[K][keyof (typeof AXES)[K]] }[keyof typeof AXES][number];
 
-/** The nodes that a link leads from and to, by their names where the network has any; of rows of one link each. */
+/** The nodes at which a link begins and ends, by name if the network has names; for rows of one link each. */
 export interface Ends {
   tail?: Label;
   head?: Label;
@@ -38,7 +38,7 @@ interface Intervals {
   only_noise?: boolean;
 }
 
-/** A row of a field: of an array the number, under the field's name, beside its positions; of a list of objects one of them. */
+/** A row of a field: for an array the number, under the field's name, and its positions; for a list of objects one of them. */
 export type Row<K extends Kind, F extends keyof Answer<K>["result"]> = F extends keyof AxesOf<K>
   ? { [axis in Axis<K, F>]: Label } & { [name in F]: number } & Intervals & Ends
   : NonNullable<Answer<K>["result"][F]> extends readonly (infer One)[]
@@ -50,13 +50,13 @@ export type Row<K extends Kind, F extends keyof Answer<K>["result"]> = F extends
 type Numbers = number | Numbers[];
 type Members = Record<string, unknown>;
 
-/** Numbers of nodes count from 1; whatever else stands in a row, positions of arrays too, counts from 0. */
+/** Node numbers count from 1; everything else in a row, positions of arrays too, counts from 0. */
 const NODES = ["origin", "destination", "tail", "head"];
 
 /**
- * The rows of a field, numbered, or called as is said. `network` is asked for the road network of the job where rows are of
- * one link each; those of an unknown network have no ends. RangeError for a field that there is not, or that is too large
- * for JSON; TypeError for one that is no table.
+ * The rows of a field, with positions as numbers, or with the names in `called`. `network` is called for the road network
+ * of the job if rows are of one link each; without a network they have no ends. RangeError for a field that does not exist
+ * or is too large for JSON; TypeError for one that is not a table.
  */
 export async function rowsOf(
   { kind, result }: { kind: string; result: object },
@@ -66,7 +66,7 @@ export async function rowsOf(
 ): Promise<Members[]> {
   const value = fieldOf(result, field);
   const isArray = isNumbers(value);
-  if (intervals && !isArray) throw new TypeError(`${field} is no array of numbers: only these have an interval for each row`);
+  if (intervals && !isArray) throw new TypeError(`${field} is not an array of numbers: only these have an interval for each row`);
   const rows = isArray ? numbered(kind, result, field, value, intervals) : listed(field, value);
   const labelled = rows.some((row) => typeof row.link === "number") ? withEnds(rows, await network()) : rows;
   for (const axis of new Set([...Object.keys(called), "step", "block"])) {
@@ -92,9 +92,10 @@ function fieldOf(result: object, field: string): unknown {
   if (Object.hasOwn(result, field)) return (result as Members)[field];
   const { tables = [] } = result as { tables?: string[] };
   if (tables.includes(field)) {
-    throw new RangeError(`${field} has more than a million numbers: table(id, "${field}") has it, as Parquet`);
+    throw new RangeError(`${field} has more than a million numbers: table(id, "${field}") returns it, as Parquet`);
   }
-  throw new RangeError(`${field}; there are ${[...Object.keys(result).filter((name) => name !== "tables"), ...tables].join(", ")}`);
+  const fields = [...Object.keys(result).filter((name) => name !== "tables"), ...tables].join(", ");
+  throw new RangeError(`the result has no field ${field}; it has ${fields}`);
 }
 
 function isNumbers(value: unknown): value is Numbers[] {
@@ -128,7 +129,7 @@ interface Uncertain {
   uncertainty?: { values?: Record<string, { lower?: unknown; upper?: unknown }>; noise_dominates?: Members };
 }
 
-/** What is said of a position; of a whole row it is said of each. */
+/** The entry for a position; a value for the whole array applies to each. */
 function at(said: unknown, place: number): unknown {
   return Array.isArray(said) ? said[place] : said;
 }
@@ -137,7 +138,7 @@ function listed(field: string, value: unknown): Members[] {
   if (Array.isArray(value) && value.every((one) => typeof one === "object" && one !== null && !Array.isArray(one))) {
     return value.map((one) => ({ ...(one as Members) }));
   }
-  throw new TypeError(`${field} is no table`);
+  throw new TypeError(`${field} is not a table`);
 }
 
 /** The rows with the ends of their links, right after the link. */

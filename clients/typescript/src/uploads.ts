@@ -2,14 +2,14 @@
 
 import type { DatasetBody } from "./kinds.js";
 
-/** A stream is read whole before it is sent, since it may have to be sent again; of a large file on disk take `fs.openAsBlob`. */
+/** A stream is read whole before it is sent, since it may have to be sent again; for a large file on disk use `fs.openAsBlob`. */
 export type FileContent = Blob | ReadableStream<Uint8Array> | AsyncIterable<Uint8Array | string>;
 
 type WithoutContent<D> = D extends unknown ? Omit<D, "content"> : never;
 
-/** What is said of a dataset whose content is a file. */
+/** The request to register a dataset, without the content, which is a file. */
 export type DatasetAbout = WithoutContent<DatasetBody> & {
-  /** Its ending (.csv, .parquet, .json) says how the file is read; the name of a File by default. */
+  /** Its ending (.csv, .parquet, .json) decides how the file is read; default the name of a File. */
   filename?: string;
 };
 

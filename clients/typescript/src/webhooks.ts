@@ -1,4 +1,4 @@
-/** Is a webhook from the service? (Standard Webhooks 1.0: HMAC-SHA256 over `id.timestamp.body`.) */
+/** Checks that a webhook is from the service (Standard Webhooks 1.0: HMAC-SHA256 over `id.timestamp.body`). */
 
 import { ClientError } from "./errors.js";
 
@@ -6,15 +6,15 @@ import { ClientError } from "./errors.js";
 export class WebhookRefused extends ClientError {}
 
 export interface WebhookOptions {
-  /** Seconds that the clocks and the way may take; 300. */
+  /** Seconds by which the timestamp may differ from the present, for clocks and delivery; default 300. */
   toleranceSeconds?: number;
-  /** Seconds since 1970; now. */
+  /** The present, in seconds since 1970; default the clock's. */
   now?: number;
 }
 
 /**
- * The message, if one of its signatures is of this secret (`whsec_` and base64) and it is not older or newer than the
- * tolerance. `body` is the text as it came. Remember the ids of what was handled: a message may come twice.
+ * The message, parsed; WebhookRefused unless one of its signatures is by this secret (`whsec_` and base64) and its age is
+ * within the tolerance. `body` is the text as it came. Remember the ids of handled messages: one may be delivered twice.
  */
 export async function verifyWebhook(secret: string, headers: Headers, body: string, options: WebhookOptions = {}): Promise<unknown> {
   const [id, stamp, given] = ["webhook-id", "webhook-timestamp", "webhook-signature"].map((name) => {
@@ -22,7 +22,7 @@ export async function verifyWebhook(secret: string, headers: Headers, body: stri
     if (value === null) throw new WebhookRefused(`the header ${name} is missing`);
     return value;
   }) as [string, string, string];
-  if (!/^\d+$/.test(stamp)) throw new WebhookRefused("webhook-timestamp is no number of seconds");
+  if (!/^\d+$/.test(stamp)) throw new WebhookRefused("webhook-timestamp is not a number of seconds");
   if (Math.abs((options.now ?? Date.now() / 1000) - Number(stamp)) > (options.toleranceSeconds ?? 300)) {
     throw new WebhookRefused("the message is too old or from the future");
   }
@@ -39,7 +39,7 @@ export async function verifyWebhook(secret: string, headers: Headers, body: stri
     }
     if (version === "v1" && (await crypto.subtle.verify("HMAC", key, decoded, signed))) return JSON.parse(body);
   }
-  throw new WebhookRefused("no signature of this secret");
+  throw new WebhookRefused("the message has no signature by this secret");
 }
 
 function bytes(base64: string): Uint8Array<ArrayBuffer> {

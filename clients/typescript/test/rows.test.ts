@@ -101,7 +101,7 @@ test("what is no table is said to be none", async () => {
   await assert.rejects(rows("status"), TypeError);
   await assert.rejects(rows("select_link", { intervals: true }), TypeError);
   await assert.rejects(rows("policy"), /RangeError: policy has more than a million numbers: table\(id, "policy"\)/);
-  await assert.rejects(rows("toString"), /RangeError: toString; there are demand, .*, uncertainty, policy$/);
+  await assert.rejects(rows("toString"), /RangeError: the result has no field toString; it has demand, .*, uncertainty, policy$/);
 });
 
 test("an answer has rows without its network, and asks again for one that did not come", async () => {

@@ -95,7 +95,7 @@ test("a rehearsal of one epsilon, and intervals of fields that there are", async
   const answer = await discreet.solve(problem, { ...privacy, anew: true });
   assert.ok(answer.interval("total_travel_time"));
   assert.equal(answer.interval("policy"), undefined);
-  assert.throws(() => answer.interval("policy_value"), /total_travel_time.* has intervals/);
+  assert.throws(() => answer.interval("policy_value"), /no field policy_value; fields with intervals: .*total_travel_time/);
 });
 
 test("rows of links have the ends of a network, which is fetched once where it is stored", async () => {

@@ -27,8 +27,8 @@ OWN_NAMES = "some columns have unknown names: say below what each of them is, th
 def read_network(
     arguments: dict[str, Any], payload: bytes, _: tuple[int, ...]
 ) -> tuple[dict[str, Any], bytes]:
-    """`{name, zones, notes, warnings}` of the network in these files and its JSON; or `{refused,
-    columns}`: why the files are refused, each as `[option, sentence]`, and the columns that they have.
+    """`{name, zones, notes, warnings}` of the network in these files, and its JSON; or `{refused,
+    columns}`: why the files are refused, each as `[option, sentence]`, and their columns.
 
     `arguments`: files, `[[name, bytes], …]` in the order in which the payload holds them; options
     as of `discreet_client.networks.read`; labels and choices, how sentences call these options;

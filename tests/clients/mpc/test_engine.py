@@ -344,7 +344,7 @@ def test_a_certificate_is_its_keys_own() -> None:
         "exchange": "00" * 32,
     }
     assert member.places([(raw, announced)])[0].port == 7000
-    with pytest.raises(ValueError, match="not of its agent's key"):
+    with pytest.raises(ValueError, match="does not hold its agent's key"):
         member.places([(other.public_key().public_bytes_raw(), announced)])
 
 

@@ -104,11 +104,11 @@ def mine(**changes: object) -> dict[str, object]:
     [
         ({"upper": [11.0, 5.0]}, "reach 11, beyond the signed reach 10"),
         ({"a_l": [-30.0, 0.0]}, "reach 30, beyond the signed price 20"),
-        ({"bend": [0.1, 1.0]}, "bends by 0.1, below the signed least_curvature 0.5"),
+        ({"bend": [0.1, 1.0]}, "cost is 0.1, below the signed least_curvature 0.5"),
         ({"bend": [1.0, 3.0]}, "reach 3, beyond the signed most_curvature 2"),
         ({"A_g": np.ones((2, 2))}, "A_g must be a diagonal matrix of 2 rows"),
         ({"A_u": EYE}, "A_u has rows"),
-        ({"a_l": [0.0, 0.0, 0.0]}, "one variable an hour is needed, 2 of them; a_l has 3"),
+        ({"a_l": [0.0, 0.0, 0.0]}, "one variable per hour is needed, 2 of them; a_l has 3"),
         ({"upper": [np.inf, 5.0]}, "needs a lower and an upper bound"),
         ({"A_q": np.array([[1.0, 1.0]])}, "A_q couples hours"),
     ],

@@ -1,4 +1,4 @@
-"""Federated agents: identity, ledger, and the rounds of a session.
+"""Federated agents: their identity, their ledger, and the rounds of a session.
 
 agent = Agent.from_token("dsc://host:port/ses_…?token=…&server=…&owner=…", identity="agent.key")
 outcome = agent.participate(step)

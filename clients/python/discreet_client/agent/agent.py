@@ -1,13 +1,12 @@
-"""An agent: it keeps its data, answers rounds, and believes nobody but the keys that its token
+"""An agent: it keeps its data to itself, answers rounds, and trusts only the keys that its token
 pins.
 
     agent = Agent.from_token("dsc://…", identity="agent.key", limit_epsilon="1")
     outcome = agent.participate(lambda round: …)
 
-`participate` is what every kind of problem lies on: the function is given a `Round` and returns the
-bytes of the answer. What it decides is on disk before it is sent, with the state it wants to keep;
-a new process goes on from there and sends the same bytes again. Kinds that bring functions of their
-own register them in `kinds`.
+Every kind of problem is built on `participate`: its function is given a `Round` and returns the
+bytes of the answer. The answer and the function's state are on disk before the answer is sent; a
+new process goes on from there and sends the same bytes again. `kinds` finds the module of a kind.
 """
 
 from __future__ import annotations
@@ -20,10 +19,10 @@ import random
 import time
 import warnings
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import closing
+from contextlib import closing, contextmanager
 from decimal import Decimal
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import grpc
 import numpy as np
@@ -31,6 +30,7 @@ from google.protobuf.message import DecodeError
 from numpy.typing import ArrayLike, NDArray
 
 from discreet_client.agent.connection import Tls, connect
+from discreet_client.agent.demands import Demands
 from discreet_client.agent.ledger import Ledger
 from discreet_client.agent.memory import Ended, Memory, Sent
 from discreet_client.agent.rounds import Outcome, Round, Step
@@ -42,16 +42,14 @@ from discreet_client.federation.links import Link
 from discreet_client.stubs import federation_pb2 as pb
 from discreet_client.stubs import federation_pb2_grpc as rpc
 
-if TYPE_CHECKING:
-    from discreet_client.agent.demands import Demands
-
 SKEW_SECONDS = 30.0
-"""The server's clock may differ by so much; it holds the agent to the same."""
+"""Largest difference between the server's clock and this one; the server allows the agent as
+much."""
 
 ENROLL_SECONDS = 20.0
 FIRST_PAUSE, LONGEST_PAUSE = 0.1, 3.0
 CODE_KEY = "discreet-code"
-"""Trailing metadata: the stable name of a refusal."""
+"""Trailing metadata that holds the stable code of a refusal."""
 
 PASSING = (
     grpc.StatusCode.UNAVAILABLE,
@@ -61,7 +59,7 @@ PASSING = (
     grpc.StatusCode.INTERNAL,
     grpc.StatusCode.UNKNOWN,
 )
-"""Statuses after which the same again may succeed."""
+"""Statuses after which the same call may succeed."""
 
 
 class Agent:
@@ -114,15 +112,15 @@ class Agent:
     ) -> Agent:
         """An agent for the session that `token` names.
 
-        The key file is made on first use; the ledger (`<identity>.ledger`) and the folder of what
-        must survive the process (`<identity>.state`) lie beside it unless named. `limit_epsilon`
-        and `limit_delta` bound what this identity spends over all its sessions: they are announced
-        to the server as the cap of its account, and checked here. `unit` is the privacy unit of
-        that account. `announcement` are public figures that the kind asks for. `patience_seconds`:
-        how long a silent server is waited for. `answer_seconds`: no new
-        answer is sent sooner after its round has come, so that the server does not see how long it
-        took to compute; a longer computation shows. `durable=False` keeps nothing on disk
-        (benchmarks).
+        The key file is made on first use; the ledger and the folder for the state that must
+        survive the process lie beside it unless named: `agent.ledger` and `agent.state` for
+        `agent.key`. `limit_epsilon` and `limit_delta` bound what this identity spends over all its
+        sessions: they are announced to the server as the cap of its account, and checked here.
+        `unit` is the privacy unit of that account. `announcement` holds the public figures that the
+        kind asks for. `patience_seconds` is how long to wait for a server that does not answer. A
+        new answer is sent at the earliest `answer_seconds` after its round arrived, so that the
+        server does not see how long it took to compute; a longer computation shows.
+        `durable=False` keeps the session's state in memory only (benchmarks).
         """
         link = Link.parse(token)
         place = Path(identity)
@@ -152,29 +150,29 @@ class Agent:
         )
 
     def announce(self, figures: Mapping[str, Any]) -> None:
-        """Public figures to enrol with, in place of those before; the roster names them."""
+        """Set the public figures to enrol with; the roster names them."""
         self._announcement = json.dumps(figures, sort_keys=True, separators=(",", ":")).encode()
 
     @property
     def announcement(self) -> dict[str, Any]:
-        """The figures that it enrols with."""
+        """The public figures to enrol with."""
         announced: dict[str, Any] = json.loads(self._announcement)
         return announced
 
     def enroll(self) -> str:
-        """Make this agent known to the session, once; the id of its account."""
+        """Enrol this agent in the session, once; returns the id of its account."""
         with self._memory.alone():
             return str(self._patiently(self._enroll))
 
     def participate(self, step: Step) -> Outcome:
-        """Answer rounds until the session ends, through breaks of the connection and restarts of
-        either side.
+        """Answer rounds until the session ends, through broken connections and restarts of either
+        side.
 
-        Refused when the server refuses for good, LimitExceeded before anything is sent when the
-        charge would pass the limit, NotTrusted when the other side is not the pinned one or
-        contradicts itself, Lost when it stays silent, AgentError when another process takes part
-        with the same files, or what was decided cannot be written. Whatever `step` raises ends the
-        agent: run it again to go on.
+        Raises Refused when the server refuses for good; LimitExceeded, before any answer is sent,
+        when the charge would exceed the limit; NotTrusted when the server is not the pinned one or
+        contradicts itself; Lost when it stays silent; AgentError when another process takes part
+        with the same files, or one of them cannot be read or written. An exception of `step` ends
+        the call: call again to go on.
         """
         with self._memory.alone():
             self._patiently(self._enroll)
@@ -212,23 +210,22 @@ class Agent:
         """This agent's optimum of a coupled quadratic program (kind `coupled_qp`), found together
         with the others.
 
-        A_u float64[coupled, k], A_g float64[constraints, k]; `lower` and `upper`: a number or one a
-        variable. `cost`: a `QuadraticCost`, or a `ConvexCost` with more terms
-        (`discreet_client.cost_terms`); a term whose slope has no bound in the box is refused before
-        anybody is met. `budget`: the least and the most that x sums to, such as the energy of a
-        vehicle by the morning. `polytope`: (A, b), with A x <= b. `primal`: this agent's own step
-        size instead of the job's. `demands`: how many agents, rounds and so on this one takes part
-        with; by default what the protocol itself asks for. Nothing leaves this process but masked
-        and encrypted contributions to sums.
-        AgentError when the session fails, or the data do not fit what the owner has signed; a
-        warning, `NotSettled`, when all agents have signed that the sums had not settled: x is no
-        optimum.
+        A_u float64[coupled, k], A_g float64[constraints, k]; `lower` and `upper`: one number, or
+        one per variable. `cost`: a `QuadraticCost`, or a `ConvexCost` with more terms
+        (`discreet_client.cost_terms`); a term whose slope is unbounded on the box is refused before
+        the server is contacted. `budget`: lower and upper bound of the sum of x, such as the energy
+        that a vehicle needs by the morning. `polytope`: (A, b), with A x <= b. `primal`: this
+        agent's own step size instead of the job's. `demands`: the least agents, most rounds and so
+        on with which this agent takes part. Only masked and encrypted contributions to sums leave
+        this process. Raises AgentError when the session fails, or the data do not fit the
+        parameters that the owner has signed; warns `NotSettled` when all agents have signed that
+        the sums had not settled, so that x is not an optimum.
 
-        With `listen`, host:port, it takes part in a job of `protocol: mpc`: agents compute on
-        secret shares among themselves, over TLS, and each is opened its own x and nothing else
-        (semi-honest agents, honest majority). `address`: the same as other agents reach it, where
-        that is another. Needs `discreet-client[mpc]`. `NotSettled` then says that the limit cannot
-        be kept.
+        With `listen`, host:port, it takes part in a job of `protocol: mpc`: the agents compute on
+        secret shares among themselves, over TLS, and each learns its own x and nothing else
+        (semi-honest agents, honest majority). `address`: the host:port at which other agents reach
+        this one, if that differs from `listen`. Needs `discreet-client[mpc]`. `NotSettled` then
+        says that the limit cannot be kept.
         """
         from discreet_client.agent import coupled_qp, on_shares  # noqa: PLC0415  # only this kind needs them
 
@@ -238,40 +235,41 @@ class Agent:
             "cost": cost,
             "lower": lower,
             "upper": upper,
+            "budget": budget,
+            "polytope": polytope,
+            "demands": demands,
         }
         if listen is not None:
-            if budget is not None or polytope is not None:
-                raise AgentError("protocol mpc has no budgets: its hours are coupled by no sum")
-            shared = on_shares.solve(self, **data, demands=demands, listen=listen, address=address)
+            shared = on_shares.solve(self, **data, listen=listen, address=address)
             if shared.kept is False:
                 warnings.warn(coupled_qp.NotSettled(shared.why), stacklevel=2)
             return shared.x
-        data |= {"budget": budget, "polytope": polytope}
-        found = coupled_qp.solve(self, **data, primal=primal, demands=demands)
+        found = coupled_qp.solve(self, **data, primal=primal)
         if found.settled is False:
             warnings.warn(coupled_qp.NotSettled(found.why), stacklevel=2)
         return found.x
 
     @property
     def roster(self) -> dict[str, Any]:
-        """The roster that the owner has signed, once it is there."""
+        """The roster that the owner has signed, once it has arrived."""
         read: dict[str, Any] = json.loads(self._memory.roster)
         return read
 
     @property
     def roster_digest(self) -> bytes:
-        """SHA-256 of it, as it was signed."""
+        """SHA-256 of the roster's bytes, as they were signed."""
         return signing.digest(self._memory.roster)
 
     @property
     def journal_path(self) -> Path | None:
-        """A file for what this session must never do twice; None where nothing is kept."""
+        """The file that records what this session must never do twice; None if not `durable`."""
         return self._memory.path.with_suffix(".journal") if self._memory.durable else None
 
     # -- breaks ------------------------------------------------------------------------------------
 
     def _patiently(self, what: Callable[[], Any]) -> Any:
-        """`what()`, again after breaks, with pauses that double while nothing is heard."""
+        """Call `what()`, and again after a broken connection, with pauses that double while the
+        server sends nothing."""
         self._heard = time.monotonic()
         pause = FIRST_PAUSE
         while True:
@@ -283,13 +281,15 @@ class Agent:
                 if error.code() not in PASSING:
                     raise refusal from None
             except OSError as error:
+                if error.filename is not None:  # a file of this agent: that of a certificate
+                    raise AgentError(f"{error.filename}: {error.strerror}") from error
                 refusal = Refused(
                     "UNAVAILABLE",
                     "",
                     f"{self.link.address} does not answer: {error.strerror or error}",
                 )
             if time.monotonic() - self._heard > self._patience:
-                raise Lost(f"no answer for {self._patience:g} s; the last: {refusal}")
+                raise Lost(f"no answer for {self._patience:g} s; the last error: {refusal}")
             pause = FIRST_PAUSE if self._heard != before else min(2 * pause, LONGEST_PAUSE)
             time.sleep(pause * random.uniform(0.5, 1.0))  # noqa: S311  so that agents do not come back all at once
 
@@ -297,7 +297,7 @@ class Agent:
 
     def _enroll(self) -> str:
         if self._memory.account and self._memory.roster:
-            # Until then it may have other figures than when it enrolled first.
+            # Without a roster it enrols again, since its figures may have changed.
             return self._memory.account
         content = pb.Enrolment(
             token=self.link.token,
@@ -318,7 +318,7 @@ class Agent:
         )
         with closing(connect(self.link, self._tls)) as channel:
             stub = rpc.FederationStub(channel)
-            self._meet(stub)  # the token is for the pinned server's eyes
+            self._meet(stub)  # only the pinned server may see the token
             answer = stub.Enroll(request, timeout=ENROLL_SECONDS)
         self._check_server(answer.public_key)
         statement = signing.enrolled(self.link.session, answer.content)
@@ -334,7 +334,8 @@ class Agent:
     # -- one stream --------------------------------------------------------------------------------
 
     def _follow(self, step: Step) -> None:
-        """One stream until the session ends; grpc.RpcError when the stream breaks first."""
+        """Answer rounds on one stream until the session ends; raises grpc.RpcError or OSError if
+        the stream breaks first."""
         outgoing: queue.SimpleQueue[pb.AgentMessage | None] = queue.SimpleQueue()
         with closing(connect(self.link, self._tls)) as channel:
             call = rpc.FederationStub(channel).Participate(
@@ -354,7 +355,7 @@ class Agent:
     def _received(
         self, call: Any, outgoing: queue.SimpleQueue[pb.AgentMessage | None]
     ) -> Iterator[tuple[str, Any]]:
-        """What the server says after the challenge, its signatures checked."""
+        """The server's messages after the challenge, by kind, with their signatures checked."""
         messages = iter(call)
         first = next(messages, None)
         if first is None:
@@ -385,10 +386,10 @@ class Agent:
         elif kind == "round":
             self._contribute(content, step)
         elif kind != "waiting":
-            raise NotTrusted(f"the server sent {kind} where it has no place")
+            raise NotTrusted(f"the server sent {kind}, which does not belong here")
 
     def _accept(self, start: pb.Start) -> None:
-        """Check the owner's roster, book the charge, say so."""
+        """Check the owner's roster, enter the charge in the ledger, and tell the server."""
         if signing.fingerprint(start.owner_key) != self.link.owner:
             raise NotTrusted(
                 "the roster is signed by another owner than the one that the token pins"
@@ -398,7 +399,7 @@ class Agent:
         ):
             raise NotTrusted("the roster is not signed by the owner")
         if self._memory.roster not in (b"", start.roster):
-            raise NotTrusted("the roster is another one than before")
+            raise NotTrusted("the roster is not the one that was sent before")
         try:
             roster = json.loads(start.roster)
             self._check_own_entry(roster)
@@ -407,19 +408,20 @@ class Agent:
             json.loads(start.parameters or b"{}")
         except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
             raise NotTrusted("the server's roster, charge or parameters cannot be read") from None
-        # Also the job: an ended job's charge is given back under the name that the owner has
-        # signed.
+        # The job too: if it ends uncharged, the ledger returns the charge by the id that the owner
+        # has signed.
         if meant_for != (self.link.session, roster["job"], self.identity.fingerprint):
-            raise NotTrusted("the charge is meant for somebody else, or another job")
+            raise NotTrusted("the charge is for another agent, session or job")
         if not signing.is_signed(
             self._server_key, signing.charge(start.charge), start.charge_signature
         ):
             raise NotTrusted("the charge is not signed by the server")
         try:
-            entry = self.ledger.charge(start.charge, start.charge_signature, self._server_key)
+            with self._writing() as ledger:
+                entry = ledger.charge(start.charge, start.charge_signature, self._server_key)
         except LimitExceeded:
             self._stream.send(decline=pb.Decline(code="limit_exceeded"))
-            time.sleep(0.5)  # the stream is about to be closed; let the word go out
+            time.sleep(0.5)  # so that the message goes out before the stream is closed
             raise
         self._memory.keep(roster=start.roster)
         self._start, self._roster, self._charge = start, roster, charge
@@ -434,8 +436,8 @@ class Agent:
         )
 
     def _check_own_entry(self, roster: dict[str, Any]) -> None:
-        """NotTrusted unless the owner has signed this agent for this session, with its own key,
-        name and figures."""
+        """Raises NotTrusted unless the roster is of this session and lists this agent with its own
+        key, name and figures."""
         own: dict[str, Any]
         for own in roster["agents"]:
             if own["fingerprint"] == self.identity.fingerprint:
@@ -448,7 +450,7 @@ class Agent:
             raise NotTrusted("the roster has another key under this agent's name")
         announced = json.loads(
             json.dumps(own["announcement"]), parse_int=float
-        )  # 1 and 1.0 are one figure
+        )  # 1 and 1.0 are the same figure
         if own["name"] != self.name or announced != json.loads(self._announcement, parse_int=float):
             raise NotTrusted(
                 "the owner has signed another name, or other figures, than those that this agent "
@@ -481,7 +483,7 @@ class Agent:
             due = time.monotonic() + self._answer_seconds
             try:
                 body = step(current)
-            except (OSError, grpc.RpcError) as error:  # its own: not a break of this connection
+            except (OSError, grpc.RpcError) as error:  # of the step, not of this connection
                 raise _StepRaised(error) from error
             memory.keep(sent=Sent(message.number, body, answers), state=current.state)
             if current.on_saved is not None:
@@ -497,13 +499,23 @@ class Agent:
 
     def _end(self, end: pb.End) -> None:
         if not end.charged and self._memory.sent is None and self._memory.roster:
-            self.ledger.release(json.loads(self._memory.roster)["job"])
+            with self._writing() as ledger:
+                ledger.release(json.loads(self._memory.roster)["job"])
         self._memory.keep(
             ended=Ended(end.state, end.code, end.rounds, end.broadcast, end.transcript)
         )
 
+    @contextmanager
+    def _writing(self) -> Iterator[Ledger]:
+        """The ledger; AgentError where it cannot be written, which is not a broken connection."""
+        try:
+            yield self.ledger
+        except OSError as error:
+            why = error.strerror or error
+            raise AgentError(f"{self.ledger.path} cannot be written: {why}") from error
+
     def _meet(self, stub: Any) -> None:
-        """Hear the server's challenge before anything is told."""
+        """Check the server's challenge before it is told anything."""
         silent: queue.SimpleQueue[None] = queue.SimpleQueue()
         call = stub.Participate(iter(silent.get, None), timeout=ENROLL_SECONDS)
         try:
@@ -512,11 +524,11 @@ class Agent:
             silent.put(None)
             call.cancel()
         if first is None:
-            raise ConnectionResetError("the server hung up")
+            raise ConnectionResetError("the server closed the stream")
         self._challenge(first)
 
     def _challenge(self, message: pb.OperatorMessage) -> pb.Challenge:
-        """The first message of a stream, when it is that of the pinned server and of now."""
+        """The first message of a stream; NotTrusted unless it is fresh and of the pinned server."""
         challenge: pb.Challenge = _parsed(message.content).challenge
         self._check_server(challenge.public_key)
         if not signing.is_signed(
@@ -533,7 +545,7 @@ class Agent:
 
 
 class _StepRaised(Exception):
-    """A step raised what a broken connection raises as well."""
+    """Wraps an exception of a step that a broken connection raises as well."""
 
     def __init__(self, error: Exception) -> None:
         super().__init__(str(error))
@@ -541,7 +553,7 @@ class _StepRaised(Exception):
 
 
 class _Stream:
-    """The sending half of one stream: numbers and signs."""
+    """The sending half of one stream: it numbers and signs messages."""
 
     def __init__(
         self,
@@ -574,7 +586,7 @@ def _parsed(data: bytes) -> pb.OperatorContent:
     try:
         content: pb.OperatorContent = pb.OperatorContent.FromString(data)
     except DecodeError:
-        raise NotTrusted("the server sent what is no message") from None
+        raise NotTrusted("the server sent a message that cannot be read") from None
     return content
 
 
@@ -585,6 +597,3 @@ def _refusal(error: grpc.RpcError) -> Refused:
 
 def _now_ms() -> int:
     return time.time_ns() // 1_000_000
-
-
-__all__ = ["Agent", "AgentError", "Outcome", "Round", "Step"]

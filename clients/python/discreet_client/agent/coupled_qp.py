@@ -1,13 +1,14 @@
-"""Coupled quadratic programs in an agent: its own steps on sums that only the agents can open.
+"""Coupled quadratic programs in an agent: its own steps on sums that only the agents can decrypt.
 
-What the machine of `discreet_client.secure_sum` and the optimizer know is saved with every answer,
-before it is sent: a new process goes on from there, and what was decided but not saved nobody has
-seen. The session's folder then holds keys and x; its files are readable by their owner alone. An
-older copy of what was saved is refused by the journal beside it.
+The state of the protocol (`discreet_client.secure_sum`) and of the optimizer is saved with every
+answer, before it is sent: a new process goes on from there, and nobody has seen an answer that was
+not saved. The session's folder therefore holds keys and x; only their owner can read its files. The
+journal beside them detects an older copy of the state, which is refused.
 
-An agent begins at a point of its box that it draws for itself. From a start that everybody knows,
-zero say, the first sum is the operator's c and d, and the same job without one of the agents shows
-by the difference of two sums what that one had contributed.
+An agent starts at a random point of its box. From a start that everybody knows, such as zero, the
+first sum would be the operator's c and d whoever takes part. In the same job without one of the
+agents the others would then send the same next, and the difference of the two sums would be what
+that agent had sent.
 """
 
 from __future__ import annotations
@@ -41,7 +42,7 @@ Floats = NDArray[np.float64]
 Domain = Box | BudgetedBox | Polytope
 
 METHODS = ("spds", "rpds", "auto")
-"""`rpds` makes the steps of `spds` that its own signed steps say: none shrinks, all are
+"""`rpds` makes the steps of `spds` with other signed step parameters: no step shrinks, and all are
 regularized."""
 
 PRICE_TOLERANCE = 1e-6
@@ -49,20 +50,20 @@ PRICE_TOLERANCE = 1e-6
 useful grid."""
 
 WINDOW_BITS = 6
-"""Of the tables of powers: 6 MB for a key of 2048 bits, made in a tenth of a second, also after a
-restart."""
+"""Window of the precomputed tables of powers: 6 MB for a key of 2048 bits, computed in a tenth of a
+second at each start."""
 
 
 @dataclass(frozen=True)
 class Optimum:
-    """x float64[k]; the multipliers of the coupling constraints, the same for all; the transcript,
-    signed by all.
+    """x float64[k]; the multipliers of the coupling constraints, the same for all agents; the hash
+    of the transcript that all have signed.
 
-    `settled`: whether the sums stand still and keep the constraints within the tolerance that the
-    owner has signed, as all agents have signed it; None where the owner asks for nothing. `moving`:
-    the longest of the last moves of a sum, in parts of the longest of the run, or with `method:
-    auto` the duality gap in parts of the largest; `violation`: of the constraints, in parts of the
-    largest entry of a sum.
+    `settled`: whether the sums had stopped moving and kept the constraints, within the tolerance
+    that the owner has signed; all agents have signed it. None if the owner asks for no such check.
+    `moving`: the longest of the last moves of a sum relative to the longest of the run, or with
+    `method: auto` the duality gap relative to the largest; `violation`: that of the constraints
+    relative to the largest entry of a sum.
     """
 
     x: Floats
@@ -73,7 +74,7 @@ class Optimum:
     moving: float = math.inf
     violation: float = math.inf
     why: str = ""
-    """What kept the sums from settling."""
+    """Why the sums had not settled."""
 
 
 class NotSettled(UserWarning):
@@ -81,12 +82,12 @@ class NotSettled(UserWarning):
 
 
 class _Journal:
-    """The records of a session: those of answers that may have been sent lie in a file, those of
-    the answer in hand in the state that is saved with it, until that is done.
+    """The records of a session: the file holds those of answers that may have been sent; those of
+    the answer in progress are pending in the state until it is saved.
 
-    `settled`: how many the file held when the state was saved. Raises Reused when it holds more
-    than the state knows: then the state is an older copy; and when it holds fewer: then the file
-    is.
+    `settled`: how many records the file held when the state was saved. Raises Reused when the file
+    holds a record that the state does not know, since then the state is an older copy, and when it
+    holds fewer than `settled`, since then the file is.
     """
 
     def __init__(self, file: secure_sum.MemoryJournal, settled: int, pending: list[str]) -> None:
@@ -106,7 +107,8 @@ class _Journal:
         return list(dict.fromkeys([*self.file.records(), *self.pending]))
 
     def settle(self) -> None:
-        """The last answer was saved: it goes out next, or has gone."""
+        """Move the pending records to the file, once their answer is saved and before it is
+        sent."""
         known = set(self.file.records())
         for record in self.pending:
             if record not in known:
@@ -115,7 +117,7 @@ class _Journal:
 
 
 class _Run:
-    """One agent's machine and optimizer, in this process or resumed from the last."""
+    """One agent's protocol state machine and optimizer, new or resumed from the saved state."""
 
     def __init__(
         self,
@@ -131,13 +133,13 @@ class _Run:
         self._journal: _Journal | None = None
 
     def leave(self) -> None:
-        """Let another process have the journal."""
+        """Release the journal to other processes."""
         if self._journal is not None and isinstance(self._journal.file, secure_sum.FileJournal):
             self._journal.file.close()
 
     @property
     def complaint(self) -> str:
-        """What this agent has found wrong with a sum, and said, signed; else empty."""
+        """The fault of a sum that this agent has found and signed; empty if none."""
         return "" if self._machine is None else self._machine.complaint
 
     def step(self, current: Round) -> bytes:
@@ -152,7 +154,7 @@ class _Run:
         return answer
 
     def close(self, roster: dict[str, Any], state: bytes, broadcast: bytes) -> Optimum:
-        """The end: all agents have signed the same transcript."""
+        """The result, once all agents have signed the same transcript."""
         machine = self._open(roster, state)
         if not machine.finished:
             machine.answer(broadcast)
@@ -178,8 +180,8 @@ class _Run:
         self._demands.check(sums, members)
 
         def signed_by_owner(document: bytes) -> bool:
-            """Members and parameters are the owner's; job and key of the operator come signed by
-            the pinned server."""
+            """Whether members and parameters are those that the owner has signed; the operator's
+            job and key are signed by the pinned server."""
             read = secure_sum.Roster.read(document)
             return list(read.members) == members and read.parameters == sums
 
@@ -215,9 +217,7 @@ class _Run:
             raise AgentError(f"the owner has signed method {method}, which this version lacks")
         auto = method == "auto"
         if auto is not (sums.operator_from == 1):
-            raise AgentError(
-                "the owner has signed sums of another method than the one that is named"
-            )
+            raise AgentError(f"the sums that the owner has signed do not fit method {method}")
         if (A_u.shape[0], A_g.shape[0]) != rows or sum(rows) + auto != sums.dimension:
             raise AgentError(
                 f"A_u and A_g have {A_u.shape[0]} and {A_g.shape[0]} rows; the owner has signed "
@@ -225,8 +225,8 @@ class _Run:
             )
         entries = box_bound(np.vstack([A_u, A_g]), *domain.sides)
         reach = float(np.max(entries, initial=0.0))
-        # With noise contributions are clipped to what the slots hold, and a refusal would tell
-        # about the data.
+        # With noise, contributions are clipped to what the slots hold, and a refusal would leak
+        # information about the data.
         if not sums.noise_sigma and not reach <= sums.bound:
             raise AgentError(
                 f"a contribution can reach {reach:g}, the slots hold {sums.bound:g}: the box is "
@@ -280,12 +280,12 @@ def solve(
         matrices = [np.asarray(matrix, dtype=np.float64).reshape(-1, k) for matrix in (A_u, A_g)]
         low, high = (np.asarray(side, dtype=np.float64) for side in (lower, upper))
         domain = _domain(np.broadcast_to(low, k), np.broadcast_to(high, k), budget, polytope)
-        # Before anybody is met: an agent that leaves a round shows when its data failed.
+        # Before the session is joined: leaving during a round would show when the data failed.
         cost.check(domain)
         if not all(map(small, matrices)):
-            raise ValueError(f"A_u and A_g hold numbers from -{LARGEST:g} to {LARGEST:g}")
+            raise ValueError(f"entries of A_u and A_g must be from -{LARGEST:g} to {LARGEST:g}")
         if primal is not None and not 0 < primal < math.inf:
-            raise ValueError(f"primal is a step above 0, not {primal}")
+            raise ValueError(f"primal must be a finite step size above 0, not {primal}")
     except (TypeError, ValueError, OverflowError) as error:
         raise AgentError(f"{type(error).__name__}: {error}") from error
     run = None
@@ -313,7 +313,7 @@ def _domain(
     budget: tuple[float, float] | None,
     polytope: tuple[ArrayLike, ArrayLike] | None,
 ) -> Domain:
-    """ValueError where it is empty."""
+    """The feasible set of x; ValueError if it is empty."""
     if polytope is not None:
         A, b = (np.asarray(one, dtype=np.float64) for one in polytope)
         return Polytope.within(lower, upper, A, b, budget)
@@ -321,10 +321,10 @@ def _domain(
 
 
 def run(agent: on_shares.ShareParty, problem: dict[str, Any]) -> dict[str, Any]:
-    """`discreet-agent --problem agent.json`: fields A_u, A_g, A_q, a_l, terms
-    (`discreet_client.cost_terms`), lower, upper, budget ({lower, upper} of the sum of x), polytope
-    ({A, b}: A x <= b), primal, demands; with `protocol: "mpc"` also listen and
-    address."""
+    """Solve the problem file of `discreet-agent --problem agent.json`: fields A_u, A_g, A_q, a_l,
+    terms (`discreet_client.cost_terms`), lower, upper, budget ({lower, upper} of the sum of x),
+    polytope ({A, b}: A x <= b), primal, demands; with `protocol: "mpc"` also listen and address.
+    Returns the result as JSON."""
     try:
         a_l = np.array(problem["a_l"], dtype=np.float64)
         A_q = np.array(problem.get("A_q", []), dtype=np.float64).reshape(-1, a_l.size)
@@ -335,8 +335,8 @@ def run(agent: on_shares.ShareParty, problem: dict[str, Any]) -> dict[str, Any]:
         primal = None if problem.get("primal") is None else float(problem["primal"])
     except (KeyError, TypeError, ValueError, OverflowError) as error:
         raise AgentError(
-            "the problem file needs A_u, A_g, a_l and upper, and of demands Demands' fields: "
-            f"{error}"
+            "the problem file needs A_u, A_g, a_l and upper, and a budget, primal or demands must "
+            f"have the documented form: {error}"
         ) from error
     try:
         cost = cost_of(A_q, a_l, problem.get("terms", ()))
@@ -350,14 +350,12 @@ def run(agent: on_shares.ShareParty, problem: dict[str, Any]) -> dict[str, Any]:
         "lower": problem.get("lower", 0.0),
         "cost": cost,
         "demands": demands,
+        "budget": budget,
+        "polytope": polytope,
     }
     if problem.get("protocol") == "mpc":
-        if budget is not None:
-            raise AgentError("protocol mpc has no budgets: its hours are coupled by no sum")
-        if polytope is not None:
-            raise AgentError("protocol mpc has no polytopes: its hours are coupled by no sum")
         return on_shares.run(agent, problem, **data)
-    found = solve(agent, primal=primal, budget=budget, polytope=polytope, **data)
+    found = solve(agent, primal=primal, **data)
     return {
         "x": found.x.tolist(),
         "multipliers": found.multipliers.tolist(),
@@ -376,7 +374,8 @@ def _signed_parameters(roster: dict[str, Any]) -> dict[str, Any]:
 
 
 def _signed_sums(parameters: dict[str, Any]) -> secure_sum.Parameters:
-    """AgentError for what another version has put there: what it means is not known here."""
+    """AgentError if there are none, or if they hold a parameter of another version, whose meaning
+    is not known here."""
     try:
         return secure_sum.Parameters(**parameters["sums"])
     except KeyError:
@@ -390,23 +389,24 @@ def _signed_sums(parameters: dict[str, Any]) -> secure_sum.Parameters:
 
 
 def _check_reach(entries: Floats, sums: secure_sum.Parameters) -> None:
-    """AgentError where this agent's entries (their largest magnitudes, float64[m]) can pass what
-    the owner has signed: its contributions would make the others complain."""
+    """AgentError if this agent's entries (their largest magnitudes, float64[m]) can exceed the
+    bounds that the owner has signed: the other agents would reject sums with its contributions."""
     assert sums.reach is not None
     if len(sums.reach) != entries.size or sums.most is None or len(sums.most) != entries.size:
-        raise AgentError("the owner has signed bounds of another number of rows")
+        raise AgentError("the owner has signed bounds for another number of rows")
     beyond = np.flatnonzero(~(entries <= np.array(sums.reach) * (1 + 1e-12)))
     if beyond.size:
         row = int(beyond[0])
         raise AgentError(
-            f"this agent's row {row} can reach {entries[row]:g}; the owner has signed that no "
-            f"agent's passes {sums.reach[row]:g}"
+            f"this agent's row {row} can reach {entries[row]:g}; the owner has signed "
+            f"{sums.reach[row]:g} as the bound for every agent"
         )
 
 
 def _somewhere(domain: Domain, otherwise: Floats) -> Floats:
-    """The point of the set closest to a uniform one of its box, from the operating system's
-    randomness; `otherwise` where the box has no two ends."""
+    """A random point of the set: the projection of a uniform point of its box, drawn with the
+    operating system's randomness; a coordinate whose range is not finite is taken from
+    `otherwise`."""
     low, high = (np.broadcast_to(side, otherwise.shape) for side in domain.sides)
     drawn = np.array([secrets.randbits(53) for _ in range(otherwise.size)]) * 2.0**-53
     with np.errstate(over="ignore", invalid="ignore"):
@@ -415,13 +415,12 @@ def _somewhere(domain: Domain, otherwise: Floats) -> Floats:
 
 
 def check_price(sums: secure_sum.Parameters, price: Mapping[str, str]) -> None:
-    """NotTrusted when the booked price (units of the ledger) is less than what the signed noise
-    costs.
+    """NotTrusted if the charged price (units of the ledger) is below what the signed noise costs.
 
-    The server names the price and the agent's limit rests on it; the noise is the agents' own. With
-    sigma in each sum from the honest agents, `rounds` sums and contributions of norm at most the
-    clip: `delta >= Phi(mu/2 - eps/mu) - e^eps Phi(-mu/2 - eps/mu)`, `mu = 2 clip
-    sqrt(rounds)/sigma` (Balle & Wang 2018, Theorem 8).
+    The server names the price on which the agent's limit relies; the agents themselves draw the
+    noise. With noise of standard deviation sigma in each sum from the honest agents, `rounds` sums
+    and contributions of norm at most the clip: `delta >= Phi(mu/2 - eps/mu) - e^eps Phi(-mu/2 -
+    eps/mu)`, `mu = 2 clip sqrt(rounds)/sigma` (Balle & Wang 2018, Theorem 8).
     """
     if not sums.noise_sigma:
         return
@@ -436,8 +435,8 @@ def check_price(sums: secure_sum.Parameters, price: Mapping[str, str]) -> None:
 
 
 def _gaussian_delta(epsilon: float, mu: float) -> float:
-    """delta of a Gaussian mechanism, or a bound below it where the second term is beyond a double's
-    range."""
+    """delta of a Gaussian mechanism, or a lower bound where the second term exceeds the range of a
+    double."""
     inner, outer = (epsilon / mu + side * mu / 2 for side in (-1, 1))
     tail = math.erfc(outer / math.sqrt(2))
     if tail > 0 and epsilon < 700:

@@ -1,4 +1,4 @@
-"""What an agent asks of a session of encrypted sums before it answers anything."""
+"""What an agent demands of a session before it answers anything."""
 
 from __future__ import annotations
 
@@ -16,23 +16,23 @@ if TYPE_CHECKING:
 
 
 MOST_ROUNDS = 1000
-"""Sums that an agent answers in a session unless it says otherwise."""
+"""The most sums that an agent answers in a session, by default."""
 
 
 @dataclass(frozen=True)
 class Demands:
-    """What this agent asks of the parameters that the owner has signed; it answers nothing where
+    """What this agent demands of the parameters that the owner has signed; it answers nothing if
     they fall short.
 
-    `agents`: on the roster, at least. `colluding`: agents that may pool what they know, at least.
-    `rounds`: sums of the session that this agent answers, at most, also over restarts; None for any
-    number. `noise`: whether the sums must be private in themselves. `exposure`: "accepted" where
-    this agent takes part although the agents are few for the sums that are opened, so that one of
-    them that lies can find out its data (`discreet_client.exposure`); the owner must have accepted
-    it as well. `known`: fingerprints of agents that this one knows by another way than the server,
-    or their first 16 digits and more; `known_least` of them are on the roster at least, all where
-    it is None. A sum hides an agent among the others only where these are not all one party's.
-    ValueError for what is no fingerprint.
+    `agents`: least number of agents on the roster. `colluding`: least number of colluding agents
+    that the protocol must withstand. `rounds`: most sums that the session opens; None for any
+    number. `noise`: whether the sums must be differentially private. `exposure`: "accepted" if this
+    agent takes part although there are so few agents for the sums that are opened that a dishonest
+    one can find out its data (`discreet_client.exposure`); the owner must have accepted it as
+    well. `known`: fingerprints, or at least their first 16 digits, of agents that this one knows
+    independently of the server; at least `known_least` of them must be on the roster, all if it is
+    None. A sum hides an agent among the others only if these do not all belong to one party.
+    ValueError for a malformed fingerprint or a `known_least` out of range.
     """
 
     agents: int = 3
@@ -47,17 +47,17 @@ class Demands:
         for one in self.known:
             if len(one) < SHORTEST_BEGINNING or not set(one) <= set("0123456789abcdef"):
                 raise ValueError(
-                    f"{one!r} is no fingerprint: {SHORTEST_BEGINNING} to 64 of its digits 0-9a-f "
-                    "are needed"
+                    f"{one!r} is not a fingerprint: {SHORTEST_BEGINNING} to 64 of its digits "
+                    "0-9a-f are needed"
                 )
         if self.known_least is not None and not 0 <= self.known_least <= len(self.known):
             raise ValueError(
-                f"known_least is at most the number of known agents, {len(self.known)}"
+                f"known_least must be from 0 to the number of known agents, {len(self.known)}"
             )
 
     def check(self, sums: secure_sum.Parameters, keys: Sequence[bytes]) -> None:
-        """AgentError with the figures. `keys`: Ed25519, of the agents on the roster that the owner
-        has signed."""
+        """AgentError if the sums fall short. `keys`: Ed25519 public keys of the agents on the
+        roster that the owner has signed."""
         agents = len(keys)
         self._check_roster(keys)
         if sums.colluding < self.colluding:
@@ -70,7 +70,7 @@ class Demands:
         if self.noise and not sums.noise_sigma:
             raise AgentError("the sums have no noise; this agent asks for it")
         if self.exposure not in (None, ACCEPTED):
-            raise AgentError(f"exposure is {ACCEPTED!r} or left out, not {self.exposure!r}")
+            raise AgentError(f"exposure must be {ACCEPTED!r} or left out, not {self.exposure!r}")
         if agents < sums.crowd and not self.exposure == sums.exposure == ACCEPTED:
             missing = "this agent" if sums.exposure == ACCEPTED else "the owner"
             raise AgentError(
@@ -80,8 +80,8 @@ class Demands:
             )
 
     def check_shares(self, threshold: int, keys: Sequence[bytes]) -> None:
-        """The same of a computation on secret shares, of which nothing is opened that noise could
-        be in: AgentError."""
+        """AgentError if a computation on secret shares falls short; it opens nothing to which noise
+        could be added."""
         self._check_roster(keys)
         if threshold < self.colluding:
             raise AgentError(
@@ -90,18 +90,17 @@ class Demands:
             )
         if self.noise:
             raise AgentError(
-                "answers that are computed on shares have no noise; this agent asks for it"
+                "results that are computed on shares have no noise; this agent asks for it"
             )
 
     def _check_roster(self, keys: Sequence[bytes]) -> None:
         there = {name for name in map(fingerprint, keys) if name.startswith(tuple(self.known))}
         least = len(self.known) if self.known_least is None else self.known_least
         if len(there) < least:
-            says = (
+            raise AgentError(
                 f"of the {len(self.known)} agents that this one knows {len(there)} are on the "
-                "roster"
+                f"roster; it asks for {least}"
             )
-            raise AgentError(f"{says}; it asks for {least}")
         if len(keys) < self.agents:
             raise AgentError(
                 f"the owner has signed a roster of {len(keys)} agents; this one asks for "

@@ -1,8 +1,8 @@
-"""What each kind of problem does in an agent: function `run` of the module here that has the kind's
-name.
+"""Finds the program that an agent runs for a kind of problem: function `run` of the module in this
+package that has the kind's name.
 
-It takes the agent and the parsed problem file, calls `agent.participate`, and returns what to
-print, as JSON.
+It takes the agent and the parsed problem file, calls `agent.participate`, and returns the result to
+print as JSON.
 """
 
 from __future__ import annotations
@@ -18,7 +18,8 @@ Solve = Callable[[Any, dict[str, Any]], Any]
 
 
 def solver(name: str) -> Solve:
-    """The function of a kind, or the one that `module:function` names."""
+    """The function of a kind, or the one that `module:function` names; AgentError if the kind has
+    none."""
     module, _, function = name.partition(":")
     if not function:
         module, function = f"{__package__}.{name}", "run"

@@ -1,7 +1,7 @@
-"""What an agent knows of one session, on disk before anything that follows from it is sent.
+"""An agent's state in one session, on disk before anything that follows from it is sent.
 
-A new process goes on from here: it sends again the very bytes it had decided on, and never decides
-twice for one round.
+A new process goes on from here: it sends the same bytes again, and never computes two answers to
+one round.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from attrs import asdict, define, evolve, field
+from attrs import asdict, define, evolve
 
 from discreet_client.federation.errors import AgentError
 from discreet_client.federation.files import write_private
@@ -50,13 +50,12 @@ class Memory:
     sent: Sent | None = None
     state: bytes = b""
     ended: Ended | None = None
-    durable: bool = field(
-        default=True, metadata={"note": "False: nothing is written; for benchmarks"}
-    )
+    durable: bool = True
+    """False for benchmarks: nothing is written."""
 
     @classmethod
     def load(cls, path: Path) -> Memory:
-        """What was saved last, or a blank one."""
+        """The state that was saved last, or an empty one; AgentError if the file is not JSON."""
         try:
             read = json.loads(path.read_text())
         except FileNotFoundError:
@@ -85,11 +84,10 @@ class Memory:
 
     @contextmanager
     def alone(self) -> Iterator[None]:
-        """Holds the session against other processes, and reads again what one of them may have
-        written.
+        """Lock the session against other processes, and load what one of them may have saved.
 
-        Two that decide for one round each show what the difference of their answers shows.
-        AgentError when it is held.
+        Two processes that each answer one round would reveal the difference of their answers.
+        AgentError if another process holds the lock.
         """
         if not self.durable:
             yield
@@ -109,10 +107,8 @@ class Memory:
             os.close(file)
 
     def keep(self, **changes: Any) -> None:
-        """Change these fields, on disk first: what could not be written is not known here either,
-        and never sent.
-
-        AgentError when the disk refuses it.
+        """Change these fields, on disk first: on AgentError, raised if the file cannot be written,
+        this object is unchanged, and nothing is sent.
         """
         after = evolve(self, **changes)
         if self.durable:

@@ -1,10 +1,10 @@
 """`Agent.solve` with `listen`: a coupled quadratic program on secret shares between the agents
 (protocol `mpc`).
 
-One exchange with the server: it brings the operator's figures, to each agent one summand of them,
-sealed to its key. The agents compute among themselves (`discreet_client.mpc`), and each answers
-with its signature that it has come through. The last broadcast brings all signatures. What the
-agents are told beyond that is their own x.
+There is one round with the server: its broadcast holds the operator's figures, split into one
+additive share for each agent and encrypted to the agent's key. The agents compute among themselves
+(`discreet_client.mpc`), and each answers with its signature under the outcome. The last broadcast
+brings all signatures. Beyond that, each agent learns its own x.
 """
 
 from __future__ import annotations
@@ -25,18 +25,18 @@ from discreet_client.costs import ConvexCost, QuadraticCost
 from discreet_client.federation.errors import AgentError, NotTrusted
 from discreet_client.federation.links import Link
 from discreet_client.mpc import evidence, keys, member, party
-from discreet_client.mpc.responses import Response, response
+from discreet_client.mpc.responses import response
 from discreet_client.mpc.terms import PROTOCOL, Terms
 
 Floats = NDArray[np.float64]
 MARGIN_SECONDS = 6.0
-"""Of a round's time, for the engine to start and the answer to arrive."""
+"""Part of a round's time that is left for the engine to start and the answer to arrive."""
 
 Data = tuple[Floats, Floats, QuadraticCost, Box]
 
 
 class ShareParty(Party, Protocol):
-    """What is needed of an agent; `Agent` is one."""
+    """The interface that this protocol needs of an agent; `Agent` has it."""
 
     link: Link
 
@@ -45,8 +45,8 @@ class ShareParty(Party, Protocol):
 
 @dataclass(frozen=True)
 class ShareOptimum:
-    """This agent's own answer. `kept`: whether all agents have signed that the limit is kept in
-    every hour; None where the owner has not asked. `threshold` of `agents` may collude; see
+    """This agent's own result. `kept`: whether the limit can be kept in every hour, as all agents
+    have signed; None if the owner has not asked. `terms.threshold` of the agents may collude; see
     `evidence.assumptions`."""
 
     x: Floats
@@ -57,7 +57,7 @@ class ShareOptimum:
 
     @property
     def why(self) -> str:
-        return "the limit cannot be kept in every hour, whatever the agents do: x is no optimum"
+        return "the limit cannot be kept in every hour, whatever the agents do: x is not an optimum"
 
 
 class _Run:
@@ -69,7 +69,7 @@ class _Run:
     def step(self, current: Round) -> bytes:
         terms, members = signed(current.roster)
         self._demands.check_shares(terms.threshold, [key for key, _ in members])
-        found = self._response(terms)
+        found = response(terms, *self._data)
         mine = [key for key, _ in members].index(self._agent.identity.public_key)
         private, session = self._agent.identity.private_key, self._agent.link.session
         bound = evidence.context(terms, members)
@@ -112,7 +112,8 @@ class _Run:
         return json.dumps({"kept": computed.kept, "signature": signature.hex()}).encode()
 
     def close(self, roster: dict[str, Any], state: bytes, broadcast: bytes) -> ShareOptimum:
-        """The end: all agents have signed that they came through, and the same of the limit."""
+        """The result, once all agents have signed that they finished, with the same finding about
+        the limit."""
         terms, members = signed(roster)
         saved = json.loads(state)
         try:
@@ -124,19 +125,15 @@ class _Run:
         except (ValueError, KeyError, TypeError) as error:
             raise NotTrusted(f"the server's last broadcast cannot be read: {error}") from None
         if missing:
-            raise NotTrusted(f"{len(missing)} agents have not signed what this one was shown")
+            raise NotTrusted(f"{len(missing)} agents have not signed the outcome of this agent")
         return ShareOptimum(
             np.array(saved["x"]), saved["kept"], terms, saved["seconds"], saved["bytes"]
         )
 
-    def _response(self, terms: Terms) -> Response:
-        A_u, A_g, cost, box = self._data
-        return response(terms, A_u, A_g, cost, box)
-
 
 def signed(roster: Mapping[str, Any]) -> tuple[Terms, list[tuple[bytes, dict[str, Any]]]]:
-    """Terms and members (key, announcement) of a roster that the owner has signed. NotTrusted where
-    it is none of a computation on shares, or names a certificate that is not of the member's
+    """Terms and members (key, announcement) of a roster that the owner has signed. NotTrusted if it
+    is not that of a computation on shares, or names a certificate that is not of the member's
     key."""
     parameters = roster.get("parameters")
     if not isinstance(parameters, Mapping) or parameters.get("protocol") != PROTOCOL:
@@ -146,7 +143,7 @@ def signed(roster: Mapping[str, Any]) -> tuple[Terms, list[tuple[bytes, dict[str
         members = [(base64.b64decode(one["key"]), one["announcement"]) for one in roster["agents"]]
         member.places(members)
     except (ValueError, KeyError, TypeError) as error:
-        raise NotTrusted(f"the owner has signed what cannot be computed: {error}") from None
+        raise NotTrusted(f"the owner has signed invalid terms or members: {error}") from None
     if len(members) != terms.agents:
         raise NotTrusted(f"the owner has signed {len(members)} agents on terms for {terms.agents}")
     return terms, members
@@ -160,21 +157,30 @@ def solve(
     cost: QuadraticCost | ConvexCost,
     lower: ArrayLike = 0.0,
     upper: ArrayLike,
+    budget: tuple[float, float] | None = None,
+    polytope: tuple[ArrayLike, ArrayLike] | None = None,
     listen: str,
     address: str | None = None,
     demands: Demands | None = None,
 ) -> ShareOptimum:
     """Take part until the session ends. `listen`: host:port of this machine, open while the agents
-    compute; `address`: the same as other agents reach it, where that differs."""
+    compute; `address`: the host:port at which other agents reach it, if that differs. AgentError
+    for a budget or a polytope, which this protocol does not have."""
     if not isinstance(cost, QuadraticCost):
-        raise AgentError("protocol mpc computes on quadratic costs alone")
+        raise AgentError("protocol mpc only takes quadratic costs")
+    if budget is not None or polytope is not None:
+        given = "budgets" if polytope is None else "polytopes"
+        raise AgentError(f"protocol mpc takes no {given}: it solves every hour by itself")
     k = cost.size
-    matrices = [np.asarray(matrix, dtype=np.float64).reshape(-1, k) for matrix in (A_u, A_g)]
-    low, high = (np.asarray(side, dtype=np.float64) for side in (lower, upper))
     try:
+        matrices = [np.asarray(matrix, dtype=np.float64).reshape(-1, k) for matrix in (A_u, A_g)]
+        low, high = (np.asarray(side, dtype=np.float64) for side in (lower, upper))
         party.require_engine()
         here = member.host_and_port(listen)
         figures = member.announcement(agent.identity, agent.link.session, address or listen)
+    except (TypeError, ValueError, party.NotInstalled) as error:
+        raise AgentError(str(error)) from error
+    try:
         run = _Run(
             agent, (matrices[0], matrices[1], cost, Box(low, high)), here, demands or Demands()
         )
@@ -185,13 +191,13 @@ def solve(
             says = f"the session {outcome.state}" + (f": {outcome.code}" if outcome.code else "")
             raise AgentError(f"{says}; {own}" if own else says)
         return run.close(agent.roster, outcome.final_state, outcome.broadcast)
-    except (ValueError, party.NotInstalled) as error:
+    except ValueError as error:
         raise AgentError(str(error)) from error
 
 
 def run(agent: ShareParty, problem: Mapping[str, Any], **data: Any) -> dict[str, Any]:
-    """`discreet-agent --problem agent.json` with `protocol: "mpc"` and `listen`, and `address`
-    where it differs."""
+    """Solve the problem file of `discreet-agent --problem agent.json` with `protocol: "mpc"`,
+    `listen`, and `address` if it differs. Returns the result as JSON."""
     if "listen" not in problem:
         raise AgentError(
             "protocol mpc needs `listen`, host:port, in the problem file: agents compute among "

@@ -1,4 +1,4 @@
-"""What an agent's step sees of a round, and how a session ends for the agent."""
+"""A round as an agent's step sees it, and the outcome of a session."""
 
 from __future__ import annotations
 
@@ -13,31 +13,33 @@ from discreet_client.federation.identity import Identity
 
 @define
 class Round:
-    """What a step sees of one round. `state` is its own, kept across processes: assign it, and it
-    is saved with the answer."""
+    """One round as the step sees it. `state` is the step's own, kept across processes: assign it,
+    and it is saved with the answer."""
 
     number: int
     rounds: int
     broadcast: bytes
     state: bytes
     seconds: float
-    """Until the deadline, as of when the message came."""
+    """Seconds until the deadline, counted from the arrival of the message."""
     agent: str
     """This agent's fingerprint."""
     roster: dict[str, Any] = field(repr=False)
-    """As the owner signed it: `agents` has name, fingerprint, key and announcement of each."""
+    """The roster as the owner signed it: `agents` holds name, fingerprint, key and announcement of
+    each."""
     parameters: dict[str, Any] = field(repr=False)
     """Public constants from the plan."""
     transcript: bytes = field(repr=False)
     roster_digest: bytes = field(repr=False)
     job: str = ""
     identity: Identity | None = field(default=None, repr=False)
-    """For kinds whose messages agents sign for each other."""
+    """The agent's key, for kinds whose agents sign messages to each other."""
     price: dict[str, str] = field(factory=dict)
-    """What the agent's ledger has booked for this session: epsilon in units of 1e-9, delta of
+    """The charge in the agent's ledger for this session: epsilon in units of 1e-9, delta of
     1e-18."""
     on_saved: Callable[[], None] | None = field(default=None, repr=False)
-    """The step may set it: called when answer and state are on disk, before the answer is sent."""
+    """The step may set this: it is called once answer and state are on disk, before the answer is
+    sent."""
 
 
 @define(frozen=True)
@@ -60,7 +62,7 @@ Step = Callable[[Round], bytes]
 
 
 class Party(Protocol):
-    """What a kind needs of an agent; `Agent` is one."""
+    """The interface that the program of a kind needs of an agent; `Agent` has it."""
 
     identity: Identity
 

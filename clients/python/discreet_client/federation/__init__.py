@@ -1,2 +1,2 @@
-"""What agents, owners and the server share: keys, links, rosters, and what signatures cover. No
-gRPC in here."""
+"""What agents, owners and the server share: keys, links, rosters, and the statements that they
+sign. Nothing here uses gRPC."""

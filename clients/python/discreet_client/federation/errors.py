@@ -1,11 +1,11 @@
-"""What goes wrong between an agent and its operator, drawn once.
+"""Errors of an agent.
 
 AgentError
 ├── BadLink            the token's text cannot be read
 ├── BadIdentity        the key file cannot be used
 ├── NotTrusted         the other side is not the one that the token pins, or contradicts itself
-├── LimitExceeded      the charge would pass the agent's own limit; nothing was sent
-├── LedgerBroken       the agent's own ledger does not hold
+├── LimitExceeded      the charge would exceed the agent's own limit; it has declined
+├── LedgerBroken       the agent's own ledger fails verification
 ├── Refused            the server refused for good; carries its code
 └── Lost               the server did not come back in time
 """
@@ -30,11 +30,11 @@ class NotTrusted(AgentError):
 
 
 class LimitExceeded(AgentError):
-    """The charge would pass this agent's own limit."""
+    """The charge would exceed this agent's own limit."""
 
 
 class LedgerBroken(AgentError):
-    """The ledger file does not hold."""
+    """The ledger file fails verification."""
 
 
 class Refused(AgentError):

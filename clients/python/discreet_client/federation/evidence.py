@@ -1,5 +1,5 @@
-"""What agents have signed of a session without noise: the section `cryptographic` of a certificate,
-of any protocol."""
+"""Checks the section `cryptographic` of a certificate, whatever the protocol: who has signed a
+session of encrypted sums or of a computation on shares."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from discreet_client.mpc.terms import PROTOCOL
 
 def unsigned(section: Mapping[str, Any]) -> list[str]:
     """Agents (Ed25519 keys in hex) who have not signed what the section says; empty when all have.
-    Raises secure_sum.Unacceptable when it cannot be read. Whose keys they are the reader must
-    know."""
+    Raises secure_sum.Unacceptable when it cannot be read. The caller must know whose keys these
+    are."""
     return (
         on_shares.unsigned(section)
         if section.get("protocol") == PROTOCOL

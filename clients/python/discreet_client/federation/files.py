@@ -6,8 +6,9 @@ import os
 from pathlib import Path
 
 
-def write_private(path: Path, data: bytes) -> None:
-    """Replace `path` by `data`, whole or not at all."""
+def write_private(path: Path, data: bytes, *, replace: bool = True) -> None:
+    """Write `data` to `path`, whole or not at all. Without `replace` an existing file stays, and
+    FileExistsError is raised: of two processes that write at once, one wins."""
     draft = path.with_name(f".{path.name}.{os.getpid()}")
     file = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
     try:
@@ -15,15 +16,18 @@ def write_private(path: Path, data: bytes) -> None:
             stream.write(data)
             stream.flush()
             os.fsync(stream.fileno())
-        draft.replace(path)
+        if replace:
+            draft.replace(path)
+        else:
+            os.link(draft, path)
     finally:
         draft.unlink(missing_ok=True)
     sync_folder(path.parent)
 
 
 def write_all(file: int, data: bytes) -> None:
-    """All of `data`: on a full disk the first write may take a part and say so in nothing but its
-    count."""
+    """Write all of `data`: one `os.write` may write a part only, as on a disk that is nearly
+    full."""
     while data:
         data = data[os.write(file, data) :]
 

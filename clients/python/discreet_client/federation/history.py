@@ -1,10 +1,9 @@
-"""What all agents of a session were shown, as one chain: each broadcast begins with the digest of
-the one before.
+"""The broadcasts of a session as a hash chain: each begins with the digest of the one before.
 
-Agents who sign the same last digest have seen the same broadcasts, whatever the server says:
-another broadcast for one of them would need another chain. An agent that missed a round takes the
-chain on from the next; it has not seen what it missed, and nobody can have been shown anything else
-under the same end.
+Agents who sign the same last digest have seen the same broadcasts, whatever the server says: a
+different broadcast for one of them would change the digest. An agent that missed a round continues
+the chain from the next one; it has not seen the broadcast that it missed, but that one is fixed by
+the digest as well.
 """
 
 from __future__ import annotations
@@ -20,7 +19,7 @@ from discreet_client.federation.errors import NotTrusted
 
 DIGEST_BYTES, SIGNATURE_BYTES = 32, 64
 BEGINNING = bytes(DIGEST_BYTES)
-"""Before the first broadcast."""
+"""The digest before the first broadcast."""
 _ENTRY = DIGEST_BYTES + SIGNATURE_BYTES
 
 
@@ -30,7 +29,7 @@ def after(broadcast: bytes) -> bytes:
 
 
 def split(broadcast: bytes) -> tuple[bytes, bytes]:
-    """The digest before, and what is broadcast. ValueError when it is too short."""
+    """The digest of the broadcast before, and the content. ValueError if it is too short."""
     if len(broadcast) < DIGEST_BYTES:
         raise ValueError("a broadcast begins with the digest of the one before")
     return broadcast[:DIGEST_BYTES], broadcast[DIGEST_BYTES:]
@@ -42,9 +41,9 @@ def packed(signatures: Mapping[str, bytes]) -> bytes:
 
 
 def unpacked(data: bytes) -> dict[str, bytes]:
-    """What `packed` made. ValueError for anything else."""
+    """The inverse of `packed`. ValueError for any other length."""
     if len(data) % _ENTRY:
-        raise ValueError("these are no signatures")
+        raise ValueError("this is not a list of signatures")
     entries = [data[place : place + _ENTRY] for place in range(0, len(data), _ENTRY)]
     return {entry[:DIGEST_BYTES].hex(): entry[DIGEST_BYTES:] for entry in entries}
 
@@ -56,7 +55,7 @@ def unsigned(
     signatures: Mapping[str, bytes],
 ) -> list[str]:
     """Fingerprints of the agents (of a roster, with `fingerprint` and `key` as 32 raw bytes) who
-    have not signed that the chain of this session ends so."""
+    have not signed `end` as the last digest of this session's chain."""
     statement = signing.history(roster_digest, end)
     return [
         one["fingerprint"]
@@ -68,9 +67,9 @@ def unsigned(
 def unsigned_of_result(
     agreement: Mapping[str, Any], certificate: Mapping[str, Any], roster: bytes
 ) -> list[str]:
-    """The same from what was published: a result's `agreement`, its certificate, and the roster
-    (`GET /v1/sessions/{job}`), whose digest the certificate names. NotTrusted when they do not
-    belong together."""
+    """Like `unsigned`, from published documents: a result's `agreement`, its certificate, and the
+    roster (`GET /v1/sessions/{job}`), whose digest the certificate names. NotTrusted if they do not
+    belong together or cannot be read."""
     digest = signing.digest(roster)
     try:
         if certificate["federation"]["roster"] != digest.hex():
@@ -82,4 +81,4 @@ def unsigned_of_result(
         signatures = {agent: bytes.fromhex(one) for agent, one in agreement["signatures"].items()}
         return unsigned(digest, agents, bytes.fromhex(agreement["history"]), signatures)
     except (LookupError, TypeError, ValueError, AttributeError) as error:
-        raise NotTrusted(f"this is no agreement of agents: {error}") from error
+        raise NotTrusted(f"the agreement of the agents cannot be read: {error}") from error

@@ -1,9 +1,9 @@
 """The text that invites an agent: `dsc://host:port/ses_…?token=…&server=…&owner=…&tls=…`.
 
-It pins whom the agent will believe: `server`, the fingerprint of the Ed25519 key that signs for the
-operator; `owner`, that of the key which signs the roster; `tls`, the SHA-256 of the server's
+It pins the keys that the agent trusts: `server`, the fingerprint of the Ed25519 key that signs for
+the operator; `owner`, that of the key that signs the roster; `tls`, the SHA-256 of the server's
 certificate (DER), or `ca` for one that a known authority signed. Without `tls` nothing is
-encrypted, which an agent accepts to a loopback address only. A member of a standing group needs no
+encrypted, which an agent accepts for a loopback address only. A member of a standing group needs no
 `token`.
 """
 
@@ -23,7 +23,7 @@ _SESSION = re.compile(r"ses_[0-9a-z]{1,64}")
 
 @dataclass(frozen=True)
 class Link:
-    """Where a session is and whom to believe."""
+    """The address of a session, and the keys to trust."""
 
     host: str
     port: int
@@ -35,7 +35,7 @@ class Link:
 
     @property
     def address(self) -> str:
-        """As gRPC names it."""
+        """host:port as gRPC writes it."""
         return f"[{self.host}]:{self.port}" if ":" in self.host else f"{self.host}:{self.port}"
 
     @property
@@ -49,7 +49,8 @@ class Link:
 
     @classmethod
     def parse(cls, text: str) -> Link:
-        """BadLink, which never repeats the text: it holds a secret."""
+        """The link that the text describes; BadLink, whose message never repeats the text, since it
+        holds a secret."""
         try:
             parts = urlsplit(text.strip())
             query = parse_qs(parts.query, strict_parsing=True)
@@ -78,7 +79,7 @@ class Link:
 
 
 def is_loopback(host: str) -> bool:
-    """Whether a host is this machine itself, for certain."""
+    """Whether a host is certain to be this machine; no name is looked up."""
     try:
         return ipaddress.ip_address(host).is_loopback
     except ValueError:

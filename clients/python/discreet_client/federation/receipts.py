@@ -1,10 +1,10 @@
-"""An agent's receipt: what it let itself be charged in one session, as an in-toto statement that it
+"""An agent's receipt: the charge that it accepted in one session, as an in-toto statement that it
 signs itself.
 
-The entry of the agent's ledger is signed for the protocol, over other bytes; so this signature is a
-second one, made when the agent exports the receipt, and the first stands inside. The predicate
-holds the server's charge with the server's signature, and of the agent's ledger what commits to
-that charge and nothing else: what the agent has spent elsewhere cannot be seen.
+The entry of the agent's ledger carries the protocol's signature, over other bytes, so this is a
+second signature, made when the agent exports the receipt; the first is part of the predicate. The
+predicate holds the server's charge with the server's signature, and of the agent's ledger only what
+commits to that charge: it does not reveal what the agent has spent elsewhere.
 """
 
 from __future__ import annotations
@@ -22,14 +22,14 @@ PREDICATE = "urn:discreet:receipt:v1"
 
 
 def subject(predicate: Mapping[str, Any]) -> dict[str, str]:
-    """The charge, by job and agent."""
+    """The digest of the charge, named after job and agent."""
     digest = signing.digest(predicate["charge"].encode()).hex()
     return {f"{predicate['job']}/charge/{predicate['agent']}": digest}
 
 
 def receipt(identity: Identity, entry: Any, *, given_back: bool) -> dict[str, Any]:
-    """What an entry of the agent's ledger (`agent.ledger.Entry`, of a charge) proves to others.
-    given_back: a later entry takes the charge back; that it does so is the agent's word."""
+    """The predicate of a receipt, from the ledger entry of a charge (`agent.ledger.Entry`).
+    `given_back`: whether a later entry returns the charge; the agent alone vouches for that."""
     body = entry.body
     return {
         "session": json.loads(body["charge"])["session"],
@@ -57,5 +57,5 @@ def seal(predicate: Mapping[str, Any], identity: Identity) -> dict[str, Any]:
 
 
 def opened(envelope: Mapping[str, Any]) -> dict[str, Any]:
-    """The receipt in an envelope; dsse.BadEnvelope. No signature is looked at."""
+    """The receipt in an envelope; dsse.BadEnvelope if it holds none. No signature is checked."""
     return dsse.opened(envelope, PREDICATE, subject, "receipt")

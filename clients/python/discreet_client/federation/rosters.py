@@ -1,8 +1,8 @@
 """The roster: who takes part, as the owner signs it. Neither the server nor an agent can change who
 is on it.
 
-A roster is JSON with sorted names and no spaces; its bytes travel as they were signed and are never
-written anew.
+A roster is JSON with sorted names and no spaces; its bytes are sent as they were signed and never
+serialized again.
 """
 
 from __future__ import annotations
@@ -17,18 +17,18 @@ from discreet_client.federation.signing import fingerprint
 
 VERSION = 1
 SHORTEST_BEGINNING = 16
-"""Hexadecimal digits of a fingerprint that name an agent: keys whose fingerprints begin with fewer
-can be made."""
+"""Fewest hexadecimal digits of a fingerprint that name an agent: a key whose fingerprint begins
+with fewer given digits can be found by search."""
 
 
 def chosen(
     agents: Sequence[Mapping[str, Any]], beginnings: Sequence[str] | None
 ) -> list[Mapping[str, Any]]:
-    """Of the agents that a server shows those whose fingerprints begin like this, one each; all
-    where None is given.
+    """The agents in a server's list whose fingerprints begin with these digits, one for each; all
+    if `beginnings` is None.
 
-    What the server says is not believed: NotTrusted when a key is not the one of its fingerprint,
-    or a beginning is too short, or not that of exactly one agent.
+    The server's list is not trusted: NotTrusted if a key does not have its fingerprint, or a
+    beginning is too short or does not match exactly one agent.
     """
     for one in agents:
         if fingerprint(base64.b64decode(one["key"])) != one["fingerprint"]:
@@ -52,8 +52,8 @@ def chosen(
 
 
 def told(agents: Iterable[Mapping[str, Any]], parameters: Mapping[str, Any] | None) -> list[str]:
-    """What an owner signs, line by line, to be read before. Nothing in it moves a terminal's
-    cursor."""
+    """Lines that show an owner what they are about to sign. Characters that are not printable
+    become "?", so that no line can control the terminal."""
     lines = [
         f"{one['fingerprint']}  {one['name']}  {json.dumps(one['announcement'])}" for one in agents
     ]
@@ -69,8 +69,8 @@ def roster_document(
     agents: Iterable[Mapping[str, Any]],
     parameters: Mapping[str, Any] | None = None,
 ) -> bytes:
-    """The bytes to sign, from what `GET /v1/sessions/{job}` says of the agents that shall take
-    part, and of the parameters where it says any."""
+    """The bytes to sign, from the agents that are to take part and the parameters, if any, as `GET
+    /v1/sessions/{job}` shows them."""
     listed = [
         {name: agent[name] for name in ("name", "fingerprint", "key", "announcement")}
         for agent in sorted(agents, key=lambda agent: str(agent["fingerprint"]))

@@ -1,8 +1,8 @@
-"""What signatures of the federation cover: one statement a purpose, its fields length-prefixed, so
-that no two differ in meaning and agree in bytes.
+"""The statements that are signed in a federation: one form for each purpose, with length-prefixed
+fields, so that two statements of different meaning never have the same bytes.
 
-Ed25519 throughout (`discreet_client.ed25519`). A key is known by its fingerprint, the SHA-256 of
-its 32 raw bytes in hex.
+All signatures are Ed25519 (`discreet_client.ed25519`). A key is known by its fingerprint, the
+SHA-256 of its 32 raw bytes in hex.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ follows."""
 
 
 def fingerprint(public_key: bytes) -> str:
-    """How people and tokens name a key."""
+    """The name of a key for people and in tokens."""
     return hashlib.sha256(public_key).hexdigest()
 
 
@@ -35,29 +35,29 @@ def is_signed(public_key: bytes, statement: bytes, signature: bytes) -> bool:
 
 
 def enrolment(session: str, nonce: bytes, timestamp_ms: int, content: bytes) -> bytes:
-    """By the agent, of its request to `Enroll`."""
+    """The agent signs this for its request to `Enroll`."""
     return _statement(b"Enroll", session, nonce, timestamp_ms, digest(content))
 
 
 def enrolled(session: str, content: bytes) -> bytes:
-    """By the server, of its answer to `Enroll`."""
+    """The server signs this for its answer to `Enroll`."""
     return _statement(b"Enrolled", session, digest(content))
 
 
 def message(
     session: str, nonce: bytes, sequence: int, round_number: int, timestamp_ms: int, content: bytes
 ) -> bytes:
-    """By the agent, of every message of `Participate`. `nonce` is the stream's challenge: no
-    message fits another stream; `sequence` counts the messages of the stream: none fits it
-    twice."""
+    """The agent signs this for every message of `Participate`. `nonce` is the stream's challenge,
+    so that no message fits another stream; `sequence` counts the messages of the stream, so that
+    none can be replayed in it."""
     return _statement(
         b"Participate", session, nonce, sequence, round_number, timestamp_ms, digest(content)
     )
 
 
 def messages(session: str, nonce: bytes) -> Callable[[int, int, int, bytes], bytes]:
-    """`message` for one stream, of (sequence, round_number, timestamp_ms, content): what its
-    statements have in common is written once."""
+    """`message` for one stream, as a function of (sequence, round_number, timestamp_ms, content):
+    the part that all its statements share is computed once."""
     head = _statement(b"Participate", session, nonce)
 
     def statement(sequence: int, round_number: int, timestamp_ms: int, content: bytes) -> bytes:
@@ -71,45 +71,46 @@ def messages(session: str, nonce: bytes) -> Callable[[int, int, int, bytes], byt
 
 
 def operator(session: str, content: bytes) -> bytes:
-    """By the server, of every message of `Participate`; the challenge comes before any session is
-    named ("")."""
+    """The server signs this for every message of `Participate`; for the challenge, which comes
+    before the session is named, `session` is empty."""
     return _statement(b"Operator", session, digest(content))
 
 
 def roster(document: bytes) -> bytes:
-    """By the owner, whose key the server never holds."""
+    """The owner signs this for the roster; the server never holds the owner's key."""
     return _statement(b"Roster", digest(document))
 
 
 def charge(document: bytes) -> bytes:
-    """By the server, of what it charges to one agent's account."""
+    """The server signs this for the charge to one agent's account."""
     return _statement(b"Charge", digest(document))
 
 
 def booked(link: bytes, seq: int, charge_digest: bytes) -> bytes:
-    """Hash of the entry by which an agent's ledger holds a charge.
+    """Hash of an entry of an agent's ledger that holds a charge.
 
-    `link` (32 bytes) stands for the entries before and the rest of this one. Who has it, and the
-    agent's signature on the hash, can prove what was booked, and learns nothing of what else the
+    `link` (32 bytes) commits to the entries before and the rest of this one. Whoever has it and the
+    agent's signature on the hash can prove what was charged, and learns nothing about what else the
     agent has spent.
     """
     return hashlib.sha256(link + seq.to_bytes(8, "big") + charge_digest).digest()
 
 
 def ledger_entry(entry_hash: bytes) -> bytes:
-    """By the agent, of one entry of its own ledger."""
+    """The agent signs this for each entry of its own ledger."""
     return _statement(b"LedgerEntry", entry_hash)
 
 
 def history(roster_digest: bytes, end: bytes) -> bytes:
-    """By an agent, of how the chain of all broadcasts ends that it was shown in the session of this
-    roster."""
+    """An agent signs this for the chain of all broadcasts in the session of this roster; `end` is
+    the last digest."""
     return _statement(b"History", roster_digest, end)
 
 
 def computed(context: bytes, broadcast_digest: bytes, said: str) -> bytes:
-    """By an agent, of a computation on shares that it has come through: with whom and on what terms
-    (`context`), on which parts of the operator's, and what was opened to all of them."""
+    """An agent signs this for a computation on shares that it has finished: `context` commits to
+    the members and the terms, `broadcast_digest` to the operator's figures, and `said` is the
+    result that was opened to all."""
     return _statement(b"Computed", context, broadcast_digest, said)
 
 

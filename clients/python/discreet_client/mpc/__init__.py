@@ -1,7 +1,8 @@
-"""Coupled problems of few agents on secret shares: each agent is opened its own answer, nobody
-anything else.
+"""Coupled problems of few agents, solved on secret shares: each agent learns its own answer, and
+nobody anything else.
 
-`terms` what is public; `responses` an agent's data as prices and quantities; `prices` the
-algorithm; `engine` one party of it on Shamir shares (MPyC), `links` its connections and `party` its
-process; `keys` what binds it to a roster.
+`terms` holds what is public, `responses` an agent's data as prices and quantities, and `prices` the
+algorithm. `engine` runs one party of it on Shamir shares (MPyC), over the connections of `links`
+and in the process of `party`; `keys` and `member` bind it to a roster, and `evidence` holds what
+agents sign.
 """

@@ -3,18 +3,18 @@ of a roster.
 
     python -m discreet_client.mpc.engine < order.json > answer.json
 
-`party.compute` writes the one and reads the other.
+`party.compute` writes the order and reads the answer.
 
-MPyC keeps its runtime in module variables and reads the command line when it is imported, so that a
-computation has a process. Of MPyC the arithmetic on Shamir shares is used, and its scheduling of
-messages. Not used are
+MPyC keeps its runtime in module variables and reads the command line when it is imported, so each
+computation has a process of its own. Its arithmetic on Shamir shares and its scheduling of messages
+are used. Two of its parts are replaced:
 
-- its connections: they are TLS 1.3 here, both sides with the certificate of their entry on the
-  roster, and a party's number is that of its certificate, whatever it says;
-- `pickle`, in which MPyC sends arrays of shares: whoever unpickles what a peer sends runs the
-  peer's code. `Words` stands in its place, and takes nothing but numbers of the field.
+- its connections: they are TLS 1.3 here, each side with the certificate of its entry on the roster,
+  and a party's number is that of its certificate, whatever the party says;
+- `pickle`, in which MPyC sends arrays of shares: unpickling what a peer sends would run the peer's
+  code. `Words` replaces it, and accepts field elements only.
 
-Nothing that a party receives is written anywhere but into the memory of this process.
+What a party receives is kept in the memory of this process only.
 """
 
 from __future__ import annotations
@@ -40,12 +40,12 @@ from discreet_client.mpc.responses import ROWS
 from discreet_client.mpc.terms import STATISTICAL_BITS, Terms
 
 MOST_SUBSETS = 40
-"""Shared keys of pseudo-random shares: C(agents, threshold) of them; with more, random shares are
-dealt instead."""
+"""Most keys of pseudo-random secret sharing, C(agents, threshold) in all; with more, random shares
+are dealt instead."""
 
 PAUSE_SECONDS = 0.1
 CLOSING = -(1 << 62)
-"""Label of the last message to each party, beside the program counters of MPyC."""
+"""Label of the last message to each party, outside the range of MPyC's program counters."""
 
 
 class Broken(Exception):
@@ -53,20 +53,20 @@ class Broken(Exception):
 
 
 class Words:
-    """Arrays of field elements as bytes, little-endian words of one length. Stands where MPyC asks
-    for `pickle`."""
+    """Arrays of field elements as bytes, little-endian words of one length. MPyC uses this in place
+    of `pickle`."""
 
     def __init__(self, modulus: int) -> None:
         self._modulus, self._size = modulus, (modulus.bit_length() + 7) // 8
         self.refused = False
-        """Whether anything else has come."""
+        """Whether a message was anything else."""
 
     def dumps(self, values: NDArray[Any]) -> bytes:
         size, modulus = self._size, self._modulus
         return b"".join([(int(value) % modulus).to_bytes(size, "little") for value in values])
 
     def loads(self, data: bytes) -> NDArray[Any]:
-        """Broken for anything else than whole words below the modulus."""
+        """The field elements; Broken for anything else than whole words below the modulus."""
         size = self._size
         count, rest = divmod(len(data), size)
         read = [
@@ -80,13 +80,13 @@ class Words:
 
 
 class ShareArithmetic:
-    """`prices.Arithmetic` on MPyC's arrays of numbers with a fixed point."""
+    """`prices.Arithmetic` on MPyC's arrays of secret fixed-point numbers."""
 
     def __init__(self, mpc: Any, number: Any) -> None:
         self._mpc, self._number = mpc, number
 
     def below_zero(self, value: Numbers, spread: float | None) -> Numbers:
-        """One comparison each; of numbers that are known to be small with fewer bits."""
+        """One secure comparison per number; numbers that are known to be small take fewer bits."""
         bits = self._number.bit_length
         if spread is not None:
             bits = min(bits, self._number.frac_length + math.ceil(math.log2(spread)) + 2)
@@ -104,8 +104,8 @@ class ShareArithmetic:
 
 def main() -> int:
     order = json.load(sys.stdin)
-    answers, sys.stdout = sys.stdout, sys.stderr  # MPyC prints what goes wrong
-    logging.disable(logging.CRITICAL)  # asyncio tells about peers, at length
+    answers, sys.stdout = sys.stdout, sys.stderr  # MPyC prints its errors to stdout
+    logging.disable(logging.CRITICAL)  # asyncio logs about peers at length
     try:
         answer = _Party(order).run()
     except Broken as broken:
@@ -120,8 +120,8 @@ def main() -> int:
 
 
 class _Party:
-    """This process's part of the order: `terms`, `index`, `parties` [{host, port, certificate}],
-    `listen`, `pem`, `rows`, `summands`, `seconds`."""
+    """One party's computation. `order` is that of `party.order_of`: `terms`, `index`, `parties`
+    [{host, port, certificate}], `listen`, `pem`, `rows`, `summands`, `seconds`."""
 
     def __init__(self, order: dict[str, Any]) -> None:
         self._order = order
@@ -134,7 +134,7 @@ class _Party:
         self._closing = False
 
     def run(self) -> dict[str, Any]:
-        """Broken when it comes to no end within `seconds`."""
+        """The answer; TimeoutError after `seconds`, Broken if something else ended it."""
         work = asyncio.wait_for(self._watched(), float(self._order["seconds"]))
         try:
             return dict(self._mpc._loop.run_until_complete(work))
@@ -142,7 +142,7 @@ class _Party:
             raise Broken("message" if self._words.refused else "internal") from None
 
     async def _watched(self) -> dict[str, Any]:
-        """The computation, until something breaks it off."""
+        """The computation, cancelled as soon as a connection fails."""
         work: asyncio.Future[Any] = asyncio.ensure_future(self._work())
         await asyncio.wait([work, self._broken], return_when=asyncio.FIRST_COMPLETED)
         if self._broken.done():
@@ -172,7 +172,7 @@ class _Party:
         }
 
     async def _compute(self) -> tuple[Any, Any]:
-        """This agent's quantities, and whether the limit was kept: all that is opened to it."""
+        """This agent's quantities, and whether the limit is kept: nothing else is opened to it."""
         mpc, terms, array = self._mpc, self.terms, self._number.array
         rows = np.asarray(self._order["rows"], dtype=np.float64)
         given = mpc.input(array(rows, integral=False))
@@ -201,12 +201,13 @@ class _Party:
         return results[self.index], kept
 
     async def _part(self) -> None:
-        """Wait until everybody is done: nobody's connection ends while another still needs it."""
+        """Wait until all parties are done, so that no connection ends while a party needs it."""
         links = [party.protocol for party in self._mpc.parties if party.pid != self.index]
         for link in links:
             link.send(CLOSING, b"done")
         waited = []
-        for link in links:  # all of them before the first await: who has heard from everybody goes
+        # All of them before the first await: a party that has heard from all may leave at once.
+        for link in links:
             said = link.receive(CLOSING)
             if isinstance(said, asyncio.Future):
                 said.add_done_callback(link.leave)
@@ -219,8 +220,8 @@ class _Party:
     # -- connections -------------------------------------------------------------------------------
 
     async def _connect(self) -> asyncio.Server | None:
-        """A connection with every party: those before this one in the roster come here, to the
-        others it goes."""
+        """Connect with every party: parties earlier on the roster connect to this one, and this one
+        connects to the later ones."""
         mpc, loop = self._mpc, self._mpc._loop
         mpc.parties[self.index].protocol = loop.create_future()
         link = link_class(self._certificates, self._fail, lambda: self._closing)
@@ -244,7 +245,7 @@ class _Party:
                     break
                 except ssl.SSLError:
                     raise Broken("party") from None
-                except OSError:  # it does not listen yet, or its name is not known yet
+                except OSError:  # it does not listen yet, or its name does not resolve yet
                     await asyncio.sleep(PAUSE_SECONDS)
         await mpc.parties[self.index].protocol
         return server
@@ -254,7 +255,7 @@ class _Party:
             self._broken.set_exception(Broken(code))
 
     def _context(self, *, server: bool) -> ssl.SSLContext:
-        """TLS 1.3, and no certificate but those of the roster, on either side."""
+        """TLS 1.3 that accepts only the certificates of the roster, on either side."""
         context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER if server else ssl.PROTOCOL_TLS_CLIENT)
         context.minimum_version = ssl.TLSVersion.TLSv1_3
         context.check_hostname = False  # the certificate itself is known
@@ -268,7 +269,7 @@ class _Party:
 
 
 def _runtime(terms: Terms, index: int) -> tuple[Any, Any, Words]:
-    """MPyC's runtime for this process, its type of numbers, and what stands in for its `pickle`."""
+    """MPyC's runtime for this process, its type of numbers, and the replacement of its `pickle`."""
     for name in [name for name in os.environ if name.startswith("MPYC_")]:
         del os.environ[name]
     options = [

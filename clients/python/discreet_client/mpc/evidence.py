@@ -1,5 +1,4 @@
-"""What agents sign of a computation on shares, and what a reader of a certificate can check of
-it."""
+"""What agents sign about a computation on shares, and how the reader of a certificate checks it."""
 
 from __future__ import annotations
 
@@ -17,29 +16,29 @@ SECURITY = "semi-honest parties, honest majority"
 
 
 def assumptions(terms: Terms) -> tuple[str, ...]:
-    """What the secrecy of a computation rests on; said wherever it is spoken of."""
+    """The assumptions under which a computation is secret; certificates and results state them."""
     return (
-        "semi-honest: every agent runs the program as it is. One that changes it can falsify the "
+        "semi-honest: every agent runs the unmodified program. One that changes it can falsify the "
         "answers, and can find out data of others",
         f"honest majority: at most {terms.threshold} of the {terms.agents} agents, with or without "
         f"the server, pool what they see; {terms.threshold + 1} of them together can compute all "
         "agents' data",
-        f"what is opened under masks tells the secret with a chance of 2^-{STATISTICAL_BITS} each "
-        "time at most",
+        "statistical masking: each value that is opened under a mask reveals the secret under it "
+        f"with a probability of at most 2^-{STATISTICAL_BITS}",
     )
 
 
 def reveals(terms: Terms) -> dict[str, str]:
-    """What is opened, to whom."""
+    """What each side learns."""
     feasibility = (
         "and whether the limit could be kept in every hour, one bit; "
         if terms.limited and terms.tolerance is not None
         else ""
     )
     return {
-        "agents": f"each its own x, {feasibility}who takes part and where they listen. Where an "
-        "agent's own x lies inside its bounds it follows what the hour's price is, and with c the "
-        "sum of all",
+        "agents": f"each its own x, {feasibility}who takes part and where they listen. An agent "
+        "whose own x lies strictly inside its bounds can compute the hour's price from it, and "
+        "from the price and c the sum of all",
         "operator": "who takes part, where they listen, how long it took"
         + (", and whether the limit could be kept: one bit" if feasibility else ""),
         "listeners": "the traffic: its times and lengths, which do not depend on data",
@@ -57,8 +56,9 @@ def context(terms: Terms, members: Sequence[tuple[bytes, Mapping[str, Any]]]) ->
 
 
 def statement(bound: bytes, broadcast: bytes, kept: bool | None) -> bytes:
-    """By an agent, of a computation that it has come through: `bound` is its context, `broadcast`
-    what brought the operator's parts, `kept` the bit that was opened to all."""
+    """The statement that an agent signs about a computation that it has finished: `bound` is its
+    `context`, `broadcast` the one with the operator's parts, `kept` the bit that was opened to
+    all."""
     return signing.computed(bound, hashlib.sha256(broadcast).digest(), _words(kept))
 
 
@@ -69,7 +69,7 @@ def evidence(
     kept: bool | None,
     signatures: Mapping[str, str],
 ) -> dict[str, Any]:
-    """The section `cryptographic` of a certificate. `signatures` by key, both in hex."""
+    """The section `cryptographic` of a certificate. `signatures`: by public key, both in hex."""
     return {
         "type": "cryptographic",
         "protocol": PROTOCOL,
@@ -91,7 +91,7 @@ def evidence(
 
 
 def unsigned(section: Mapping[str, Any]) -> list[str]:
-    """Members (keys in hex) who have not signed what the evidence says. Raises Unacceptable when it
+    """Members (keys in hex) who have not signed what the section says. Raises Unacceptable if it
     cannot be read."""
     try:
         terms = Terms.read(section["terms"])
@@ -101,11 +101,9 @@ def unsigned(section: Mapping[str, Any]) -> list[str]:
         signatures = {str(key): bytes.fromhex(one) for key, one in section["signatures"].items()}
         said = signing.computed(context(terms, members), transcript, _words(kept))
     except (KeyError, TypeError, ValueError, AttributeError) as error:
-        raise Unacceptable(f"this is no evidence of a computation on shares: {error}") from error
+        raise Unacceptable(f"the evidence of the computation cannot be read: {error}") from error
     if len(members) != terms.agents or kept not in (None, True, False):
-        raise Unacceptable(
-            "this is no evidence of a computation on shares: members and terms do not agree"
-        )
+        raise Unacceptable("the evidence of the computation: members and terms do not agree")
     return [
         key.hex()
         for key, _ in members

@@ -1,10 +1,10 @@
 """What binds a computation on shares to the roster: certificates and sealed parts, by the agents'
 own keys.
 
-An agent's TLS certificate holds the very Ed25519 key that stands on the roster, and signs itself.
-It is announced when the agent enrols, so the owner's signature over the roster covers it; and
-whoever reads it there checks that its key is the one of the entry. All parts of it follow from key
-and session: a new process makes the same bytes again.
+An agent's TLS certificate is self-signed with the Ed25519 key of its entry on the roster. The agent
+announces it when it enrols, so the owner's signature over the roster covers it; and whoever reads
+it there checks that its key is the one of the entry. All of it follows from key and session, so a
+new process makes the same bytes again.
 """
 
 from __future__ import annotations
@@ -28,19 +28,19 @@ from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption,
 
 BEGINS = datetime.datetime(2026, 1, 1, tzinfo=datetime.UTC)
 ENDS = datetime.datetime(9999, 12, 31, tzinfo=datetime.UTC)
-"""Of every certificate: what ends a key's use is the roster, which is of one session."""
+"""Validity of every certificate: a key's use ends with its roster, which is for one session."""
 
 SUMMAND_BITS = 192
-"""Of a random summand; an operator's figure has 64 at most, so that summands tell it with a chance
-of 2^-128."""
+"""Bits of a random summand; an operator's figure has at most 64, so all summands but one reveal it
+with a probability of at most 2^-128."""
 
 
 class NotSealed(ValueError):
-    """A sealed part that is not for this agent, or not of this session."""
+    """The part is not sealed to this agent, or not for this session."""
 
 
 def certificate(key: Ed25519PrivateKey, session: str) -> bytes:
-    """DER. The same for the same key and session."""
+    """The agent's self-signed certificate (DER), always the same for a key and session."""
     raw = key.public_key().public_bytes_raw()
     name = x509.Name(
         [x509.NameAttribute(x509.NameOID.COMMON_NAME, hashlib.sha256(raw).hexdigest())]
@@ -65,7 +65,7 @@ def certificate(key: Ed25519PrivateKey, session: str) -> bytes:
 
 
 def key_of(document: bytes) -> bytes:
-    """The raw Ed25519 key of a certificate that signs itself; ValueError for every other."""
+    """The raw Ed25519 key of a self-signed certificate; ValueError for every other one."""
     read = x509.load_der_x509_certificate(document)
     key = read.public_key()
     if not isinstance(key, Ed25519PublicKey):
@@ -84,7 +84,7 @@ def pem(key: Ed25519PrivateKey, document: bytes) -> bytes:
 
 
 def exchange_key(key: Ed25519PrivateKey, session: str) -> X25519PrivateKey:
-    """What parts are sealed to in one session; follows from the agent's key."""
+    """The key to which parts are sealed in one session; it is derived from the agent's key."""
     info = b"discreet/mpc/exchange/v1" + session.encode()
     return X25519PrivateKey.from_private_bytes(
         HKDF(SHA256(), 32, None, info).derive(key.private_bytes_raw())
@@ -92,8 +92,8 @@ def exchange_key(key: Ed25519PrivateKey, session: str) -> X25519PrivateKey:
 
 
 def summands(figures: Sequence[int], count: int) -> list[list[int]]:
-    """`figures` (below 2^63) as sums of `count` vectors; all but one of them tell nothing of the
-    figures."""
+    """Additive shares: `count` vectors that sum to `figures` (magnitudes below 2^63). All but one
+    of them reveal nothing about the figures (SUMMAND_BITS)."""
     drawn = [[secrets.randbits(SUMMAND_BITS) for _ in figures] for _ in range(count - 1)]
     return [
         *drawn,
@@ -105,7 +105,7 @@ def summands(figures: Sequence[int], count: int) -> list[list[int]]:
 
 
 def seal(public: bytes, context: bytes, part: Sequence[int]) -> bytes:
-    """A vector of integers to the holder of an exchange key, by a key that serves once
+    """Seal a vector of integers to the holder of an exchange key, with a one-time key
     (ChaCha20-Poly1305)."""
     once = X25519PrivateKey.generate()
     mine = once.public_key().public_bytes_raw()
@@ -116,7 +116,7 @@ def seal(public: bytes, context: bytes, part: Sequence[int]) -> bytes:
 
 
 def unseal(key: X25519PrivateKey, context: bytes, sealed: bytes) -> list[int]:
-    """NotSealed when it was not sealed to this key under this context."""
+    """The vector; NotSealed if it was not sealed to this key under this context."""
     public, theirs = key.public_key().public_bytes_raw(), sealed[:32]
     try:
         shared = key.exchange(X25519PublicKey.from_public_bytes(theirs))

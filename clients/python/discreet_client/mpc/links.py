@@ -1,4 +1,4 @@
-"""A TLS connection between two parties as MPyC's messages use it."""
+"""A TLS connection between two parties that carries MPyC's messages."""
 
 from __future__ import annotations
 
@@ -6,25 +6,26 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 MOST_WAITING_BYTES = 1 << 26
-"""That a peer may have sent and nobody here has asked for yet, in whole messages and parts of one;
-more than the longest computation sends in all."""
+"""Most bytes received from a peer that the computation has not asked for yet; more than the longest
+computation sends in all."""
 MOST_WAITING = 1 << 14
-"""Such messages. Parties wait for each other in every step, so that a few hundred are ahead at
-most."""
+"""Most such messages. Parties wait for each other in every step, so at most a few hundred arrive
+early."""
 
 
 def link_class(
     certificates: Sequence[bytes], fail: Callable[[str], None], closing: Callable[[], bool]
 ) -> type[Any]:
-    """Connections of one computation. `certificates` by party, DER; `fail` ends it with a code."""
+    """The class of one computation's connections. `certificates`: by party, DER; `fail` ends the
+    computation with a code; `closing`: whether connections may end now."""
     from mpyc.asyncoro import MessageExchanger  # noqa: PLC0415  # an extra
 
     class Link(MessageExchanger):  # type: ignore[misc]  # MPyC ships no types
-        """`peer_pid` is what MPyC knows of the peer; `certified` is who it is."""
+        """`peer_pid` is the peer's number as MPyC knows it, `certified` that of its certificate."""
 
         certified: int | None = None
         done = False
-        """The peer has said that it needs nothing more."""
+        """Whether the peer has said that it needs nothing more."""
 
         def leave(self, _: Any) -> None:
             self.done = True
@@ -42,7 +43,8 @@ def link_class(
             super().connection_made(transport)
 
         def data_received(self, data: bytes) -> None:
-            if self.peer_pid is None:  # the first bytes say who comes; the certificate has said it
+            # The first bytes are the peer's number, which must be that of its certificate.
+            if self.peer_pid is None:
                 begun = bytes(self.bytes) + data
                 taken = (
                     self.certified is not None

@@ -1,4 +1,4 @@
-"""What an agent announces of itself when it enrols, and what the others believe of it on a signed
+"""What an agent announces about itself when it enrols, and what the others accept of it on a signed
 roster."""
 
 from __future__ import annotations
@@ -19,7 +19,8 @@ LONGEST_CERTIFICATE = 2000
 
 
 def announcement(identity: Identity, session: str, address: str) -> dict[str, str]:
-    """Where others reach this agent, its certificate, and what the operator seals its part to."""
+    """The address of this agent, its certificate, and the key to which the operator seals its
+    part."""
     host_and_port(address)
     return {
         "address": address,
@@ -32,7 +33,7 @@ def announcement(identity: Identity, session: str, address: str) -> dict[str, st
 
 
 def host_and_port(address: str) -> tuple[str, int]:
-    """ValueError for what is not host:port, [IPv6]:port."""
+    """Host and port of `host:port` or `[IPv6]:port`; ValueError for anything else."""
     read = _ADDRESS.fullmatch(address)
     if read is None or not 1 <= int(read[2]) <= 65535:
         raise ValueError(f"an address is host:port, not {address!r}")
@@ -40,31 +41,30 @@ def host_and_port(address: str) -> tuple[str, int]:
 
 
 def check_announcement(announced: Any) -> None:
-    """ValueError for figures that no agent announces that computes on shares."""
+    """ValueError unless these are the figures that an agent that computes on shares announces."""
     if not isinstance(announced, Mapping) or set(announced) != FIELDS:
         raise ValueError(
-            "to compute on shares an agent announces address, certificate and exchange: give it an "
-            "address to listen at (`listen`)"
+            "to compute on shares an agent must announce address, certificate and exchange: give "
+            "it an address to listen at (`listen`)"
         )
     if not all(isinstance(announced[name], str) for name in FIELDS):
-        raise ValueError("address, certificate and exchange are texts")
+        raise ValueError("address, certificate and exchange must be texts")
     host_and_port(announced["address"])
     if len(announced["certificate"]) > LONGEST_CERTIFICATE:
         raise ValueError("the certificate is too long")
     keys.key_of(base64.b64decode(announced["certificate"], validate=True))
     if len(bytes.fromhex(announced["exchange"])) != 32:
-        raise ValueError("exchange is a key of 32 bytes, in hexadecimal")
+        raise ValueError("exchange must be a key of 32 bytes, in hexadecimal")
 
 
 def places(members: Sequence[tuple[bytes, Mapping[str, Any]]]) -> list[Place]:
-    """Where the members (key, announcement) of a signed roster listen. ValueError where a
-    certificate is not of the member's own key: then whoever made it would take the member's
-    part."""
+    """Where the members (key, announcement) of a signed roster listen. ValueError if a certificate
+    is not of the member's own key, since whoever made it could then act as the member."""
     found = []
     for key, announced in members:
         check_announcement(announced)
         if keys.key_of(base64.b64decode(announced["certificate"])) != key:
-            raise ValueError("a certificate on the roster is not of its agent's key")
+            raise ValueError("a certificate on the roster does not hold its agent's key")
         host, port = host_and_port(announced["address"])
         found.append(Place(host, port, announced["certificate"]))
     if len({one.certificate for one in found}) != len(found):
@@ -73,7 +73,8 @@ def places(members: Sequence[tuple[bytes, Mapping[str, Any]]]) -> list[Place]:
 
 
 def sealed_parts(broadcast: bytes) -> dict[str, bytes]:
-    """By fingerprint, from the operator's broadcast. ValueError for another broadcast."""
+    """The sealed parts of the operator's broadcast, by fingerprint. ValueError if it cannot be
+    read."""
     try:
         read = json.loads(broadcast)
         return {
@@ -86,7 +87,7 @@ def sealed_parts(broadcast: bytes) -> dict[str, bytes]:
 
 
 def opening(parts: Mapping[str, bytes]) -> bytes:
-    """The operator's broadcast."""
+    """The operator's broadcast, which `sealed_parts` reads."""
     return json.dumps(
         {"parts": {name: base64.b64encode(part).decode() for name, part in parts.items()}}
     ).encode()

@@ -1,4 +1,4 @@
-"""Run one party's computation in a process of its own."""
+"""Runs one party's computation in a process of its own."""
 
 from __future__ import annotations
 
@@ -24,14 +24,14 @@ ENGINE = ("-m", "discreet_client.mpc.engine")
 
 
 class NotInstalled(Exception):
-    """MPyC is missing."""
+    """MPyC is not installed."""
 
     def __init__(self) -> None:
         super().__init__("computing on shares needs MPyC: pip install 'discreet-client[mpc]'")
 
 
 class BrokenOff(Exception):
-    """The computation ended before it had an answer; `code` says where."""
+    """The computation ended without an answer; `code` is a key of CAUSES."""
 
     def __init__(self, code: str) -> None:
         super().__init__(f"the computation on shares broke off: {CAUSES.get(code, code)}")
@@ -39,8 +39,8 @@ class BrokenOff(Exception):
 
 
 CAUSES = {
-    "party": "who connected is not who the roster says",
-    "message": "a party sent what is no share",
+    "party": "a party that connected is not the one on the roster",
+    "message": "a party sent a message that holds no shares",
     "connection": "the connection with a party was lost, or its bytes were changed",
     "time": "the parties were not done in time",
     "internal": "an error in this party's own process",
@@ -58,8 +58,8 @@ class Place:
 
 @dataclass(frozen=True)
 class Computed:
-    """What this party was opened: its own quantities, and whether the limit was kept where that is
-    asked for."""
+    """What was opened to this party: its own quantities, and whether the limit is kept, None if
+    nobody asked."""
 
     quantities: Floats
     kept: bool | None
@@ -68,7 +68,7 @@ class Computed:
 
 
 def require_engine() -> None:
-    """NotInstalled where MPyC is not."""
+    """NotInstalled if MPyC is not installed."""
     if find_spec("mpyc") is None:
         raise NotInstalled()
 
@@ -84,9 +84,9 @@ def order_of(
     summands: Sequence[Sequence[int]],
     seconds: float,
 ) -> dict[str, Any]:
-    """What the engine reads: one party's part. `rows` is `responses.Response.rows`; `summands` this
-    party's of the operator's figures, in units of 2^-fraction bits of the reach, [rows of c,
-    d][hours]."""
+    """The order that the engine reads: one party's part. `rows` is `responses.Response.rows`;
+    `summands` are this party's summands of the operator's figures, in units of reach 2^-(fraction
+    bits), [rows of c, d][hours]."""
     return {
         "terms": terms.fields,
         "index": index,
@@ -102,7 +102,7 @@ def order_of(
 
 
 def start(order: dict[str, Any], program: Sequence[str] = ENGINE) -> subprocess.Popen[bytes]:
-    """The engine, with its order; `answer` reads what it says."""
+    """Start the engine with its order; `answer` reads its result."""
     environment = {
         name: value
         for name, value in os.environ.items()
@@ -120,7 +120,7 @@ def start(order: dict[str, Any], program: Sequence[str] = ENGINE) -> subprocess.
         stderr=subprocess.DEVNULL,
     )
     assert process.stdin is not None
-    with contextlib.suppress(BrokenPipeError):  # it says why
+    with contextlib.suppress(BrokenPipeError):  # the engine has ended; `answer` says so
         process.stdin.write(json.dumps(order).encode())
     with contextlib.suppress(BrokenPipeError):
         process.stdin.close()
@@ -129,7 +129,8 @@ def start(order: dict[str, Any], program: Sequence[str] = ENGINE) -> subprocess.
 
 
 def answer(process: subprocess.Popen[bytes], seconds: float) -> Computed:
-    """BrokenOff when it comes to nothing within `seconds`. The process has ended afterwards."""
+    """The engine's result; BrokenOff if it has none within `seconds`. The process has ended
+    afterwards."""
     try:
         said, _ = process.communicate(timeout=seconds)
     except subprocess.TimeoutExpired:
@@ -149,7 +150,7 @@ def answer(process: subprocess.Popen[bytes], seconds: float) -> Computed:
 
 
 def compute(order: dict[str, Any]) -> Computed:
-    """One party's part of a computation, from beginning to end. NotInstalled where MPyC is missing;
-    BrokenOff when it comes to nothing in its time."""
+    """Run one party's part of a computation. NotInstalled if MPyC is not installed; BrokenOff if
+    there is no result in time."""
     require_engine()
     return answer(start(order), order["seconds"] + GRACE_SECONDS)

@@ -1,20 +1,21 @@
-"""The joint optimum of agents that a sum an hour couples: one price an hour, found without
-iterations.
+"""The joint optimum of agents that are coupled by one sum per hour: one price per hour, computed
+without iterations.
 
 `min Σ_h w/2 (s_h + c_h)² + Σ_i f_i,h(z_i,h)`, `s_h = Σ_i z_i,h`, `s_h + d_h <= 0`, `l <= z <= u`,
-and f_i,h quadratic. At a price y of the hour an agent answers `z_i(y) = u_i` up to the price
-`high_i`, `l_i` from `low_i` on, and `q_i - p_i y` between (`high_i <= low_i`): what it wants falls
-with the price, and so does the sum S(y). The optimum has the least y with `y >= w (S(y) + c)` and
-`S(y) + d <= 0`; y is the multiplier of the sum, the limit's included.
+and f_i,h quadratic. At a price y of the hour an agent's best response z_i(y) is `u_i` up to the
+price `high_i`, `l_i` from `low_i` on, and `q_i - p_i y` in between (`high_i <= low_i`): it falls
+with the price, and so does the sum S(y). The optimal price is the least y with `y >= w (S(y) + c)`
+and `S(y) + d <= 0`; it is the multiplier of the sum, including that of the limit.
 
-S is linear between the 2n prices at which an agent turns, so these decide. Whether the optimal
-price lies above each of them is one comparison (S there follows from comparisons of these prices
-with each other), says of each agent whether it ends at a bound, and leaves one linear equation.
-Everything is done for all hours and agents side by side, in the same order whatever the data: fit
-for numbers that nobody sees. The number of comparisons is `2n(n - 1)` an hour and `4n` more; steps
-of a first-order method take 2n each, and cannot stop by what they see.
+S is linear between its 2n breakpoints, the prices `high_i` and `low_i` (`turns` below). S at each
+breakpoint follows from comparisons of the breakpoints with each other; one more comparison then
+tells whether the optimal price lies above it. This shows which agents are at a bound, and leaves
+one linear equation. All hours and agents are computed side by side, and no step depends on the
+data, as arithmetic on secret shares requires. An hour takes `2n(n - 1)` comparisons and about `4n`
+more; each step of a first-order method takes 2n, and cannot stop early, since nobody sees the
+numbers.
 
-The arithmetic is an argument: NumPy's floats, or shares (`engine`).
+The arithmetic is an argument: NumPy's floats, or secret shares (`engine`).
 """
 
 from __future__ import annotations
@@ -30,57 +31,59 @@ from discreet_client.mpc.terms import Terms
 
 Floats = NDArray[np.float64]
 Numbers = Any
-"""Floats, or an array of numbers on shares: they add, subtract and multiply, also by floats, and
-are indexed alike."""
+"""Floats, or an array of secret-shared numbers: both add, subtract and multiply, also by floats,
+and are indexed alike."""
 
 PRICES, QUANTITIES = 2.0, None
-"""Spreads of comparisons: how far two prices lie apart at most; quantities as far as any number."""
+"""Bounds on the differences that are compared: two prices differ by at most 2; quantities have no
+bound."""
 
 
 class Arithmetic(Protocol):
-    """What is done with numbers beyond adding and multiplying."""
+    """The operations on numbers beyond adding and multiplying."""
 
     def below_zero(self, value: Numbers, spread: float | None) -> Numbers:
-        """1 where a number is negative, 0 elsewhere. `spread` bounds its absolute value; None:
-        nothing does."""
+        """1 where a number is negative, 0 elsewhere. `spread` bounds the absolute values; None: no
+        bound."""
         ...
 
     def stack(self, parts: list[Numbers], axis: int) -> Numbers: ...
 
     def matmul(self, left: Numbers, right: Numbers) -> Numbers:
-        """Stacked matrices multiplied; `left` holds whole numbers."""
+        """Product of stacked matrices; `left` holds whole numbers."""
         ...
 
     def whole(self, value: Floats) -> Numbers:
-        """Public whole numbers."""
+        """Public whole numbers as Numbers."""
         ...
 
 
 @dataclass(frozen=True)
 class Responses:
-    """What agents want at a price, in units of reach and price: [hours, agents] each. See the
-    module."""
+    """The agents' best responses to a price (see the module), in units of reach and price; each
+    field is [hours, agents]."""
 
     high: Numbers
     low: Numbers
     lower: Numbers
     upper: Numbers
     base: Numbers
+    """q_i."""
     fall: Numbers
-    """q and p."""
+    """p_i."""
 
 
 @dataclass(frozen=True)
 class Optimum:
-    """`quantities` [hours, agents]; `kept` [1]: 1 where the limit is kept in every hour, None where
-    nobody asked."""
+    """`quantities` [hours, agents]; `kept` [1]: 1 if the limit is kept in every hour, else 0; None
+    if nobody asked."""
 
     quantities: Numbers
     kept: Numbers
 
 
 class FloatArithmetic:
-    """In the clear."""
+    """Arithmetic in the clear."""
 
     def below_zero(self, value: Floats, spread: float | None) -> Floats:
         return np.asarray(value < 0, dtype=np.float64)
@@ -102,15 +105,16 @@ def optimum(
     limit: Numbers | None,
     arithmetic: Arithmetic,
 ) -> Optimum:
-    """`cost` and `limit`: c and d in units of reach, [hours]; None where `terms` have none."""
+    """The optimum. `cost` and `limit`: c and d in units of reach, [hours]; None if `terms` have
+    none."""
     hours, count = terms.hours, terms.agents
     turns = arithmetic.stack(
         [agents.high, agents.low], 1
-    )  # [hours, 2n]: first the n upper turns, then the lower ones
+    )  # [hours, 2n]: first the n prices `high`, then the n prices `low`
     at_bounds = _at_bounds(turns, count, arithmetic)  # [hours, 2n, 2n]
 
-    # S at each turn: everybody's answer between its turns, corrected where the turn lies beyond one
-    # of them.
+    # S at each breakpoint: all responses as between their own breakpoints, corrected for agents
+    # that are at a bound there.
     upper, lower = agents.upper - agents.base, agents.lower - agents.base
     corrections = arithmetic.stack(
         [
@@ -127,8 +131,8 @@ def optimum(
     below = _optimum_lies_above(terms, turns, sums, cost, limit, arithmetic)  # [hours, 2n]
     passed_high, passed_low = below[:, :count], below[:, count:]
     inside = passed_high - passed_low
-    # (1 - passed_high) u + passed_low l + inside q: whole numbers times others, no product is cut
-    # off.
+    # (1 - passed_high) u + passed_low l + inside q: factors that are whole numbers need no
+    # truncation.
     levels = agents.upper - passed_high * upper + passed_low * lower
     falls = inside * agents.fall
     price = _price(terms, levels.sum(axis=1), falls.sum(axis=1), cost, limit, arithmetic)
@@ -143,29 +147,29 @@ def optimum(
 
 
 def _at_bounds(turns: Numbers, count: int, arithmetic: Arithmetic) -> Numbers:
-    """[hours, 2n, 2n]: at the price of each turn (rows), which agents are at their upper bounds
-    (the first n columns), and which at their lower ones. At its own turn an agent is at that bound;
-    both answers are the same there."""
+    """[hours, 2n, 2n]: at the price of each breakpoint (rows), which agents are at their upper
+    bounds (the first n columns), and which at their lower ones. At its own breakpoint an agent
+    counts as at the bound, where both formulas give the same response."""
     whole = 2 * count
     first, second = np.triu_indices(whole, 1)
-    own = second - first == count  # an agent's two turns: their order is known
+    own = second - first == count  # an agent's two breakpoints, whose order is known
     first, second = first[~own], second[~own]
     pairs = first.size
-    # In the first `pairs` columns whether the first of a pair lies below the second, then whether
-    # it does not; 0; 1.
+    # Columns: for each pair whether the first lies below the second; for each whether it does not;
+    # 0; 1.
     compared = arithmetic.below_zero(turns[:, first] - turns[:, second], PRICES)
     hours = turns.shape[0]
     known = arithmetic.whole(np.tile([0.0, 1.0], (hours, 1)))
     table = arithmetic.stack([compared, 1 - compared, known], 1)
     zero, one = 2 * pairs, 2 * pairs + 1
-    # not_below[j, k]: the column that says that turn j does not lie below turn k.
+    # not_below[j, k]: the column that tells whether turn j does not lie below turn k.
     not_below = np.full((whole, whole), one)
     not_below[first, second] = pairs + np.arange(pairs)
     not_below[second, first] = np.arange(pairs)
     agents = np.arange(count)
     not_below[agents, agents + count] = zero
-    # At an upper bound: its upper turn is not below the price. At a lower one: the price is not
-    # below its lower turn.
+    # At the upper bound: `high` is not below the price. At the lower one: the price is not below
+    # `low`.
     columns = np.concatenate([not_below[:count].T, not_below[:, count:]], axis=1)
     return table[:, columns.reshape(-1)].reshape(hours, whole, whole)
 
@@ -178,8 +182,8 @@ def _optimum_lies_above(
     limit: Numbers | None,
     arithmetic: Arithmetic,
 ) -> Numbers:
-    """1 where the optimal price is above a turn: there the sum passes its limit, or costs more than
-    the price."""
+    """[hours, 2n]: 1 where the optimal price is above a breakpoint: at that price the sum exceeds
+    its limit, or its marginal cost exceeds the price."""
     hours = terms.hours
     reasons = []
     if limit is not None:
@@ -204,8 +208,8 @@ def _price(
     limit: Numbers | None,
     arithmetic: Arithmetic,
 ) -> Numbers:
-    """The optimal price of each hour, from `S(y) = level - fall y` around it; anything within [-1,
-    1] where no agent is between its turns, whom it would not move. [hours]"""
+    """The optimal price of each hour, [hours], from `S(y) = level - fall y` around it; any price
+    within [-1, 1] if no agent is between its breakpoints, since it would move none."""
     hours, most = terms.hours, terms.agents * terms.steepest
     prices = []
     if cost is not None:
@@ -215,7 +219,7 @@ def _price(
     else:
         prices.append(arithmetic.whole(np.zeros(hours)))
     if limit is not None:
-        # Nobody moves: an answer is still needed, and no division by zero.
+        # Where no agent responds to the price, avoid a division by zero.
         idle = arithmetic.below_zero(fall - terms.gentlest / 2, QUANTITIES)
         inverse, scale = _inverse(
             fall + terms.gentlest * idle, terms.gentlest / 2, most, terms.fraction_bits
@@ -234,8 +238,8 @@ def _inverse(
 ) -> tuple[Numbers, float]:
     """(x, scale) with `x scale = 1 / value` for values of [least, most], by Newton's method.
 
-    x lies as far above 1 as below, where numbers with a fixed point lose least. The error `e = 1 -
-    x value scale` is squared by each step and begins below (most - least)/(most + least).
+    The scale centres x on 1 in its logarithm, where fixed-point numbers lose least. The error `e =
+    1 - x value scale` is squared by each step and begins below (most - least)/(most + least).
     """
     scale = 1 / math.sqrt(least * most)
     start = 2 * math.sqrt(least * most) / (least + most)

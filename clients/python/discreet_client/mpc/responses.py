@@ -1,4 +1,5 @@
-"""What one agent wants at a price, from its own data; and its answer, from what it was opened."""
+"""One agent's best response to a price, from its own data; and its optimum, from the quantities
+that were opened to it."""
 
 from __future__ import annotations
 
@@ -14,16 +15,16 @@ from discreet_client.mpc.terms import Terms
 Floats = NDArray[np.float64]
 
 ROWS = ("high", "low", "lower", "upper", "base", "fall")
-"""Of an agent's input, in this order; see `prices.Responses`."""
+"""Rows of an agent's input, in this order; see `prices.Responses`."""
 
 ROUNDING = 1e-9
-"""Bounds are kept up to this share: they were written down with so many digits."""
+"""Relative tolerance of the bounds, which were written down with limited precision."""
 
 
 @dataclass(frozen=True)
 class Response:
-    """One agent's part. `rows` float64[6, hours], in units of reach and price. `x_of` makes its
-    optimum of the quantities that it was opened."""
+    """One agent's input: `rows` float64[6, hours], in units of reach and price; `x_of` turns the
+    quantities that were opened to the agent into its optimum."""
 
     rows: Floats
     _effect: Floats
@@ -34,20 +35,20 @@ class Response:
     _reach: float
 
     def x_of(self, quantities: Floats) -> Floats:
-        """float64[hours]: this agent's variables, inside its box."""
+        """This agent's variables, inside its box: float64[hours]."""
         inside = np.clip(np.asarray(quantities) * self._reach, self._lower, self._upper)
         effect = np.where(self._coupled, self._effect, 1.0)
         return np.where(self._coupled, inside / effect, self._alone)
 
 
 def response(terms: Terms, A_u: Floats, A_g: Floats, cost: QuadraticCost, box: Box) -> Response:
-    """ValueError that says what in the data does not fit: one variable an hour, which acts on its
-    hour alone and in the same way on cost and limit, costs that know no other hour, and the bounds
-    of the terms."""
+    """An agent's input to the computation. ValueError, which says what does not fit, unless there
+    is one variable per hour, it enters only its own hour's sum, and cost and limit alike, the cost
+    is a sum over hours, and the bounds of the terms are kept."""
     hours = terms.hours
     a_l = np.asarray(cost.a_l, dtype=np.float64)
     if a_l.size != hours:
-        raise ValueError(f"one variable an hour is needed, {hours} of them; a_l has {a_l.size}")
+        raise ValueError(f"one variable per hour is needed, {hours} of them; a_l has {a_l.size}")
     effect = _effect(terms, A_u, A_g)
     A_q = np.asarray(cost.A_q, dtype=np.float64).reshape(-1, hours)
     bends = 2 * A_q.T @ A_q
@@ -88,37 +89,37 @@ def response(terms: Terms, A_u: Floats, A_g: Floats, cost: QuadraticCost, box: B
 
 
 def _effect(terms: Terms, A_u: Floats, A_g: Floats) -> Floats:
-    """How much of each variable its hour's sum is."""
+    """The coefficient of each variable in its hour's sum: float64[hours]."""
     matrices = []
     for name, matrix, asked in (("A_u", A_u, terms.coupled), ("A_g", A_g, terms.limited)):
         found = np.asarray(matrix, dtype=np.float64)
         if not asked:
             if found.size:
-                raise ValueError(f"{name} has rows, and the sums of this session have none of them")
+                raise ValueError(f"{name} has rows, but the sums of this session have no such part")
             continue
         if found.shape != (terms.hours, terms.hours) or np.any(found != np.diag(np.diag(found))):
             raise ValueError(
-                f"{name} must be a diagonal matrix of {terms.hours} rows: each variable acts on "
-                "its own hour"
+                f"{name} must be a diagonal matrix of {terms.hours} rows: each variable enters "
+                "only its own hour's sum"
             )
         if not np.all(np.isfinite(found)):
             raise ValueError(f"{name} holds numbers that are not finite")
         matrices.append(np.diag(found))
     if len(matrices) == 2 and np.any(matrices[0] != matrices[1]):
-        raise ValueError("A_u and A_g differ: cost and limit must be of the same sums")
+        raise ValueError("A_u and A_g differ: cost and limit must apply to the same sums")
     return matrices[0]
 
 
 def _alone(curvature: Floats, a_l: Floats, low: Floats, high: Floats) -> Floats:
-    """The optimum of variables that act on no sum."""
+    """The optimum of variables that enter no sum."""
     flat = curvature <= 0
     bent = np.clip(-a_l / np.where(flat, 1.0, curvature), low, high)
     return np.where(flat, np.where(a_l > 0, low, high), bent)
 
 
 def _turns(bend: Floats, slope: Floats, lower: Floats, upper: Floats) -> Floats:
-    """[2, hours]: the prices up to which an agent stays at its upper bound, and from which on at
-    its lower one."""
+    """[2, hours]: the price up to which the agent stays at its upper bound, and the price from
+    which on it stays at its lower one."""
     return np.stack([-(slope + bend * upper), -(slope + bend * lower)])
 
 
@@ -135,6 +136,6 @@ def _check_bounds(terms: Terms, bend: Floats, ends: Floats, turns: Floats) -> No
     least = np.min(bend, initial=np.inf)
     if least < terms.least_curvature * (1 - ROUNDING):
         raise ValueError(
-            f"this agent's cost bends by {least:g}, below the signed least_curvature "
-            f"{terms.least_curvature:g}"
+            f"the curvature of this agent's cost is {least:g}, below the signed "
+            f"least_curvature {terms.least_curvature:g}"
         )

@@ -1,4 +1,4 @@
-"""What is public of a computation on shares: signed with the roster, it fixes every number of bits
+"""The public terms of a computation on shares: signed with the roster, they fix the number of bits
 and every step."""
 
 from __future__ import annotations
@@ -11,10 +11,10 @@ PROTOCOL = "discreet-mpc-1"
 FEWEST_AGENTS, MOST_AGENTS = 3, 10
 MOST_HOURS = 96
 STATISTICAL_BITS = 40
-"""What is opened under a mask tells its secret with a chance of 2^-40 at most, each time."""
+"""Each value that is opened under a mask reveals its secret with a probability of at most 2^-40."""
 
 ACCURACY_BITS = 16
-"""Of an hour's sum, in parts of the reach, before what the steepest response costs."""
+"""Accuracy of an hour's sum relative to the reach, before the loss by the steepest response."""
 
 MOST_BITS = 62
 HEADROOM_BITS = 3
@@ -22,15 +22,15 @@ HEADROOM_BITS = 3
 
 @dataclass(frozen=True)
 class Terms:
-    """What all parties agree on. Quantities are an agent's part of an hour's sum, prices what one
-    more of it costs.
+    """The terms that all parties agree on. A quantity is an agent's part of an hour's sum, a price
+    the marginal cost of that sum.
 
-    `agents`, `hours`: how many. `threshold`: agents that may pool what they have seen and learn
-    nothing; fewer than half of all. `coupled`: the sums have a quadratic cost; `limited`: they have
-    a limit. Bounds that every agent keeps, or it takes no part: `reach` of the absolute quantities
-    of its box; `price` of the absolute marginal cost within the box; `least_curvature` and
-    `most_curvature` of its cost. `tolerance`: whether the limit was kept within this share of the
-    largest sum is opened to all, one bit; None where nothing is.
+    `agents`, `hours`: how many. `threshold`: how many agents may pool what they have seen and learn
+    nothing; fewer than half of all. `coupled`: whether the sums have a quadratic cost; `limited`:
+    whether they have a limit. Bounds without which an agent does not take part: `reach` on the
+    absolute quantities of its box; `price` on the absolute marginal cost within the box;
+    `least_curvature` and `most_curvature` on its cost. `tolerance`: one bit is opened to all,
+    whether the limit is kept up to this share of `agents` times `reach`; None: no bit is opened.
     """
 
     agents: int
@@ -58,25 +58,25 @@ class Terms:
                 f"threshold: of {self.agents} agents 1 to {most} may collude, not {self.threshold}"
             )
         if not (self.coupled or self.limited):
-            raise ValueError("coupled: sums with neither a cost nor a limit couple nobody")
+            raise ValueError("coupled: sums with neither a cost nor a limit couple no agents")
         for name in ("reach", "price", "least_curvature", "most_curvature"):
             value = getattr(self, name)
             if not (math.isfinite(value) and value > 0):
                 raise ValueError(f"{name}: a positive number is needed, not {value}")
         if self.least_curvature > self.most_curvature:
-            raise ValueError("most_curvature: it is below least_curvature")
+            raise ValueError("most_curvature: must not be below least_curvature")
         if self.tolerance is not None and not 0 < self.tolerance < 1:
             raise ValueError("tolerance: a share between 0 and 1 is needed")
         if self.bits > MOST_BITS:
             raise ValueError(
-                f"most_curvature: these bounds need numbers of {self.bits} bits, and {MOST_BITS} "
-                "are computed with; bounds that are closer together, or nearer to the data, need "
-                "fewer"
+                f"most_curvature: these bounds need numbers of {self.bits} bits, but at most "
+                f"{MOST_BITS} are supported; bounds that are closer together, or nearer to the "
+                "data, need fewer"
             )
 
     @property
     def fields(self) -> dict[str, Any]:
-        """As JSON."""
+        """The terms as a JSON object, with the bits that follow from them."""
         return {
             "protocol": PROTOCOL,
             **asdict(self),
@@ -86,7 +86,7 @@ class Terms:
 
     @classmethod
     def read(cls, fields: dict[str, Any]) -> Terms:
-        """ValueError for what another version has written, or terms that cannot be."""
+        """The terms; ValueError if another version has written them, or they are not valid."""
         try:
             known = {name: fields[name] for name in cls.__dataclass_fields__}
             real = {
@@ -101,34 +101,35 @@ class Terms:
             raise ValueError("terms that this version does not know")
         return terms
 
-    # In units of `reach` and `price`, which everything is computed in.
+    # All below is in units of `reach` and `price`, in which everything is computed.
 
     @property
     def gentlest(self) -> float:
-        """The least that an agent's quantity falls by a unit of price, where it falls."""
+        """The least by which an agent's quantity falls per unit of price, between its bounds."""
         return self.price / (self.reach * self.most_curvature)
 
     @property
     def steepest(self) -> float:
+        """The most by which it falls."""
         return self.price / (self.reach * self.least_curvature)
 
     @property
     def weight(self) -> float:
-        """Of the quadratic cost of a sum."""
+        """Weight of the quadratic cost of a sum."""
         return self.reach / self.price if self.coupled else 0.0
 
     @property
     def fraction_bits(self) -> int:
-        """Of a number on shares: a price is off by a few units of the last place, a sum by
-        `steepest` as much."""
+        """Fraction bits of a shared number: a price is off by a few units in the last place, a sum
+        by `steepest` times as much."""
         return ACCURACY_BITS + math.ceil(math.log2(self.agents * max(1.0, self.steepest)))
 
     @property
     def bits(self) -> int:
-        """Of a number on shares, sign and fraction included: no value leaves them, whatever the
+        """Bits of a shared number, with sign and fraction: enough for every value, whatever the
         data."""
         agents, steepest, weight = self.agents, self.steepest, self.weight
-        level = agents * (1 + 2 * steepest)  # of a sum whose answers are extrapolated to any price
+        level = agents * (1 + 2 * steepest)  # a sum whose responses are extrapolated to any price
         limit, cost = self.limit_bound, self.cost_bound
         largest = [level + limit, agents * steepest]
         if self.limited:
@@ -148,10 +149,11 @@ class Terms:
 
     @property
     def limit_bound(self) -> float:
-        """Of the absolute d, in units of reach: beyond it a limit is never, or always, passed."""
+        """Bound on the absolute d, in units of reach: beyond it a limit is always, or never,
+        exceeded."""
         return float(self.agents + 1)
 
     @property
     def cost_bound(self) -> float:
-        """Of the absolute c: beyond it the price is beyond everybody's."""
+        """Bound on the absolute c: beyond it the price is beyond all breakpoints."""
         return self.agents + 1 + 1 / self.weight if self.coupled else 0.0

@@ -1,39 +1,39 @@
-"""Sums that nobody can open but the agents, and the agents only as sums: state machines with bytes
-in and bytes out.
+"""Secure sums: only the agents learn the sum of their vectors, and nobody learns a single vector.
+The parties are state machines that take and return bytes.
 
 n >= 3 agents hold vectors v_i, the operator holds v_0 (the paper's c and d). In each round every
-agent learns `Σ v_i + v_0` and nothing else; the operator learns whether the sums settled where the
-owner asks for it, and nothing else; whoever listens learns nothing, agents that listen included.
-Assumed: two honest agents at least, at most t colluding ones with or without the operator, and an
-owner who signs the right roster.
+agent learns `Σ v_i + v_0` and nothing else; the operator learns only whether the sums have settled,
+and that only if the owner asks for it; eavesdroppers, agents among them, learn nothing. Assumed
+are at least two honest agents, at most t colluding ones with or without the operator, and an owner
+who signs the right roster.
 
-One phase is one broadcast of the operator and one answer of each agent, so a transport moves bytes
-and decides when to stop waiting, nothing else:
+One phase is one broadcast of the operator and one answer of each agent, so a transport only moves
+bytes and decides when to stop waiting:
 
     broadcast = operator.open()
     while broadcast is not None:
         for answer in answers_of_the_agents(broadcast):  # agent.answer(broadcast)
             operator.collect(answer)
-        broadcast = operator.advance()  # raises Missing when it cannot go on without somebody
+        broadcast = operator.advance()  # raises Missing when it cannot go on without an agent
 
-What protects what (reasons in docs/decisions/0007-secure-sum.md):
+How the protocol protects the vectors (reasons in docs/decisions/0007-secure-sum.md):
 
 - Ed25519 signatures cover protocol, kind, job, roster hash, epoch, round, sender, key fingerprint,
   the hash of the last sum that was broadcast, and the payload's digest. Most of that is known to
   both sides and does not travel.
-- Pairwise masks from fresh X25519 keys, bound to epoch, round and last sum, cancel in the sum over
-  everybody and nowhere else.
-- A link mask between agent and operator: without it, an agent that hears all the others sums their
-  messages to `Σ v_i` and knows the operator's v_0.
-- `scheme="paillier"`: what agents send and receive is encrypted under a key that a dealer among
-  them has made; the operator multiplies. `scheme="masking"`: a pad per agent from a group key that
-  the operator does not know takes its place.
+- Pairwise masks from fresh X25519 keys, bound to epoch, round and last sum, cancel only in the sum
+  over all agents.
+- A link mask between agent and operator: without it, an agent that overhears all the others could
+  sum their messages to `Σ v_i`, and so find the operator's v_0.
+- `scheme="paillier"`: what agents send and receive is encrypted under a key that one of them, the
+  dealer, has generated; the operator multiplies ciphertexts. `scheme="masking"`: instead each agent
+  adds a pad from a group key that the operator does not know.
 - Without `allow_dropout` the set of summands is the roster, nothing is ever unmasked, and a missing
-  agent ends the job. With it the operator proposes a set U, agents sign one U a round, and give up
-  the seed of their own mask and the masks with the missing only on holding the signatures of all of
-  U over that U.
+  agent ends the job. With it the operator proposes a set U, agents sign one U per round, and reveal
+  the seed of their own mask and the masks with the missing only once they hold the signatures of
+  all of U on that U.
 
-Every machine ends at its first error; a frame that is not authentic is refused and changes nothing.
+A machine ends at its first error; a frame that is not authentic is refused and changes nothing.
 """
 
 from discreet_client.secure_sum.agent import Agent, MakeObfuscators, Update

@@ -1,4 +1,4 @@
-"""The agent's machine."""
+"""The agent's state machine."""
 
 from __future__ import annotations
 
@@ -8,7 +8,6 @@ import json
 import secrets
 import struct
 from collections.abc import Callable, Iterable, Mapping
-from concurrent.futures import ThreadPoolExecutor
 from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
@@ -49,19 +48,20 @@ from discreet_client.secure_sum.party import Party
 from discreet_client.secure_sum.roster import Roster, Trust
 
 Update = Callable[[Floats | None], Floats | None]
-"""An agent's optimizer: given the last sums (None at the start of an epoch) its next contribution,
-or None to end. All agents see the same sums and must decide the end by these alone."""
+"""An agent's optimizer: maps the last sums (None at the start of an epoch) to its next
+contribution, or to None to end. All agents see the same sums and must decide the end by these
+alone."""
 
 SLACK = 2.0**-30
-"""Relative, of the largest magnitudes of sums: many more than the last bits of doubles."""
+"""Relative slack on the bounds of sums, far above the rounding errors of doubles."""
 
 MakeObfuscators = Callable[[paillier.PrivateKey], paillier.Obfuscators]
 
 
 @runtime_checkable
 class Settling(Protocol):
-    """An optimizer that can say whether the sums have settled: by these alone, so that all agents
-    say the same."""
+    """An optimizer that can say whether the sums have settled; it decides by these alone, so that
+    all agents say the same."""
 
     def settled(self, tolerance: float) -> bool: ...
 
@@ -69,12 +69,11 @@ class Settling(Protocol):
 class Agent(Party):
     """One agent in one epoch of one job.
 
-    `owner` is the key that signs rosters. `update` is called once an opened sum. `accept` may
+    `owner` is the key that signs rosters. `update` is called once for each opened sum. `accept` may
     refuse a roster by raising. A later epoch begins at `first_round` with `previous`, the
-    `last_broadcast` of the epoch before; its first contribution must differ from the last one that
-    this agent sent, or the difference of two sums over different sets would show a value. `window`
-    trades memory for speed: 20 MB for tables of a 2048-bit key with 8 bits, 2.5 MB with 4. With a
-    `pool` of two threads decryption takes half the time on two cores.
+    `last_broadcast` of the epoch before; its first contribution must differ from all that this
+    agent has sent, or the difference of two sums over different sets would reveal a value. `window`
+    trades memory for speed: the tables of a 2048-bit key take 20 MB with 8 bits, 2.5 MB with 4.
     """
 
     def __init__(
@@ -89,14 +88,12 @@ class Agent(Party):
         previous: bytes | None = None,
         accept: Callable[[Roster], None] | None = None,
         window: int = paillier.WINDOW_BITS,
-        pool: ThreadPoolExecutor | None = None,
         make_obfuscators: MakeObfuscators | None = None,
         _smallest_key_bits: int = paillier.SMALLEST_KEY_BITS,
     ) -> None:
         super().__init__(identity, epoch, first_round, previous)
         self._owner, self._update, self._journal, self._accept = owner, update, journal, accept
         self._make_obfuscators = make_obfuscators or (lambda key: paillier.Obfuscators(key, window))
-        self._pool = pool
         self._smallest_key_bits = _smallest_key_bits
         self._expected = (Kind.OPEN,)
         self._scheme: PaillierScheme | MaskingScheme | None = None
@@ -107,7 +104,7 @@ class Agent(Party):
         self._opened = 0
         self.verdict = Verdict.UNSAID
         self.complaint = ""
-        """What is wrong with the sum that this agent has complained of; empty where it has not."""
+        """The fault of the sum about which this agent has complained; empty if it has not."""
         self._proposed: tuple[int, ...] = ()
         self._handlers: Mapping[Kind, Callable[[bytes], bytes]] = {
             Kind.KEYS: self._on_keys,
@@ -120,9 +117,9 @@ class Agent(Party):
         }
 
     def answer(self, broadcast: bytes) -> bytes:
-        """The answer to a broadcast; empty where the protocol wants none of this agent.
+        """The answer to a broadcast; empty if the protocol expects none from this agent.
 
-        Raises Refused for a frame that is not the operator's or not due, whereupon the right one
+        Raises Refused for a frame that is not the operator's or not due, after which the right one
         may still come; every other error ends the machine.
         """
         if self.ended is not None:
@@ -148,8 +145,8 @@ class Agent(Party):
             raise
 
     def state(self) -> bytes:
-        """All that `resume` needs, right after an answer and before it is sent, but for the
-        optimizer. Secret: it holds the keys.
+        """All that `resume` needs except for the optimizer's own state; to be saved after each
+        answer, before it is sent. Secret: it holds the keys.
         """
         saved = {
             **self._saved(),
@@ -169,8 +166,8 @@ class Agent(Party):
     def resume(self, state: bytes) -> None:
         """Go on from `state` of a machine with the same identity and journal.
 
-        An answer that was decided but neither saved nor sent is not decided again: the journal has
-        it, so that round raises Reused.
+        An answer that was computed but not saved is not computed again: the journal holds its
+        record, so that round raises Reused.
         """
         saved = json.loads(state)
         self._resume(saved)
@@ -190,7 +187,7 @@ class Agent(Party):
                 self._scheme = self._masking()
 
     def prepare(self) -> None:
-        """Make the next contribution's obfuscators now, while the others are waited for."""
+        """Precompute the obfuscators of the next contribution while waiting for the others."""
         if isinstance(self._scheme, PaillierScheme):
             self._scheme.obfuscators.refill(self._scheme.packing.words)
 
@@ -204,7 +201,7 @@ class Agent(Party):
             raise Unacceptable("this agent is not in the roster")
         if roster.parameters.tolerance is not None and not isinstance(self._update, Settling):
             raise Unacceptable(
-                "the owner asks whether the sums have settled, which this update cannot say"
+                "the owner asks whether the sums have settled, which this update cannot tell"
             )
         before = self._previous
         self._begin(roster)
@@ -242,10 +239,10 @@ class Agent(Party):
         ]
 
     def _claim_epoch(self) -> None:
-        """Epochs and rounds only go up, so neither comes twice, whatever was lost in a crash.
+        """Claim this epoch. Epochs and rounds only increase, so neither is answered twice, whatever
+        was lost in a crash.
 
-        A round that failed is not done again in the next epoch: somebody may have opened it, and it
-        counts.
+        A round that failed is not repeated in the next epoch, since its sum may have been opened.
         """
         for _, epoch, round_, what, *_ in self._sent_before():
             if int(epoch) >= self.epoch:
@@ -257,7 +254,7 @@ class Agent(Party):
     def _on_keys(self, payload: bytes) -> bytes:
         size = 32 + SIGNATURE
         if len(payload) != size * len(self._active):
-            raise Tampered("KEYS holds a key and a signature of each agent")
+            raise Tampered("KEYS does not hold one key and one signature of each agent")
         for other in self._active:
             entry = payload[size * other : size * (other + 1)]
             try:
@@ -271,11 +268,11 @@ class Agent(Party):
         self._expected = (Kind.DEALT,)
         if self._who.parameters.dealer != self.index:
             return b""
-        self._journal.claim(self._record("deal"))  # the keys that seal it serve once
+        self._journal.claim(self._record("deal"))  # the keys that seal it are for one use
         return self._deal()
 
     def _deal(self) -> bytes:
-        """Public part, then the secret sealed for each other agent in order."""
+        """The DEAL frame: the public part, then the secret sealed to each other agent in order."""
         parameters = self._who.parameters
         if parameters.scheme == "paillier":
             self._private = paillier.generate(
@@ -302,15 +299,15 @@ class Agent(Party):
         parameters, dealer = self._who.parameters, self._who.parameters.dealer
         kind, epoch, round_, sender, payload = parse(frame)
         if (kind, epoch, round_, sender) != (Kind.DEAL, self.epoch, self.round, dealer):
-            raise Tampered("DEALT holds the dealer's frame")
+            raise Tampered("DEALT does not hold the dealer's frame")
         try:
             self._verify(Kind.DEAL, dealer, payload, frame[-SIGNATURE:])
         except Refused:
-            raise Tampered("the key is not signed by the dealer") from None
+            raise Tampered("the DEAL frame is not signed by the dealer") from None
         width, size = deal_sizes(parameters)
         public, sealed = payload[:width], payload[width:]
         if len(sealed) != size * (len(self._active) - 1):
-            raise Tampered("the dealer has not dealt to everybody")
+            raise Tampered("the dealer has not dealt to every agent")
         if dealer != self.index:
             place = self.index - (self.index > dealer)
             cipher, context = self._sealing(dealer, self.index)
@@ -335,7 +332,7 @@ class Agent(Party):
         if self._private is not None:
             obfuscators = self._make_obfuscators(self._private)
             self._scheme = PaillierScheme(
-                self._who.parameters, self._private.public, self._private, obfuscators, self._pool
+                self._who.parameters, self._private.public, self._private, obfuscators
             )
 
     def _dealt_public(self) -> bytes:
@@ -344,8 +341,8 @@ class Agent(Party):
         return self._private.public.n.to_bytes(self._who.parameters.key_bits // 8, "big")
 
     def _take(self, secret: bytes, public: bytes) -> None:
-        """Check what the dealer has dealt: the same secret for everybody, and a key of the agreed
-        kind."""
+        """Check and keep the dealer's secret: it must be the same for all agents, and a key of the
+        agreed size."""
         parameters = self._who.parameters
         if parameters.scheme == "masking":
             if commitment(secret) != public:
@@ -356,11 +353,11 @@ class Agent(Party):
         p, q = int.from_bytes(secret[:half], "big"), int.from_bytes(secret[half:], "big")
         n = int.from_bytes(public, "big")
         if p * q != n or n.bit_length() != parameters.key_bits or p.bit_length() != q.bit_length():
-            raise Tampered("the dealer's p and q do not make the public key")
+            raise Tampered("the public key is not the product of the dealer's p and q")
         try:
             self._private = paillier.PrivateKey(p, q)
         except paillier.InvalidKey as error:
-            raise Tampered(f"the dealer's key is no key: {error}") from None
+            raise Tampered(f"the dealer's key is invalid: {error}") from None
 
     def _on_start(self, payload: bytes) -> bytes:
         self._verify_all(Kind.ACK, self._active, payload, self._deal_digest)
@@ -369,7 +366,7 @@ class Agent(Party):
     # Rounds
 
     def _pads(self, agents: Iterable[int]) -> list[bytes]:
-        """Keys of the pads of this round (`scheme="masking"`)."""
+        """Keys of these agents' pads in this round (`scheme="masking"`)."""
         base = b"discreet/pad/v1" + self._context + struct.pack(">II", self.epoch, self.round)
         key = extract(self._group_key)
         return [expand(key, base + struct.pack(">H", agent)) for agent in agents]
@@ -378,7 +375,7 @@ class Agent(Party):
         values = self._update(sums)
         if values is None:
             if self._opened == 0:
-                raise Unacceptable("an agent ends after a sum, not before")
+                raise Unacceptable("an agent must not end before the first sum")
             self._expected = (Kind.CLOSE,)
             self.verdict = self._judge()
             return self._frame(
@@ -386,17 +383,17 @@ class Agent(Party):
             )
         parameters = self._who.parameters
         if self.round >= parameters.rounds:
-            raise Unacceptable(f"{parameters.rounds} sums are opened in this job, not more")
+            raise Unacceptable(f"this job opens at most {parameters.rounds} sums")
         values = np.asarray(values, dtype=np.float64)
         if values.shape != (parameters.dimension,):
             raise Unacceptable(
-                f"a contribution has {parameters.dimension} entries, not {values.shape}"
+                f"a contribution must have {parameters.dimension} entries, not {values.shape}"
             )
         encoded = self._encoded(values)
-        # A keyed digest, so that the journal shows nothing of the values to who finds it.
+        # A keyed digest, so that the journal reveals nothing about the values.
         digest = hmac.digest(self.identity.private_bytes_raw(), encoded.tobytes(), "sha256").hex()
         if sums is None and any(fields[-1] == digest for fields in self._sent_before()):
-            raise Reused("an epoch does not begin with a contribution that was sent before")
+            raise Reused("an epoch must not begin with a contribution that was sent before")
         self._journal.claim(self._record(f"contribution {digest}"))
         others = [other for other in self._active if other != self.index]
         plus = [self._mask_key(self.index, other) for other in others if other > self.index]
@@ -421,15 +418,15 @@ class Agent(Party):
         return Verdict.SETTLED if self._update.settled(tolerance) else Verdict.UNSETTLED
 
     def _masking(self) -> MaskingScheme:
-        """The pads of this round."""
+        """The masking scheme with the pads of this round."""
         return MaskingScheme(
             self._who.parameters, lambda: self._pads(self._active), self._pads([self.index])[0]
         )
 
     def _encoded(self, values: Floats) -> Integers:
-        """On the grid; with noise clipped, rounded toward zero so that no norm grows, and
-        noised. With noise what is no number counts as 0: an agent that left there would tell of
-        its data what the noise does not cover."""
+        """The contribution on the grid of integers. With noise it is clipped, rounded toward zero
+        so that its norm does not grow, and noised; entries that are not finite count as 0, since
+        leaving because of them would leak what the noise does not cover."""
         parameters = self._who.parameters
         if not parameters.noise_sigma:
             return self._point.encode(values)
@@ -440,13 +437,13 @@ class Agent(Party):
         variance = parameters.share_variance(len(self._who.members))
         noise = discrete_gaussian(variance, values.size)
         if max(abs(z) for z in noise) ** 2 > NOISE_TAIL**2 * variance:
-            raise OutOfRange("noise beyond 64 standard deviations")
+            raise OutOfRange(f"noise beyond {NOISE_TAIL} standard deviations")
         return self._point.encode(values, toward_zero=True) + np.array(noise, dtype=np.int64)
 
     def _on_proposal(self, payload: bytes) -> bytes:
         chosen = members_of(payload, self._active)
         if len(chosen) < self._who.parameters.quorum(len(self._who.members)):
-            raise Tampered(f"{len(chosen)} summands are too few to hide in")
+            raise Tampered(f"{len(chosen)} summands are too few to hide one of them")
         self._journal.claim(self._record("set"))
         if self.index not in chosen:
             raise Excluded("the operator goes on without this agent")
@@ -479,13 +476,13 @@ class Agent(Party):
         return self._complain(too_large) if too_large else self._contribute(sums)
 
     def _beyond(self, sums: Floats) -> str:
-        """What of this round's sum is larger than the owner's signed figures let it be; empty
-        where nothing is."""
+        """The entry of this round's sum that exceeds the bounds that the owner has signed; empty if
+        none does."""
         parameters = self._who.parameters
         if parameters.most is None or self.round < (parameters.operator_from or 0):
             return ""
         signed = np.array(parameters.most)
-        # Contributions at the very end of their reach are as exact as doubles and the grid are.
+        # Contributions at their bound are only as exact as doubles and the grid.
         most = signed * (1 + SLACK) + parameters.rounding(len(self._who.members))
         found = np.flatnonzero(np.abs(sums[: most.size]) > most)
         if not found.size:
@@ -497,7 +494,7 @@ class Agent(Party):
         )
 
     def _complain(self, why: str) -> bytes:
-        """The signed complaint, instead of an answer: this agent goes no further."""
+        """The signed complaint, sent instead of an answer; this agent answers nothing more."""
         self.complaint = f"the sum of round {self.round - 1} is wrong: {why}"
         self._expected = ()
         return self._frame(Kind.COMPLAINT, self.index, OUT_OF_BOUNDS, known=True)

@@ -6,13 +6,13 @@ from collections.abc import Iterable
 
 # SecureSumError
 # ├── Refused        a frame is not authentic or not due; nothing has changed
-# ├── Unacceptable   roster or parameters that an honest party does not take part in
-# ├── Tampered       an authentic frame is wrong: somebody deviates; the machine has ended
+# ├── Unacceptable   roster or parameters with which an honest party does not take part
+# ├── Tampered       an authentic frame is wrong: a party deviates; the machine has ended
 # ├── Complained     agents have signed that a sum is too large; the machine has ended
 # ├── Missing        agents are missing that the protocol cannot do without; the machine has ended
 # ├── Excluded       the others go on without this agent; the machine has ended
 # ├── Reused         the journal has seen this epoch, round or contribution; nothing was sent
-# └── Ended          the machine has ended before
+# └── Ended          the machine had ended before
 
 
 class SecureSumError(Exception):
@@ -28,11 +28,11 @@ class Unacceptable(SecureSumError):
 
 
 class Tampered(SecureSumError):
-    """Somebody deviates from the protocol."""
+    """A party deviates from the protocol."""
 
 
 class Complained(SecureSumError):
-    """Agents have signed that the last sum is larger than the owner's figures let it be."""
+    """Agents have signed that the last sum exceeds the bounds that the owner has signed."""
 
     def __init__(self, agents: Iterable[int]) -> None:
         self.agents = tuple(sorted(agents))

@@ -1,4 +1,4 @@
-"""What a run guarantees and reveals: the part of a certificate that is about cryptography."""
+"""What a run guarantees and reveals: the section `cryptographic` of a certificate."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from discreet_client.secure_sum.roster import Parameters, Roster
 
 
 def guarantee(parameters: Parameters, agents: int, rounds: int) -> dict[str, Any]:
-    """Scheme and protocol of a run of `agents` in which `rounds` sums were opened, and what was
-    revealed to whom."""
+    """Scheme and protocol of a run with so many agents, in which `rounds` sums were opened, and
+    what was revealed to whom."""
     reveals = {
         "agents": f"the sum of each round, noise included: {rounds} vectors of "
         f"{parameters.dimension} numbers; who takes part",
@@ -49,8 +49,8 @@ def unsigned(evidence: Mapping[str, Any]) -> list[str]:
     """Members (Ed25519 keys in hex) of the roster in `Operator.certificate()` who have not signed
     its transcript.
 
-    Empty when all have: then all agents have seen the same broadcasts, and say of them what
-    `settled` says, whatever the operator says. Whose keys they are the reader must know. Raises
+    Empty when all have: then all agents have seen the same broadcasts, and `settled` is what they
+    found, whatever the operator says. The caller must know whose keys these are. Raises
     Unacceptable when the evidence cannot be read.
     """
     try:
@@ -66,7 +66,7 @@ def unsigned(evidence: Mapping[str, Any]) -> list[str]:
         }
         numbers = int(evidence["epoch"]), int(evidence["round"])
     except (KeyError, TypeError, ValueError, AttributeError) as error:
-        raise Unacceptable(f"this is no evidence of a run: {error}") from error
+        raise Unacceptable(f"the evidence of the run cannot be read: {error}") from error
     context = PROTOCOL.encode() + hashlib.sha256(roster.job.encode()).digest() + roster.hash
     missing = []
     for place, member in enumerate(roster.members):

@@ -1,4 +1,4 @@
-"""Frames: a header, a payload, a signature; and how sets of agents are written."""
+"""Frames (a header, a payload, a signature), and sets of agents as bitmaps."""
 
 from __future__ import annotations
 
@@ -39,10 +39,10 @@ class Kind(IntEnum):
 
 
 class Verdict(Enum):
-    """What agents say of the iteration when they sign its transcript; the signature covers these
-    bytes behind the hash.
+    """What agents state about the iteration when they sign its transcript; the signature covers
+    these bytes after the hash.
 
-    All see the same sums and so say the same. Nothing is said where the owner has not asked for it.
+    All agents see the same sums and therefore state the same; UNSAID if the owner has not asked.
     """
 
     UNSAID = b""
@@ -51,21 +51,21 @@ class Verdict(Enum):
 
 
 OUT_OF_BOUNDS = b"out of bounds"
-"""What an agent signs, in a COMPLAINT, of a sum that is larger than the figures that the owner has
-signed let it be. The signature covers the sum's frame, the same for all: honest agents all complain
-or none does."""
+"""What an agent signs, in a COMPLAINT, about a sum that exceeds the bounds that the owner has
+signed. The signature covers the sum's frame, the same for all: either all honest agents complain or
+none does."""
 
 
 def parse(frame: bytes) -> tuple[Kind, int, int, int, bytes]:
-    """Kind, epoch, round, sender and payload of a frame, nothing of it verified. Raises Refused
-    when it is none."""
+    """Kind, epoch, round, sender and payload of a frame, none of them verified. Raises Refused if
+    it is not a frame."""
     if len(frame) < HEADER.size + SIGNATURE:
         raise Refused("a frame is too short")
     number, epoch, round_, sender = HEADER.unpack_from(frame)
     try:
         kind = Kind(number)
     except ValueError:
-        raise Refused(f"no frame has the kind {number}") from None
+        raise Refused(f"there is no kind of frame {number}") from None
     return kind, epoch, round_, sender, frame[HEADER.size : -SIGNATURE]
 
 
@@ -78,5 +78,5 @@ def members_of(written: bytes, among: Sequence[int]) -> tuple[int, ...]:
     number = int.from_bytes(written, "little")
     members = tuple(member for member in among if number >> member & 1)
     if bitmap(members) != written:
-        raise Tampered("a set names agents that take no part")
+        raise Tampered("a set names agents that do not take part")
     return members

@@ -1,4 +1,4 @@
-"""Operator and agents in one process, through the code that separate machines run."""
+"""Operator and agents in one process, with the code that separate machines run."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ from discreet_client.secure_sum.operator import Operator
 from discreet_client.secure_sum.roster import Parameters, Roster
 
 Wire = Callable[[Kind, int, bytes], bytes | None]
-"""Sees each frame on its way to (odd kinds) or from (even kinds) agent i; returns what arrives,
-None for nothing."""
+"""Called with the kind, the agent's number and the bytes of each frame on its way to (odd kinds) or
+from (even kinds) the agent; returns the bytes that arrive, None for none."""
 
 
 @dataclass
 class Outcome:
-    """What a run in one process left: `error` is what ended it, None when it came to its end."""
+    """The machines after a run in one process: `error` is what ended it, None if it finished."""
 
     operator: Operator
     agents: list[Agent]
@@ -52,7 +52,7 @@ def assemble(
 ) -> tuple[Operator, list[Agent]]:
     """Operator and agents with fresh keys and a signed roster, for one process.
 
-    The agents share one table of powers: they are one program here anyway.
+    The agents share one table of powers, which saves memory in one process.
     """
     owner, server = Ed25519PrivateKey.generate(), Ed25519PrivateKey.generate()
     identities = [Ed25519PrivateKey.generate() for _ in updates]
@@ -94,12 +94,10 @@ def run_in_process(
     on_round: Callable[[int], None] | None = None,
     _smallest_key_bits: int = paillier.SMALLEST_KEY_BITS,
 ) -> Outcome:
-    """All agents and the operator in this process, through the code that separate machines run: job
-    mode, simulation.
+    """Run all agents and the operator in this process, as in a job with `mode: simulation`.
 
-    `on_round` is called with the number of sums so far. It raises the error of the machine that
-    failed first; with a `wire` it returns it in the outcome instead, since then failures are what
-    is looked for.
+    `on_round` is called with the number of sums so far. Raises the error of the machine that fails
+    first; with a `wire`, whose purpose is to provoke failures, errors are in the outcome instead.
     """
     operator, agents = assemble(
         updates,

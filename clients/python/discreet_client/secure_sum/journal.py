@@ -1,4 +1,4 @@
-"""What an agent must remember beyond its own death, so that it answers no round twice."""
+"""The records that must survive an agent's process, so that it answers no round twice."""
 
 from __future__ import annotations
 
@@ -7,21 +7,22 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Protocol
 
+from discreet_client.federation.files import sync_folder, write_all
 from discreet_client.secure_sum.errors import Reused
 
 
 class Journal(Protocol):
-    """What an agent must remember beyond its own death, written before anything is sent."""
+    """An append-only set of records; each is claimed before what it allows is sent."""
 
     def claim(self, record: str) -> None:
-        """Durable when it returns. Raises Reused when the record is there already."""
+        """Add a record, durably. Raises Reused if it is there already."""
 
     def records(self) -> Sequence[str]:
         """All records, oldest first."""
 
 
 class MemoryJournal:
-    """For simulations: it dies with the process."""
+    """A journal for simulations: it ends with the process."""
 
     def __init__(self) -> None:
         self._records: dict[str, None] = {}
@@ -36,11 +37,11 @@ class MemoryJournal:
 
 
 class FileJournal(MemoryJournal):
-    """One record a line, synced to the disk. One process at a time may hold a file; a last line cut
-    short counts."""
+    """A file with one record per line, synced to the disk. One process at a time may hold it (else
+    Reused); a last line that was cut short counts as a record."""
 
     def __init__(self, path: Path) -> None:
-        import fcntl  # noqa: PLC0415  # the rest of the client runs where this module does not exist
+        import fcntl  # noqa: PLC0415  # absent on Windows, where the rest of the client runs
 
         super().__init__()
         self._file = os.open(path, os.O_RDWR | os.O_CREAT | os.O_APPEND, 0o600)
@@ -53,15 +54,11 @@ class FileJournal(MemoryJournal):
         if text and not text.endswith("\n"):
             os.write(self._file, b"\n")
         self._records = dict.fromkeys(text.splitlines())
-        folder = os.open(path.parent, os.O_RDONLY)
-        os.fsync(folder)
-        os.close(folder)
+        sync_folder(path.parent)
 
     def claim(self, record: str) -> None:
         super().claim(record)
-        line = record.encode() + b"\n"
-        while line:  # a full disk may take a part of it first
-            line = line[os.write(self._file, line) :]
+        write_all(self._file, record.encode() + b"\n")
         os.fsync(self._file)
 
     def close(self) -> None:

@@ -1,11 +1,10 @@
-"""Streams of keys, and the two schemes that add them to what is summed."""
+"""Key streams, and the two schemes that mask the summands with them."""
 
 from __future__ import annotations
 
 import hashlib
 import hmac
 from collections.abc import Callable, Iterable, Sequence
-from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 from cryptography.hazmat.primitives.ciphers import Cipher, algorithms
@@ -29,7 +28,7 @@ def expand(key: bytes, info: bytes) -> bytes:
 
 
 def stream(key: bytes, size: int) -> bytes:
-    """ChaCha20 under a key that serves once."""
+    """`size` bytes of the ChaCha20 key stream of a one-time key."""
     return Cipher(algorithms.ChaCha20(key, bytes(16)), None).encryptor().update(bytes(size))
 
 
@@ -38,7 +37,7 @@ def commitment(group_key: bytes) -> bytes:
 
 
 def deal_sizes(parameters: Parameters) -> tuple[int, int]:
-    """Bytes of the public part and of one sealed secret (with its tag of 16)."""
+    """Bytes of the dealer's public part, and of one sealed secret with its tag of 16 bytes."""
     if parameters.scheme == "masking":
         return 32, 32 + 16
     return parameters.key_bits // 8, parameters.key_bits // 8 + 16
@@ -46,7 +45,7 @@ def deal_sizes(parameters: Parameters) -> tuple[int, int]:
 
 def longest_answer(parameters: Parameters, agents: int) -> int:
     """Bytes of the longest frame that any of so many agents sends: the dealer's keys for all, a
-    contribution, or the seeds of those who are missing."""
+    contribution, or the mask keys of the missing."""
     public, secret = deal_sizes(parameters)
     if parameters.scheme == "paillier":
         words = Packing(parameters.dimension, parameters.key_bits, parameters.slot_bits).words
@@ -56,14 +55,14 @@ def longest_answer(parameters: Parameters, agents: int) -> int:
     return HEADER.size + SIGNATURE + max(public + secret * (agents - 1), contribution, 32 * agents)
 
 
-#
-# A scheme turns integers into a payload, payloads into a payload of the sum, that into integers.
-# Its masks are streams of the given keys, added or subtracted; both sides use the same function.
+# A scheme turns an agent's integers into a payload (`contribute`), the payloads into one of the sum
+# (`combine`), and that into the integers of the sum (`open`). `masks` adds and subtracts the key
+# streams of the given keys; agents and operator both use it.
 
 
 class PaillierScheme:
-    """Packed into residues modulo N, masked modulo N, encrypted. `private` is None with the
-    operator."""
+    """Integers are packed into residues modulo N, masked modulo N, and encrypted. `private` is None
+    for the operator."""
 
     def __init__(
         self,
@@ -71,14 +70,12 @@ class PaillierScheme:
         public: paillier.PublicKey,
         private: paillier.PrivateKey | None,
         obfuscators: paillier.Obfuscators,
-        pool: ThreadPoolExecutor | None = None,
     ) -> None:
-        self.pool = pool
         self.packing = Packing(parameters.dimension, public.bits, parameters.slot_bits)
         self.public, self.private, self.obfuscators = public, private, obfuscators
 
     def masks(self, plus: Iterable[bytes], minus: Iterable[bytes]) -> list[int]:
-        """Σ of the streams of `plus` less those of `minus`: residues within 2^-128 of uniform."""
+        """Sum of the streams of `plus` less those of `minus`: residues within 2^-128 of uniform."""
         words = self.packing.words
         size = (self.public.bits + paillier.STATISTICAL_BITS + 7) // 8
         cuts = [slice(at, at + size) for at in range(0, words * size, size)]
@@ -98,7 +95,7 @@ class PaillierScheme:
         return self.public.from_bytes(payload, self.packing.words)
 
     def combine(self, contributions: Sequence[list[mpz]], own: Integers, masks: list[int]) -> bytes:
-        """Ciphertexts of `Σ contributions + own - masks`, with obfuscators of the operator's."""
+        """Ciphertexts of `Σ contributions + own - masks`, rerandomized by the operator."""
         total = self.public.product(contributions)
         rest = [value - mask for value, mask in zip(self.packing.pack(own), masks, strict=True)]
         shifted = self.public.encrypt(rest, self.obfuscators.draw(len(rest)))
@@ -108,18 +105,16 @@ class PaillierScheme:
         assert self.private is not None
         words, packing = self.accept(payload), self.packing
         used = (packing.dimension - (packing.words - 1) * packing.slots) * packing.slot_bits
-        # The last plaintext is often short; what does not belong there shows in its empty slots
-        # either way.
+        # The last plaintext is often short, and decrypted faster then; unpacking checks its empty
+        # slots either way.
         whole = len(words) - (used < self.public.bits // 2 - paillier.STATISTICAL_BITS)
-        plaintexts = self.private.decrypt(words[:whole], self.pool) + self.private.decrypt_short(
-            words[whole:]
-        )
-        return packing.unpack(plaintexts)
+        plaintexts = self.private.decrypt(words[:whole])
+        return packing.unpack(plaintexts + self.private.decrypt_short(words[whole:]))
 
 
 class MaskingScheme:
-    """Words modulo 2^64 under a pad of each agent, two check words behind them. `pads` is None with
-    the operator."""
+    """Integers are words modulo 2^64, followed by two check words of 1 and masked with each agent's
+    pad. `pads` is None for the operator."""
 
     CHECKS = 2
 
@@ -145,7 +140,7 @@ class MaskingScheme:
     def accept(self, payload: bytes) -> NDArray[np.uint64]:
         if len(payload) != 8 * self.size:
             raise paillier.InvalidCiphertext(
-                f"a masked vector has {8 * self.size} bytes, not {len(payload)}"
+                f"a masked vector must have {8 * self.size} bytes, not {len(payload)}"
             )
         return np.frombuffer(payload, dtype="<u8").astype(np.uint64)
 

@@ -5,20 +5,22 @@ from __future__ import annotations
 import secrets
 
 NOISE_TAIL = 64
-"""Noise beyond this many standard deviations, of probability below e^-2000, is an error."""
+"""Standard deviations beyond which a draw is an error; its probability is below e^-2000."""
 
 
 def discrete_gaussian(variance: int, count: int) -> list[int]:
     """Exact draws with `P(z) ~ exp(-z²/(2 variance))`, from the operating system's generator, in
     integer arithmetic only.
 
-    Canonne, Kamath and Steinke (2020), Algorithms 1 to 3. The sum of shares is not a discrete
-    Gaussian exactly; at the variances here, of 2^20 grid units and more, the difference is below
-    any floating-point number (Kairouz, Liu, Steinke 2021, Lemma 10: `10 Σ exp(-2π² σ² k/(k+1))`).
-    Raises ValueError when the variance is not positive.
+    Canonne, Kamath and Steinke (2020), Algorithms 1 to 3. The sum of several agents' draws is not
+    exactly a discrete Gaussian; at variances of 2^20 grid units and more, as in secure sums, the
+    difference is below any floating-point number (Kairouz, Liu, Steinke 2021, Lemma 10: `10 Σ
+    exp(-2π² σ² k/(k+1))`). Raises ValueError when the variance is not positive.
     """
     if variance < 1:
-        raise ValueError(f"the variance of discrete noise is a positive integer, not {variance}")
+        raise ValueError(
+            f"the variance of discrete noise must be a positive integer, not {variance}"
+        )
     scale = int(variance**0.5) + 1
     draws: list[int] = []
     while len(draws) < count:
@@ -41,7 +43,7 @@ def _bernoulli_exp(top: int, bottom: int) -> bool:
 
 
 def _discrete_laplace(scale: int) -> int:
-    """P(z) ~ exp(-|z|/scale)."""
+    """A draw with `P(z) ~ exp(-|z|/scale)`."""
     while True:
         remainder = secrets.randbelow(scale)
         if not _bernoulli_exp(remainder, scale):

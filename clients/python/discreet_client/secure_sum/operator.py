@@ -1,4 +1,4 @@
-"""The operator's machine."""
+"""The operator's state machine."""
 
 from __future__ import annotations
 
@@ -38,11 +38,11 @@ from discreet_client.secure_sum.roster import Roster, Trust
 
 
 class Operator(Party):
-    """The system operator in one epoch: it holds v_0 (`own`, float64[dimension]), never a key nor
-    an unmasked value.
+    """The system operator in one epoch: it holds v_0 (`own`, float64[dimension]), and neither the
+    agents' decryption key nor an unmasked value.
 
-    `identity` is its Ed25519 key of the roster. Raises what `Roster.verified` raises, OutOfRange
-    when v_0 is beyond the bound, ValueError when it has another dimension.
+    `identity` is its Ed25519 key on the roster. Raises what `Roster.verified` raises, OutOfRange
+    when v_0 exceeds the bound, ValueError when it has another dimension.
     """
 
     def __init__(
@@ -66,7 +66,8 @@ class Operator(Party):
         own = np.asarray(own, dtype=np.float64)
         if own.shape != (roster.parameters.dimension,):
             raise ValueError(
-                f"the operator's vector has {roster.parameters.dimension} entries, not {own.shape}"
+                f"the operator's vector must have {roster.parameters.dimension} entries, not "
+                f"{own.shape}"
             )
         self._own = self._point.encode(own)
         self._scheme: PaillierScheme | MaskingScheme | None = None
@@ -76,7 +77,7 @@ class Operator(Party):
         self._collected: dict[int, tuple[Kind, bytes, bytes]] = {}
         self._contributions: dict[int, Any] = {}
         self.opened = 0
-        """Sums broadcast so far."""
+        """Number of sums broadcast so far."""
         self.signatures: dict[int, bytes] = {}
         """Each agent's signature over the transcript hash, at the end."""
         self.verdict = Verdict.UNSAID
@@ -91,7 +92,7 @@ class Operator(Party):
 
     @property
     def waiting(self) -> tuple[int, ...]:
-        """The agents whose answer is still out."""
+        """The agents whose answers have not arrived."""
         return tuple(agent for agent in self._from if agent not in self._collected)
 
     def open(self) -> bytes:
@@ -100,11 +101,11 @@ class Operator(Party):
         return self._broadcast(Kind.OPEN, payload, (Kind.HELLO,), self._active)
 
     def collect(self, answer: bytes) -> None:
-        """Take an agent's answer; the same one twice and an empty one do nothing.
+        """Take an agent's answer; a repeated or an empty one changes nothing.
 
-        Raises Refused, and nothing has changed, when it is not authentic or not due, or when a
-        different one came before. An authentic answer that is wrong raises Tampered and ends the
-        machine.
+        Raises Refused, without a change, when it is not authentic or not due, or differs from the
+        agent's earlier answer. A contribution that cannot be read, though authentic, raises
+        Tampered and ends the machine.
         """
         if self.ended is not None:
             raise Ended(f"the operator has ended: {self.ended}")
@@ -121,7 +122,7 @@ class Operator(Party):
             )
         implied = kind in (Kind.ACK, Kind.AGREEMENT, Kind.TRANSCRIPT, Kind.COMPLAINT)
         if implied and payload:
-            raise Refused(f"{kind.name} has no payload")
+            raise Refused(f"a {kind.name} must not have a payload")
         signature = answer[-SIGNATURE:]
         if kind == Kind.TRANSCRIPT:
             payload = self._said(sender, signature)
@@ -130,20 +131,20 @@ class Operator(Party):
             self._verify(kind, sender, known if implied else payload, signature)
         if sender in self._collected:
             if self._collected[sender] != (kind, payload, signature):
-                raise Refused(f"agent {sender} has answered before, differently")
+                raise Refused(f"agent {sender} has given a different answer before")
             return
         if kind == Kind.CONTRIBUTION:
             assert self._scheme is not None
             try:
                 self._contributions[sender] = self._scheme.accept(payload)
             except paillier.InvalidCiphertext as error:
-                self.ended = Tampered(f"the contribution of agent {sender} is none: {error}")
+                self.ended = Tampered(f"the contribution of agent {sender} cannot be read: {error}")
                 raise self.ended from None
         self._collected[sender] = kind, payload, signature
 
     def advance(self) -> bytes | None:
-        """The next broadcast, or None at the end. Raises Missing, at the end of patience, when it
-        cannot do without."""
+        """The next broadcast, or None at the end; to be called when all answers are in, or no more
+        are waited for. Raises Missing if the run cannot go on without the missing agents."""
         if self.ended is not None:
             raise Ended(f"the operator has ended: {self.ended}")
         if self.finished:
@@ -180,13 +181,13 @@ class Operator(Party):
         return self._broadcast(Kind.KEYS, keys, (Kind.DEAL,), (self._who.parameters.dealer,))
 
     def _after_deal(self) -> bytes:
-        self._complete("nobody else makes the key")
+        self._complete("only the dealer makes the key")
         parameters, dealer = self._who.parameters, self._who.parameters.dealer
         _, payload, signature = self._collected[dealer]
         width, size = deal_sizes(parameters)
         public = payload[:width]
         if len(payload) != width + size * (len(self._active) - 1):
-            raise Tampered("the dealer has not dealt to everybody")
+            raise Tampered("the dealer has not dealt to every agent")
         frame = HEADER.pack(Kind.DEAL, self.epoch, self.round, dealer) + payload + signature
         broadcast = self._broadcast(Kind.DEALT, frame, (Kind.ACK,), self._active)
         self._fingerprint = hashlib.sha256(public).digest()
@@ -194,7 +195,10 @@ class Operator(Party):
         if parameters.scheme == "paillier":
             key = paillier.PublicKey(int.from_bytes(public, "big"))
             if key.bits != parameters.key_bits or key.n % 2 == 0:
-                raise Tampered(f"the dealer's key has {key.bits} bits")
+                raise Tampered(
+                    f"the dealer's key has {key.bits} bits or is even; an odd one of "
+                    f"{parameters.key_bits} is agreed"
+                )
             self._public = key
         self._scheme = self._make_scheme()
         return broadcast
@@ -202,8 +206,8 @@ class Operator(Party):
     def _make_scheme(self) -> PaillierScheme | MaskingScheme:
         if self._public is None:
             return MaskingScheme(self._who.parameters, None, b"")
-        # A table of 64 entries a row: the operator encrypts once a round, agents wait for nothing
-        # else.
+        # Tables with 64 entries per row: the operator encrypts once per round, and agents wait for
+        # that.
         return PaillierScheme(
             self._who.parameters, self._public, None, paillier.Obfuscators(self._public, window=6)
         )
@@ -238,13 +242,12 @@ class Operator(Party):
             return self._broadcast_sum()
         chosen = tuple(agent for agent in self._active if agent in self._collected)
         if len(chosen) < parameters.quorum(len(self._who.members)):
-            raise Missing(self.waiting, f"{len(chosen)} summands are too few to hide in")
+            raise Missing(self.waiting, f"{len(chosen)} summands are too few to hide one of them")
         self._known = bitmap(chosen)
         return self._broadcast(Kind.PROPOSAL, self._known, (Kind.AGREEMENT,), chosen)
 
     def _said(self, sender: int, signature: bytes) -> bytes:
-        """What the agent says of the iteration: the words that its signature covers behind the
-        transcript."""
+        """The bytes of the verdict that the agent's signature covers after the transcript."""
         asked = self._who.parameters.tolerance is not None
         words = [one.value for one in Verdict if (one is not Verdict.UNSAID) == asked]
         for said in words[:-1]:
@@ -259,7 +262,7 @@ class Operator(Party):
         return self._broadcast(Kind.AGREED, self._signatures(), (Kind.RELEASE,), self._from)
 
     def _broadcast_sum(self) -> bytes:
-        """Multiply (or add), take the masks away, add v_0, obfuscate anew."""
+        """Broadcast the sum: combine the contributions, remove the masks, add v_0, rerandomize."""
         chosen, plus, minus = self._from, list[bytes](), list[bytes]()
         plus += [self._mask_key(OPERATOR, agent) for agent in chosen]
         if self._who.parameters.allow_dropout:
@@ -268,7 +271,7 @@ class Operator(Party):
             for agent in chosen:
                 payload = self._collected[agent][1]
                 if len(payload) != 32 * (1 + len(missing)):
-                    raise Tampered(f"agent {agent} has not released what it has to")
+                    raise Tampered(f"agent {agent} has not released exactly the due keys")
                 plus.append(payload[:32])
                 for place, other in enumerate(missing, 1):
                     (plus if other > agent else minus).append(
@@ -293,13 +296,13 @@ class Operator(Party):
 
     @property
     def _due(self) -> Integers:
-        """v_0, or nothing in rounds whose sums are of the agents alone."""
+        """v_0 on the grid, or zeros in the rounds whose sums are those of the agents alone."""
         first = self._who.parameters.operator_from
         return self._own if first is None or self.round >= first else np.zeros_like(self._own)
 
     def state(self) -> bytes:
-        """All that `resume` needs, right after a broadcast: answers that were collected since are
-        not in it. Secret: the link masks can be made of it.
+        """All that `resume` needs, to be saved after each broadcast: answers that were collected
+        since are not part of it. Secret: the link masks can be computed from it.
         """
         saved = {
             **self._saved(),
@@ -331,7 +334,8 @@ class Operator(Party):
         self.verdict = Verdict[saved.get("verdict", Verdict.UNSAID.name)]
 
     def certificate(self) -> dict[str, Any]:
-        """What the run guarantees and what it reveals to whom, with the signed transcript hash."""
+        """The section `cryptographic` of a certificate: what the run guarantees and reveals, and
+        the signed transcript hash."""
         roster = self._who
         return {
             **guarantee(roster.parameters, len(roster.members), self.opened),

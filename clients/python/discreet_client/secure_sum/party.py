@@ -1,4 +1,4 @@
-"""What agent and operator have in common."""
+"""The base class of agent and operator."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ from discreet_client.secure_sum.roster import Roster
 
 
 class Party:
-    """What agent and operator have in common: the roster, where the run stands, and the context of
-    signatures."""
+    """What agent and operator have in common: the roster, the progress of the run, and the context
+    of signatures."""
 
     def __init__(
         self, identity: Ed25519PrivateKey, epoch: int, first_round: int, previous: bytes | None
@@ -41,13 +41,13 @@ class Party:
 
     @property
     def transcript(self) -> bytes:
-        """Running hash of all broadcasts, 32 bytes: the same for all unless the operator told
-        different stories."""
+        """Running hash of all broadcasts, 32 bytes: the same for all parties unless the operator
+        has sent them different ones."""
         return self._transcript
 
     @property
     def last_broadcast(self) -> bytes:
-        """Hash of the last sum, for `previous` of the next epoch."""
+        """Hash of the broadcast of the last sum, for `previous` of the next epoch."""
         assert self._previous is not None
         return self._previous
 
@@ -96,7 +96,7 @@ class Party:
         self, kind: Kind, signers: Sequence[int], signatures: bytes, payload: bytes
     ) -> None:
         if len(signatures) != SIGNATURE * len(signers):
-            raise Tampered(f"{len(signers)} agents sign {kind.name}")
+            raise Tampered(f"there must be {len(signers)} signatures of {kind.name}")
         for place, signer in enumerate(signers):
             try:
                 self._verify(
@@ -106,7 +106,7 @@ class Party:
                 raise Tampered(f"agent {signer} has not signed the same {kind.name}") from None
 
     def _agree_with(self, other: int, public: bytes) -> None:
-        """The X25519 secret with another party, extracted."""
+        """Agree on an X25519 secret with another party, and extract a key from it."""
         try:
             self._shared[other] = extract(
                 self._exchange.exchange(X25519PublicKey.from_public_bytes(public))
@@ -122,7 +122,7 @@ class Party:
         return expand(self._shared[other], info)
 
     def _sealing(self, dealer: int, recipient: int) -> tuple[ChaCha20Poly1305, bytes]:
-        """The cipher between dealer and recipient, whose key serves once, and the associated
+        """The cipher between dealer and recipient, with a one-time key, and the associated
         data."""
         other = recipient if recipient in self._shared else dealer
         info = (
@@ -135,12 +135,13 @@ class Party:
         self._transcript = hashlib.sha256(self._transcript + self._heard).digest()
 
     def _saved(self) -> dict[str, Any]:
-        """What both parties need to go on in another process, as JSON. Not for a machine that has
-        ended, nor with `allow_dropout`, where a set may be agreed on that must not be forgotten."""
+        """What both kinds of party need to go on in another process. Raises Ended for a machine
+        that has ended, and with `allow_dropout`: an agent that resumed an older state could sign a
+        second set."""
         if self.ended is not None:
             raise Ended(f"this machine has ended: {self.ended}")
         if self.roster is None or self.roster.parameters.allow_dropout:
-            raise Ended("this machine cannot be saved")
+            raise Ended("a machine without a roster, or with allow_dropout, cannot be saved")
         return {
             "document": self.roster.document.decode(),
             "epoch": self.epoch,

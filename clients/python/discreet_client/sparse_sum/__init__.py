@@ -1,25 +1,26 @@
-"""Sums over a sparse graph of masks, from which agents may drop in every round.
+"""Secure aggregation over a sparse graph of masks, from which agents may drop in every round.
 
 After Bell, Bonawitz, Gascón, Lepoint and Raykova (CCS 2020), "Secure Single-Server Aggregation with
-(Poly)Logarithmic Overhead". Each agent has masks with k neighbours only, k of the order of log n,
-and neighbours hold Shamir shares of what the server needs when somebody drops. The rules against a
-server that lies, and why they suffice, are in docs/decisions/0025-sparse-masks.md; in short:
+(Poly)Logarithmic Overhead". Each agent shares masks with only k neighbours, k of the order of log
+n, and neighbours hold Shamir shares of the secrets that the server needs when an agent drops. The
+rules against a malicious server, and why they suffice, are in docs/decisions/0025-sparse-masks.md;
+in short:
 
-- A `Plan` gives k, the threshold t and a jury from n, the share of corrupt agents and the share of
-  those that drop, by exact hypergeometric tails.
-- A `Group` is who takes part: keys, and a seed of the graph that is fixed by commitments of all
-  before anybody knows it.
-- In each round an `Agent` shares two fresh secrets, sends one masked vector, and gives for each
-  neighbour a share of one of the two: of its own mask if it is among the survivors that the jury
-  has signed, of its masks with others if not. A round is answered once.
+- A `Plan` derives k, the threshold t and a jury from n, the fraction of corrupt agents and the
+  fraction of those that drop, by exact hypergeometric tails.
+- A `Group` is the set of members: their keys, and a seed of the graph that the commitments of all
+  fix before anybody knows it.
+- In each round an `Agent` shares two fresh secrets, sends one masked vector, and releases for each
+  neighbour a share of one of the two: that of the neighbour's own mask if it is among the survivors
+  that the jury has signed, else that of its masks with others. It answers a round once.
 - The `Server` opens the sum over the survivors, or says why it cannot.
-- A `Roster` is what an owner signs before a run, and `Demands` what an agent asks of it.
-- A `DurableAgent` has its claims on disk: killed, it comes back and answers nothing twice.
-- A `Conductor` and `answer` speak of all this in messages; `python -m discreet_client.sparse_sum`
-  carries them between real processes.
+- An owner signs a `Roster` before a run, and an agent checks its `Demands` against it.
+- A `DurableAgent` has its journal on disk: restarted after a crash, it answers nothing twice.
+- A `Conductor` and `answer` exchange all this as messages; `python -m discreet_client.sparse_sum`
+  sends them between real processes.
 
-The server sees the sum, unlike in `discreet_client.secure_sum`, and federated sessions do not use
-this package: they run over the complete graph, and end when an agent drops.
+The server sees the sum, unlike in `discreet_client.secure_sum`. Federated sessions do not use this
+package: they run over the complete graph, and end when an agent drops.
 """
 
 from discreet_client.sparse_sum.agent import Agent

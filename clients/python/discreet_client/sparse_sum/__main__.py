@@ -1,11 +1,12 @@
-"""Sums over a sparse graph of masks between real processes, without a discreet server.
+"""Secure aggregation over a sparse graph between real processes, without a discreet server.
 
     python -m discreet_client.sparse_sum key FOLDER                           # each agent: its key
     python -m discreet_client.sparse_sum sign --run NAME --keys keys.txt …    # the owner: roster
     python -m discreet_client.sparse_sum serve roster.json --listen 127.0.0.1:7070
     python -m discreet_client.sparse_sum join roster.json --server 127.0.0.1:7070 --folder FOLDER …
 
-The server prints a JSON object a line: a sum with the places of those in it, or what was lost.
+The server prints one JSON object per line: a sum with the places of its agents, or the loss of a
+round or setup.
 Exit status: 0 done, 1 refused or failed (one line says why), 2 bad usage.
 """
 
@@ -51,7 +52,8 @@ def _key(given: argparse.Namespace) -> None:
 
 
 def _sign(given: argparse.Namespace) -> None:
-    """The roster, with its plan; prints the owner's key, which agents must know by another way."""
+    """Write the signed roster with its plan, and print the owner's key, which agents must learn
+    independently of the server."""
     keys = tuple(bytes.fromhex(line) for line in given.keys.read_text().split())
     plan = Plan.choose(
         len(keys),
@@ -70,7 +72,7 @@ def _sign(given: argparse.Namespace) -> None:
 
 def _serve(given: argparse.Namespace) -> None:
     read = json.loads(given.roster.read_text())
-    # What the owner has signed is for agents to check; a server that lies here is told nothing.
+    # Agents check the owner's signature themselves; the server gains nothing by a wrong key here.
     roster = Roster.read(
         read["roster"].encode(), bytes.fromhex(read["signature"]), bytes.fromhex(given.owner)
     )
@@ -112,24 +114,25 @@ def _join(given: argparse.Namespace) -> None:
 
 
 def values_of(path: Path, plan: Plan) -> Values:
-    """A line for each round, a JSON list of integers of 64 bits. A round without a line, or with
-    another, is refused."""
+    """The values of a file with one line per round, a JSON list of 64-bit integers. Raises Refused
+    for a round whose line is missing or has another form."""
     lines = path.read_text().splitlines()
 
     def values(number: int) -> Integers:
         try:
             found = np.array(json.loads(lines[number]), dtype=np.int64)
         except (LookupError, ValueError, TypeError, OverflowError) as error:
-            raise Refused(f"line {number + 1} of {path} is no list of integers: {error}") from None
+            raise Refused(f"line {number + 1} of {path}: not a list of integers: {error}") from None
         if found.shape != (plan.dimension,):
-            raise Refused(f"line {number + 1} of {path} has not {plan.dimension} integers")
+            raise Refused(f"line {number + 1} of {path} does not hold {plan.dimension} integers")
         return found
 
     return values
 
 
 def channel(address: str, authority: Path | None) -> Any:
-    """To the server; encrypted but for a loopback address without `authority`, a file (PEM)."""
+    """A channel to the server: TLS with the certificate authority in the file `authority` (PEM);
+    without it not encrypted, which is allowed for a loopback address only."""
     options = [
         ("grpc.max_receive_message_length", LONGEST_BYTES),
         ("grpc.enable_http_proxy", 0),
@@ -147,52 +150,70 @@ def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="python -m discreet_client.sparse_sum")
     commands = parser.add_subparsers(required=True)
 
-    key = commands.add_parser("key", help="print this agent's public key; made on first use")
+    key = commands.add_parser("key", help="print this agent's public key, generated on first use")
     key.add_argument("folder", type=Path)
     key.set_defaults(command=_key)
 
     sign = commands.add_parser("sign", help="plan and sign a run; prints the owner's key")
     sign.add_argument("--owner", type=Path, required=True, help="the owner's key file")
-    sign.add_argument("--run", required=True, help="a name that is used once")
-    sign.add_argument("--keys", type=Path, required=True, help="a file: an agent's key a line")
-    sign.add_argument("--dimension", type=int, required=True)
-    sign.add_argument("--dropping", type=float, default=0.05, help="share of all, in a round")
-    sign.add_argument("--out", type=Path, required=True)
+    sign.add_argument("--run", required=True, help="name of the run, to be used only once")
+    sign.add_argument("--keys", type=Path, required=True, help="file with one agent's key per line")
+    sign.add_argument("--dimension", type=int, required=True, help="entries of a vector")
+    sign.add_argument(
+        "--dropping", type=float, default=0.05, help="fraction of agents that may drop in a round"
+    )
+    sign.add_argument("--out", type=Path, required=True, help="file for the signed roster")
     _figures(sign)
     sign.set_defaults(command=_sign)
 
     server = commands.add_parser("serve", help="run the rounds and print the sums")
     _signed(server)
     server.add_argument("--listen", default="127.0.0.1:0", help="host:port")
-    server.add_argument("--seconds", type=float, default=30.0, help="that a step waits for agents")
-    server.add_argument("--from-round", type=int, default=0, help="a server that begins again")
-    server.add_argument("--certificate", type=Path, help="PEM")
-    server.add_argument("--key", type=Path, help="PEM")
+    server.add_argument(
+        "--seconds", type=float, default=30.0, help="how long a step waits for agents"
+    )
+    server.add_argument(
+        "--from-round", type=int, default=0, help="first round, for a server that is restarted"
+    )
+    server.add_argument("--certificate", type=Path, help="the server's certificate (PEM)")
+    server.add_argument("--key", type=Path, help="the certificate's private key (PEM)")
     server.set_defaults(command=_serve)
 
     join = commands.add_parser("join", help="take part")
     _signed(join)
     join.add_argument("--server", required=True, help="host:port")
-    join.add_argument("--authority", type=Path, help="PEM: who vouches for the server's name")
-    join.add_argument("--folder", type=Path, required=True, help="key and claims; no backups of it")
-    join.add_argument("--values", type=Path, required=True, help="a JSON list of integers a line")
-    join.add_argument("--crowd", type=int, default=2, help="honest survivors, at least")
-    join.add_argument("--exposure", choices=[ACCEPTED], help="sums without noise are accepted")
-    join.add_argument("--patience", type=float, default=60.0, help="seconds of a server's silence")
+    join.add_argument(
+        "--authority", type=Path, help="authority that signed the server's certificate (PEM)"
+    )
+    join.add_argument(
+        "--folder", type=Path, required=True, help="folder of key and journal; never back it up"
+    )
+    join.add_argument(
+        "--values", type=Path, required=True, help="file with one JSON list of integers per round"
+    )
+    join.add_argument("--crowd", type=int, default=2, help="fewest honest survivors in a sum")
+    join.add_argument("--exposure", choices=[ACCEPTED], help="accept sums without noise")
+    join.add_argument(
+        "--patience", type=float, default=60.0, help="seconds to wait for a silent server"
+    )
     _figures(join)
     join.set_defaults(command=_join)
     return parser
 
 
 def _signed(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("roster", type=Path)
+    parser.add_argument("roster", type=Path, help="file of the signed roster")
     parser.add_argument("--owner", required=True, help="the owner's public key, in hexadecimal")
 
 
 def _figures(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--rounds", type=int, required=True, help="the most")
-    parser.add_argument("--corrupt", type=float, required=True, help="of all, a share")
-    parser.add_argument("--sigma", type=float, required=True, help="of the noise in a sum; 0: none")
+    parser.add_argument("--rounds", type=int, required=True, help="largest number of rounds")
+    parser.add_argument(
+        "--corrupt", type=float, required=True, help="fraction of agents that may be corrupt"
+    )
+    parser.add_argument(
+        "--sigma", type=float, required=True, help="standard deviation of the noise in a sum, or 0"
+    )
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""The agent's machine: one setup, many rounds."""
+"""The agent's state machine: one setup, many rounds."""
 
 from __future__ import annotations
 
@@ -34,19 +34,19 @@ from discreet_client.sparse_sum.wire import (
 )
 
 ROUND, VOTE = "round", "vote"
-"""What a journal holds of an agent, each with the number of the round behind it."""
+"""The kinds of records in an agent's journal, each followed by the number of the round."""
 
 
 class Agent:
-    """One agent of a group. Its rounds only go up, and each of its four steps is done once a round:
-    `shares`, `contribute`, `vote` (jurors alone) and `release`.
+    """One agent of a group. Its rounds only increase, and each of its four steps is done once per
+    round: `shares`, `contribute`, `vote` (jurors only) and `release`.
 
-    What the server tells it is a claim: every step raises Refused for what must not be, and is then
-    as if it had not been asked. Whatever stays undone costs that round alone.
+    Nothing that the server says is trusted: every step raises Refused for an invalid request, and
+    then changes nothing. A step that is not done costs only that round.
 
-    `journal` holds the rounds that were begun and those that were voted in, before anything of them
-    leaves. A new agent with the journal of one before takes part from the next round on: secrets of
-    a round die with their process. By default the claims do, too.
+    `journal` records the rounds that were begun and those that were voted in, before anything of
+    them is sent. A new agent with the journal of an earlier one takes part from the next round on,
+    since the secrets of a round end with their process. The default journal ends with it, too.
     """
 
     def __init__(
@@ -86,10 +86,11 @@ class Agent:
         self._began = self._contributed = False
 
     def shares(self, round_: int) -> bytes:
-        """Begin a round. Digests of two fresh secrets; for each neighbour in order a sealed pair of
-        shares; for each the key of the mask with it, under the second secret; the signature."""
+        """Begin a round. Returns the digests of two fresh secrets; for each neighbour in order a
+        sealed pair of shares; for each the key of the mask with it, encrypted under the second
+        secret; and the signature."""
         if not self.round < round_ < self.plan.rounds:
-            raise Refused(f"round {round_} is over, or none of this group's")
+            raise Refused(f"round {round_} is over, or not a round of this group")
         self._journal.claim(f"{ROUND} {round_}")
         self.round = round_
         self._forget()
@@ -114,19 +115,22 @@ class Agent:
         return self._signed(Kind.SHARES, head + sealed + escrow)
 
     def contribute(self, round_: int, sealed: Mapping[int, bytes], values: Integers) -> bytes:
-        """The masked vector, with a proof for each neighbour whose shares have come that it is in.
+        """The masked vector, and for each neighbour whose shares have come a proof that the mask
+        with it is in the vector.
 
-        `sealed`: the pairs of shares of neighbours, by place. `values`: `dimension` integers; noise
-        is added here. Raises Refused with fewer than t neighbours.
+        `sealed`: the neighbours' sealed pairs of shares, by place. `values`: `dimension` integers,
+        to which the noise is added here. Raises Refused with fewer than t neighbours.
         """
         if round_ != self.round or not self._began or self._contributed:
             raise Refused(f"no contribution of round {round_} is due")
         if values.shape != (self.plan.dimension,) or values.dtype != np.int64:
-            raise ValueError(f"a contribution has {self.plan.dimension} integers of 64 bits")
+            raise ValueError(f"a contribution must be {self.plan.dimension} integers of 64 bits")
         held: dict[int, bytes] = {}
         for other, box in sealed.items():
             if other not in self._shared or len(box) != SEALED:
-                raise Refused(f"agent {other} is no neighbour, or its shares have another length")
+                raise Refused(
+                    f"agent {other} is not a neighbour, or its shares have another length"
+                )
             try:
                 cipher = ChaCha20Poly1305(self._key(b"seal", self.place, other))
                 held[other] = cipher.decrypt(box[:NONCE], box[NONCE:], b"")
@@ -150,12 +154,12 @@ class Agent:
         return self._signed(Kind.CONTRIBUTION, total.astype("<u8").tobytes() + proofs)
 
     def vote(self, round_: int, survivors: bytes) -> bytes:
-        """A juror's signature over a set of survivors, one a round, whether it takes part or not.
-        `survivors`: a bitmap of places."""
+        """A juror's signature over a set of survivors, one per round, whether the juror itself is
+        among them or not. `survivors`: a bitmap of places."""
         if not self._voted < round_ < self.plan.rounds or round_ < self.round:
             raise Refused(f"this juror has voted in round {round_}, or it is over")
         if self.place not in self.group.jury(round_):
-            raise Refused("this agent is not of the jury")
+            raise Refused("this agent is not on the jury")
         if len(members_of(survivors, self.plan.agents)) < self.plan.minimum:
             raise Refused(f"fewer survivors than {self.plan.minimum}")
         self._journal.claim(f"{VOTE} {round_}")
@@ -165,13 +169,14 @@ class Agent:
     def release(
         self, round_: int, survivors: bytes, votes: Mapping[int, bytes], proofs: Mapping[int, bytes]
     ) -> bytes:
-        """For each neighbour whose shares this agent holds ONE of its two: of its own mask if it
-        survives, of its masks with others if not. Then the round's secrets are gone.
+        """For each neighbour whose shares this agent holds ONE of the two: that of the neighbour's
+        own mask if it survives, else that of its masks with others. Then the secrets of the round
+        are erased.
 
-        `votes`: signatures of jurors by place. `proofs`: of surviving neighbours, by place. Refused
-        unless a quorum of the jury has signed these survivors, they are as many as the plan wants,
-        this agent is one, t of its neighbours are, and each of those has its shares here and has
-        proved that its mask with this agent is in its vector.
+        `votes`: signatures of jurors, by place. `proofs`: those of surviving neighbours, by place.
+        Raises Refused unless a quorum of the jury has signed these survivors, there are as many as
+        the plan demands, this agent and t of its neighbours are among them, and each of those
+        neighbours has given its shares and proved that its mask with this agent is in its vector.
         """
         if round_ != self.round or not self._contributed:
             raise Refused(f"no release of round {round_} is due")
@@ -186,7 +191,7 @@ class Agent:
         for other in near:
             proof = self._proof(self.place, other)
             if other not in self._held or not hmac.compare_digest(proof, proofs.get(other, b"")):
-                raise Refused(f"agent {other} survives, but has no mask with this agent")
+                raise Refused(f"agent {other} survives, but has not proved its mask with this one")
         self._check_votes(round_, survivors, votes)
         size = shamir.SIZE
         given = b"".join(
@@ -206,7 +211,7 @@ class Agent:
         jury, sound = self.group.jury(round_), 0
         for juror, signature in votes.items():
             if juror not in jury:
-                raise Refused(f"agent {juror} is not of the jury")
+                raise Refused(f"agent {juror} is not on the jury")
             key = self.group.members[juror].identity
             message = statement(self.group, Kind.VOTE, round_, juror, survivors)
             if not self._verify(key, signature, message):
@@ -216,19 +221,21 @@ class Agent:
             raise Refused(f"{sound} jurors have signed, fewer than {self.plan.quorum}")
 
     def _forget(self) -> None:
-        """What is left of a round must not serve a later question."""
+        """Erase the secrets of the round, so that no later request can use them."""
         self._own, self._masks, self._held = b"", {}, {}
         self._began = self._contributed = False
 
     def _sealed(self, other: int, pair: bytes) -> bytes:
-        """The key is of this round; the nonce is drawn, for an agent whose journal was put back
-        from a copy seals another pair under the same key."""
+        """A pair of shares, sealed to a neighbour. The key is that of this round; the nonce is
+        random, since an agent whose journal was restored from a copy would seal another pair under
+        the same key."""
         nonce = secrets.token_bytes(NONCE)
         cipher = ChaCha20Poly1305(self._key(b"seal", other, self.place))
         return nonce + cipher.encrypt(nonce, pair, b"")
 
     def _key(self, use: bytes, recipient: int, sender: int) -> bytes:
-        """Of a round, a use and a direction: HKDF of the secret with the other."""
+        """A key for this round, one use and one direction: HKDF of the secret shared with the other
+        agent."""
         other = recipient if sender == self.place else sender
         where = struct.pack(">III", self.round, sender, recipient)
         return expand(self._shared[other], use + self.group.context + where)
@@ -245,7 +252,7 @@ class Agent:
 
 
 def _last(journal: Journal, what: str) -> int:
-    """The last round claimed, or -1."""
+    """The last round in the journal's records of this kind, or -1."""
     claimed = (record.partition(" ") for record in journal.records())
     return max(
         (int(number) for kind, _, number in claimed if kind == what and number.isdigit()),

@@ -1,8 +1,8 @@
-"""A run as messages: what the server tells each agent, and what an agent answers.
+"""A run as messages: those of the server to each agent, and the agents' answers.
 
-Transport-free. A message is `u8(step) ‖ u32(number) ‖ body`; an answer has no head, it follows from
-the message. `number` is that of the setup up to JOIN, of the round from then on. The table of
-bodies is in docs/protocol.md.
+This module is free of any transport. A message is `u8(step) ‖ u32(number) ‖ body`; an answer has no
+header, since the message determines it. `number` is that of the setup up to JOIN, and that of the
+round from then on. The table of bodies is in docs/protocol.md.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ from discreet_client.sparse_sum.wire import (
 
 HEAD = struct.Struct(">BI")
 Values = Callable[[int], Integers]
-"""Of a round: what this agent adds to its sum."""
+"""Maps the number of a round to the vector that this agent adds to its sum."""
 
 
 class Step(IntEnum):
@@ -51,8 +51,8 @@ SETTING_UP = (Step.COMMIT, Step.OPEN, Step.JOIN)
 
 
 def answer(durable: DurableAgent, message: bytes, values: Values) -> bytes:
-    """What an agent says to a message of the server. Raises Refused or Tampered where it says
-    nothing, and whatever `values` raises; the next message is heard all the same."""
+    """An agent's answer to a message of the server. Raises Refused or Tampered if it gives none,
+    and whatever `values` raises; the next message can be answered all the same."""
     try:
         step, number = HEAD.unpack_from(message)
         step = Step(step)
@@ -67,7 +67,7 @@ def answer(durable: DurableAgent, message: bytes, values: Values) -> bytes:
     if step is Step.JOIN:
         return durable.join(members_from(body, agents))
     if durable.agent is None:
-        raise Refused("this agent is in no group yet")
+        raise Refused("this agent has not joined a group yet")
     return _in_round(durable.agent, step, number, body, values)
 
 
@@ -95,26 +95,26 @@ def _ended(rest: bytes) -> None:
 
 
 class Conductor:
-    """The server's side of a whole run: `messages` are due to agents, by place; `take` their
+    """The server's side of a whole run: send `messages` to the agents, by place, `take` their
     answers, and `advance` when no more are waited for.
 
-    To commit and to open takes all agents; without one the next of at most 16 setups begins. Who
-    does not join has dropped, as in a round. A round that cannot be opened is lost, and the next
-    one begins, from `first_round` on: a server that begins again goes on behind the rounds that
-    agents have answered. Nothing that it does is trusted by an agent.
+    All agents must commit and open; if one does not, the next of at most 16 setups begins. An agent
+    that does not join has dropped, as in a round. A round that cannot be opened is lost, and the
+    next one begins. A restarted server continues at `first_round`, after the rounds that agents
+    have answered. Agents trust nothing that it does.
     """
 
     def __init__(self, roster: Roster, first_round: int = 0) -> None:
         self.roster, self._round = roster, first_round
         self.group: Group | None = None
         self.summed: frozenset[int] = frozenset()
-        """Places of those in the last sum."""
+        """Places of the agents in the last sum."""
         self._setup, self._list = 0, list[bytes]()
         self._begin(Step.COMMIT)
 
     @property
     def number(self) -> int:
-        """Of the setup, or of the round."""
+        """Number of the setup, or of the round."""
         return self._setup if self.step in SETTING_UP else self._round
 
     @property
@@ -122,13 +122,14 @@ class Conductor:
         return self._round >= self.roster.plan.rounds or self._setup >= SETUPS
 
     def joining(self) -> bytes:
-        """JOIN once more, for an agent that comes back and may have missed it; empty before."""
+        """The JOIN message again, for an agent that returns and may have missed it; empty while
+        there is no group."""
         return (
             b"" if self.group is None else self._headed(Step.JOIN, members_to(self.group.members))
         )
 
     def take(self, place: int, said: bytes) -> None:
-        """An answer to the message of this step. Raises Refused for what cannot be one."""
+        """Take an answer to the message of this step. Raises Refused if it cannot be one."""
         if place not in self.messages:
             raise Refused(f"agent {place} was not asked")
         if self.step is Step.COMMIT:
@@ -150,8 +151,8 @@ class Conductor:
         self.waited_for.discard(place)
 
     def advance(self) -> Integers | None:
-        """To the next step; the sum when a round is over. Raises Missing or Tampered when setup or
-        round are lost: the next one has then begun."""
+        """Go to the next step; returns the sum when a round is over. Raises Missing or Tampered
+        when the setup or round is lost; the next one has then begun."""
         try:
             return self._advance()
         except (Missing, Tampered):
@@ -203,7 +204,7 @@ class Conductor:
             place: self._headed(step, body) for place, body in self._bodies(step).items()
         }
         self.waited_for = set(self.messages)
-        """Places that are told something and have neither answered nor refused."""
+        """Places with a message of this step that have neither answered nor refused."""
 
     def _headed(self, step: Step, body: bytes) -> bytes:
         number = self._setup if step in SETTING_UP else self._round
@@ -234,8 +235,8 @@ class Conductor:
             raise Refused(f"agent {place} has not opened its commitment")
 
     def _all_said(self) -> list[bytes]:
-        """By place. Raises Missing."""
+        """The answers of all agents, by place. Raises Missing if one is missing."""
         everybody = range(self.roster.plan.agents)
         if absent := set(everybody) - set(self._said):
-            raise Missing(absent, f"setup {self._setup} wants all agents")
+            raise Missing(absent, f"setup {self._setup} needs all agents")
         return [self._said[place] for place in everybody]

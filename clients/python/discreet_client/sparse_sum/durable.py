@@ -1,4 +1,4 @@
-"""An agent with a folder: what it has claimed outlives its process."""
+"""An agent with a folder: its journal and its setup survive its process."""
 
 from __future__ import annotations
 
@@ -17,24 +17,24 @@ from discreet_client.sparse_sum.roster import Demands, Roster
 from discreet_client.sparse_sum.wire import members_from, members_to
 
 RUN, SETUP, OPENED = "run", "setup", "opened"
-"""Records of the journal beside those of rounds: the roster's digest; a setup's number and
-commitment; its number and the digest of the list on which it was opened."""
+"""Kinds of records beside those of rounds: the roster's digest; a setup's number and commitment; a
+setup's number and the digest of the list of commitments on which it was opened."""
 
 
 class DurableAgent:
-    """One agent of a run. However often its process is killed and whatever it is asked, it begins
-    at most 16 setups, opens each on one list, begins a round once, over all setups, and signs one
-    set of survivors a round.
+    """One agent of a run. However often its process is killed, and whatever it is asked, it begins
+    at most 16 setups, opens each on one list of commitments, begins each round once, over all
+    setups, and signs one set of survivors per round.
 
-    `folder` is this run's and this agent's alone, and one process's at a time. It holds claims, on
-    disk before what follows from them leaves, and the setup: an agent that comes back needs no new
-    one. The secrets of a round are in memory alone. So a process that dies has dropped from its
-    round, takes no part in what is left of it, and no disk tells of it later.
+    `folder` belongs to this run and this agent only, and to one process at a time. It holds the
+    journal, on disk before what follows from a record is sent, and the setup, so that a restarted
+    agent needs no new one. The secrets of a round are in memory only: an agent whose process ends
+    has dropped from the round, and no disk reveals its secrets later.
 
-    A folder that was restored from a copy knows less than its agent has said, and would say it
-    again: keep it out of backups. Raises Unacceptable where the roster falls short of `demands`,
-    Tampered where it lacks this agent, Reused where another process has the folder, Refused where
-    another run has.
+    After the folder is restored from a copy, the agent could answer a second time what it has
+    already answered: keep it out of backups. Raises Unacceptable if the roster falls short of
+    `demands`, Tampered if it lacks this agent, Reused if another process holds the folder, Refused
+    if the folder belongs to another run.
     """
 
     def __init__(
@@ -57,17 +57,17 @@ class DurableAgent:
             raise
 
     def close(self) -> None:
-        """Let another process have the folder; this one answers nothing more."""
+        """Release the folder to other processes; this object answers nothing more."""
         self.agent = self._candidate = None
         self._journal.close()
 
     def sign(self, statement: bytes) -> bytes:
-        """With the key that the roster has of this agent."""
+        """Sign with the key that the roster lists for this agent."""
         return self._identity.sign(statement)
 
     def commit(self, number: int) -> bytes:
-        """The commitment of setup `number`, a new one or again that of the last. A new setup ends
-        the one before. Raises Refused for an older one, and beyond 16."""
+        """The commitment of setup `number`: a new one, or again that of the last setup. A new setup
+        ends the one before. Raises Refused for an older setup, and beyond 16."""
         last, commitment = self._last_setup()
         if number == last and self._candidate is not None:
             return commitment
@@ -82,8 +82,8 @@ class DurableAgent:
         return candidate.commitment
 
     def open(self, commitments: list[bytes]) -> Member:
-        """What opens the commitment of this setup: on one list, whatever dies meanwhile. Raises
-        Refused."""
+        """The entry that opens the commitment of this setup. Raises Refused for a second list of
+        commitments, also after a restart, and without a setup."""
         if self._candidate is None:
             raise Refused("this agent has no setup to open")
         member = self._candidate.open(self.roster.plan, commitments)
@@ -93,8 +93,8 @@ class DurableAgent:
         return member
 
     def join(self, members: tuple[Member, ...]) -> bytes:
-        """The digest of the group, of which this agent is now one. Raises Refused before it has
-        opened its commitment, Tampered for another group than that."""
+        """Join the group; returns its digest. Raises Refused before this agent has opened its
+        commitment, Tampered for a group other than the one for which it was opened."""
         candidate = self._candidate
         if candidate is None or candidate.plan is None:
             raise Refused("this agent has not opened its commitment")
@@ -108,13 +108,13 @@ class DurableAgent:
         return self.agent.group.context
 
     def _resume(self) -> None:
-        """Take up what the process before has claimed. A setup whose secrets did not reach the disk
-        is over."""
+        """Continue from the records of an earlier process. A setup whose secrets did not reach the
+        disk is over."""
         records = self._journal.records()
         if not records:
             self._journal.claim(f"{RUN} {self.roster.digest.hex()}")
         elif records[0] != f"{RUN} {self.roster.digest.hex()}":
-            raise Refused(f"{self._folder} is of another run")
+            raise Refused(f"{self._folder} belongs to another run")
         last, commitment = self._last_setup()
         candidate = self._kept_candidate(last)
         if candidate is None or candidate.commitment != commitment:
@@ -141,17 +141,18 @@ class DurableAgent:
         return found if kept["number"] == number else None
 
     def _last_setup(self) -> tuple[int, bytes]:
-        """Number and commitment; -1 before the first."""
+        """Number and commitment of the last setup; -1 before the first."""
         claimed = self._claims(SETUP)
         return max(claimed.items(), default=(-1, b""))
 
     def _opened(self) -> bytes | None:
-        """Digest of the list on which the last setup was opened."""
+        """Digest of the list on which the last setup was opened; None if it was not."""
         number, _ = self._last_setup()
         return self._claims(OPENED).get(number)
 
     def _claims(self, what: str) -> dict[int, bytes]:
-        """A record that was cut short still counts: it has a number, and no digest that fits."""
+        """Digests of the records of this kind, by number. A record that was cut short still counts:
+        its digest fits nothing."""
         found = {}
         for record in self._journal.records():
             kind, *rest = record.split(" ")

@@ -1,4 +1,5 @@
-"""Who takes part: keys, the seed that nobody chooses, the graph and the juries that follow."""
+"""The members of a group: keys, the seed that nobody chooses, and the graph and the juries that
+follow from it."""
 
 from __future__ import annotations
 
@@ -21,16 +22,16 @@ PROTOCOL = b"discreet/sparse-sum/v1"
 
 
 def digest(*parts: bytes) -> bytes:
-    """SHA-256 over the protocol and parts, each with its length before it."""
+    """SHA-256 of the protocol's name and the parts, each prefixed with its length."""
     message = b"".join(struct.pack(">I", len(part)) + part for part in (PROTOCOL, *parts))
     return hashlib.sha256(message).digest()
 
 
 @dataclass(frozen=True)
 class Member:
-    """An agent as all see it: Ed25519 `identity`, X25519 `exchange`, the `nonce` that opens its
-    commitment, and its `signature` over key, nonce, plan and the digest of all commitments: 160
-    bytes."""
+    """The public entry of an agent: Ed25519 `identity`, X25519 `exchange`, the `nonce` that opens
+    its commitment, and its `signature` over roster digest, plan, the digest of all commitments, its
+    keys and the nonce; 160 bytes in all."""
 
     identity: bytes
     exchange: bytes
@@ -43,10 +44,10 @@ class Member:
 
 
 class Candidate:
-    """An agent that sets a group up: it commits, then it opens its commitment once.
+    """An agent during the setup of a group: it commits, then opens its commitment once.
 
-    `run`: digest of the roster that the owner has signed; empty where there is no owner. `kept`:
-    the secrets of a candidate before, its X25519 key and its nonce; new ones are drawn without."""
+    `run`: digest of the roster that the owner has signed; empty if there is no owner. `kept`: the
+    X25519 key and the nonce of an earlier candidate; without it new ones are drawn."""
 
     def __init__(
         self,
@@ -65,7 +66,7 @@ class Candidate:
             b"",
         )
         self.commitments = b""
-        """Digest of the commitments of all, on which this agent has opened its own."""
+        """Digest of the list of all commitments for which this agent has opened its own."""
         self.plan: Plan | None = None
 
     @property
@@ -73,16 +74,17 @@ class Candidate:
         return self._unsigned.commitment
 
     def open(self, plan: Plan, commitments: Sequence[bytes]) -> Member:
-        """The own entry of the group. Raises Refused when the own commitment is missing, or at a
-        second list or plan: nonces that others saw would let them choose the graph.
+        """This agent's entry of the group. Raises Refused if its commitment is missing from the
+        list, and for a second list or plan, since others who know its nonce could then choose the
+        graph.
 
-        That the plan bounds enough corrupt agents is for the caller to demand."""
+        The caller must demand that the plan tolerates enough corrupt agents."""
         plan.check()
         listed = digest(b"commitments", *commitments)
         if self.commitment not in commitments or len(commitments) != plan.agents:
-            raise Refused("not a list of n commitments with this agent's own")
+            raise Refused("this is not a list of n commitments with this agent's own")
         if self.plan is not None and (self.commitments, self.plan) != (listed, plan):
-            raise Refused("this agent has opened its commitment on another list, or plan")
+            raise Refused("this agent has opened its commitment for another list or plan")
         self.commitments, self.plan = listed, plan
         mine = self._unsigned
         signature = self.identity.sign(
@@ -105,13 +107,14 @@ class Group:
 
     @cached_property
     def context(self) -> bytes:
-        """Stands in every key and every signature: who was shown another group speaks to nobody."""
+        """Digest of the group, bound into every key and every signature: an agent that was shown
+        another group shares no keys with the others."""
         entries = (member.identity + member.exchange for member in self.members)
         return digest(b"group", self.run, self.commitments, self.seed, _words(self.plan), *entries)
 
     @cached_property
     def seed(self) -> bytes:
-        """Uniform if one honest agent's nonce is in it."""
+        """Seed of graph and juries, which is random if one member is honest."""
         return digest(b"seed", *(member.nonce for member in self.members))
 
     @cached_property
@@ -131,8 +134,9 @@ class Group:
         return {}
 
     def neighbours(self, place: int) -> tuple[int, ...]:
-        """The k/2 nearest on either side of a circle (Harary's graph) of shuffled agents, or all
-        others. In ascending order; the share of neighbour number i is that of point i + 1."""
+        """The k/2 nearest agents on either side on a circle of shuffled agents (a Harary graph), or
+        all others if k = n - 1. In ascending order; neighbour number i, from 0, holds the share at
+        point i + 1."""
         if place not in self._near:
             self._near[place] = self._neighbours(place)
         return self._near[place]
@@ -146,27 +150,28 @@ class Group:
         return tuple(sorted(self._order[(at + step) % n] for step in near))
 
     def jury(self, round_: int) -> frozenset[int]:
-        """Who signs the survivors of a round."""
+        """The places of the jurors that sign the survivors of a round."""
         if round_ not in self._juries:
             label = b"jury" + struct.pack(">I", round_)
             order = _shuffled(self.seed, label, self.plan.agents)
-            self._juries.clear()  # rounds go up
+            self._juries.clear()  # rounds only increase
             self._juries[round_] = frozenset(order[: self.plan.jurors])
         return self._juries[round_]
 
     def check(self) -> None:
-        """Raises Unacceptable or Tampered. The keys themselves are the owner's to vouch for."""
+        """Raises Unacceptable for a bad plan, Tampered unless there are n distinct keys. That they
+        are the right ones only the owner's roster shows."""
         self.plan.check()
         if not len(self.members) == self._distinct == self.plan.agents:
-            raise Tampered("not n members with keys of their own")
+            raise Tampered("the group does not have n members with distinct keys")
 
     @cached_property
     def _distinct(self) -> int:
         return len({member.identity for member in self.members})
 
     def check_member(self, place: int, verify: Verify = verify) -> None:
-        """That this member has signed its key, its nonce and the same list of commitments, as a
-        neighbour or a juror must have. Raises Tampered."""
+        """Raises Tampered unless this member has signed its keys, its nonce and the same list of
+        commitments, as every neighbour and juror must."""
         member = self.members[place]
         message = _entry(
             self.run, self.plan, self.commitments, member.identity, member.exchange, member.nonce
@@ -185,7 +190,7 @@ def _entry(run: bytes, plan: Plan, commitments: bytes, *parts: bytes) -> bytes:
 
 
 def _shuffled(seed: bytes, label: bytes, agents: int) -> tuple[int, ...]:
-    """A uniform order of all places: by a hash of each."""
+    """A random order of all places: sorted by a hash of each."""
     keys = [
         hashlib.sha256(seed + label + struct.pack(">I", place)).digest() for place in range(agents)
     ]

@@ -1,4 +1,4 @@
-"""An agent of a run over gRPC: it answers the server until that says it is over."""
+"""An agent of a run over gRPC: it answers the server until the server says that the run is over."""
 
 from __future__ import annotations
 
@@ -29,10 +29,11 @@ def take_part(
     log: Log,
     patience_seconds: float = 60.0,
 ) -> None:
-    """Answer what is asked, through breaks of the connection. `connect` opens a gRPC channel.
+    """Answer the server's messages, through broken connections. `connect` opens a gRPC channel.
 
-    What this agent refuses is logged, and answered by nothing. Raises Lost when the server stays
-    silent, AgentError when it does not know this agent, and whatever `values` raises.
+    A message that this agent refuses is logged and gets an empty answer. Raises Lost when the
+    server stays silent, AgentError when it does not know this agent or is not a server of such
+    sums, and whatever `values` raises.
     """
     heard, pause = time.monotonic(), FIRST_PAUSE
     while True:
@@ -47,7 +48,7 @@ def take_part(
         if talk.heard:
             heard, pause = time.monotonic(), FIRST_PAUSE
         elif time.monotonic() - heard > patience_seconds:
-            raise Lost(f"no word of the server for {patience_seconds:g} s")
+            raise Lost(f"the server has not answered for {patience_seconds:g} s")
         time.sleep(pause * random.uniform(0.5, 1.0))  # noqa: S311  so that not all come at once
         pause = min(2 * pause, LONGEST_PAUSE)
 
@@ -60,7 +61,8 @@ class _Talk:
         self.heard = False
 
     def over(self, channel: Any) -> bool:
-        """Whether the server has said that the run is over, and not just hung up."""
+        """Answer until the stream ends; returns whether the server has said that the run is
+        over."""
         say: queue.SimpleQueue[bytes | None] = queue.SimpleQueue()
         stream = channel.stream_stream(f"/{SERVICE}/{METHOD}")(_until_none(say))
         try:
@@ -79,7 +81,7 @@ class _Talk:
 
     def _greeting(self, nonce: bytes) -> bytes:
         if len(nonce) != NONCE:
-            raise AgentError("the other side is no server of sparse sums")
+            raise AgentError("the other side is not a server of sparse sums")
         durable = self._durable
         return PLACE.pack(durable.place) + durable.sign(hello(durable.roster, nonce))
 

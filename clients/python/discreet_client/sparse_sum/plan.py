@@ -1,4 +1,5 @@
-"""How many neighbours and which threshold: exact tails of the hypergeometric law."""
+"""The number of neighbours and the thresholds, from exact tails of the hypergeometric
+distribution."""
 
 from __future__ import annotations
 
@@ -12,17 +13,18 @@ from discreet_client.secure_sum.errors import Unacceptable
 SECURITY_BITS = 40
 CORRECTNESS_BITS = 20
 SETUPS = 16
-"""Attempts at a setup that the bound pays for: whoever does not open its commitment, having seen
-the others', gets one more throw of the graph."""
+"""Setups that the security bound covers: an agent that sees the others' nonces and then does not
+open its own commitment causes another random graph to be drawn."""
 LEAST_VARIANCE = 100
-"""Of an agent's noise on the grid: shares sum to a discrete Gaussian but for e^-900 (Kairouz et al.
-2021, Lemma 10). Of smaller shares the variances add up, and the law is another than was priced."""
+"""Least variance of an agent's noise on the grid: sums of such draws are within e^-900 of a
+discrete Gaussian (Kairouz et al. 2021, Lemma 10). With less variance the sum's distribution differs
+from the one for which privacy was accounted."""
 
 
 @lru_cache
 def largest(total: int, marked: int, drawn: int, bits: float) -> int:
-    """The least x that `drawn` of `total`, `marked` of which are marked, exceed with a probability
-    of at most `2^-bits`. Exact."""
+    """The least x such that a random draw of `drawn` out of `total` objects, `marked` of which are
+    marked, holds more than x marked ones with a probability of at most `2^-bits`. Exact."""
     allowed = Fraction(math.comb(total, drawn), 2 ** math.ceil(bits))
     beyond, x = 0, min(marked, drawn)
     while x > 0:
@@ -35,11 +37,12 @@ def largest(total: int, marked: int, drawn: int, bits: float) -> int:
 
 @dataclass(frozen=True)
 class Plan:
-    """What all agents agree on. `agents`: n. `neighbours`: k. `threshold`: t, shares that tell a
-    secret. `corrupt`: how many of all may collude, with the server. `minimum`: the fewest
-    survivors of a round. `jurors`, `quorum`: of the jury of a round. `dimension`: entries of a
-    vector. `rounds`: the most that one setup serves. `variance`: of the noise that each agent adds
-    to each entry, on the grid of integers; 0 for none."""
+    """The parameters that all agents agree on. `agents`: n. `neighbours`: k. `threshold`: t, the
+    number of shares that reveal a secret. `corrupt`: how many agents may collude with each other
+    and the server. `dropping`: how many may drop in a round. `minimum`: fewest survivors of a
+    round. `jurors`, `quorum`: size of a round's jury, and how many of it must sign. `dimension`:
+    entries of a vector. `rounds`: the most of the run. `variance`: that of the noise that each
+    agent adds to each entry, on the grid of integers; 0 for none."""
 
     agents: int
     neighbours: int
@@ -64,22 +67,24 @@ class Plan:
         delta: float = 0.05,
         sigma: float = 0.0,
     ) -> Plan:
-        """The fewest neighbours with `t = k/2 + c + 1 <= k - d`, where c bounds the corrupt ones
-        among any honest agent's neighbours in 16 setups but with probability 2^-40 (jury included)
-        and d those that drop in any of the rounds but with 2^-20.
+        """The plan with the fewest neighbours k such that `t = k/2 + c + 1 <= k - d`. Here c bounds
+        the number of corrupt neighbours of any honest agent in 16 setups, except with probability
+        2^-40 (which includes the juries), and d that of neighbours that drop in any of the rounds,
+        except with probability 2^-20.
 
-        `gamma`, `delta`: the shares of corrupt agents and of those that drop in a round, at
-        whatever moment of it, without regard to the graph. `sigma`: the standard deviation, in
-        units of the grid, that the honest survivors' noise has at least. Raises Unacceptable where
-        no number of neighbours will do.
+        `gamma`, `delta`: the fractions of corrupt agents, and of those that drop in a round, at any
+        moment, independently of the graph. `sigma`: least standard deviation, in units of the grid,
+        of the honest survivors' noise. Raises Unacceptable if no number of neighbours suffices.
         """
         if agents < 3 or dimension < 1 or rounds < 1 or not (0 <= gamma < 1 and 0 <= delta < 1):
-            raise Unacceptable("at least three agents, one entry, one round, and shares below 1")
+            raise Unacceptable(
+                "a plan needs at least three agents, one entry, one round, and fractions below 1"
+            )
         corrupt, dropping = math.floor(gamma * agents), math.floor(delta * agents)
         minimum = agents - dropping
         honest = minimum - corrupt
         if honest < 2:
-            raise Unacceptable(f"{honest} honest survivors: a sum hides nobody")
+            raise Unacceptable(f"with {honest} honest survivors a sum hides no agent")
         k, t = _neighbours(agents, corrupt, dropping, rounds)
         jurors, quorum = _jury(agents, corrupt, dropping, rounds)
         variance = math.ceil(Fraction(sigma) ** 2 / honest)
@@ -89,12 +94,12 @@ class Plan:
             variance,
         )
 
-    @lru_cache  # noqa: B019 plans are few, and who plays many agents asks for each
+    @lru_cache  # noqa: B019 plans are few, and simulations of many agents check each one's
     def check(self) -> None:
-        """What an agent demands of a plan that it was given. Raises Unacceptable.
+        """Raises Unacceptable for a plan that no agent should accept.
 
-        It does not trust whoever chose it: the figures are computed again from n, `corrupt` and
-        `dropping`, and a plan may only be stricter.
+        The agent does not trust whoever chose the plan: the bounds are computed again from n and
+        `corrupt`, and a plan may only be stricter.
         """
         honest = self.minimum - self.corrupt
         if not (
@@ -106,12 +111,12 @@ class Plan:
             and self.dimension >= 1
             and self.rounds >= 1
         ):
-            raise Unacceptable("the plan hides nobody")
+            raise Unacceptable("the plan has a figure out of range, or hides no agent")
         _check_variance(self.variance)
         if not (self.neighbours == self.agents - 1 or 0 < self.neighbours < self.agents - 1):
-            raise Unacceptable("an agent has 1 to n - 1 neighbours")
+            raise Unacceptable("an agent must have 1 to n - 1 neighbours")
         if self.neighbours < self.agents - 1 and self.neighbours % 2:
-            raise Unacceptable("an agent has as many neighbours on each side")
+            raise Unacceptable("an agent must have the same number of neighbours on each side")
         colluding = largest(
             self.agents - 1, self.corrupt, self.neighbours, _security_bits(self.agents)
         )
@@ -128,13 +133,13 @@ class Plan:
 def _check_variance(variance: int) -> None:
     if variance != 0 and variance < LEAST_VARIANCE:
         raise Unacceptable(
-            f"noise of variance {variance} an agent is too little for the grid: at least "
-            f"{LEAST_VARIANCE}, with finer units"
+            f"noise of variance {variance} per agent is too little for the grid: at least "
+            f"{LEAST_VARIANCE} is needed, so choose finer units"
         )
 
 
 def _security_bits(events: int) -> float:
-    """Two kinds of events share the bound: neighbourhoods and juries."""
+    """Bits for each of so many events: neighbourhoods and juries each take half of the bound."""
     return SECURITY_BITS + 1 + math.log2(SETUPS) + math.log2(events)
 
 
@@ -151,7 +156,7 @@ def _neighbours(agents: int, corrupt: int, dropping: int, rounds: int) -> tuple[
             return k, t
     raise Unacceptable(
         f"of {agents} agents {corrupt} may be corrupt and {dropping} may drop: no threshold is "
-        "above what those know and below what these leave"
+        "both above the shares that the former may hold and within those that the latter leave"
     )
 
 

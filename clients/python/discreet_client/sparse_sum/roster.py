@@ -1,4 +1,5 @@
-"""What an owner signs before a run, and what an agent asks of it before it says anything."""
+"""The roster that an owner signs before a run, and what an agent demands of it before it takes
+part."""
 
 from __future__ import annotations
 
@@ -19,8 +20,8 @@ from discreet_client.sparse_sum.signing import verify
 
 @dataclass(frozen=True)
 class Roster:
-    """Who takes part in a run, and how. `run`: its name, which the owner uses once. `keys`: Ed25519
-    of all agents, by place."""
+    """The agents of a run, and its plan. `run`: its name, which the owner uses only once. `keys`:
+    Ed25519 public keys of all agents, by place."""
 
     run: str
     plan: Plan
@@ -28,7 +29,7 @@ class Roster:
 
     @cached_property
     def content(self) -> bytes:
-        """What is signed, by its digest: JSON with sorted names and no spaces."""
+        """The bytes whose digest is signed: JSON with sorted names and no spaces."""
         read = {
             "keys": [key.hex() for key in self.keys],
             "plan": asdict(self.plan),
@@ -39,24 +40,24 @@ class Roster:
 
     @cached_property
     def digest(self) -> bytes:
-        """Stands in all that members sign, and in all keys of their masks."""
+        """Digest of the roster, bound into everything that members sign and all keys of masks."""
         return digest(b"roster", self.content)
 
     def signed_by(self, owner: Ed25519PrivateKey) -> bytes:
-        """The owner's signature. Raises Unacceptable for what no agent may take part in."""
+        """The owner's signature. Raises Unacceptable for a roster that no agent should accept."""
         self.check()
         return owner.sign(self.digest)
 
     def check(self) -> None:
-        """Raises Unacceptable when the plan is none, or the keys are not one for each agent."""
+        """Raises Unacceptable for a bad plan, or unless there is one key for each agent."""
         self.plan.check()
         if not len(self.keys) == len(set(self.keys)) == self.plan.agents:
-            raise Unacceptable("a roster has one key for each agent of the plan")
+            raise Unacceptable("a roster must have one distinct key for each agent of the plan")
 
     @classmethod
     def read(cls, content: bytes, signature: bytes, owner: bytes) -> Roster:
         """A roster that the owner of this key has signed. Raises Tampered for any other,
-        Unacceptable for one that means nothing here."""
+        Unacceptable if it is not a roster of this version."""
         if not verify(owner, signature, digest(b"roster", content)):
             raise Tampered("the owner has not signed this roster")
         try:
@@ -65,28 +66,28 @@ class Roster:
             keys = tuple(bytes.fromhex(key) for key in read["keys"])
             roster = cls(str(read["run"]), Plan(**figures), keys)
         except (KeyError, TypeError, ValueError, AttributeError, RecursionError) as error:
-            raise Unacceptable(f"the owner has signed no roster of this version: {error}") from None
+            raise Unacceptable(f"this is not a roster of this version: {error}") from None
         if roster.content != content:
-            raise Unacceptable("the owner has signed more than a roster of this version")
+            raise Unacceptable("the roster holds more than one of this version does")
         roster.check()
         return roster
 
 
 def _whole(figure: object) -> int:
     if not isinstance(figure, int) or isinstance(figure, bool):
-        raise ValueError(f"{figure!r} is no whole number")
+        raise ValueError(f"{figure!r} is not a whole number")
     return figure
 
 
 @dataclass(frozen=True)
 class Demands:
-    """What an agent asks of a roster; nothing has a default that it would lose by.
+    """What an agent demands of a roster; no default weakens its protection.
 
-    `corrupt`: the share of all agents that may collude with the server, at least. `sigma`: standard
-    deviation, on the grid of integers, that the honest survivors' noise has at least in each entry
-    of a sum; with 0 `exposure` must say "accepted", for the server sees the sums, and sums alone
-    can tell what an agent's values are. `rounds`: sums that this agent is in, at most, over all
-    setups. `crowd`: honest survivors of a sum, at least.
+    `corrupt`: least fraction of agents that the plan must tolerate to collude with the server.
+    `sigma`: least standard deviation, on the grid of integers, of the honest survivors' noise in
+    each entry of a sum; with 0 `exposure` must be "accepted", since the server sees the sums, and
+    sums alone can reveal an agent's values. `rounds`: most sums of the run, over all setups.
+    `crowd`: fewest honest survivors of a sum.
     """
 
     corrupt: float
@@ -96,16 +97,16 @@ class Demands:
     exposure: Exposure | None = None
 
     def check(self, roster: Roster) -> None:
-        """Raises Unacceptable, with the figures."""
+        """Raises Unacceptable if the roster falls short, with the figures."""
         plan = roster.plan
         roster.check()
         if not (0 <= self.corrupt < 1 and math.isfinite(self.sigma) and self.sigma >= 0):
-            raise Unacceptable("a share of corrupt agents below 1, and a finite sigma, are asked")
+            raise Unacceptable("corrupt must be at least 0 and below 1, sigma finite and >= 0")
         colluding = math.floor(self.corrupt * plan.agents)
         if plan.corrupt < colluding:
             raise Unacceptable(
-                f"the plan bears {plan.corrupt} corrupt agents of {plan.agents}; this one asks for "
-                f"{colluding}"
+                f"the plan tolerates {plan.corrupt} corrupt agents of {plan.agents}; this one asks "
+                f"for {colluding}"
             )
         honest = plan.minimum - plan.corrupt
         if honest < self.crowd:

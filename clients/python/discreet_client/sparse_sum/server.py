@@ -1,4 +1,4 @@
-"""The server's side of a round: it passes on what agents say, and opens the sum."""
+"""The server's side of a round: it relays the agents' messages and opens the sum."""
 
 from __future__ import annotations
 
@@ -38,8 +38,8 @@ class _Shares:
 
 
 class Server:
-    """One round. `take_…` verify and keep what agents have sent, whenever it comes until the next
-    step; what comes later is refused, and its sender has dropped."""
+    """One round. The `take_…` methods verify and keep what agents have sent, in any order until the
+    next step; what arrives later is refused, and its sender has dropped."""
 
     def __init__(self, group: Group, round_: int) -> None:
         self.group, self.plan, self.round = group, group.plan, round_
@@ -52,7 +52,7 @@ class Server:
         self._delivered = False
 
     def take_shares(self, place: int, frame: bytes) -> None:
-        """Raises Refused for what is late, not signed or of another length."""
+        """Raises Refused for shares that are late, not signed or of another length."""
         payload = opened(self.group, Kind.SHARES, self.round, place, frame)
         k = self.plan.neighbours
         if len(payload) != 64 + (SEALED + 32) * k or self._delivered:
@@ -64,11 +64,11 @@ class Server:
 
     @property
     def sharing(self) -> list[int]:
-        """Places whose shares have come."""
+        """Places whose shares have arrived."""
         return sorted(self._shares)
 
     def delivery(self, place: int) -> dict[int, bytes]:
-        """What the neighbours have sealed for this agent. From now on shares are late."""
+        """The shares that the neighbours have sealed to this agent. From now on shares are late."""
         self._delivered = True
         boxes = {}
         for other in self.group.neighbours(place):
@@ -78,8 +78,8 @@ class Server:
         return boxes
 
     def take_contribution(self, place: int, frame: bytes) -> None:
-        """Raises Refused for what is late, not signed, without shares before it, or of another
-        length."""
+        """Raises Refused for a contribution that is late, not signed, without shares before it, or
+        of another length."""
         payload = opened(self.group, Kind.CONTRIBUTION, self.round, place, frame)
         size = 8 * (self.plan.dimension + CHECKS)
         if place not in self._shares or self._survivors:
@@ -90,11 +90,11 @@ class Server:
         self._proofs[place] = payload[size:]
 
     def propose(self) -> bytes:
-        """The survivors, for the jury. Raises Missing when they are too few."""
+        """The bitmap of survivors, for the jury. Raises Missing when they are too few."""
         if not self._survivors:
             if len(self._vectors) < self.plan.minimum:
                 absent = set(range(self.plan.agents)) - set(self._vectors)
-                raise Missing(absent, f"the sum wants {self.plan.minimum} agents")
+                raise Missing(absent, f"the sum needs {self.plan.minimum} agents")
             self._survivors = bitmap(self._vectors, self.plan.agents)
         return self._survivors
 
@@ -107,13 +107,13 @@ class Server:
         self._votes[place] = signature
 
     def votes(self) -> dict[int, bytes]:
-        """As many as a quorum. Raises Missing when they are fewer."""
+        """The votes of a quorum. Raises Missing when there are fewer."""
         if len(self._votes) < self.plan.quorum:
             raise Missing(self.group.jury(self.round) - set(self._votes), "no quorum of the jury")
         return dict(sorted(self._votes.items())[: self.plan.quorum])
 
     def proofs(self, place: int) -> dict[int, bytes]:
-        """What surviving neighbours have proved to this agent."""
+        """The proofs of surviving neighbours for this agent."""
         found = {}
         for other in self.group.neighbours(place):
             if other in self._proofs:
@@ -122,7 +122,8 @@ class Server:
         return found
 
     def take_release(self, place: int, frame: bytes) -> None:
-        """Raises Refused for what is not signed, or not of a survivor."""
+        """Raises Refused for a release that is not signed, not of a survivor, or of another
+        length."""
         payload = opened(self.group, Kind.RELEASE, self.round, place, frame)
         near = self.group.neighbours(place)
         cut = (len(near) + 7) // 8
@@ -135,8 +136,8 @@ class Server:
             self._given.setdefault(other, {})[self._point(other, place)] = value
 
     def open(self) -> Integers:
-        """The sum over the survivors. Raises Missing where too few shares have come, Tampered where
-        they do not make the secret that was announced or the sum is not one of all survivors."""
+        """The sum over the survivors. Raises Missing if too few shares have arrived, Tampered if
+        they do not yield the announced secret or the result is not the sum of all survivors."""
         dimension = self.plan.dimension
         total = np.zeros(dimension + CHECKS, dtype=np.uint64)
         for place, vector in self._vectors.items():
@@ -152,7 +153,7 @@ class Server:
         return opened_[:-CHECKS]
 
     def _lift(self, total: Words, place: int, near: Iterable[int]) -> None:
-        """Take the masks with somebody that has dropped off those that have not."""
+        """Remove the masks that survivors share with an agent that has dropped."""
         escrow = self._shares[place].escrow
         pad = stream(digest(b"escrow", self.group.context, self._secret(place)), len(escrow))
         keys = np.frombuffer(escrow, np.uint8) ^ np.frombuffer(pad, np.uint8)
@@ -167,11 +168,11 @@ class Server:
     def _secret(self, place: int) -> bytes:
         given, alive = self._given.get(place, {}), place in self._vectors
         if len(given) < self.plan.threshold:
-            raise Missing([place], f"{len(given)} shares of it, not {self.plan.threshold}")
+            raise Missing([place], f"{len(given)} shares of a secret, not {self.plan.threshold}")
         secret = shamir.recover(given, self.plan.threshold).to_bytes(shamir.SIZE, "big")
         announced = self._shares[place].own if alive else self._shares[place].masks
         if secret_digest(self.group, secret) != announced:
-            raise Tampered(f"the shares of agent {place} do not make its secret")
+            raise Tampered(f"the shares of agent {place} do not yield its secret")
         return secret
 
     def _point(self, owner: int, holder: int) -> int:

@@ -1,4 +1,4 @@
-"""The server of a run over gRPC: agents connect, it passes on what they say, and tells the sums."""
+"""The server of a run over gRPC: it relays the agents' messages and reports the sums."""
 
 from __future__ import annotations
 
@@ -25,32 +25,33 @@ from discreet_client.sparse_sum.wire import CHECKS, MEMBER, PROOF, SEALED, SIGNA
 SERVICE, METHOD = "discreet.SparseSum", "Converse"
 PLACE = struct.Struct(">I")
 END = b""
-"""The last message of a stream: there is nothing more to say."""
+"""The last message of a stream: the run is over."""
 HELLO_SECONDS = 10.0
 NONCE = 32
 
 Tell = Callable[[dict[str, Any]], None]
 Seat = asyncio.Queue[bytes | None]
-"""Messages for one stream; None hangs up."""
+"""Messages for one stream; None ends it."""
 
 
 def hello(roster: Roster, nonce: bytes) -> bytes:
-    """What an agent signs to have its place: a stream's first message is its place and this."""
+    """The statement that an agent signs to authenticate: a stream's first message is its place and
+    the signature."""
     return digest(b"hello", roster.digest, nonce)
 
 
 def longest_answer(plan: Plan) -> int:
-    """Bytes of the longest honest answer, its head included."""
+    """Bytes of the longest honest answer, with its header."""
     k = plan.neighbours
     shares, vector = 2 * 32 + (SEALED + 32) * k, 8 * (plan.dimension + CHECKS) + PROOF * k
     return HEAD.size + SIGNATURE + max(MEMBER, shares, vector)
 
 
 class Relay:
-    """Runs a `Conductor` for whoever is connected. `seconds`: that a step waits for agents.
+    """Runs a `Conductor` for the connected agents. `seconds`: how long a step waits for agents.
 
-    `tell` gets `{"round", "sum", "agents"}` of each sum, `{"round", "lost"}` or `{"setup", "lost"}`
-    of what could not be.
+    `tell` receives `{"round", "sum", "agents"}` for each sum, and `{"round", "lost"}` or `{"setup",
+    "lost"}`, with the reason, for a round or setup that failed.
     """
 
     def __init__(self, conductor: Conductor, seconds: float, tell: Tell) -> None:
@@ -60,7 +61,7 @@ class Relay:
         self._changed = asyncio.Event()
 
     async def run(self) -> None:
-        """To the last round, or until no setup is left."""
+        """Run until the last round is over, or no setup is left."""
         conductor = self.conductor
         while not conductor.done:
             if conductor.step is Step.SHARES:
@@ -79,7 +80,8 @@ class Relay:
         return len(self._seats) >= self.conductor.roster.plan.minimum
 
     def _have_all_answered(self) -> bool:
-        """In a round who has gone is not waited for."""
+        """Whether the step can end. In a round, agents that have disconnected are not waited
+        for."""
         missing = self.conductor.waited_for
         if self.conductor.step in SETTING_UP:
             return not missing
@@ -109,7 +111,7 @@ class Relay:
                 return
 
     async def converse(self, requests: AsyncIterator[bytes], context: Any) -> AsyncIterator[bytes]:
-        """One agent's stream. A newer one of the same agent ends it."""
+        """One agent's stream. A newer stream of the same agent ends it."""
         nonce = os.urandom(NONCE)
         yield nonce
         place = await self._greeted(requests, nonce, context)
@@ -133,19 +135,19 @@ class Relay:
             self._leave(place, seat)
 
     async def _greeted(self, requests: AsyncIterator[bytes], nonce: bytes, context: Any) -> int:
-        """The place of an agent that has signed this stream's nonce; others end here."""
+        """The place of the agent that has signed this stream's nonce; other streams are aborted."""
         roster = self.conductor.roster
         try:
             said = await asyncio.wait_for(anext(requests, b""), HELLO_SECONDS)
         except TimeoutError:
-            await context.abort(grpc.StatusCode.DEADLINE_EXCEEDED, "too late; come again")
+            await context.abort(grpc.StatusCode.DEADLINE_EXCEEDED, "the first message is late")
             raise AssertionError from None
         if len(said) == PLACE.size + SIGNATURE:
             (place,) = PLACE.unpack_from(said)
             known = place < len(roster.keys)
             if known and verify(roster.keys[place], said[PLACE.size :], hello(roster, nonce)):
                 return int(place)
-        await context.abort(grpc.StatusCode.UNAUTHENTICATED, "no agent of this roster")
+        await context.abort(grpc.StatusCode.UNAUTHENTICATED, "not an agent of this roster")
         raise AssertionError
 
     async def _read(self, place: int, seat: Seat, requests: AsyncIterator[bytes]) -> None:
@@ -156,7 +158,8 @@ class Relay:
             seat.put_nowait(None)
 
     def _take(self, place: int, said: bytes) -> None:
-        """An answer to the message of this step; others are late, and empty ones say no."""
+        """Take an answer to the message of this step; answers to other messages are late and
+        ignored, and an empty answer is a refusal."""
         conductor = self.conductor
         head, body = said[: HEAD.size], said[HEAD.size :]
         if place in conductor.waited_for and head == conductor.messages[place][: HEAD.size]:
@@ -182,7 +185,7 @@ async def serve(
     ready: Callable[[int], None] = lambda port: None,
 ) -> None:
     """Serve a run to its end. `certificate`: key and chain (PEM), without which nothing is
-    encrypted. `ready` is told the port. OSError where the address cannot be had."""
+    encrypted. `ready` is called with the port. OSError if the address cannot be bound."""
     handler = grpc.stream_stream_rpc_method_handler(relay.converse)
     longest = longest_answer(relay.conductor.roster.plan)
     server = grpc.aio.server(options=[("grpc.max_receive_message_length", longest)])
@@ -194,7 +197,7 @@ async def serve(
             port = server.add_insecure_port(address)
         else:
             port = server.add_secure_port(address, grpc.ssl_server_credentials([certificate]))
-    except RuntimeError as error:  # gRPC's own, of no kind
+    except RuntimeError as error:  # gRPC has no narrower one
         raise OSError(f"cannot listen at {address}: {error}") from None
     await server.start()
     try:
@@ -205,5 +208,5 @@ async def serve(
 
 
 def print_line(told: dict[str, Any]) -> None:
-    """One JSON object a line."""
+    """Print the JSON object on a line of its own."""
     print(json.dumps(told), flush=True)

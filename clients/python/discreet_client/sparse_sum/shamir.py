@@ -1,4 +1,4 @@
-"""Shamir's shares (1979) of elements of the prime field of 2^255 - 19."""
+"""Shamir's secret sharing (1979) over the prime field of order 2^255 - 19."""
 
 from __future__ import annotations
 
@@ -17,14 +17,15 @@ def draw() -> int:
 
 
 def share(secret: int, threshold: int, holders: int) -> list[int]:
-    """Shares at the points 1 to `holders`; `threshold` of them tell the secret, fewer nothing."""
+    """Shares at the points 1 to `holders`; `threshold` of them reveal the secret, fewer nothing.
+    Raises ValueError for arguments out of range."""
     if not (0 <= secret < P and 1 <= threshold <= holders < P):
-        raise ValueError("a secret of the field, and a threshold of 1 to as many as hold shares")
+        raise ValueError("the secret must be in the field, and the threshold from 1 to the holders")
     return evaluate([secret, *(draw() for _ in range(threshold - 1))], holders)
 
 
 def evaluate(coefficients: Sequence[int], holders: int) -> list[int]:
-    """The polynomial, constant term first, at the points 1 to `holders`."""
+    """The values of the polynomial, constant term first, at the points 1 to `holders`."""
     shares = []
     for point in range(1, holders + 1):
         value = 0
@@ -35,14 +36,14 @@ def evaluate(coefficients: Sequence[int], holders: int) -> list[int]:
 
 
 def recover(shares: Mapping[int, int], threshold: int) -> int:
-    """The secret from shares by their points, by Lagrange's formula at 0. Raises ValueError when
-    they are fewer than the threshold.
+    """The secret from shares by their points, by Lagrange interpolation at 0. Raises ValueError
+    when there are fewer than the threshold.
 
     With all the points 1 to m the weight of point i is `(-1)^(i-1) C(m, i)`; each absent point a
-    gives it a factor `(a - i) / a`. So everything is whole numbers but for one division.
+    multiplies it by `(a - i) / a`. So all is computed in whole numbers except for one division.
     """
     if len(shares) < threshold or min(shares) < 1:
-        raise ValueError(f"{len(shares)} shares, of which {threshold} tell the secret")
+        raise ValueError(f"{threshold} shares at points from 1 are needed, not {len(shares)}")
     last = max(shares)
     absent = [point for point in range(1, last) if point not in shares]
     total = 0

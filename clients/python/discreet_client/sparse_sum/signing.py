@@ -1,4 +1,4 @@
-"""Ed25519 of keys as bytes."""
+"""Ed25519 verification with raw public keys."""
 
 from __future__ import annotations
 
@@ -7,9 +7,10 @@ from collections.abc import Callable
 from discreet_client import ed25519
 
 Verify = Callable[[bytes, bytes, bytes], bool]
-"""Of key, signature and message. Who plays many agents in one process may check once for all."""
+"""Maps key, signature and message to whether they fit. A simulation of many agents in one process
+may check each signature once for all of them."""
 
 
 def verify(key: bytes, signature: bytes, message: bytes) -> bool:
-    """False for what is no key, too."""
+    """Whether the signature is valid; False also for bytes that are not a key."""
     return ed25519.is_signed(key, message, signature)

@@ -1,4 +1,4 @@
-"""What travels in a round: payloads, and the signature behind each."""
+"""The encoding of a round's messages: payloads, each followed by a signature."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ SEALED = NONCE + 32 + 32 + 16
 """A nonce, two shares and the tag of ChaCha20-Poly1305."""
 PROOF = 16
 CHECKS = 2
-"""Words of 1 behind each vector: the sum has the number of summands there."""
+"""Words of 1 after each vector: in the sum they are the number of summands."""
 Words = NDArray[np.uint64]
 
 
@@ -32,18 +32,18 @@ class Kind(IntEnum):
 
 
 def statement(group: Group, kind: Kind, round_: int, place: int, payload: bytes) -> bytes:
-    """What an agent signs. Jurors all sign the same but for their place."""
+    """The statement that an agent signs. Those of jurors differ only in their places."""
     head = struct.pack(">BII", kind, round_, place)
     return group.context + head + digest(b"payload", payload)
 
 
 def opened(group: Group, kind: Kind, round_: int, place: int, frame: bytes) -> bytes:
-    """The payload of a frame. Raises Refused where its sender has not signed it."""
+    """The payload of a frame. Raises Refused unless its sender has signed it."""
     payload, signature = frame[:-SIGNATURE], frame[-SIGNATURE:]
     if not 0 <= place < group.plan.agents or not verify(
         group.members[place].identity, signature, statement(group, kind, round_, place, payload)
     ):
-        raise Refused(f"not a {kind.name} of round {round_} by agent {place}")
+        raise Refused(f"a {kind.name} of round {round_} is not signed by agent {place}")
     return payload
 
 
@@ -54,15 +54,15 @@ def bitmap(places: Iterable[int], agents: int) -> bytes:
 
 
 def members_of(bits: bytes, agents: int) -> frozenset[int]:
-    """Raises Refused when it is not the one bitmap of its set."""
+    """The places in a bitmap. Raises Refused for another length, or bits beyond the agents."""
     flags = np.unpackbits(np.frombuffer(bits, dtype=np.uint8))
     if len(bits) != (agents + 7) // 8 or flags[agents:].any():
-        raise Refused(f"not a bitmap of {agents} agents")
+        raise Refused(f"this is not a bitmap of {agents} agents")
     return frozenset(np.flatnonzero(flags).tolist())
 
 
 def words(key: bytes, dimension: int) -> Words:
-    """A mask: a stream of ChaCha20 as words modulo 2^64."""
+    """A mask: the ChaCha20 key stream as words modulo 2^64."""
     return np.frombuffer(stream(key, 8 * (dimension + CHECKS)), dtype="<u8")
 
 
@@ -71,14 +71,14 @@ MEMBER = 3 * KEY + SIGNATURE
 
 
 def members_to(members: Iterable[Member]) -> bytes:
-    """160 bytes each: identity, exchange, nonce, signature."""
+    """The members as bytes, 160 each: identity, exchange, nonce, signature."""
     return b"".join(
         member.identity + member.exchange + member.nonce + member.signature for member in members
     )
 
 
 def members_from(data: bytes, agents: int) -> tuple[Member, ...]:
-    """Raises Refused for another length."""
+    """The inverse of `members_to`. Raises Refused for another length."""
     return tuple(
         Member(part[:KEY], part[KEY : 2 * KEY], part[2 * KEY : 3 * KEY], part[3 * KEY :])
         for part in pieces(data, MEMBER, agents)
@@ -93,14 +93,14 @@ def pieces(data: bytes, size: int, count: int) -> list[bytes]:
 
 
 def some_to(of: Sequence[int], told: Mapping[int, bytes]) -> bytes:
-    """A bitmap over `of` of whom something is said, then what is said, in that order."""
+    """A bitmap over the places `of` that have an entry in `told`, then these entries in order."""
     there = [at for at, place in enumerate(of) if place in told]
     return bitmap(there, len(of)) + b"".join(told[of[at]] for at in there)
 
 
 def some_from(of: Sequence[int], size: int, data: bytes) -> tuple[dict[int, bytes], bytes]:
-    """What `some_to` has packed, `size` bytes of each, and the rest. Raises Refused when it is too
-    short."""
+    """The inverse of `some_to` for entries of `size` bytes, and the remaining bytes. Raises Refused
+    when `data` is too short."""
     cut = (len(of) + 7) // 8
     there = sorted(members_of(data[:cut], len(of)))
     end = cut + size * len(there)

@@ -50,14 +50,14 @@ class FederationServicer:
     """Missing associated documentation comment in .proto file."""
 
     def Enroll(self, request, context):
-        """Make an agent known to a session, by a one-time token or as a member of a standing group.
+        """Enrol an agent in a session, by a one-time token or as a member of a standing group.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')  # generated: the base of the service in discreet.rpc, which overrides it
 
     def Participate(self, request_iterator, context):
-        """One stream an agent: Challenge, Hello, then Start, Accept, and Round, Contribution until End.
+        """One stream per agent: Challenge, Hello, then Start, Accept, and Round, Contribution until End.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')

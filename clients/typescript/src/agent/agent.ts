@@ -1,9 +1,9 @@
 /**
- * An agent: it keeps its data, answers rounds, and believes nobody but the keys that its token pins.
+ * An agent: it keeps its data to itself, answers rounds, and trusts only the keys that its token pins.
  *
- * `participate` is what every kind of problem lies on: the function is given a `Round` and returns the bytes of the
- * answer. What it decides is on disk before it is sent, with the state it wants to keep; a new process goes on from there
- * and sends the same bytes again. docs/protocol.md has the messages.
+ * Every kind of problem is built on `participate`: its function is given a `Round` and returns the bytes of the answer.
+ * The answer and the function's state are on disk before the answer is sent; a new process goes on from there and sends
+ * the same bytes again. docs/protocol.md describes the messages.
  */
 
 import { randomBytes } from "node:crypto";
@@ -38,29 +38,29 @@ import { Memory } from "./memory.js";
 import type { Outcome, Round, Step } from "./rounds.js";
 import * as signing from "./signing.js";
 
-const SKEW_MS = 30_000n; // the clocks may differ by so much
+const SKEW_MS = 30_000n; // largest difference between the server's clock and this one
 const ENROLL_SECONDS = 20;
 const FIRST_PAUSE_MS = 100;
 const LONGEST_PAUSE_MS = 3_000;
 
 export interface AgentOptions {
-  /** Key file, made on first use; `agent.key`. */
+  /** Key file, generated on first use; default `agent.key`. */
   identity?: string;
-  /** The agent's own ledger; beside the key. */
+  /** File of the agent's own ledger; default beside the key. */
   ledger?: string;
-  /** Folder of what must survive this process; beside the key. */
+  /** Folder for the state that must survive this process; default beside the key. */
   state?: string;
-  /** What the owner sees; the key file's name. */
+  /** The name that the owner sees; default that of the key file. */
   name?: string;
-  /** Privacy unit of this agent's account; `trajectory`. */
+  /** Privacy unit of this agent's account; default `trajectory`. */
   unit?: string;
-  /** Decimals: what this identity spends over all its sessions, at most; 1 and 0. */
+  /** Decimal numbers: the most that this identity spends over all its sessions; default 1 and 0. */
   limitEpsilon?: string;
   limitDelta?: string;
   /** Public figures that the kind asks for. */
   announcement?: Readonly<Record<string, unknown>>;
   tls?: Tls;
-  /** How long a silent server is waited for; 600. */
+  /** How long to wait for a server that does not answer; default 600. */
   patienceSeconds?: number;
 }
 
@@ -101,18 +101,18 @@ export class Agent {
     return new Agent(parseLink(token), options);
   }
 
-  /** Makes this agent known to the session, once; the id of its account. */
+  /** Enrols this agent in the session, once; returns the id of its account. */
   async enroll(): Promise<string> {
     return this.#memory.alone(() => this.#patiently(() => this.#enroll()));
   }
 
   /**
-   * Answers rounds until the session ends, through breaks of the connection and restarts of either side.
+   * Answers rounds until the session ends, through broken connections and restarts of either side.
    *
-   * Refused when the server refuses for good, LimitExceeded before anything is sent when the charge would pass the limit,
-   * NotTrusted when the other side is not the pinned one or contradicts itself, Lost when it stays silent, AgentError when
-   * another process takes part with the same files, or what was decided cannot be written. Whatever `step` throws ends
-   * the agent: run it again to go on.
+   * Throws Refused when the server refuses for good; LimitExceeded, before any answer is sent, when the charge would exceed
+   * the limit; NotTrusted when the server is not the pinned one or contradicts itself; Lost when it stays silent; AgentError
+   * when another process takes part with the same files, or an answer cannot be saved. An error of `step` ends the call:
+   * call again to go on.
    */
   async participate(step: Step): Promise<Outcome> {
     await this.#memory.alone(async () => {
@@ -124,12 +124,12 @@ export class Agent {
     return { ...ended, finalState: state };
   }
 
-  /** What this agent says in public of itself. */
+  /** The public figures that this agent announces. */
   get announcement(): Readonly<Record<string, unknown>> {
     return this.#announcement;
   }
 
-  /** The roster that the owner has signed, once it is there. */
+  /** The roster that the owner has signed, once it has arrived. */
   get roster(): Roster {
     return readRoster(this.#memory.known.roster);
   }
@@ -138,12 +138,12 @@ export class Agent {
     return sha256(this.#memory.known.roster);
   }
 
-  /** A file for what this session must never do twice. */
+  /** The file that records what this session must never do twice. */
   get journalPath(): string {
     return this.#memory.path.replace(/\.json$/, ".journal");
   }
 
-  /** `what()`, again after breaks, with pauses that double while nothing is heard. */
+  /** Calls `what()`, and again after a broken connection, with pauses that double while the server sends nothing. */
   async #patiently<T>(what: () => Promise<T>): Promise<T> {
     this.#heard = Date.now();
     for (let wait = FIRST_PAUSE_MS; ; ) {
@@ -153,7 +153,7 @@ export class Agent {
       } catch (error) {
         if (!(error instanceof Broken)) throw error;
         if (Date.now() - this.#heard > this.#patienceMs) {
-          throw new Lost(`no answer for ${this.#patienceMs / 1000} s; the last: ${error.message}`);
+          throw new Lost(`no answer for ${this.#patienceMs / 1000} s; the last error: ${error.message}`);
         }
       }
       wait = this.#heard === before ? Math.min(2 * wait, LONGEST_PAUSE_MS) : FIRST_PAUSE_MS;
@@ -174,7 +174,7 @@ export class Agent {
 
   async #enroll(): Promise<string> {
     const { account, roster } = this.#memory.known;
-    if (account && roster.length) return account; // until then it may have other figures than when it enrolled first
+    if (account && roster.length) return account; // without a roster it enrols again, since its figures may have changed
     const content = toBinary(
       EnrolmentSchema,
       create(EnrolmentSchema, {
@@ -197,7 +197,7 @@ export class Agent {
       signature: this.identity.sign(signing.enrolment(this.link.session, nonce, now, content)),
     });
     const answer = await this.#connected(async (connection) => {
-      await this.#meet(connection); // the token is for the pinned server's eyes
+      await this.#meet(connection); // only the pinned server may see the token
       return connection.enroll(request, ENROLL_SECONDS);
     });
     this.#checkServer(answer.publicKey);
@@ -210,7 +210,7 @@ export class Agent {
     return enrolled.account;
   }
 
-  /** Hears the server's challenge before anything is told. */
+  /** Checks the server's challenge before it is told anything. */
   async #meet(connection: Connection): Promise<void> {
     const stream = connection.participate(ENROLL_SECONDS);
     try {
@@ -220,11 +220,11 @@ export class Agent {
     }
   }
 
-  /** The first message of a stream, when it is that of the pinned server and of now. */
+  /** The first message of a stream; NotTrusted unless it is fresh and of the pinned server. */
   #challenge(message: OperatorMessage | undefined): Challenge {
-    if (message === undefined) throw new Broken("the server hung up");
+    if (message === undefined) throw new Broken("the server closed the stream");
     const { kind } = parsed(message.content);
-    if (kind.case !== "challenge") throw new NotTrusted("the server's first message is no challenge");
+    if (kind.case !== "challenge") throw new NotTrusted("the server's first message is not a challenge");
     const challenge = kind.value;
     this.#checkServer(challenge.publicKey);
     if (!isSigned(challenge.publicKey, signing.operator("", message.content), message.signature)) {
@@ -241,7 +241,7 @@ export class Agent {
 
   // One stream
 
-  /** One stream until the session ends; Broken when it breaks first. */
+  /** Answers rounds on one stream until the session ends; Broken if the stream breaks first. */
   async #follow(step: Step): Promise<void> {
     await this.#connected(async (connection) => {
       const stream = connection.participate();
@@ -270,11 +270,11 @@ export class Agent {
       if (kind.case === "end") return this.#end(kind.value);
       if (kind.case === "start") accepted = await this.#accept(kind.value, challenge.publicKey, voice);
       else if (kind.case === "round") await this.#contribute(kind.value, accepted, step, voice);
-      else if (kind.case !== "waiting") throw new NotTrusted(`the server sent ${kind.case} where it has no place`);
+      else if (kind.case !== "waiting") throw new NotTrusted(`the server sent ${kind.case}, which does not belong here`);
     }
   }
 
-  /** Checks the owner's roster, books the charge, says so. */
+  /** Checks the owner's roster, enters the charge in the ledger, and tells the server. */
   async #accept(start: Start, serverKey: Bytes, voice: Voice): Promise<Accepted> {
     if (signing.fingerprint(start.ownerKey) !== this.link.owner) {
       throw new NotTrusted("the roster is signed by another owner than the one that the token pins");
@@ -283,14 +283,14 @@ export class Agent {
       throw new NotTrusted("the roster is not signed by the owner");
     }
     const before = this.#memory.known.roster;
-    if (before.length && !same(before, start.roster)) throw new NotTrusted("the roster is another one than before");
+    if (before.length && !same(before, start.roster)) throw new NotTrusted("the roster is not the one that was sent before");
     const roster = readRoster(start.roster);
     this.#checkOwnEntry(roster);
     const charge = readCharge(start.charge);
     const parameters = start.parameters.length ? objectOf(start.parameters, "parameters") : {};
-    // Also the job: an ended job's charge is given back under the name that the owner has signed.
+    // The job too: if it ends uncharged, the ledger returns the charge by the id that the owner has signed.
     if (charge.session !== this.link.session || charge.job !== roster.job || charge.agent !== this.identity.fingerprint) {
-      throw new NotTrusted("the charge is meant for somebody else, or another job");
+      throw new NotTrusted("the charge is for another agent, session or job");
     }
     if (!isSigned(serverKey, signing.charge(start.charge), start.chargeSignature)) {
       throw new NotTrusted("the charge is not signed by the server");
@@ -311,14 +311,14 @@ export class Agent {
     } catch (error) {
       if (error instanceof LimitExceeded) {
         voice.send({ case: "decline", value: { code: "limit_exceeded" } });
-        await pause(500); // the stream is about to be closed; let the word go out
+        await pause(500); // so that the message goes out before the stream is closed
       }
       throw error;
     }
     return { rounds: Number(start.rounds), roster, rosterDigest: sha256(start.roster), parameters, price: charge.price };
   }
 
-  /** NotTrusted unless the owner has signed this agent for this session, with its own key, name and figures. */
+  /** NotTrusted unless the roster is of this session and lists this agent with its own key, name and figures. */
   #checkOwnEntry(roster: Roster): void {
     const own = roster.agents.find((one) => one.fingerprint === this.identity.fingerprint);
     if (own === undefined) throw new NotTrusted("this agent is not on the roster");
@@ -366,10 +366,10 @@ export class Agent {
   }
 }
 
-/** What holds from Start on. */
+/** The part of a Round that is fixed by Start. */
 type Accepted = Pick<Round, "rounds" | "roster" | "rosterDigest" | "parameters" | "price">;
 
-/** The sending half of one stream: numbers and signs. */
+/** The sending half of one stream: it numbers and signs messages. */
 class Voice {
   #sequence = 0n;
 
@@ -403,6 +403,6 @@ function read<T>(parse: () => T): T {
   try {
     return parse();
   } catch {
-    throw new NotTrusted("the server sent what is no message");
+    throw new NotTrusted("the server sent a message that cannot be read");
   }
 }

@@ -1,4 +1,4 @@
-/** Bytes as the protocol writes them: big-endian integers, UTF-8, hexadecimal, SHA-256 and HMAC-SHA-256. */
+/** The protocol's encodings and hashes: big-endian integers, UTF-8, hexadecimal, SHA-256 and HMAC-SHA-256. */
 
 import { createHash, createHmac, timingSafeEqual } from "node:crypto";
 
@@ -6,18 +6,19 @@ export type Bytes = Uint8Array;
 
 export const utf8 = (text: string): Bytes => new TextEncoder().encode(text);
 
-/** TypeError for what is no UTF-8. */
+/** The text of UTF-8 bytes; TypeError if they are not UTF-8. */
 export const textOf = (data: Bytes): string => new TextDecoder("utf-8", { fatal: true, ignoreBOM: true }).decode(data);
 
 export const concat = (...parts: Bytes[]): Bytes => new Uint8Array(Buffer.concat(parts));
 
+/** Whether two byte strings are equal, compared in constant time. */
 export function same(one: Bytes, other: Bytes): boolean {
   return one.length === other.length && timingSafeEqual(one, other);
 }
 
 export const hex = (data: Bytes): string => Buffer.from(data.buffer, data.byteOffset, data.byteLength).toString("hex");
 
-/** RangeError for what is not hexadecimal. */
+/** The bytes of a hexadecimal text; RangeError if it is not hexadecimal. */
 export function fromHex(text: string): Bytes {
   if (!/^(?:[0-9a-fA-F]{2})*$/.test(text)) throw new RangeError("this is not hexadecimal");
   return new Uint8Array(Buffer.from(text, "hex"));
@@ -61,7 +62,7 @@ export function u64(value: bigint): Bytes {
   return data;
 }
 
-/** Big-endian doubles. RangeError when there is a part of one. */
+/** The numbers of big-endian doubles; RangeError unless the length is a multiple of eight. */
 export function doublesOf(data: Bytes): number[] {
   if (data.length % 8) throw new RangeError("a double has eight bytes");
   const view = new DataView(data.buffer, data.byteOffset, data.byteLength);

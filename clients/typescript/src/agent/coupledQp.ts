@@ -1,11 +1,12 @@
 /**
- * Coupled quadratic programs in an agent: its own steps on sums that only the agents can open.
+ * Coupled quadratic programs in an agent: its own steps on sums that only the agents can decrypt.
  *
- * What the machine and the optimizer know is saved with every answer, before it is sent: a new process goes on from there,
- * and what was decided but not saved nobody has seen. The session's folder then holds keys and x.
+ * The state of the protocol and of the optimizer is saved with every answer, before it is sent: a new process goes on from
+ * there, and nobody has seen an answer that was not saved. The session's folder therefore holds keys and x.
  *
- * An agent begins at a point of its box that it draws for itself: from a start that everybody knows the first sum is the
- * operator's c and d, and the same job without one of the agents shows what that one had contributed.
+ * An agent starts at a random point of its box. From a start that everybody knows, such as zero, the first sum would be the
+ * operator's c and d whoever takes part. In the same job without one of the agents the others would then send the same next,
+ * and the difference of the two sums would be what that agent had sent.
  */
 
 import { randomBytes } from "node:crypto";
@@ -21,7 +22,7 @@ import { planOf, type PlanParameters } from "./parameters.js";
 import type { Round } from "./rounds.js";
 import { type Box, type Matrix, Participant, project, type QuadraticCost, reach } from "./spds.js";
 
-/** This agent's own part. `lower` and `upper`: a number or one a variable. */
+/** This agent's own part of the problem. `lower` and `upper`: one number, or one per variable. */
 export interface Part {
   readonly A_u: Matrix;
   readonly A_g: Matrix;
@@ -35,16 +36,19 @@ export interface Part {
 
 export interface Optimum {
   readonly x: readonly number[];
-  /** Of the coupling constraints, the same for all. */
+  /** Multipliers of the coupling constraints, the same for all agents. */
   readonly multipliers: readonly number[];
   readonly rounds: number;
-  /** Hex: signed by all. */
+  /** Hash of the transcript that all agents have signed, hexadecimal. */
   readonly transcript: string;
-  /** Whether the sums stand still and keep the constraints, as all agents have signed it; undefined where nobody asks. */
+  /**
+   * Whether the sums had stopped moving and kept the constraints, within the tolerance that the owner has signed; all agents
+   * have signed it. Undefined if the owner asks for no such check.
+   */
   readonly settled: boolean | undefined;
-  /** The longest of the last moves of a sum, in parts of the longest of the run. */
+  /** The longest of the last moves of a sum, relative to the longest of the run. */
   readonly moving: number;
-  /** Of the constraints, in parts of the largest entry of a sum. */
+  /** Violation of the constraints, relative to the largest entry of a sum. */
   readonly violation: number;
 }
 
@@ -57,7 +61,7 @@ interface Saved {
   journal: { settled: number; pending: string[] };
 }
 
-/** Takes part in the session until it ends. AgentError when it fails, or the data do not fit what the owner has signed. */
+/** Takes part in the session until it ends. AgentError if it fails, or the data do not fit the signed parameters. */
 export async function solve(agent: Agent, part: Part): Promise<Optimum> {
   const run = new Run(agent, part);
   const outcome = await agent.participate((round) => run.step(round));
@@ -68,7 +72,7 @@ export async function solve(agent: Agent, part: Part): Promise<Optimum> {
   return run.close(outcome.finalState, outcome.broadcast);
 }
 
-/** One agent's machine and optimizer, in this process or resumed from the last. */
+/** One agent's protocol state machine and optimizer, new or resumed from the saved state. */
 class Run {
   readonly #agent: Agent;
   readonly #part: Part;
@@ -79,7 +83,7 @@ class Run {
     this.#part = part;
   }
 
-  /** What this agent has found wrong with a sum, and said, signed; else empty. */
+  /** The fault of a sum that this agent has found and signed; empty if none. */
   get complaint(): string {
     return this.#opened?.machine.complaint ?? "";
   }
@@ -102,7 +106,7 @@ class Run {
     return answer;
   }
 
-  /** The end: all agents have signed the same transcript. */
+  /** The result, once all agents have signed the same transcript. */
   close(state: string, broadcast: Uint8Array): Optimum {
     const { machine, participant } = this.#open(this.#agent.roster, state);
     if (!machine.finished) machine.answer(broadcast);
@@ -157,7 +161,7 @@ class Run {
     const signed = plan.sums.reach;
     const beyond = signed === undefined ? -1 : entries.findIndex((one, row) => !(one <= (signed[row] as number) * (1 + 1e-12)));
     if (beyond >= 0) {
-      const agreed = `the owner has signed that no agent's passes ${signed?.[beyond]}`;
+      const agreed = `the owner has signed ${signed?.[beyond]} as the bound for every agent`;
       throw new Unacceptable(`this agent's row ${beyond} can reach ${entries[beyond]}; ${agreed}`);
     }
     participant.x = somewhere(box, participant.x);
@@ -165,7 +169,10 @@ class Run {
   }
 }
 
-/** A uniform point of the box, from the operating system's randomness; `otherwise` where it has no two ends. */
+/**
+ * A uniform point of the box, drawn with the operating system's randomness; a coordinate whose range is not finite is taken
+ * from `otherwise`.
+ */
 function somewhere(box: Box, otherwise: readonly number[]): number[] {
   const drawn = otherwise.map((fallback, j) => {
     const low = box.lower[j] as number;

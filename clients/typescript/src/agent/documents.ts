@@ -1,4 +1,4 @@
-/** Roster and charge as they come signed, and JSON that is read with care. NotTrusted for what cannot be read. */
+/** Reads the signed roster and charge, and JSON objects in general. NotTrusted for what cannot be read. */
 
 import { isDeepStrictEqual } from "node:util";
 
@@ -18,7 +18,7 @@ export interface Roster {
   readonly job: string;
   readonly kind: string;
   readonly agents: readonly Listed[];
-  /** Of the run, where the kind lets the owner sign them. */
+  /** Parameters of the run, if the kind has the owner sign them. */
   readonly parameters: Json | undefined;
 }
 
@@ -41,7 +41,7 @@ export function isObject(value: unknown): value is Json {
   return value !== null && typeof value === "object" && !Array.isArray(value);
 }
 
-/** An object. NotTrusted says `what` cannot be read. */
+/** The JSON object in a document; NotTrusted, which names `what`, if there is none. */
 export function objectOf(document: Bytes, what: string): Json {
   let read: unknown;
   try {
@@ -53,7 +53,7 @@ export function objectOf(document: Bytes, what: string): Json {
   return read;
 }
 
-/** Nothing of it is verified but its form. */
+/** The roster in a document; only its form is checked. */
 export function readRoster(document: Bytes): Roster {
   const { version, session, job, kind, agents, parameters } = objectOf(document, "roster");
   const unreadable = new NotTrusted("the server's roster cannot be read");
@@ -79,5 +79,5 @@ export function readCharge(document: Bytes): Charge {
   return { session, job, agent, price: { epsilon: BigInt(epsilon), delta: BigInt(delta) } };
 }
 
-/** Whether two values of JSON say the same: 1 and 1.0 are one figure, names have no order. */
+/** Whether two values of JSON are equal: 1 and 1.0 are the same figure, and the order of names does not matter. */
 export const sameJson = (one: unknown, other: unknown): boolean => isDeepStrictEqual(one, other);

@@ -1,16 +1,16 @@
 /**
- * What goes wrong between an agent and its operator, drawn once.
+ * Errors of an agent.
  *
  *     AgentError
  *     ├── BadLink         the token's text cannot be read
  *     ├── BadIdentity     the key file cannot be used
  *     ├── NotTrusted      the other side is not the one that the token pins, or contradicts itself
- *     ├── Unacceptable    what the owner has signed asks for more than this agent agrees to, or can do
- *     ├── LimitExceeded   the charge would pass the agent's own limit; nothing was sent
- *     ├── LedgerBroken    the agent's own ledger does not hold
+ *     ├── Unacceptable    what the owner has signed is more than this agent agrees to, or can do
+ *     ├── LimitExceeded   the charge would exceed the agent's own limit; it has declined
+ *     ├── LedgerBroken    the agent's own ledger fails verification
  *     ├── NotDue          a frame of the sums is not authentic or not due; nothing has changed
- *     ├── Tampered        an authentic frame of the sums is wrong: somebody deviates from the protocol
- *     ├── Reused          this was answered before, by what is on disk; nothing was sent
+ *     ├── Tampered        an authentic frame of the sums is wrong: a party deviates from the protocol
+ *     ├── Reused          the journal shows that this was answered before; nothing was sent
  *     ├── OutOfRange      a value does not fit its place in a sum
  *     ├── Refused         the server refused for good; carries its code
  *     └── Lost            the server did not come back in time

@@ -1,7 +1,7 @@
 /** Files that survive a power cut, of mode 0600, and locks that end with the process that holds them. */
 
 import { spawnSync } from "node:child_process";
-import { closeSync, constants, fsyncSync, mkdirSync, openSync, renameSync, rmSync, writeSync } from "node:fs";
+import { closeSync, constants, fsyncSync, linkSync, mkdirSync, openSync, renameSync, rmSync, writeSync } from "node:fs";
 import { basename, dirname, join } from "node:path";
 
 import type { Bytes } from "./bytes.js";
@@ -9,13 +9,13 @@ import { AgentError } from "./errors.js";
 
 const { O_APPEND, O_CREAT, O_DIRECTORY, O_NONBLOCK, O_RDONLY, O_RDWR, O_TRUNC, O_WRONLY } = constants;
 
-/** All of `data`: on a full disk the first write may take a part and say so in nothing but its count. */
-export function writeAll(file: number, data: Bytes): void {
+/** Writes all of `data`: one `writeSync` may write a part only, as on a disk that is nearly full. */
+function writeAll(file: number, data: Bytes): void {
   for (let done = 0; done < data.length; ) done += writeSync(file, data, done);
 }
 
 /** Makes a rename or a new file inside the folder durable. */
-export function syncFolder(path: string): void {
+function syncFolder(path: string): void {
   const folder = openSync(path, O_RDONLY | O_DIRECTORY);
   try {
     fsyncSync(folder);
@@ -24,8 +24,11 @@ export function syncFolder(path: string): void {
   }
 }
 
-/** Replaces `path` by `data`, whole or not at all; on disk when it returns. */
-export function writePrivate(path: string, data: Bytes): void {
+/**
+ * Writes `data` to `path`, whole or not at all; on disk when it returns. Without `replace` an existing file stays, and the
+ * error has the code EEXIST: of two processes that write at once, one wins.
+ */
+export function writePrivate(path: string, data: Bytes, replace = true): void {
   const draft = join(dirname(path), `.${basename(path)}.${process.pid}`);
   try {
     const file = openSync(draft, O_WRONLY | O_CREAT | O_TRUNC, 0o600);
@@ -35,14 +38,15 @@ export function writePrivate(path: string, data: Bytes): void {
     } finally {
       closeSync(file);
     }
-    renameSync(draft, path);
+    if (replace) renameSync(draft, path);
+    else linkSync(draft, path);
   } finally {
     rmSync(draft, { force: true });
   }
   syncFolder(dirname(path));
 }
 
-/** Appends to a file that exists or is made; on disk when it returns. */
+/** Appends to a file, which is created if absent; on disk when it returns. */
 export function appendDurably(path: string, data: Bytes): void {
   const file = openSync(path, O_WRONLY | O_CREAT | O_APPEND, 0o600);
   try {
@@ -55,11 +59,12 @@ export function appendDurably(path: string, data: Bytes): void {
 }
 
 /**
- * Runs `work` while this process alone holds `path`, by the same lock (flock) as the Python agent takes. AgentError when
- * another process holds it for longer than `seconds`, or where there are no such locks.
+ * Runs `work` while this process holds `path` exclusively, by the same lock (flock) as the Python agent takes. AgentError
+ * if another process holds it for longer than `seconds`, or such locks do not exist here.
  *
  * Node has no call for it. The command `flock FD` (util-linux, busybox) locks the open file that it inherits, and a lock
- * belongs to the open file, not to a process: it is ours until we close it or die. BSD and macOS lock when they open.
+ * belongs to the open file, not to a process: this process keeps it until the file is closed. BSD and macOS can lock a file
+ * as they open it.
  */
 export async function withLock<T>(path: string, seconds: number, work: () => Promise<T> | T): Promise<T> {
   mkdirSync(dirname(path), { recursive: true, mode: 0o700 });
@@ -71,7 +76,7 @@ export async function withLock<T>(path: string, seconds: number, work: () => Pro
   }
 }
 
-const O_EXLOCK = 0x20; // of BSD and macOS
+const O_EXLOCK = 0x20; // on BSD and macOS
 
 function lock(path: string, seconds: number): number {
   if (process.platform === "darwin" || process.platform === "freebsd") {

@@ -1,12 +1,12 @@
-/** Numbers on the grid 2^-F as integers of 64 bits: docs/protocol.md, "Fixed point". */
+/** Fixed-point numbers with F fraction bits as integers of 64 bits: docs/protocol.md, "Fixed point". */
 
 import { OutOfRange, Tampered } from "./errors.js";
 
 export class FixedPoint {
-  /** The largest magnitude of one term, on the grid. */
+  /** The largest magnitude of one term, in units of 2^-F. */
   readonly largest: bigint;
 
-  /** Numbers of magnitude at most `bound`, of which `terms` are added. OutOfRange when their sum might not fit 64 bits. */
+  /** For sums of `terms` numbers of magnitude at most `bound`. OutOfRange if the sum might not fit 64 bits. */
   constructor(
     readonly bound: number,
     readonly terms: number,
@@ -21,7 +21,7 @@ export class FixedPoint {
     }
   }
 
-  /** The nearest grid points, of two the even one. OutOfRange when a value is not finite or beyond the bound. */
+  /** The nearest grid points, ties to even. OutOfRange if a value is not finite or exceeds the bound. */
   encode(values: readonly number[]): bigint[] {
     return values.map((value) => {
       if (!(Math.abs(value) <= this.bound)) throw new OutOfRange(`a value of magnitude ${Math.abs(value)} is beyond the bound ${this.bound} of this sum`);
@@ -29,7 +29,7 @@ export class FixedPoint {
     });
   }
 
-  /** Numbers of the grid points. Tampered when one is larger than a sum of the terms can be. */
+  /** The numbers at these grid points. Tampered if one is larger than a sum of the terms can be. */
   decode(sums: readonly bigint[]): number[] {
     const most = BigInt(this.terms) * this.largest;
     if (sums.some((one) => one > most || one < -most)) throw new Tampered("a sum is larger than its terms can make it");

@@ -1,4 +1,4 @@
-/** What all agents of a session were shown, as one chain: docs/protocol.md, "The chain of broadcasts". */
+/** The broadcasts of a session as a hash chain: docs/protocol.md, "The chain of broadcasts". */
 
 import { type Bytes, hex, sha256 } from "./bytes.js";
 import { isSigned } from "./keys.js";
@@ -10,15 +10,15 @@ const SIGNATURE = 64;
 /** The digest that the next broadcast begins with. */
 export const after = (broadcast: Bytes): Bytes => sha256(broadcast);
 
-/** The digest before, and what is broadcast. RangeError when it is too short. */
+/** The digest of the broadcast before, and the content. RangeError if it is too short. */
 export function split(broadcast: Bytes): [Bytes, Bytes] {
   if (broadcast.length < DIGEST) throw new RangeError("a broadcast begins with the digest of the one before");
   return [broadcast.subarray(0, DIGEST), broadcast.subarray(DIGEST)];
 }
 
-/** Signatures by fingerprint (hex), as the last broadcast carries them. RangeError for anything else. */
+/** Signatures by fingerprint (hex), as the last broadcast carries them. RangeError for any other length. */
 export function unpacked(data: Bytes): Map<string, Bytes> {
-  if (data.length % (DIGEST + SIGNATURE)) throw new RangeError("these are no signatures");
+  if (data.length % (DIGEST + SIGNATURE)) throw new RangeError("this is not a list of signatures");
   const found = new Map<string, Bytes>();
   for (let place = 0; place < data.length; place += DIGEST + SIGNATURE) {
     found.set(hex(data.subarray(place, place + DIGEST)), data.subarray(place + DIGEST, place + DIGEST + SIGNATURE));
@@ -26,7 +26,7 @@ export function unpacked(data: Bytes): Map<string, Bytes> {
   return found;
 }
 
-/** Fingerprints of the agents who have not signed that the chain of this session ends so. */
+/** Fingerprints of the agents who have not signed `end` as the last digest of this session's chain. */
 export function unsigned(
   rosterDigest: Bytes,
   agents: readonly { fingerprint: string; key: Bytes }[],

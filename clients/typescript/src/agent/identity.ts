@@ -1,12 +1,12 @@
 /** The long-term Ed25519 key of an agent, in a file of mode 0600 (PEM, PKCS #8): the Python agent reads the same file. */
 
 import { createPrivateKey, generateKeyPairSync, type KeyObject } from "node:crypto";
-import { closeSync, fsyncSync, linkSync, mkdirSync, openSync, readFileSync, rmSync, statSync } from "node:fs";
-import { basename, dirname, join } from "node:path";
+import { mkdirSync, readFileSync, statSync } from "node:fs";
+import { dirname } from "node:path";
 
 import { type Bytes, utf8 } from "./bytes.js";
 import { BadIdentity } from "./errors.js";
-import { syncFolder, writeAll } from "./files.js";
+import { writePrivate } from "./files.js";
 import { privateBytes, publicBytes, signed } from "./keys.js";
 import { fingerprint } from "./signing.js";
 
@@ -21,7 +21,7 @@ export class Identity {
     this.fingerprint = fingerprint(this.publicKey);
   }
 
-  /** The key in this file, made on first use. BadIdentity when others can read it, or it is of another kind. */
+  /** The key in this file, generated on first use. BadIdentity if others can read it, or it is not an Ed25519 key. */
   static open(path: string): Identity {
     try {
       return Identity.#load(path);
@@ -30,33 +30,25 @@ export class Identity {
     }
     const { privateKey } = generateKeyPairSync("ed25519");
     mkdirSync(dirname(path), { recursive: true, mode: 0o700 });
-    const draft = join(dirname(path), `.${basename(path)}.${process.pid}`);
-    const file = openSync(draft, "w", 0o600);
     try {
-      writeAll(file, utf8(privateKey.export({ format: "pem", type: "pkcs8" }) as string));
-      fsyncSync(file);
-      linkSync(draft, path); // never replaces a key: of two that start at once, one wins
-      syncFolder(dirname(path));
+      writePrivate(path, utf8(privateKey.export({ format: "pem", type: "pkcs8" }) as string), false);
     } catch (error) {
       if ((error as NodeJS.ErrnoException).code !== "EEXIST") throw error;
       return Identity.#load(path);
-    } finally {
-      closeSync(file);
-      rmSync(draft, { force: true });
     }
     return new Identity(privateKey);
   }
 
   static #load(path: string): Identity {
-    if (statSync(path).mode & 0o077) throw new BadIdentity(`${path} must be readable by its owner alone (chmod 600)`);
+    if (statSync(path).mode & 0o077) throw new BadIdentity(`${path} must be readable by its owner only (chmod 600)`);
     let key: KeyObject;
     try {
       key = createPrivateKey(readFileSync(path));
     } catch (error) {
       if ((error as NodeJS.ErrnoException).code === "ENOENT") throw error;
-      throw new BadIdentity(`${path} holds no key that can be read`);
+      throw new BadIdentity(`${path} does not hold a readable key`);
     }
-    if (key.asymmetricKeyType !== "ed25519") throw new BadIdentity(`${path} holds no Ed25519 key`);
+    if (key.asymmetricKeyType !== "ed25519") throw new BadIdentity(`${path} does not hold an Ed25519 key`);
     return new Identity(key);
   }
 
@@ -64,7 +56,7 @@ export class Identity {
     return signed(this.#key, statement);
   }
 
-  /** For digests that nobody else can make. */
+  /** The private key's bytes, for digests that nobody else can compute. */
   get secret(): Bytes {
     return privateBytes(this.#key);
   }

@@ -1,6 +1,6 @@
 /**
- * An agent of federated sessions, for Node: multi-agent coordination, and coupled quadratic programs with scheme `masking`. Written from
- * docs/protocol.md; what it does not do stands in the README.
+ * An agent of federated sessions, for Node: multi-agent coordination, and coupled quadratic programs with scheme `masking`.
+ * It implements docs/protocol.md; the README lists what it does not support.
  */
 
 export { Agent, type AgentOptions } from "./agent.js";

@@ -1,9 +1,9 @@
 /**
- * What an agent must remember of a session beyond its own death, so that it answers no round twice.
+ * The records of a session that must survive the agent's process, so that it answers no round twice.
  *
- * Records of answers that may have been sent lie in a file, those of the answer in hand in the state that is saved with
- * it, until that is done. A state that knows less than the file is an older copy; a file that holds less than the state
- * knows is one.
+ * A file holds the records of answers that may have been sent; those of the answer in progress are pending in the state
+ * until it is saved. A state that lacks a record of the file is an older copy, and so is a file with fewer records than the
+ * state knows.
  */
 
 import { readFileSync } from "node:fs";
@@ -21,7 +21,7 @@ export class Journal {
   constructor(path: string, settled = 0, pending: readonly string[] = []) {
     this.#path = path;
     const text = read(path);
-    if (text && !text.endsWith("\n")) appendDurably(path, utf8("\n")); // a last line cut short counts
+    if (text && !text.endsWith("\n")) appendDurably(path, utf8("\n")); // a last line that was cut short counts as a record
     const held = text.split("\n").filter((line) => line);
     this.#settled = new Set(held);
     this.#pending = [...pending];
@@ -29,7 +29,7 @@ export class Journal {
     if (held.length < settled) throw new Reused("the journal is older than the saved session");
   }
 
-  /** Reused when the record is there already. */
+  /** Adds a pending record; Reused if it is there already. */
   claim(record: string): void {
     if (this.records.includes(record)) throw new Reused(`${record} was claimed before`);
     this.#pending.push(record);
@@ -39,12 +39,12 @@ export class Journal {
     return [...new Set([...this.#settled, ...this.#pending])];
   }
 
-  /** For the state that is saved with an answer. */
+  /** The journal's part of the state that is saved with an answer. */
   get saved(): { settled: number; pending: string[] } {
     return { settled: this.#settled.size, pending: [...this.#pending] };
   }
 
-  /** The last answer was saved: it goes out next, or has gone. */
+  /** Moves the pending records to the file, once their answer is saved and before it is sent. */
   settle(): void {
     const fresh = this.#pending.filter((record) => !this.#settled.has(record));
     if (fresh.length) appendDurably(this.#path, utf8(fresh.map((record) => `${record}\n`).join("")));

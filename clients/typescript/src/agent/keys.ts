@@ -11,16 +11,16 @@ const PREFIXES = {
 };
 type Curve = keyof typeof PREFIXES;
 
-/** The private key with these 32 bytes. */
+/** The private key with these 32 bytes. RangeError for another length. */
 export function privateKey(curve: Curve, raw: Bytes): KeyObject {
-  if (raw.length !== 32) throw new RangeError(`a private key has 32 bytes, not ${raw.length}`);
+  if (raw.length !== 32) throw new RangeError(`a private key must have 32 bytes, not ${raw.length}`);
   const key = Buffer.from(concat(PREFIXES[curve].private, raw));
   return createPrivateKey({ key, format: "der", type: "pkcs8" });
 }
 
 /** The public key with these 32 bytes. RangeError for another length. */
 export function publicKey(curve: Curve, raw: Bytes): KeyObject {
-  if (raw.length !== 32) throw new RangeError(`a public key has 32 bytes, not ${raw.length}`);
+  if (raw.length !== 32) throw new RangeError(`a public key must have 32 bytes, not ${raw.length}`);
   const key = Buffer.from(concat(PREFIXES[curve].public, raw));
   return createPublicKey({ key, format: "der", type: "spki" });
 }
@@ -40,18 +40,18 @@ export const signed = (key: KeyObject, statement: Bytes): Bytes => new Uint8Arra
 
 const PRIME = 2n ** 255n - 19n;
 const EIGHTH = 0x7a03ac9277fdc74ec6cc392cfa53202a0f67100d760b3cba4fd84d3d706a17c7n;
-/** y of the eight points whose order divides eight. */
+/** The y coordinates of the eight points whose order divides eight. */
 const SMALL_ORDER = new Set([0n, 1n, PRIME - 1n, EIGHTH, PRIME - EIGHTH]);
 
-/** Whether 32 bytes write a point of Ed25519 in its one form (y < p), and none of small order. */
+/** Whether 32 bytes are the canonical encoding (y < p) of a point of Ed25519 that does not have small order. */
 function isOrdinary(point: Bytes): boolean {
   const y = BigInt(`0x${Buffer.from(point).reverse().toString("hex")}`) & (2n ** 255n - 1n);
   return y < PRIME && !SMALL_ORDER.has(y);
 }
 
 /**
- * Whether `signature` is that of the Ed25519 key (32 raw bytes) on `statement`: by the one rule of docs/protocol.md, since
- * libraries differ about odd keys and signatures.
+ * Whether `signature` is that of the Ed25519 key (32 raw bytes) on `statement`, by the rule of docs/protocol.md, since
+ * libraries differ in the unusual keys and signatures that they accept.
  */
 export function isSigned(key: Bytes, statement: Bytes, signature: Bytes): boolean {
   try {
@@ -61,7 +61,7 @@ export function isSigned(key: Bytes, statement: Bytes, signature: Bytes): boolea
   }
 }
 
-/** The X25519 secret. RangeError for a key of small order, which would give everybody the same one. */
+/** The X25519 secret. RangeError for a key of small order, with which the secret would be the same for everybody. */
 export function exchanged(own: KeyObject, other: Bytes): Bytes {
   let secret: Bytes;
   try {

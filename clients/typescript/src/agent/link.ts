@@ -1,4 +1,4 @@
-/** The text that invites an agent, `dsc://host:port/ses_…?token=…&server=…&owner=…&tls=…`: where to go and whom to believe. */
+/** The text that invites an agent, `dsc://host:port/ses_…?token=…&server=…&owner=…&tls=…`: an address, and the keys to trust. */
 
 import { isIPv4, isIPv6 } from "node:net";
 
@@ -20,7 +20,7 @@ export interface Link {
   readonly tls: string;
 }
 
-/** BadLink, which never repeats the text: it holds a secret. */
+/** The link that the text describes; BadLink, whose message never repeats the text, since it holds a secret. */
 export function parseLink(text: string): Link {
   const parts = /^dsc:\/\/(\[[0-9a-fA-F:.]+\]|[^\s:/?#@[\]]+):([0-9]{1,5})\/(ses_[0-9a-z]{1,64})\?([^#\s]*)$/.exec(text.trim());
   if (parts === null) throw new BadLink(FORM);
@@ -41,7 +41,7 @@ export function parseLink(text: string): Link {
 
 export const addressOf = (link: Link): string => (link.host.includes(":") ? `[${link.host}]:${link.port}` : `${link.host}:${link.port}`);
 
-/** Whether the host is this machine itself, for certain. */
+/** Whether the host is certain to be this machine; no name is looked up. */
 export function isLoopback(host: string): boolean {
   if (isIPv4(host)) return host.startsWith("127.");
   if (isIPv6(host)) return new URL(`http://[${host}]`).hostname === "[::1]";

@@ -1,6 +1,6 @@
 /**
- * The agent's side of encrypted sums, scheme `masking`, as a machine with bytes in and bytes out: docs/protocol.md,
- * "Encrypted sums". Every machine ends at its first error but NotDue: a frame that is not authentic changes nothing.
+ * The agent's side of encrypted sums, scheme `masking`, as a state machine that takes and returns bytes: docs/protocol.md,
+ * "Encrypted sums". It ends at its first error except for NotDue: a frame that is not authentic changes nothing.
  */
 
 import { createCipheriv, createDecipheriv, generateKeyPairSync, type KeyObject, randomBytes } from "node:crypto";
@@ -27,8 +27,8 @@ import { exchanged, isSigned, privateBytes, privateKey, publicBytes } from "./ke
 import { commitment, contribution, expand, extract, opened } from "./masks.js";
 import { pointOf, type Sums } from "./parameters.js";
 
-const EPOCH = 0; // a session has one
-const SLACK = 2 ** -30; // of the largest magnitudes of sums: contributions are as exact as doubles are
+const EPOCH = 0; // a session has only one
+const SLACK = 2 ** -30; // relative slack on the bounds of sums, far above the rounding errors of doubles
 const NOTHING = new Uint8Array(32);
 const TAG_BYTES = 16;
 const SECRET_BYTES = 32;
@@ -47,7 +47,7 @@ export interface Agreed {
   readonly sums: Sums;
 }
 
-/** Drawn from the operating system's randomness; test vectors alone give others. */
+/** Secrets to use instead of random ones; only for test vectors. */
 export interface Secrets {
   readonly exchange: KeyObject;
   readonly groupKey: Bytes;
@@ -80,7 +80,7 @@ export class Machine {
   #expected: Kind | undefined = "OPEN";
   #verdict: Verdict = "UNSAID";
   #ended: Error | undefined;
-  /** What is wrong with the sum that this agent has complained of; empty where it has not. */
+  /** The fault of the sum about which this agent has complained; empty if it has not. */
   complaint = "";
 
   constructor(identity: Identity, agreed: Agreed, update: Update, journal: Journal, secrets?: Secrets) {
@@ -97,7 +97,7 @@ export class Machine {
     this.#drawn = secrets?.groupKey;
   }
 
-  /** All agents have signed the same transcript. */
+  /** Whether all agents have signed the same transcript. */
   get finished(): boolean {
     return this.#expected === undefined && !this.complaint;
   }
@@ -111,8 +111,8 @@ export class Machine {
   }
 
   /**
-   * The answer to a broadcast; empty where the protocol wants none of this agent. NotDue for a frame that is not the
-   * operator's or not due, whereupon the right one may still come; every other error ends the machine.
+   * The answer to a broadcast; empty if the protocol expects none from this agent. NotDue for a frame that is not the
+   * operator's or not due, after which the right one may still come; every other error ends the machine.
    */
   answer(broadcast: Bytes): Bytes {
     if (this.#ended !== undefined) throw new AgentError(`this agent has ended: ${this.#ended.message}`);
@@ -137,7 +137,7 @@ export class Machine {
     if (kind === "START") return this.#onStart(payload);
     if (kind === "SUM") return this.#onSum(payload);
     if (kind === "CLOSE") return this.#onClose(payload);
-    throw new NotDue(`a ${kind} is no broadcast`);
+    throw new NotDue(`a ${kind} is not a broadcast`);
   }
 
   // Setting up
@@ -164,7 +164,10 @@ export class Machine {
     return this.#frame("HELLO", publicBytes(this.#exchange));
   }
 
-  /** Members and parameters are the owner's; job and key of the operator come signed by the pinned server. */
+  /**
+   * Reads the roster of the sums. Its members and parameters must be those that the owner has signed; the operator's job and
+   * key are signed by the pinned server.
+   */
   #begin(document: Bytes): void {
     let fields: unknown;
     try {
@@ -194,17 +197,17 @@ export class Machine {
     return `${hex(sha256(utf8(this.#job)))} ${EPOCH} ${this.#round} ${what}`;
   }
 
-  /** A session's folder holds one session: any record there is says that it was begun before. */
+  /** Claims the epoch. The journal is that of this session only, so any other record in it means that it was begun before. */
   #claimEpoch(): void {
     this.#journal.claim(this.#record("epoch"));
     if (this.#journal.records.length > 1) {
-      throw new Reused("this session was begun before, and what was known of it is lost: it is not answered again");
+      throw new Reused("this session was begun before, and its saved state is lost: it is not answered again");
     }
   }
 
   #onKeys(payload: Bytes): Bytes {
     const size = 32 + SIGNATURE_BYTES;
-    if (payload.length !== size * this.#all.length) throw new Tampered("KEYS holds a key and a signature of each agent");
+    if (payload.length !== size * this.#all.length) throw new Tampered("KEYS does not hold one key and one signature of each agent");
     for (const other of this.#all) {
       const entry = payload.subarray(size * other, size * (other + 1));
       const key = entry.subarray(0, 32);
@@ -214,7 +217,7 @@ export class Machine {
     }
     this.#expected = "DEALT";
     if (this.#agreed.sums.dealer !== this.#index) return new Uint8Array();
-    this.#journal.claim(this.#record("deal")); // the keys that seal it serve once
+    this.#journal.claim(this.#record("deal")); // the keys that seal it are for one use
     this.#groupKey = this.#drawn ?? new Uint8Array(randomBytes(SECRET_BYTES));
     const committed = commitment(this.#groupKey);
     const sealed = this.#all.filter((other) => other !== this.#index).map((other) => this.#seal(other, committed));
@@ -228,7 +231,7 @@ export class Machine {
     return concat(cipher.update(this.#groupKey), cipher.final(), cipher.getAuthTag());
   }
 
-  /** The key between dealer and recipient, which serves once, and what it is for. */
+  /** The one-time key between dealer and recipient, and the associated data. */
   #sealing(dealer: number, recipient: number): { key: Bytes; info: Bytes } {
     const other = recipient === this.#index ? dealer : recipient;
     const info = concat(utf8("discreet/deal/v1"), this.#context, u32(EPOCH), u16(dealer), u16(recipient));
@@ -241,16 +244,16 @@ export class Machine {
     try {
       frame = parseFrame(data);
     } catch {
-      throw new Tampered("DEALT holds the dealer's frame");
+      throw new Tampered("DEALT does not hold the dealer's frame");
     }
     if (frame.kind !== "DEAL" || frame.epoch !== EPOCH || frame.round !== this.#round || frame.sender !== dealer) {
-      throw new Tampered("DEALT holds the dealer's frame");
+      throw new Tampered("DEALT does not hold the dealer's frame");
     }
-    this.#insist("DEAL", dealer, frame.payload, frame.signature, "the key is not signed by the dealer");
+    this.#insist("DEAL", dealer, frame.payload, frame.signature, "the DEAL frame is not signed by the dealer");
     const committed = frame.payload.subarray(0, 32);
     const sealed = frame.payload.subarray(32);
     const size = SECRET_BYTES + TAG_BYTES;
-    if (sealed.length !== size * (this.#all.length - 1)) throw new Tampered("the dealer has not dealt to everybody");
+    if (sealed.length !== size * (this.#all.length - 1)) throw new Tampered("the dealer has not dealt to every agent");
     if (dealer !== this.#index) {
       const place = this.#index - (this.#index > dealer ? 1 : 0);
       const secret = this.#unseal(sealed.subarray(size * place, size * (place + 1)), committed);
@@ -293,7 +296,7 @@ export class Machine {
     return beyond ? this.#complain(beyond) : this.#contribute(sums);
   }
 
-  /** What of a sum is larger than the owner's signed figures let it be; empty where nothing is. */
+  /** The entry of a sum that exceeds the bounds that the owner has signed; empty if none does. */
   #beyond(sums: readonly number[]): string {
     const { most, fraction_bits } = this.#agreed.sums;
     if (most === undefined) return "";
@@ -303,7 +306,7 @@ export class Machine {
     return `its entry ${entry} is ${sums[entry]}, and with what the owner has signed it is at most ${most[entry]}`;
   }
 
-  /** The signed complaint, instead of an answer: this agent goes no further. */
+  /** The signed complaint, sent instead of an answer; this agent answers nothing more. */
   #complain(why: string): Bytes {
     this.complaint = `the sum of round ${this.#round - 1} is wrong: ${why}`;
     this.#expected = undefined;
@@ -314,15 +317,15 @@ export class Machine {
     const { rounds, dimension, tolerance } = this.#agreed.sums;
     const values = this.#update.next(sums);
     if (values === undefined) {
-      if (this.#opened === 0) throw new Unacceptable("an agent ends after a sum, not before");
+      if (this.#opened === 0) throw new Unacceptable("an agent must not end before the first sum");
       this.#expected = "CLOSE";
       if (tolerance !== undefined) this.#verdict = this.#update.settled(tolerance) ? "SETTLED" : "UNSETTLED";
       return this.#frame("TRANSCRIPT", concat(this.#transcript, VERDICTS[this.#verdict]), true);
     }
-    if (this.#round >= rounds) throw new Unacceptable(`${rounds} sums are opened in this job, not more`);
-    if (values.length !== dimension) throw new OutOfRange(`a contribution has ${dimension} entries, not ${values.length}`);
+    if (this.#round >= rounds) throw new Unacceptable(`this job opens at most ${rounds} sums`);
+    if (values.length !== dimension) throw new OutOfRange(`a contribution must have ${dimension} entries, not ${values.length}`);
     const encoded = this.#point.encode(values);
-    // A keyed digest, so that the journal shows nothing of the values to who finds it.
+    // A keyed digest, so that the journal reveals nothing about the values.
     const digest = hex(hmac(this.#identity.secret, utf8(encoded.join(" "))));
     this.#journal.claim(this.#record(`contribution ${digest}`));
     const above = this.#all.filter((other) => other > this.#index);
@@ -381,7 +384,7 @@ export class Machine {
   }
 
   #verifyAll(kind: Kind, signatures: Bytes, payload: Bytes): void {
-    if (signatures.length !== SIGNATURE_BYTES * this.#all.length) throw new Tampered(`${this.#all.length} agents sign ${kind}`);
+    if (signatures.length !== SIGNATURE_BYTES * this.#all.length) throw new Tampered(`there must be ${this.#all.length} signatures of ${kind}`);
     for (const signer of this.#all) {
       const signature = signatures.subarray(SIGNATURE_BYTES * signer, SIGNATURE_BYTES * (signer + 1));
       this.#insist(kind, signer, payload, signature, `agent ${signer} has not signed the same ${kind}`);
@@ -398,7 +401,7 @@ export class Machine {
 
   #secretWith(other: number): Bytes {
     const secret = this.#shared.get(other);
-    if (secret === undefined) throw new AgentError(`nothing was agreed on with ${other}`);
+    if (secret === undefined) throw new AgentError(`no secret was agreed on with ${other}`);
     return secret;
   }
 
@@ -409,7 +412,10 @@ export class Machine {
 
   // Another process
 
-  /** All that `resume` needs, right after an answer and before it is sent, but for the optimizer. Secret: it holds the keys. */
+  /**
+   * All that `resume` needs except for the optimizer's own state; to be saved after each answer, before it is sent. Secret: it
+   * holds the keys.
+   */
   state(): SavedMachine {
     return {
       document: textOf(this.#document),

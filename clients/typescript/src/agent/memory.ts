@@ -1,6 +1,6 @@
 /**
- * What an agent knows of one session, on disk before anything that follows from it is sent. A new process goes on from
- * here: it sends again the very bytes it had decided on, and never decides twice for one round.
+ * An agent's state in one session, on disk before anything that follows from it is sent. A new process goes on from here:
+ * it sends the same bytes again, and never computes two answers to one round.
  */
 
 import { mkdirSync, readFileSync } from "node:fs";
@@ -30,7 +30,7 @@ export interface Known {
   readonly account: string;
   readonly roster: Bytes;
   readonly sent: Sent | undefined;
-  /** The kind's own, as text. */
+  /** The state of the kind's own program, as text. */
   readonly state: string;
   readonly ended: Ended | undefined;
 }
@@ -49,7 +49,7 @@ export class Memory {
     return this.#known;
   }
 
-  /** Holds the session against other processes while `work` runs, and reads again what one of them may have written. */
+  /** Locks the session against other processes while `work` runs, and loads what one of them may have saved. */
   async alone<T>(work: () => Promise<T>): Promise<T> {
     return withLock(this.path.replace(/\.json$/, ".lock"), 0, async () => {
       this.#known = load(this.path);
@@ -57,7 +57,7 @@ export class Memory {
     });
   }
 
-  /** Changes these fields, on disk first: what could not be written is not known here either, and never sent. */
+  /** Changes these fields, on disk first: if they cannot be written, AgentError, and this object is unchanged. */
   keep(changes: Partial<Known>): void {
     const after = { ...this.#known, ...changes };
     const { sent, ended } = after;
@@ -89,7 +89,7 @@ function load(path: string): Known {
   }
   try {
     const read = JSON.parse(text);
-    if (read.program !== PROGRAM) throw new AgentError(`${path} is of another program: a session is finished with the one that began it`);
+    if (read.program !== PROGRAM) throw new AgentError(`${path} is that of another program: finish the session with the one that began it`);
     const { sent, ended } = read;
     return {
       account: read.account,

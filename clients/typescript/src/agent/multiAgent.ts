@@ -1,5 +1,5 @@
 /**
- * An agent of a cloud multi-agent problem: its objective and its state stay here, the cloud sees its state alone.
+ * An agent of a cloud multi-agent problem: its objective stays here, and the cloud sees only its state.
  *
  *     const agent = Agent.fromToken(token, { name: "x1", announcement: { lower: -10, upper: 10, radius: 1 }, limitDelta: "0.05" });
  *     const found = await minimize(agent, (x) => 2 * (x - 9) + 1);
@@ -13,27 +13,27 @@ import * as history from "./history.js";
 import type { Outcome, Round, Step } from "./rounds.js";
 import * as signing from "./signing.js";
 
-/** How a session ended for this agent: its own last state, and the multipliers that everybody has. */
+/** The outcome of a session: this agent's last state, and the multipliers, which are the same for all agents. */
 export interface Minimum {
   readonly state: string;
   readonly code: string;
   readonly x: number;
   readonly multipliers: readonly number[];
-  /** Hex: how the chain of all broadcasts ends that this agent was shown; after success. */
+  /** The last digest of the chain of broadcasts that this agent was shown, hexadecimal; empty without success. */
   readonly history: string;
-  /** Fingerprints of the agents who have not signed the same end: were there any, the cloud may have told them something else. */
+  /** Fingerprints of the agents who have not signed the same digest: if there are any, the cloud may have deceived them. */
   readonly unsigned: readonly string[];
 }
 
-/** Kept from round to round: state, multipliers, and the public figures that steps need. */
+/** The state between rounds: x, multipliers, and the public figures that steps need. */
 interface Kept {
   x: number;
   multipliers: number[];
   range: [number, number];
-  /** Numbers that the cloud puts out in a step. */
+  /** How many numbers the cloud outputs in a step. */
   outputs: number;
   steps: number;
-  /** Place among the outputs, and constraint, of each derivative with respect to this agent's state. */
+  /** The position among the outputs, and the constraint, of each derivative with respect to this agent's state. */
   own: [number, number][];
   schedule: [number, number, number, number];
   number: number;
@@ -42,8 +42,8 @@ interface Kept {
 
 /**
  * Takes part with an objective whose derivative is `slope`. Starts at `initial`, or in the middle of the range; the range
- * is the announced one, cut to what the constraints allow, which every agent is told. A slope that throws, or is no number,
- * does not pull in that step; at the start it is tried before the agent meets anybody.
+ * is the announced one, cut to what the constraints allow, which every agent is told. A slope that throws or is NaN counts
+ * as 0 in that step; it is tried at the start before the server is contacted, with AgentError if it throws.
  */
 export async function minimize(agent: Agent, slope: (x: number) => number, initial?: number): Promise<Minimum> {
   if (agent.announcement.dimension !== undefined) {
@@ -59,7 +59,7 @@ export async function minimize(agent: Agent, slope: (x: number) => number, initi
   return ended(agent, kept, slope, outcome);
 }
 
-/** What an agent answers to each broadcast, see `minimize`. */
+/** The step that answers each broadcast, see `minimize`. */
 export function stepOf(slope: (x: number) => number, initial?: number): Step {
   return (round) => {
     const { kept, end } = reading(() => {
@@ -85,8 +85,8 @@ export function stepOf(slope: (x: number) => number, initial?: number): Step {
 }
 
 /**
- * After success: the last broadcast repeats the one before, which this agent may have missed, and has what the others
- * signed of it.
+ * The result after success: the last broadcast repeats the one before, which this agent may have missed, and holds the
+ * signatures of all agents.
  */
 function ended(agent: Agent, before: Kept, slope: (x: number) => number, outcome: Outcome): Minimum {
   return reading(() => {
@@ -124,7 +124,7 @@ function begun(round: Round, initial: number | undefined, told: Bytes): Kept {
   const numbers = doublesOf(told);
   return {
     x: Math.min(Math.max(initial ?? (low + high) / 2, low), high),
-    // An agent that missed the first rounds hears the outputs of the last one before the multipliers.
+    // For an agent that missed the first rounds, the multipliers follow the outputs of the last one.
     multipliers: round.number ? numbers.slice(layout.length) : numbers,
     range: [low, high],
     outputs: layout.length,
@@ -136,7 +136,7 @@ function begun(round: Round, initial: number | undefined, told: Bytes): Kept {
   };
 }
 
-/** What the slope says at the start, or where none is given in the middle of the range: AgentError where it throws. */
+/** Evaluates the slope at the start, which defaults to the middle of the range; AgentError if it throws. */
 function trySlope(announced: Agent["announcement"], slope: (x: number) => number, initial?: number): void {
   const x = initial ?? ((announced.lower as number) + (announced.upper as number)) / 2;
   try {
@@ -147,7 +147,7 @@ function trySlope(announced: Agent["announcement"], slope: (x: number) => number
   }
 }
 
-/** The same after step k, from the cloud's answer: its noised outputs, then the next multipliers. */
+/** The state after step k, from the cloud's answer: its noised outputs, then the next multipliers. */
 function moved(kept: Kept, slope: (x: number) => number, k: number, told: Bytes): Kept {
   const answer = doublesOf(told);
   if (answer.length !== kept.outputs + kept.multipliers.length) throw new RangeError("another number of outputs");
@@ -156,8 +156,8 @@ function moved(kept: Kept, slope: (x: number) => number, k: number, told: Bytes)
   const [gamma, alpha, c1, c2] = kept.schedule;
   const step = gamma * Math.exp(-c1 * Math.log(k));
   const shrink = alpha * Math.exp(-c2 * Math.log(k));
-  // Where the objective has no slope it does not pull: a state that is no number would end the job there, and show
-  // everybody where this agent stands.
+  // Where the objective has no slope it counts as 0: a state that is NaN would end the job, and reveal to everybody
+  // that this agent's objective has no slope here.
   let pull = slopeAt(kept.x, slope);
   kept.multipliers.forEach((multiplier, place) => (pull += (gradient[place] as number) * multiplier));
   const [low, high] = kept.range;
@@ -170,11 +170,11 @@ function slopeAt(x: number, slope: (x: number) => number): number {
     const found = slope(x);
     return Number.isNaN(found) ? 0 : found;
   } catch {
-    return 0; // An agent that left would show the same.
+    return 0; // leaving the session would reveal as much
   }
 }
 
-/** NotTrusted for whatever cannot be read of the cloud's words. */
+/** Runs `work` on a message of the cloud; NotTrusted if the message cannot be read. */
 function reading<T>(work: () => T): T {
   try {
     return work();

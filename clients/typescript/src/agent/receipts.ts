@@ -1,6 +1,6 @@
 /**
- * An agent's receipt: what it let itself be charged in one session, as an in-toto statement in a DSSE envelope that it
- * signs itself (docs/transparency.md, "Federated sessions"). The entry's own signature, over the protocol's bytes, stands inside.
+ * An agent's receipt: the charge that it accepted in one session, as an in-toto statement in a DSSE envelope that it signs
+ * itself (docs/transparency.md, "Federated sessions"). The predicate holds the ledger entry's own signature as well.
  */
 
 import { canonical } from "../certificates.js";
@@ -16,7 +16,7 @@ export interface Envelope {
   readonly signatures: readonly { readonly keyid: string; readonly sig: string }[];
 }
 
-/** The envelope of an entry that books a charge; `givenBack`: a later entry takes it back, which is the agent's word. */
+/** The receipt of a ledger entry of a charge. `givenBack`: whether a later entry returns it; only the agent vouches for that. */
 export function sealed(identity: Identity, entry: Entry, givenBack: boolean): Envelope {
   const { body } = entry;
   const charge = body.charge as string;
@@ -43,7 +43,7 @@ export function sealed(identity: Identity, entry: Entry, givenBack: boolean): En
   return { payload: base64(payload), payloadType: PAYLOAD, signatures: [{ keyid: agent, sig: base64(signature) }] };
 }
 
-/** What DSSE signs: lengths keep apart what the type and what the payload is. */
+/** The bytes that DSSE signs: type and payload, each with its length. */
 function encoding(payload: Bytes): Bytes {
   return concat(utf8(`DSSEv1 ${PAYLOAD.length} ${PAYLOAD} ${payload.length} `), payload);
 }

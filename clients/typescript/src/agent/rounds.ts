@@ -1,4 +1,4 @@
-/** What an agent's step sees of a round, and how a session ends for the agent. */
+/** A round as an agent's step sees it, and the outcome of a session. */
 
 import type { Bytes } from "./bytes.js";
 import type { Json, Price, Roster } from "./documents.js";
@@ -6,23 +6,23 @@ import type { Identity } from "./identity.js";
 
 export interface Round {
   readonly number: number;
-  /** So many there are. */
+  /** How many rounds there are. */
   readonly rounds: number;
   readonly broadcast: Bytes;
-  /** The step's own, kept across processes: assign it, and it is saved with the answer before that is sent. */
+  /** The step's own state, kept across processes: assign it, and it is saved with the answer before that is sent. */
   state: string;
-  /** Until the deadline, as of when the message came. */
+  /** Seconds until the deadline, counted from the arrival of the message. */
   readonly seconds: number;
   readonly identity: Identity;
-  /** As the owner signed it. */
+  /** The roster as the owner signed it. */
   readonly roster: Roster;
   readonly rosterDigest: Bytes;
   /** Public constants from the plan. */
   readonly parameters: Json;
   readonly transcript: Bytes;
-  /** What the agent's ledger has booked for this session. */
+  /** The charge in the agent's ledger for this session. */
   readonly price: Price;
-  /** The step may set it: called when answer and state are on disk, before the answer is sent. */
+  /** The step may set this: it is called once answer and state are on disk, before the answer is sent. */
   onSaved?: () => void;
 }
 

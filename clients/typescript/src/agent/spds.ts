@@ -1,6 +1,6 @@
 /**
  * An agent's own steps on a coupled quadratic program: the shrunken primal-dual subgradient method on opened sums
- * (docs/protocol.md, "Steps of a coupled quadratic program"), and what the sums tell of whether it has settled.
+ * (docs/protocol.md, "Steps of a coupled quadratic program"), and whether the sums have settled.
  */
 
 import { AgentError } from "./errors.js";
@@ -13,7 +13,7 @@ export interface QuadraticCost {
   readonly a_l: readonly number[];
 }
 
-/** `lower <= x <= upper`, one number a variable; infinite sides are allowed. */
+/** `lower <= x <= upper`, one number per variable; infinite bounds are allowed. */
 export interface Box {
   readonly lower: readonly number[];
   readonly upper: readonly number[];
@@ -24,21 +24,21 @@ export type Matrix = readonly (readonly number[])[];
 /** `A x`. */
 export const times = (A: Matrix, x: readonly number[]): number[] => A.map((row) => row.reduce((sum, entry, j) => sum + entry * at(x, j), 0));
 
-/** `A' y` with so many columns. */
+/** `A' y`, for a matrix with so many columns. */
 function transposed(A: Matrix, y: readonly number[], columns: number): number[] {
   return Array.from({ length: columns }, (_, j) => A.reduce((sum, row, i) => sum + at(row, j) * at(y, i), 0));
 }
 
 function at(values: readonly number[], place: number): number {
   const value = values[place];
-  if (value === undefined) throw new AgentError("shapes disagree");
+  if (value === undefined) throw new AgentError("the shapes of this agent's data disagree");
   return value;
 }
 
 export const project = (box: Box, x: readonly number[]): number[] =>
   x.map((value, j) => Math.min(Math.max(value, at(box.lower, j)), at(box.upper, j)));
 
-/** `max |A x|` over the box, entry by entry: what a contribution can reach, by public figures. */
+/** `max |A x|` over the box, entry by entry: the largest magnitudes that a contribution can reach. */
 export function reach(A: Matrix, box: Box): number[] {
   const part = (entry: number, end: number): number => (entry === 0 ? 0 : entry * end);
   return A.map((row) => {
@@ -51,17 +51,17 @@ export function reach(A: Matrix, box: Box): number[] {
   });
 }
 
-const WINDOW = 10; // moves that must all be small: an oscillation stands still where it turns
-const ROUNDING = 1e-9; // of the largest entry that a sum had: moves below it are the fixed point's rounding
+const WINDOW = 10; // moves that must all be small, since an oscillation moves little where it turns
+const ROUNDING = 1e-9; // relative to the largest entry of a sum: smaller moves are fixed-point rounding
 
-/** How the opened sums move, and whether they keep the constraints: what everybody who sees them can tell. */
+/** How the opened sums move, and whether they keep the constraints; computed from the sums only. */
 export class Trend {
   last: readonly number[] | undefined;
   recent: number[] = [];
   longest = 0;
   largest = 0;
 
-  /** So many entries come before those of the constraints, which are to be at most 0. */
+  /** `coupled`: how many entries of a sum come before those of the constraints, which must be at most 0. */
   constructor(readonly coupled: number) {}
 
   follow(sums: readonly number[]): void {
@@ -75,14 +75,14 @@ export class Trend {
     this.last = sums;
   }
 
-  /** The longest of the last moves, in parts of the longest of the run; infinite before there are enough. */
+  /** The longest of the last moves relative to the longest of the run; infinite before there are enough. */
   get moving(): number {
     if (this.recent.length < WINDOW) return Number.POSITIVE_INFINITY;
     const moved = Math.max(...this.recent);
     return moved <= ROUNDING * this.largest ? 0 : moved / this.longest;
   }
 
-  /** The largest entry of the last constraints above zero, in parts of the largest entry that any sum had. */
+  /** The largest violation of the last constraints, relative to the largest entry of any sum. */
   get violation(): number {
     if (this.last === undefined) return Number.POSITIVE_INFINITY;
     const above = this.last.slice(this.coupled).reduce((most, one) => Math.max(most, one), 0);
@@ -112,9 +112,9 @@ export class Participant implements Update {
   ) {
     const k = cost.a_l.length;
     if (![...A_u, ...A_g, ...cost.A_q, box.lower, box.upper].every((row) => row.length === k)) {
-      throw new AgentError("A_u, A_g, A_q, a_l, lower and upper need one column a variable of the agent");
+      throw new AgentError("A_u, A_g, A_q, a_l, lower and upper need one column per variable of the agent");
     }
-    if (!box.lower.every((low, j) => low <= at(box.upper, j))) throw new AgentError("a box has lower <= upper");
+    if (!box.lower.every((low, j) => low <= at(box.upper, j))) throw new AgentError("lower must not exceed upper");
     this.#origin = project(box, cost.a_l.map(() => 0));
     this.x = [...(start ?? this.#origin)];
     this.multipliers = A_g.map(() => 0);
@@ -134,7 +134,7 @@ export class Participant implements Update {
     return this.trend.settled(tolerance);
   }
 
-  /** One step, given `(Σ A_u x + c, Σ A_g x + d)` at everybody's current x. */
+  /** One step, given `(Σ A_u x + c, Σ A_g x + d)` at the current x of all agents. */
   #step(sums: readonly number[]): void {
     const { A_u, A_g, cost, box, x, multipliers } = this;
     const { primal, dual, shrink, regularization } = this.steps;
