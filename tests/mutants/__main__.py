@@ -268,10 +268,10 @@ line below names a fault that is planted in a copy of the code, and tests of whi
 fails. The faults are less noise than is charged, a wrong sensitivity, relation, count, clip, floor,
 filter or rounding, and draws that are not random.
 
-`make mutants` plants all {count}, one at a time, runs the narrowest tests that detect each, and writes
-this page. It fails for every fault that survives, for a patch whose text is no longer found, and
-for tests that fail without any fault. The patches are in `tests/mutants/table.toml`; a new mechanism or
-kind brings its own.
+`make mutants` plants all {count}, one at a time, runs the narrowest tests that detect each, and
+writes this page. It fails for every fault that survives, for a patch whose text is no longer found,
+and for tests that fail without any fault. The patches are in `tests/mutants/table.toml`; a new
+mechanism or kind brings its own.
 
 | code | fault | caught by |
 |---|---|---|
