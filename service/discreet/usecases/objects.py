@@ -110,7 +110,7 @@ async def remove(
         if not await public_objects.lock(connection, principal.tenant_id, object_id, model.type):
             raise NotFound(f"there is no such {model.type}")
         if (
-            job := await public_objects.is_named(connection, principal.tenant_id, object_id)
+            job := await public_objects.job_naming(connection, principal.tenant_id, object_id)
         ) is not None:
             says = (
                 f"{job} names this {model.type}: it stays, so that what its certificate names "
