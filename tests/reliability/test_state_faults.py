@@ -187,8 +187,8 @@ def test_ports_that_are_taken(tmp_path: Path) -> None:
         assert done.returncode == 1
         assert (
             done.stderr
-            == f"discreet: cannot listen on port {port} of 127.0.0.1 for metrics: Address already "
-            "in use\n"
+            == f"discreet: port {port} of 127.0.0.1 is taken by another program; --metrics-port "
+            "chooses another\n"
         )
 
 

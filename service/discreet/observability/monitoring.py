@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import asyncio
 import json
-import os
 import socket
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager, suppress
@@ -55,19 +54,6 @@ async def run_checks(checks: Mapping[str, Check]) -> dict[str, str]:
 def failing(answers: Mapping[str, str]) -> str | None:
     """The first check that failed, and why."""
     return next((f"{name}: {answer}" for name, answer in answers.items() if answer != "ok"), None)
-
-
-def listen(host: str, port: int) -> socket.socket:
-    """A listening socket; DiscreetError in one line if the port cannot be taken."""
-    try:
-        return socket.create_server(
-            (host, port), family=socket.AF_INET6 if ":" in host else socket.AF_INET
-        )
-    except (OSError, OverflowError) as error:
-        reason = os.strerror(error.errno or 0) if isinstance(error, OSError) else "not a port"
-        raise DiscreetError(
-            f"cannot listen on port {port} of {host} for metrics: {reason}"
-        ) from error
 
 
 @asynccontextmanager

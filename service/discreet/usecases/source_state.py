@@ -25,7 +25,7 @@ blocks have no slash. Caps have no shares."""
 
 
 @dataclass(frozen=True)
-class Standing:
+class SourceState:
     """The state of a source for its next decision."""
 
     rule: Rule
@@ -58,14 +58,14 @@ def _limits(cap: Cap) -> tuple[Mapping[str, int], ...]:
     )
 
 
-async def standing(
+async def state_of(
     connection: Any,
     tenant_id: str,
     source: Mapping[str, Any],
     rule: Mapping[str, Any],
     principal: str | None = None,
     names: Sequence[str] = (),
-) -> Standing:
+) -> SourceState:
     """Read the state of a source in this transaction. `principal` asks for one more job on the
     blocks in `names`."""
     rows = await waits.waiting(connection, source["id"])
@@ -94,7 +94,7 @@ async def standing(
         )
         for name, account in accounts.items()
     }
-    made = Standing(
+    made = SourceState(
         Rule({name: int(share) for name, share in rule["shares"].items()}, rule["lent_days"] * DAY),
         rule["lent_days"],
         accounts,
@@ -121,7 +121,7 @@ async def standing(
 
 
 def request_of(
-    seen: Standing,
+    seen: SourceState,
     job_id: str,
     analyst: str,
     price: Price,
@@ -143,7 +143,7 @@ def request_of(
     )
 
 
-def decision_on(seen: Standing, request: Request, now: datetime) -> Decision:
+def decision_on(seen: SourceState, request: Request, now: datetime) -> Decision:
     """The decision on a request that comes now."""
     queue = [other for other, _ in seen.waiting]
     return scheduling.decide_new(request, queue, seen.blocks, seen.rule, seconds_of(now))
