@@ -75,8 +75,8 @@ GROUND = (
     "uvicorn.loops.asyncio",
     "uvicorn.protocols.http.h11_impl",
 )
-"""Modules that all parts share. Modules of one part are left out, because a part shows the metrics
-of every module that it has imported."""
+"""Modules that the parts import. Those with metrics of one part (HTTP, gRPC, the worker) are left
+out, because a part shows the metrics of every module that it has imported."""
 
 ANSWER_SECONDS = 60.0
 """If the template has not forked by then, the part is started without it."""

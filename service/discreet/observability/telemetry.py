@@ -88,11 +88,9 @@ def span(
     *,
     parent: str | None = None,
     kind: Kind = Kind.INTERNAL,
-    start: int | None = None,
     **attributes: str | int | bool,
 ) -> Iterator[Span]:
-    """A span around the block, below `parent` (a traceparent) or the current span. `start` is in
-    nanoseconds since 1970.
+    """A span around the block, below `parent` (a traceparent) or the current span.
 
     An exception marks the span as failed and leaves its type, but not its text, which may hold a
     private value.
@@ -103,7 +101,6 @@ def span(
         context=above,
         kind=kind,
         attributes={f"discreet.{key}": value for key, value in attributes.items()},
-        start_time=start,
         record_exception=False,
         set_status_on_exception=False,
         end_on_exit=False,

@@ -23,6 +23,8 @@ from discreet.storage.tables import Job
 OPEN = ("awaiting_agents", "running")
 """States of a job whose session may still go on."""
 
+MOST_AT_ONCE = 100
+
 
 # Reading ------------------------------------------------------------------------------------------
 
@@ -325,18 +327,16 @@ async def keep_receipt(
     )
 
 
-async def abandoned(connection: AsyncConnection, most: int = 100) -> list[str]:
-    """Jobs with a signed roster whose session no coordinator runs."""
-    rows = await connection.execute(_ABANDONED, {"most": most})
+async def abandoned(connection: AsyncConnection) -> list[str]:
+    """Up to MOST_AT_ONCE jobs with a signed roster whose session no coordinator runs."""
+    rows = await connection.execute(_ABANDONED, {"most": MOST_AT_ONCE})
     return [row[0] for row in rows]
 
 
-async def overdue(
-    connection: AsyncConnection, default_seconds: float, most: int = 100
-) -> list[str]:
-    """Jobs whose roster was not signed within the time in their terms, or `default_seconds` if the
-    terms, as those of older jobs, name no time."""
-    rows = await connection.execute(_OVERDUE, {"most": most, "default": default_seconds})
+async def overdue(connection: AsyncConnection, default_seconds: float) -> list[str]:
+    """Up to MOST_AT_ONCE jobs whose roster was not signed within the time in their terms, or
+    `default_seconds` if the terms, as those of older jobs, name no time."""
+    rows = await connection.execute(_OVERDUE, {"most": MOST_AT_ONCE, "default": default_seconds})
     return [row[0] for row in rows]
 
 
