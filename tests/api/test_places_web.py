@@ -351,13 +351,13 @@ def test_the_certificate_must_be_that_of_the_name(
         "authority": str(server.certificate),
         "private": True,
     }
-    with pytest.raises(PlaceUnavailable, match="certificate of the server"):
+    with pytest.raises(PlaceUnavailable, match="the server's certificate"):
         fetched(setting(place), address(server, "/whole.parquet", "third.test"))
     stranger = {
         "url": f"https://other.test:{server.port}/",
         "private": True,
     }  # signed by nobody known
-    with pytest.raises(PlaceUnavailable, match="certificate of the server"):
+    with pytest.raises(PlaceUnavailable, match="the server's certificate"):
         fetched(setting(stranger), address(server, "/whole.parquet", "other.test"))
 
 
