@@ -309,7 +309,7 @@ async def keep(
     sealed: bytes,
     transcript: bytes,
 ) -> None:
-    """Store the sealed state after `number` rounds, with the broadcast that follows from it."""
+    """Store the sealed state after `number` steps, with the broadcast that follows from it."""
     await connection.execute(
         update(FederatedSession)
         .where(FederatedSession.job_id == job_id)
