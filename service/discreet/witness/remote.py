@@ -46,7 +46,7 @@ class RemoteLog:
             raise LogUnreadable(f"the log sends no valid checkpoint: {error}") from None
 
     def tree(self, size: int, leaves: list[int]) -> Tree:
-        """The part of the tree of `size` leaves that inclusion proofs of these leaves need."""
+        """The part of the tree of `size` leaves that proofs about these leaves need."""
         return Tree(
             size,
             {
