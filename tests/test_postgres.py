@@ -562,7 +562,7 @@ def test_foreign_credentials(state: Path) -> None:
         state / "postgres.json", json.dumps(dict.fromkeys((SUPERUSER, OWNER, APP), "foreign"))
     )
     server = EmbeddedPostgres(state)
-    with pytest.raises(DiscreetError, match=r"postgres\.json is not that of"):
+    with pytest.raises(DiscreetError, match=r"postgres\.json does not belong to"):
         server.start()
     assert server.pid is None
 

@@ -109,7 +109,7 @@ def test_a_template_without_a_process_for_a_part_says_so_at_once(
     folder: Path, log: LogFile, output: int
 ) -> None:
     assert started(folder, log, "poor").fork(["0"], {}, output, []) is None
-    assert "the machine gives no process" in (folder / "template.log").read_text()
+    assert "the machine could not start a process" in (folder / "template.log").read_text()
 
 
 def test_a_part_that_ends_before_its_order_has_come_is_one_that_ended(

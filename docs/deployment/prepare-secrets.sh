@@ -1,9 +1,9 @@
 #!/bin/sh
 # Writes the secrets that compose.yaml reads into ./secrets: sh docs/deployment/prepare-secrets.sh [FOLDER [PROGRAM…]]
-# PROGRAM runs discreet; by default the image: docker run --rm --user "$(id -u)" …
+# PROGRAM runs discreet; the default is the image: docker run --rm --user "$(id -u)" …
 #
-# Nothing that is there is replaced. Containers run as user 10001, who must be able to read these files and nobody else:
-# run it as root, or `chown -R 10001 secrets` afterwards. Keep a copy of the folder: without secrets.json the content of
+# No existing secret is replaced. Containers run as user 10001, and only this user may read these files:
+# run this as root, or `chown -R 10001 secrets` afterwards. Keep a copy of the folder: without secrets.json the content of
 # all datasets is lost.
 set -eu
 umask 077
@@ -19,13 +19,13 @@ word() { # 256 random bits, safe in a URL
 word "$folder/superuser_password"
 word "$folder/owner_password"
 word "$folder/app_password"
-url() { # what the service reads as a setting: the name of the file is that of the setting
+url() { # the service reads each file as the setting that has the file's name
     printf 'postgresql://%s:%s@postgres:5432/discreet' "$2" "$(cat "$folder/$3")" > "$folder/$1"
 }
 url discreet_database_url discreet_app app_password
 url discreet_migration_database_url discreet_owner owner_password
 [ -s "$folder/secrets.json" ] || "$@" create-secrets "$folder/secrets.json"
-# gRPC's certificate: agents' tokens pin it, so it needs no authority. The API reads it, the rpc process has the key.
+# The certificate of gRPC: agents' tokens pin it, so it needs no certificate authority. The API reads it; the rpc process has the key.
 if ! [ -s "$folder/rpc.key" ]; then
     openssl req -x509 -newkey ec -pkeyopt ec_paramgen_curve:prime256v1 -nodes -days 3650 -subj /CN=discreet-rpc \
         -addext "subjectAltName=DNS:discreet.rpc,DNS:${RPC_NAME:-localhost},DNS:rpc,IP:127.0.0.1" \

@@ -279,12 +279,12 @@ def test_a_pattern_ends(allowed: Settings, folder: Path, monkeypatch: pytest.Mon
         (folder / "days" / "note.txt").unlink()
         (folder / "days" / "d3" / "x.parquet").rename(folder / "days" / "d2" / "y.parquet")
         (folder / "days" / "d3").rmdir()
-        with pytest.raises(PlaceRefused, match="fits at most 4 files"):
+        with pytest.raises(PlaceRefused, match="a pattern of at most 4 files"):
             fetched(allowed, f"{where}/days/*/*.parquet")
     address = parse(f"{where}/a.parquet")
     (place,) = read_places(allowed)
     assert isinstance(place, FolderPlace)
-    with pytest.raises(PlaceUnavailable, match="do not come in time"):
+    with pytest.raises(PlaceUnavailable, match="reading the files took too long"):
         local.copy(place, address, Upload(folder), lambda _: None, time.monotonic() - 1)
 
 

@@ -188,9 +188,9 @@ def test_a_pattern_looks_through_so_many_names(
         [4],
         "parquet",
     )
-    with pytest.raises(PlaceRefused, match="at most 30 names are looked through"):
+    with pytest.raises(PlaceRefused, match="at most 30 names are searched"):
         fetched(setting(), f"s3://{bucket}/daily/many/*.parquet")
-    with pytest.raises(PlaceRefused, match="at most 30 names are looked through"):
+    with pytest.raises(PlaceRefused, match="at most 30 names are searched"):
         fetched(setting(), f"s3://{bucket}/daily/*/*.parquet")
     real = s3fs.S3FileSystem.call_s3
 
@@ -238,7 +238,7 @@ def test_what_passes_is_waited_for(
     ("fault", "why"),
     [
         ("throttled", "does not answer, or with an error"),
-        ("cut", "does not answer, or with an error|came shorter"),
+        ("cut", "does not answer, or with an error|was shorter"),
         ("denied", "does not let this service in"),
         ("silent", "said nothing for"),
     ],

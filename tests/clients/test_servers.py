@@ -72,7 +72,6 @@ def test_it_is_waited_for_until_it_is_ready_or_ends(held: StateLock, tmp_path: P
 def test_it_is_not_waited_for_longer_than_was_said(held: StateLock, tmp_path: Path) -> None:
     servers.await_ready(tmp_path, 0.1, lambda: None)
     assert servers.starting(tmp_path)
-    assert held.held
 
 
 def test_a_command_waits_and_says_so(held: StateLock, tmp_path: Path) -> None:

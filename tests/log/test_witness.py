@@ -203,7 +203,7 @@ def test_a_watcher_sees_growth_forks_and_rollbacks(tmp_path: Path) -> None:
     for content, code, said in (
         (leaves(300), 0, "seen for the first time"),
         (leaves(1000), 0, "goes on from 1 checkpoint"),
-        (leaves(999), 1, "it was taken back"),
+        (leaves(999), 1, "entries were removed"),
         (leaves(1000, b"another"), 1, "two trees of the same size"),
         (leaves(2000, b"another"), 1, "the first 1000 entries are not what they were"),
         (leaves(1000), 0, "goes on from 1 checkpoint"),

@@ -263,15 +263,15 @@ def run(mutants: Sequence[Mutant], jobs: int) -> list[str]:
 
 PREFACE = """# Mutants
 
-Tests that pass prove little; tests that fail where something is wrong prove that they look. Each
-line below is one fault, planted in a copy of the code, and the tests of which one then fails: less
-noise than is charged, a sensitivity, relation, count, clip, floor, filter or rounding that is not
-what it should be, draws that are not random.
+Tests that pass prove little; tests that fail when the code is wrong prove that they check it. Each
+line below names a fault that is planted in a copy of the code, and tests of which at least one then
+fails. The faults are less noise than is charged, a wrong sensitivity, relation, count, clip, floor,
+filter or rounding, and draws that are not random.
 
-`make mutants` plants all {count}, each by itself, runs the narrowest tests that see it, fails for
-every one that survives, and writes this page. A patch whose text is no longer found fails too, and
-so do tests that fail without any. The patches are in `tests/mutants/table.toml`; a new mechanism or
-kind brings its own.
+`make mutants` plants all {count}, one at a time, runs the narrowest tests that detect each, and
+writes this page. It fails for every fault that survives, for a patch whose text is no longer found,
+and for tests that fail without any fault. The patches are in `tests/mutants/table.toml`; a new
+mechanism or kind brings its own.
 
 | code | fault | caught by |
 |---|---|---|

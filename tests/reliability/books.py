@@ -59,7 +59,7 @@ def check_books(
     assert all(len(ids) == 1 for ids in accepted.values()), "one key, two jobs"
     assert {row["key"]: {row["job_id"]} for row in requests} == accepted
     assert set(jobs) == set().union(*accepted.values()), (
-        "a job that notice not sent of, or one that is lost"
+        "a job that nobody was told of, or one that is lost"
     )
     books = Books(jobs=jobs)
     lives: dict[str, list[list[str]]] = {}

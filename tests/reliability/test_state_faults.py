@@ -174,7 +174,8 @@ def test_ports_that_are_taken(tmp_path: Path) -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
         line = refused(tmp_path / "state", "--rpc-port", str(port))
-        assert f"port {port} of 127.0.0.1 is taken by another program" in line
+        words = f"port {port} of 127.0.0.1 is taken by another program; --rpc-port chooses another"
+        assert words in line
         assert not (tmp_path / "state" / "postgres").exists()
         done = subprocess.run(
             [sys.executable, "-m", "discreet", "worker", "--metrics-port", str(port)],
@@ -186,8 +187,8 @@ def test_ports_that_are_taken(tmp_path: Path) -> None:
         assert done.returncode == 1
         assert (
             done.stderr
-            == f"discreet: cannot listen on port {port} of 127.0.0.1 for metrics: Address already "
-            "in use\n"
+            == f"discreet: port {port} of 127.0.0.1 is taken by another program; --metrics-port "
+            "chooses another\n"
         )
 
 

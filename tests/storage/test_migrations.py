@@ -550,9 +550,8 @@ def test_newer_database_is_left_alone(
     assert done.returncode == 1
     newest = revisions()[-1]
     assert done.stderr == (
-        f"discreet: the database has schema 9999, this version knows up to {newest}: a newer "
-        "discreet has been here;"
-        " use that version\n"
+        f"discreet: the database has schema 9999, this version knows schemas up to "
+        f"{newest}: a newer discreet has migrated it; use that version\n"
     )
     with pytest.raises(WrongSchema, match="there is no schema 7777"):
         migrate(settings, "7777")

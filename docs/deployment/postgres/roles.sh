@@ -6,7 +6,7 @@
 # change nor delete a ledger entry; migrations grant it what it needs.
 set -eu
 : "${OWNER_PASSWORD_FILE:=/run/secrets/owner_password}" "${APP_PASSWORD_FILE:=/run/secrets/app_password}"
-# psql's \password-like way would ask; `\set` from a file keeps the passwords off the command line.
+# psql's \password would ask at a terminal; `\set` from a file keeps the passwords off the command line.
 psql --no-psqlrc --quiet --set ON_ERROR_STOP=1 --username "${POSTGRES_USER:-${PGUSER:-postgres}}" --dbname postgres <<SQL
 \set owner_password \`cat "$OWNER_PASSWORD_FILE"\`
 \set app_password \`cat "$APP_PASSWORD_FILE"\`

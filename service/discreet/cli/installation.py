@@ -380,8 +380,8 @@ def _part(name: str, children_fd: int | None) -> Settings:
 
 
 def _monitor(host: str, port: int | None, descriptor: int | None) -> socket.socket | None:
-    from discreet.observability.monitoring import listen  # noqa: PLC0415
+    from discreet.installation.ports import listen  # noqa: PLC0415
 
     if descriptor is not None:
         return socket.socket(fileno=descriptor)
-    return None if port is None else listen(host, port)
+    return None if port is None else listen(host, port, "--metrics-port")

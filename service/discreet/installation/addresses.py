@@ -20,8 +20,8 @@ def address(role: str, password: str, database: str, sockets: Path) -> str:
 
 
 def running_url(state: Path, role: str, database: str = DATABASE) -> str:
-    """Where the server of a state folder answers that another process holds; Unavailable when none
-    can be seen."""
+    """The URL of the server that another process runs in a state folder; Unavailable if none is
+    found."""
     try:
         password = json.loads((state / "postgres.json").read_text(encoding="utf-8"))[role]
         note = state / NOTE

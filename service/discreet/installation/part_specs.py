@@ -16,8 +16,8 @@ def specs_of_parts(
     workers: int,
     monitors: dict[str, socket.socket],
 ) -> list[PartSpec]:
-    """What has to run. Stopped from the last to the first kind. `monitors` gets a socket for the
-    metrics of each part but the API."""
+    """The API, gRPC and the workers. Each part except the API gets a socket for its metrics, which
+    is added to `monitors` by the part's name."""
     file, files = listener.fileno(), (orders.fileno(),)
     children = ("--children-fd", str(orders.fileno()))
     rpc = ("rpc", "--host", host, "--port", str(rpc_port))
@@ -29,8 +29,8 @@ def specs_of_parts(
             for number in range(1, workers + 1)
         ),
     ]
-    # The API has its metrics among its pages; the others get a port of loopback, the same when
-    # they start again.
+    # The API serves its metrics itself; the others get a loopback port, which they keep when they
+    # are started again.
     for number in range(1, len(specs)):
         monitor = monitors[specs[number].name] = listen("127.0.0.1", 0)
         more = ("--metrics-fd", str(monitor.fileno()))

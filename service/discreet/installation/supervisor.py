@@ -1,15 +1,15 @@
 """`discreet up`: one command that owns a state folder and keeps every part of the service running
 in it.
 
-    discreet up ── postgres          fast shutdown, last
-                ├─ api --fd N        the listening socket is ours: a restart keeps the port and who
-                │                    waits at it
+    discreet up ── postgres          stopped last, by a fast shutdown
+                ├─ api --fd N        inherits the listening socket: a restart keeps the port and
+                │                    the connections that wait there
                 ├─ rpc               its port is held for it by a socket that does not listen
-                └─ worker × n        stopped first: they give their jobs back
+                └─ worker × n        stopped first: they requeue their jobs
 
-Parts that end are started again, after a pause that doubles while they keep failing; so is a part
-that lives and does not answer. When the supervisor ends, by SIGTERM or by `kill -9`, everything
-ends with it.
+A part that ends is started again, after a pause that doubles while it keeps failing; so is a part
+that runs and does not answer. When the supervisor ends, by SIGTERM or by `kill -9`, everything ends
+with it.
 """
 
 from __future__ import annotations
@@ -55,10 +55,10 @@ from discreet.isolation.tasks import READING, SOLVING
 from discreet.private_files import kernel_cache, private_folder, write_private
 from discreet.settings import Settings
 
-FAILED_STARTS = 3  # of one part before the service was ever ready: it will not become so
+FAILED_STARTS = 3  # of one part before the service was ever ready: then `up` gives up
 GRACE_SECONDS = 10.0  # from SIGTERM to SIGKILL
-LAST_WORDS_SECONDS = 1.0  # from SIGABRT, which writes where it stands into its log, to SIGKILL
-TELL_SECONDS = 10.0  # a start that takes so long says what it waits for
+LAST_WORDS_SECONDS = 1.0  # from SIGABRT, on which a part logs its stacks, to SIGKILL
+TELL_SECONDS = 10.0  # a start that takes longer says what it waits for
 PREDECESSOR_SECONDS = 15.0  # the API of a killed supervisor needs a moment to give its port back
 
 
@@ -71,11 +71,11 @@ def run(
     verbose: bool = False,
     as_json: bool = False,
 ) -> int:
-    """Run everything until SIGTERM, SIGINT or SIGHUP; 0 after an orderly stop, 1 with one line why
-    it could not run.
+    """Run everything until SIGTERM, SIGINT or SIGHUP; returns 0 after an orderly stop, and 1, with
+    the reason in one line on standard error, if it could not run.
 
-    `port` 0 takes a free one. `verbose` copies the logs of all parts to stderr; `as_json` prints
-    the content of `ready.json` instead of a table. To be called from the main thread.
+    Port 0 takes a free one. `verbose` copies the logs of all parts to standard error; `as_json`
+    prints the content of `ready.json` instead of a table. Must be called from the main thread.
     """
     try:
         with Signals() as signals:
@@ -118,7 +118,7 @@ class Supervisor:
         self.postgres_pause = Pause()
 
     def run(self) -> None:
-        """Until a signal asks to stop; whatever happens, nothing is left running."""
+        """Run until a signal asks to stop; whatever happens, nothing is left running."""
         with self.lock, ExitStack() as stack:
             claim_format(self.state)
             self.template = Template(template_environment(self.settings), self._log("template"))
@@ -135,7 +135,7 @@ class Supervisor:
                 patiently(lambda: reserve(self.host, self.rpc_port), self.signals, patience)
             )
             self.rpc_port = reserved.getsockname()[1]
-            # Where agents find it; behind a gateway it is set from outside.
+            # Agents connect at this address; behind a gateway the operator sets it.
             if self.settings.rpc_address is None:
                 self.settings = self.settings.model_copy(update={"rpc_address": self._rpc_address})
             self.lock.announce(self._url(listener))
@@ -189,7 +189,7 @@ class Supervisor:
 
     def _watch(self, listener: socket.socket) -> None:
         """Start the parts and keep them running."""
-        # The owner role's password is for migrations; no part that runs gets to know it.
+        # The owner role's password is for migrations only; no part learns it.
         environment = environment_of(
             self.settings.model_copy(update={"migration_database_url": None})
         )
@@ -236,7 +236,7 @@ class Supervisor:
                 pulse.close()
 
     def _probe(self, part: Part, listener: socket.socket) -> Probe:
-        """Over the socket that callers use, where it speaks HTTP; else over that of its metrics."""
+        """A probe of the API's own socket, or of the socket of the part's metrics."""
         monitor = self.monitors.get(part.spec.name)
         return (
             Probe(listener, reachable(self.host))
@@ -245,8 +245,8 @@ class Supervisor:
         )
 
     def _missing(self, waiting: dict[str, Probe]) -> str:
-        """The parts that have not said yet that they are ready, a worker once its fork server is
-        warm; and why not."""
+        """The parts that are not ready yet, each with the reason; a worker is ready once its fork
+        server is warm."""
         for part in self.parts:
             name = part.spec.name
             if (
@@ -263,9 +263,9 @@ class Supervisor:
         return ", ".join(f"{name} ({self._reasons.get(name, 'it starts')})" for name in waiting)
 
     def _children(self, takes: socket.socket) -> Part:
-        """The template of all fork servers. It is told no setting: what it forks works on data of
-        strangers."""
-        self._takes = takes  # kept open: what is ordered while it starts again waits
+        """The template of all fork servers. It receives no settings, because what it forks works on
+        untrusted data."""
+        self._takes = takes  # kept open, so that orders wait while the template starts again
         arguments = (str(takes.fileno()), str(os.getpid()), "--template", SOLVING, READING)
         spec = PartSpec("children", arguments, (takes.fileno(),), "discreet.isolation.zygote")
         return Part(spec, kernel_cache(self.state) | plain_environment(), self._log("children"))
@@ -289,11 +289,10 @@ class Supervisor:
             self._note(f"{part.spec.name} ended with status {status}; starting it again")
 
     def _replace(self, part: Part, reason: str) -> None:
-        """End a part that runs and does not answer. A worker's jobs go on with the next one to
-        claim them, when the lease is over; what this one would still write is refused by its
-        fencing token."""
+        """End a part that runs and does not answer. Another worker claims a worker's jobs when
+        their leases end; fencing tokens refuse whatever this one would still write."""
         assert part.process is not None
-        self._note(f"{part.spec.name} is alive but silent: {reason}; starting it again")
+        self._note(f"{part.spec.name} runs but does not answer: {reason}; starting it again")
         part.log.write(f"discreet up: ended, {reason}\n")
         part.process.send_signal(signal.SIGABRT)
         deadline = time.monotonic() + LAST_WORDS_SECONDS
@@ -328,8 +327,8 @@ class Supervisor:
     # -- down --------------------------------------------------------------------------------------
 
     def _stop(self) -> None:
-        """Workers, then whoever answers requests, then the database. Asked twice, nobody gets
-        time."""
+        """Stop the workers, then the API and gRPC, then the template of children and the database.
+        A second signal ends them without waiting."""
         if self.signals.stops:
             say(
                 f"discreet up: stopping; everything is kept in {self.state}, jobs go on with the "

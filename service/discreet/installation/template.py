@@ -1,23 +1,21 @@
-"""What all parts of `discreet up` import, once: a process that has it in memory, and forks each
-part from there.
+"""A process that imports once what all parts of `discreet up` need, and forks each part.
 
-    discreet up ── template          imports, and nothing else: no setting, secret, connection or
-                │                    thread
+    discreet up ── template          only imports: it has no setting, secret, connection or thread
                 ├─ api               forked by the template, and then a child of the supervisor like
                 │                    any other
                 ├─ rpc
                 └─ worker × n
 
-The memory of what is imported is shared until somebody writes to it. The template never reads what
-it is asked to start: settings with their passwords go to the new process alone, through a pipe, and
-only when the supervisor knows that process: one that the supervisor was never told of gets no
-order, and ends. So a part knows no more than one that starts by itself. Fork servers of sandboxed
-children come from elsewhere (`isolation.zygote`): processes of one ancestor have the same layout of
-memory, guard of the stack and seed of hashes, and what a child works on is hostile.
+The imported memory is shared until a process writes to it. The template never reads what it is
+asked to start: settings with their passwords go to the new process alone, through a pipe, and only
+once the supervisor knows that process; a process that the supervisor never learned of gets no
+order, and ends. So a part knows no more than one that was started by itself. The fork servers of
+sandboxed children come from another template (`isolation.zygote`): forks of one process share its
+memory layout, stack canary and hash seed, and a sandboxed child works on hostile input.
 
-Protocol on the control socket FD: one byte comes with descriptors, of which from the first the new
-process reads its order as JSON, the second is its output, and the others are its own under the
-numbers that the order says; the process's identifier goes back as JSON.
+Protocol on the control socket: the supervisor sends one byte with descriptors. From the first the
+new process reads its order as JSON, the second is its output, and the others become its own under
+the numbers that the order names. The template answers with the process's pid as JSON.
 """
 
 from __future__ import annotations
@@ -77,33 +75,32 @@ GROUND = (
     "uvicorn.loops.asyncio",
     "uvicorn.protocols.http.h11_impl",
 )
-"""What parts import, but for their own rooms: a part shows the metrics of the modules that it
-has."""
+"""Modules that the parts import. Those with metrics of one part (HTTP, gRPC, the worker) are left
+out, because a part shows the metrics of every module that it has imported."""
 
 ANSWER_SECONDS = 60.0
-"""A template that has not forked by then is given up: the part starts by itself."""
+"""If the template has not forked by then, the part is started without it."""
 MOST_FILES = 16
 TITLE_BYTES = 1024
-"""Room for the arguments of parts, which `ps` shows, in the template's own."""
+"""Room in the template's own arguments for those of parts, which `ps` shows."""
 
 
 # In the supervisor --------------------------------------------------------------------------------
 
 
 class Template:
-    """The template of one supervisor, started when it is needed and started again when it has
-    died."""
+    """The template of one supervisor, started when it is needed, and again if it has ended."""
 
     def __init__(self, environment: Mapping[str, str], log: LogFile) -> None:
-        """`environment`: what libraries may read of it when they are imported, and no setting of
-        ours."""
+        """`environment`: variables that libraries may read when they are imported, without any
+        setting of discreet."""
         self._environment = {**environment, **FORKING}
         self._log = log
         self._process: subprocess.Popen[bytes] | None = None
         self._control: socket.socket | None = None
 
     def start(self) -> None:
-        """Begin to import; returns at once."""
+        """Start the process, which begins to import; returns at once."""
         self.stop()
         output = self._log.open()
         ours, theirs = socket.socketpair()
@@ -136,8 +133,8 @@ class Template:
         output: int,
         files: Sequence[int],
     ) -> Forked | None:
-        """`discreet <arguments>` with this environment; None where there is no template that
-        answers."""
+        """Start `discreet <arguments>` with this environment, whose output goes to the descriptor
+        `output`, and which inherits `files`; None if the template does not answer."""
         if self._process is None or self._process.poll() is not None:
             self.start()
         assert self._control is not None
@@ -155,12 +152,12 @@ class Template:
             except (OSError, ValueError):
                 self.stop()
                 return None
-            with suppress(BrokenPipeError):  # it has ended already, as `poll` will say
+            with suppress(BrokenPipeError):  # it has ended already, which `poll` will report
                 ours.write(json.dumps(order | {"parent": os.getpid()}).encode())
             return forked
 
     def stop(self) -> None:
-        """End the template; what it has forked goes on."""
+        """End the template; the parts that it has forked go on."""
         if self._control is not None:
             self._control.close()
         if self._process is not None:
@@ -170,8 +167,8 @@ class Template:
 
 
 class Forked:
-    """A child of this process that the template has forked: of `subprocess.Popen` what a supervisor
-    needs."""
+    """A child of this process that the template has forked, with those methods of
+    `subprocess.Popen` that a supervisor needs."""
 
     def __init__(self, pid: int) -> None:
         self.pid = pid
@@ -193,7 +190,7 @@ class Forked:
         return status
 
     def send_signal(self, number: int) -> None:
-        if self.poll() is None:  # its number is not another's before this process has waited for it
+        if self.poll() is None:  # until it was waited for, no other process can have its pid
             os.kill(self.pid, number)
 
     def kill(self) -> None:
@@ -205,7 +202,7 @@ class Forked:
 
 @dataclass(frozen=True)
 class Order:
-    """What a new process is to be."""
+    """What the supervisor tells a new process to become."""
 
     parent: int
     arguments: list[str]
@@ -214,7 +211,7 @@ class Order:
 
 
 def main(arguments: Sequence[str]) -> list[str]:
-    """Fork parts until the supervisor is gone. Comes back only in a part, with its arguments."""
+    """Fork parts until the supervisor is gone. Returns only in a part, with its arguments."""
     descriptor, parent = (int(argument) for argument in arguments[:2])
     if not ends_with_parent(signal.SIGKILL, parent):
         sys.exit()
@@ -245,30 +242,29 @@ def main(arguments: Sequence[str]) -> list[str]:
                 os.close(one)
             return become(given)
         os.close(tell)
-        os.waitpid(
-            between, 0
-        )  # before the answer: who waits for that takes the new process as its own until then
+        # Waited for before the answer, because the supervisor adopts orphans only until that comes.
+        os.waitpid(between, 0)
         answer = os.read(told, 64)
         for one in (told, *given):
             os.close(one)
         if not answer:
-            sys.exit("the machine gives no process")
+            sys.exit("the machine could not start a process")
         control.sendall(answer)
 
 
 def become(given: Sequence[int]) -> list[str]:
-    """Let this fresh fork be what is ordered, as if it had been started so; returns its
-    arguments."""
+    """Turn this new fork into what the supervisor ordered, as if it had been started that way;
+    returns its arguments."""
     described, *kept = given
     with open(described, "rb") as stream:
-        said = stream.read()  # comes when the supervisor has this process as its own, or never
+        said = stream.read()  # empty unless the supervisor has adopted this process
     if not said:
         os._exit(127)
     order = Order(**json.loads(said))
     if not ends_with_parent(signal.SIGTERM, order.parent):
         os._exit(127)
-    os.setsid()  # a terminal's Ctrl-C is the supervisor's to answer
-    # Out of the way first: a descriptor that came may stand where another one shall.
+    os.setsid()  # Ctrl-C at a terminal is for the supervisor alone
+    # Moved to high numbers first, since one may have the number that another is to get.
     aside = [fcntl.fcntl(one, fcntl.F_DUPFD_CLOEXEC, 256) for one in kept]
     for one in kept:
         os.close(one)

@@ -1,6 +1,5 @@
-"""A folder outside of the state, where a server's socket or its programs can lie when they cannot
-lie in the state: because the path is too long for a socket, or closed to the unprivileged user of
-the server."""
+"""A folder outside the state folder for a server's socket and programs, where the state folder's
+path is too long for a socket, or the server's unprivileged user cannot reach the programs."""
 
 from __future__ import annotations
 
@@ -19,11 +18,11 @@ from discreet.private_files import write_private
 PORT = 5432  # only names the socket file
 SOCKET_PATH_BYTES = 100  # the kernel's limit is 107
 NOTE = "temporary"
-"""File of the state that says where the folder is, so that a successor can remove it."""
+"""File in the state folder that names the temporary folder, so that a successor can remove it."""
 
 
 class TemporaryFolder:
-    """A new folder that nobody else could have made; Unavailable where none can hold socket and
+    """A new folder with an unpredictable name; Unavailable if no place can hold socket and
     programs."""
 
     def __init__(self, state: Path, user: User | None) -> None:
@@ -47,14 +46,14 @@ class TemporaryFolder:
         raise Unavailable("no temporary folder can hold PostgreSQL's socket and programs")
 
     def remove(self) -> None:
-        """The folder with all that is in it, and the note of it."""
+        """Remove the folder with its content, and the file that names it."""
         shutil.rmtree(self.path, ignore_errors=True)
         self._note.unlink(missing_ok=True)
         os.close(self._lock)
 
 
 def remove_predecessor(state: Path) -> None:
-    """Remove the folder that a killed predecessor noted, if it is ours."""
+    """Remove the folder that a killed predecessor left, if this user owns it."""
     note = state / NOTE
     with suppress(OSError, ValueError):
         old = Path(note.read_text(encoding="utf-8"))
@@ -69,8 +68,8 @@ def remove_predecessor(state: Path) -> None:
 
 
 def holds_sockets(folder: Path) -> bool:
-    """Whether a socket's path there is short enough for the kernel, and one that libpq does not
-    split (at commas)."""
+    """Whether a socket's path there is short enough for the kernel and has no comma, at which libpq
+    splits."""
     return len(os.fsencode(folder / f".s.PGSQL.{PORT}")) <= SOCKET_PATH_BYTES and "," not in str(
         folder
     )

@@ -1,11 +1,12 @@
-"""Places where a test may kill this process: `point("submit.reserved")` stands between two steps
-and does nothing.
+"""Fault points, at which a test may kill this process: `point("submit.reserved")` stands between
+two steps, and does nothing otherwise.
 
-Only with DISCREET_FAULTS_SWITCH set to the sentence below it reads DISCREET_FAULTS: patterns of
-names with their probabilities (`submit.*=0.02 publish.committed=0.1 statement=0.001`; the first
-that matches counts). A point that is drawn kills the process with SIGKILL: no handler runs, no
-connection is closed in order, as when the machine loses its power. The name is appended to the file
-DISCREET_FAULTS_LOG before. DISCREET_FAULTS_SEED makes the draws repeatable.
+Faults are drawn only if DISCREET_FAULTS_SWITCH is set to the sentence SWITCH. Then DISCREET_FAULTS
+holds patterns of names with their probabilities (`submit.*=0.02 publish.committed=0.1
+statement=0.001`; the first that matches counts). A point that is drawn kills the process with
+SIGKILL: no handler runs and no connection is closed, as when the machine loses its power. Before
+that its name is appended to the file DISCREET_FAULTS_LOG. DISCREET_FAULTS_SEED makes the draws
+repeatable.
 
 `statement` is the point after every statement that goes through SQLAlchemy (see
 `storage.database`).
@@ -35,7 +36,7 @@ _plan = parse(os.environ)
 _draw = random.Random(os.environ.get("DISCREET_FAULTS_SEED") if _plan else None)  # noqa: S311  chance, not secrecy
 
 planned = bool(_plan)
-"""Whether any point of this process can strike."""
+"""Whether any fault point can kill this process."""
 
 
 def point(name: str) -> None:

@@ -1,9 +1,9 @@
-"""A process that says that its event loop turns: to systemd (sd_notify), and to a timer of its own.
+"""Heartbeats of a process's event loop, for systemd (sd_notify) and for a timer of its own.
 
-The beat is a task of the loop that answers requests. Where that loop is blocked no beat comes, and
-whoever waits for it ends the process: systemd after `WatchdogSec=`, the process itself after
-DISCREET_WATCHDOG_SECONDS, for places where nobody else would (a container that is unhealthy is not
-started again by Docker). Both write to the log where every thread stood.
+The heartbeat is a task of the loop that answers requests. If that loop is blocked, no heartbeat
+comes and the process is ended: by systemd after `WatchdogSec=`, or by itself after
+DISCREET_WATCHDOG_SECONDS, where nothing else would do it (Docker does not restart an unhealthy
+container). Either way the stack of every thread is written to the log.
 """
 
 from __future__ import annotations
@@ -19,8 +19,8 @@ LONGEST_PAUSE = 5.0
 
 
 def notify(message: str) -> None:
-    """Tell systemd, where it asked for it (sd_notify(3)): one datagram to the socket named by
-    NOTIFY_SOCKET."""
+    """Notify systemd, if it started this process and asked for it (sd_notify(3)): one datagram to
+    the socket that NOTIFY_SOCKET names."""
     address = os.environ.get("NOTIFY_SOCKET")
     if not address:
         return
@@ -31,8 +31,8 @@ def notify(message: str) -> None:
 
 @contextlib.asynccontextmanager
 async def beating(watchdog_seconds: float | None) -> AsyncIterator[None]:
-    """Say that this process is ready, then beat from its loop until the block ends;
-    `watchdog_seconds` without a beat end the process with status 1."""
+    """Report that this process is ready, then send heartbeats from its loop until the block ends.
+    After `watchdog_seconds` without one the process ends with status 1."""
     notify("READY=1")
     beats = asyncio.create_task(_beat(watchdog_seconds))
     try:
@@ -51,7 +51,7 @@ async def _beat(watchdog_seconds: float | None) -> None:
         while True:
             notify("WATCHDOG=1")
             if watchdog_seconds is not None:
-                # A thread of C, which does not need the interpreter that may be what is blocked.
+                # A thread in C, which works even while the interpreter itself is blocked.
                 faulthandler.dump_traceback_later(watchdog_seconds, exit=True)
             await asyncio.sleep(pause)
     finally:

@@ -1,17 +1,16 @@
-"""Health and metrics of a process that serves no HTTP otherwise: /healthz, /readyz, /metrics on a
-port of its own.
+"""Health and metrics of a process that otherwise serves no HTTP: /healthz, /readyz and /metrics on
+a port of its own.
 
-It answers GET on loopback or inside of a cluster, to a scraper and a prober; it is no web server.
-Metrics carry kinds, states and codes as labels, never a tenant, a job or a number from data. What a
-worker counts (failed attempts, lost leases) is for operators alone: keep this port where analysts
-cannot reach it.
+It answers GET and HEAD from scrapers and probes, on loopback or inside a cluster; it is not a
+general web server. Metrics have kinds, states and codes as labels, never a tenant, a job or a
+number from data. What a worker counts (failed attempts, lost leases) is for operators alone: keep
+this port where analysts cannot reach it.
 """
 
 from __future__ import annotations
 
 import asyncio
 import json
-import os
 import socket
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager, suppress
@@ -28,12 +27,12 @@ REQUEST_SECONDS = 5.0
 REQUEST_BYTES = 8192
 
 Check = Callable[[], Awaitable[None]]
-"""Raises when a part does not work; its DiscreetError's text is shown, of other errors the type
-alone."""
+"""Raises if something does not work. The text of a DiscreetError is shown; of any other error only
+the type."""
 
 
 async def run_checks(checks: Mapping[str, Check]) -> dict[str, str]:
-    """`ok`, or one line why not, by the name of the check. All run at once, so one that hangs
+    """By the name of the check, `ok` or the reason in one line. All run at once, so one that hangs
     delays no other."""
 
     async def run(check: Check) -> str:
@@ -57,25 +56,12 @@ def failing(answers: Mapping[str, str]) -> str | None:
     return next((f"{name}: {answer}" for name, answer in answers.items() if answer != "ok"), None)
 
 
-def listen(host: str, port: int) -> socket.socket:
-    """A listening socket; DiscreetError in one line when the port cannot be had."""
-    try:
-        return socket.create_server(
-            (host, port), family=socket.AF_INET6 if ":" in host else socket.AF_INET
-        )
-    except (OSError, OverflowError) as error:
-        reason = os.strerror(error.errno or 0) if isinstance(error, OSError) else "not a port"
-        raise DiscreetError(
-            f"cannot listen on port {port} of {host} for metrics: {reason}"
-        ) from error
-
-
 @asynccontextmanager
 async def answering(
     listener: socket.socket | None, checks: Mapping[str, Check], vital: tuple[str, ...] = ()
 ) -> AsyncIterator[None]:
-    """Answer on `listener` until the block ends; with None do nothing. A process that does not pass
-    its `vital` checks is to be started again: /healthz fails with them."""
+    """Answer on `listener` until the block ends; with None do nothing. /healthz fails if a `vital`
+    check fails: such a process must be started again."""
     if listener is None:
         yield
         return

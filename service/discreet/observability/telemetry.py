@@ -1,14 +1,15 @@
 """Logs and traces of one process: what happened when, without private values.
 
-Logs are one JSON object a line on standard error; inside a span each carries its `trace_id`. Traces
-are recorded and sent only where OTEL_EXPORTER_OTLP_ENDPOINT (or OTEL_EXPORTER_OTLP_TRACES_ENDPOINT)
-names a collector: OTLP over HTTP, the names of OpenTelemetry's own variables. Nothing is sent
-otherwise, and the SDK is not even loaded.
+Logs are one JSON object a line on standard error; inside a span each has the `trace_id`. Traces are
+recorded and sent, by OTLP over HTTP, only if OpenTelemetry's variable OTEL_EXPORTER_OTLP_ENDPOINT
+(or OTEL_EXPORTER_OTLP_TRACES_ENDPOINT) names a collector. Otherwise nothing is sent, and the SDK is
+not even loaded.
 
 A job carries its trace in a `traceparent` (W3C Trace Context) from the request through the queue to
-the worker. Whoever reads traces may learn what is public and no more, from durations too: no span
-is inside of a release, and the span around it has the padded duration (see `worker.runner`). So no
-library is instrumented by itself, and an exception leaves its type in a span, never its text.
+the worker. Traces may reveal only what is public, and so may their durations: there is no span
+inside a release, and the span around it has the padded duration (see `worker.padding`). For the
+same reason no library is instrumented automatically, and an exception leaves its type in a span,
+never its text.
 """
 
 from __future__ import annotations
@@ -31,8 +32,8 @@ from structlog.typing import Processor
 
 ENDPOINTS = ("OTEL_EXPORTER_OTLP_TRACES_ENDPOINT", "OTEL_EXPORTER_OTLP_ENDPOINT")
 EXPORT_SECONDS = 3
-"""How long one export may take: a collector that does not answer must not hold up a process that
-stops."""
+"""How long one export may take: a collector that does not answer must not delay the end of a
+process."""
 
 TRACEPARENT_CHARACTERS = 55
 
@@ -46,9 +47,9 @@ _propagator = TraceContextTextMapPropagator()
 
 
 def configure(part: str = "", level: int = logging.INFO) -> None:
-    """Set up logs of this process and, where it is a part of the service, traces; warnings of
-    libraries go the same way. A command whose standard output is its answer needs this too:
-    structlog would write there by itself."""
+    """Set up the logs of this process, warnings of libraries included, and traces if it is a part
+    of the service. A command whose standard output is its answer needs this too: structlog would
+    write there by default."""
     told: list[Processor] = [
         structlog.contextvars.merge_contextvars,
         structlog.processors.add_log_level,
@@ -87,13 +88,12 @@ def span(
     *,
     parent: str | None = None,
     kind: Kind = Kind.INTERNAL,
-    start: int | None = None,
     **attributes: str | int | bool,
 ) -> Iterator[Span]:
-    """A span around the block, below `parent` (a traceparent) or the current one. `start` is in
-    nanoseconds since 1970.
+    """A span around the block, below `parent` (a traceparent) or the current span.
 
-    An exception marks it as failed and leaves its type; the text may hold a private value.
+    An exception marks the span as failed and leaves its type, but not its text, which may hold a
+    private value.
     """
     above = context_of(parent) if parent is not None else None
     with _tracer.start_as_current_span(
@@ -101,7 +101,6 @@ def span(
         context=above,
         kind=kind,
         attributes={f"discreet.{key}": value for key, value in attributes.items()},
-        start_time=start,
         record_exception=False,
         set_status_on_exception=False,
         end_on_exit=False,
@@ -118,7 +117,7 @@ def span(
 def note(
     name: str, start: int, end: int, *, parent: str | None = None, **attributes: str | int | bool
 ) -> None:
-    """A span of a time that is over or known, in nanoseconds since 1970."""
+    """Record a span whose start and end are known, in nanoseconds since 1970."""
     _tracer.start_span(
         name,
         context=context_of(parent) if parent is not None else None,
@@ -128,14 +127,14 @@ def note(
 
 
 def traceparent() -> str | None:
-    """What carries the current span to another process; None where nobody traces."""
+    """The current span as a traceparent, for another process; None if tracing is off."""
     carrier: dict[str, str] = {}
     _propagator.inject(carrier)
     return carrier.get("traceparent")
 
 
 def context_of(parent: str | None) -> Context:
-    """The context that a traceparent names; an empty one for none and for what cannot be read."""
+    """The context that a traceparent names; an empty one for None or an unreadable one."""
     if parent is None or len(parent) != TRACEPARENT_CHARACTERS:
         return Context()
     return _propagator.extract({"traceparent": parent}, Context())
@@ -168,7 +167,7 @@ def _export(part: str) -> None:
     provider = TracerProvider(resource=resource)  # flushed when the process ends
     timeout = None if os.environ.get("OTEL_EXPORTER_OTLP_TIMEOUT") else EXPORT_SECONDS
     provider.add_span_processor(BatchSpanProcessor(OTLPSpanExporter(timeout=timeout)))
-    # Not the provider of the whole process: FastAPI would send spans of its own with it, and
-    # exceptions' texts in them.
+    # Not the provider of the whole process: FastAPI would use it for spans of its own, which hold
+    # the texts of exceptions.
     global _tracer  # noqa: PLW0603
     _tracer = provider.get_tracer("discreet")

@@ -1,7 +1,7 @@
-"""The check of agents' signatures, one a message, by libsodium: half the time of OpenSSL.
+"""Checks agents' signatures, one for each message, with libsodium: in half the time of OpenSSL.
 
-It takes and refuses what `discreet_client.ed25519` does, which all others check by: nobody can show
-the same message as signed to one and forged to another.
+It accepts and refuses exactly what `discreet_client.ed25519` does, which all other code uses, so
+that no message is validly signed for one verifier and forged for another.
 """
 
 from __future__ import annotations
@@ -14,7 +14,8 @@ KEY, SIGNATURE = bindings.crypto_sign_PUBLICKEYBYTES, bindings.crypto_sign_BYTES
 
 def is_signed(public_key: bytes, statement: bytes, signature: bytes) -> bool:
     """Whether `signature` is that of `public_key` (32 raw bytes) on `statement`."""
-    # libsodium takes both as one: with another length the end of the one would be the other's.
+    # libsodium gets signature and statement as one string: a signature of another length would move
+    # bytes from one to the other.
     if len(public_key) != KEY or len(signature) != SIGNATURE:
         return False
     try:

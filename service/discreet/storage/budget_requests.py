@@ -1,24 +1,20 @@
-"""Requests for more of a budget. None of this writes the ledger: a grant does."""
+"""Requests for a larger budget. Nothing here writes the ledger: a grant does."""
 
 from __future__ import annotations
 
 from typing import Any
 
-from sqlalchemy import func, insert, select, text, update
+from sqlalchemy import func, insert, select, update
 from sqlalchemy.ext.asyncio import AsyncConnection
 
+from discreet.storage.rows import Row, lock_key, one_of
 from discreet.storage.tables import BudgetRequest
-
-Row = dict[str, Any]
 
 
 async def lock_principal(connection: AsyncConnection, tenant_id: str, principal: str) -> None:
-    """Hold other requests of the principal until this transaction ends, so that the open ones can
-    be counted."""
-    key = f"budget_requests/{tenant_id}/{principal}"
-    await connection.execute(
-        text("SELECT pg_advisory_xact_lock(hashtextextended(:key, 0))"), {"key": key}
-    )
+    """Lock out other requests of the principal until this transaction ends, so that the open ones
+    can be counted."""
+    await lock_key(connection, f"budget_requests/{tenant_id}/{principal}")
 
 
 async def count_open(connection: AsyncConnection, tenant_id: str, principal: str) -> int:
@@ -66,7 +62,7 @@ async def all_open(connection: AsyncConnection, tenant_id: str, size: int) -> li
 async def lock(
     connection: AsyncConnection, tenant_id: str, account_id: str, request_id: str
 ) -> Row | None:
-    """The request, held until this transaction ends, so that it is answered once."""
+    """The request, locked until this transaction ends, so that it is answered only once."""
     statement = (
         select(*BudgetRequest.__table__.columns)
         .where(
@@ -76,14 +72,13 @@ async def lock(
         )
         .with_for_update()
     )
-    row = (await connection.execute(statement)).mappings().one_or_none()
-    return None if row is None else dict(row)
+    return one_of(await connection.execute(statement))
 
 
 async def answer(
     connection: AsyncConnection, request_id: str, state: str, *, owner: str, says: str
 ) -> Row:
-    """Grant or decline a request that this transaction holds."""
+    """Grant or decline a request that this transaction has locked."""
     statement = (
         update(BudgetRequest)
         .where(BudgetRequest.id == request_id)

@@ -9,10 +9,9 @@ from typing import Any
 from sqlalchemy import ColumnElement, and_, delete, func, insert, or_, select, text, update
 from sqlalchemy.ext.asyncio import AsyncConnection
 
+from discreet.storage.rows import Row, lock_key, one_of
 from discreet.storage.source_tables import JobBlock
 from discreet.storage.tables import Dataset, DatasetChunk, Job
-
-Row = dict[str, Any]
 
 
 async def lock_digest(connection: AsyncConnection, value: bytes) -> None:
@@ -30,11 +29,11 @@ async def find_digest(connection: AsyncConnection, tenant_id: str, value: bytes)
         .order_by(Dataset.deleted_at.is_not(None), Dataset.created_at.desc())
         .limit(1)
     )
-    return _one(await connection.execute(statement))
+    return one_of(await connection.execute(statement))
 
 
 async def add(connection: AsyncConnection, chunks: Iterable[bytes], **values: Any) -> Row:
-    row = _one(await connection.execute(insert(Dataset).values(**values).returning(Dataset)))
+    row = one_of(await connection.execute(insert(Dataset).values(**values).returning(Dataset)))
     assert row is not None
     for index, sealed in enumerate(chunks):
         await connection.execute(
@@ -55,7 +54,7 @@ async def find(
     )
     if keep:
         statement = statement.with_for_update(read=True)
-    return _one(await connection.execute(statement))
+    return one_of(await connection.execute(statement))
 
 
 async def page(
@@ -77,9 +76,7 @@ async def page(
 
 async def lock_account(connection: AsyncConnection, account_id: str) -> None:
     """Lock out other registrations on the same account until this transaction ends."""
-    await connection.execute(
-        text("SELECT pg_advisory_xact_lock(hashtextextended(:id, 0))"), {"id": account_id}
-    )
+    await lock_key(connection, account_id)
 
 
 async def publics_of_account(connection: AsyncConnection, account_id: str) -> list[Row]:
@@ -102,7 +99,7 @@ async def held(connection: AsyncConnection, dataset_id: str | None) -> Row | Non
     """A dataset whose content is still there, for a job that was accepted in time."""
     if dataset_id is None:
         return None
-    return _one(
+    return one_of(
         await connection.execute(
             select(Dataset).where(Dataset.id == dataset_id, Dataset.deleted_at.is_(None))
         )
@@ -122,7 +119,7 @@ async def set_retention(
         .values(expires_at=expires_at, delete_after_job=delete_after_job)
         .returning(Dataset)
     )
-    row = _one(await connection.execute(statement))
+    row = one_of(await connection.execute(statement))
     assert row is not None
     return row
 
@@ -152,7 +149,7 @@ async def erase(connection: AsyncConnection, tenant_id: str, dataset_id: str) ->
 async def traces(connection: AsyncConnection) -> Row:
     """How long the database keeps what was erased: `checkpoint_seconds`, `archived` (its log goes
     elsewhere too), `vacuumed` (whether this role may clear away dead rows of contents)."""
-    row = _one(await connection.execute(text(_TRACES)))
+    row = one_of(await connection.execute(text(_TRACES)))
     assert row is not None
     return row
 
@@ -236,8 +233,3 @@ def _offered() -> ColumnElement[bool]:
         or_(Dataset.expires_at.is_(None), Dataset.expires_at > func.now()),
         or_(~Dataset.delete_after_job, ~used.exists()),
     )
-
-
-def _one(result: Any) -> Row | None:
-    row = result.mappings().one_or_none()
-    return None if row is None else dict(row)

@@ -13,6 +13,7 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 
 from discreet.storage.database import Database
 from discreet.storage.people_tables import Identity
+from discreet.storage.rows import one_of
 from discreet.storage.tables import Tenant, WebSession
 
 Row = Mapping[str, Any]
@@ -86,8 +87,7 @@ async def find(connection: AsyncConnection, identity_id: str, tenant_id: str | N
     statement = select(*COLUMNS).where(Identity.id == identity_id)
     if tenant_id is not None:
         statement = statement.where(Identity.tenant_id == tenant_id)
-    row = (await connection.execute(statement)).mappings().one_or_none()
-    return None if row is None else dict(row)
+    return one_of(await connection.execute(statement))
 
 
 async def is_welcome(connection: AsyncConnection, identity_id: str) -> bool:

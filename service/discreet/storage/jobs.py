@@ -30,6 +30,7 @@ from sqlalchemy.orm import aliased
 from discreet.storage import webhooks
 from discreet.storage.acceptance import CHANNEL, Row
 from discreet.storage.result_tables import JobEvent, Release
+from discreet.storage.rows import one_of
 from discreet.storage.source_tables import JobBlock, Source
 from discreet.storage.tables import UNFINISHED, Dataset, IdempotentRequest, Job
 from discreet.storage.wait_tables import WAITS, JobWait
@@ -67,8 +68,7 @@ async def find(
     )
     if tenant_id is not None:
         statement = statement.where(Job.tenant_id == tenant_id)
-    row = (await connection.execute(statement)).mappings().one_or_none()
-    return None if row is None else dict(row)
+    return one_of(await connection.execute(statement))
 
 
 async def page(
@@ -253,8 +253,7 @@ async def lock(connection: AsyncConnection, job_id: str, tenant_id: str) -> Row 
         .where(Job.id == job_id, Job.tenant_id == tenant_id)
         .with_for_update(key_share=True)
     )
-    row = (await connection.execute(statement)).mappings().one_or_none()
-    return None if row is None else dict(row)
+    return one_of(await connection.execute(statement))
 
 
 async def request_cancel(connection: AsyncConnection, job_id: str) -> bool:

@@ -19,6 +19,7 @@ from sqlalchemy.types import Text
 
 from discreet.storage.block_names import chain_of, named_together
 from discreet.storage.database import Database
+from discreet.storage.rows import lock_key
 from discreet.storage.source_tables import BlockSums
 from discreet.storage.tables import Account, LedgerEntry
 
@@ -215,10 +216,7 @@ async def caps(connection: AsyncConnection, tenant_id: str, principal: str) -> l
 
 async def lock_caps(connection: AsyncConnection, tenant_id: str) -> None:
     """Lock out other changes of the tenant's caps until this transaction ends."""
-    await connection.execute(
-        text("SELECT pg_advisory_xact_lock(hashtextextended(:key, 0))"),
-        {"key": f"caps/{tenant_id}"},
-    )
+    await lock_key(connection, f"caps/{tenant_id}")
 
 
 async def accounts(

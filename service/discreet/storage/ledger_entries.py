@@ -1,4 +1,5 @@
-"""Entries of the ledger as they are looked up: pages of an account, and what fits filters."""
+"""Queries of ledger entries: the newest of an account, and those of a tenant that match
+filters."""
 
 from __future__ import annotations
 
@@ -15,7 +16,7 @@ from discreet.storage.tables import Account, LedgerEntry
 
 
 async def newest(connection: AsyncConnection, account_id: str, most: int) -> list[dict[str, Any]]:
-    """Bodies of up to `most` of those entries, newest first."""
+    """Bodies of up to `most` entries of an account, newest first."""
     statement = select(LedgerEntry.body).where(*about(account_id))
     statement = statement.order_by(LedgerEntry.seq.desc()).limit(most)
     return [dict(row) for row in (await connection.execute(statement)).mappings()]
@@ -36,13 +37,13 @@ async def search(
     """Entries of all accounts of a tenant (or of one), newest first, before the entry `after` (at,
     account, seq).
 
-    Each account is read backwards in time. That is the order of its chain, but where the clock was
-    set back: no entry is passed over then either.
+    Each account is read backwards in time. That is the reverse order of its chain unless the clock
+    was set back; even then no entry is skipped.
     """
     wanted = [LedgerEntry.account_id == Account.id]
     if account_id is not None:
         wanted += about(account_id)
-    if kinds:  # literally, as the index of rare kinds has them
+    if kinds:  # as literals, so that the partial index of rare kinds can be used
         chosen: Any = bindparam("kinds", list(kinds), expanding=True, literal_execute=True)
         wanted.append(LedgerEntry.kind.in_(chosen))
     if job_id is not None:

@@ -11,7 +11,7 @@ from discreet.storage.tables import NOW, Base
 
 
 class LogPending(Base):
-    """An entry that the log does not hold yet."""
+    """A ledger entry that the log does not contain yet."""
 
     __tablename__ = "log_pending"
     id: Mapped[int] = mapped_column(BigInteger, Identity(always=True), primary_key=True)
@@ -21,7 +21,7 @@ class LogPending(Base):
 
 
 class LogLeaf(Base):
-    """A leaf of the tree, and whose entry it commits to."""
+    """A leaf of the tree, and the ledger entry that it commits to."""
 
     __tablename__ = "log_leaves"
     __table_args__ = (UniqueConstraint("account_id", "seq", name="log_leaves_entry"),)
@@ -34,7 +34,7 @@ class LogLeaf(Base):
 
 
 class LogNode(Base):
-    """The root of a whole subtree of 256 to the power of `level` leaves."""
+    """The root of a complete subtree with 256 to the power of `level` leaves."""
 
     __tablename__ = "log_nodes"
     level: Mapped[int] = mapped_column(Integer, primary_key=True, autoincrement=False)
@@ -43,7 +43,7 @@ class LogNode(Base):
 
 
 class LogCheckpoint(Base):
-    """A checkpoint that was signed."""
+    """A signed checkpoint."""
 
     __tablename__ = "log_checkpoints"
     size: Mapped[int] = mapped_column(BigInteger, primary_key=True, autoincrement=False)
@@ -65,7 +65,7 @@ class LogCosignature(Base):
 
 
 class LogOrigin(Base):
-    """What the log is called."""
+    """The name of the log, its origin line."""
 
     __tablename__ = "log_origin"
     origin: Mapped[str] = mapped_column(primary_key=True)

@@ -17,7 +17,8 @@ from discreet.storage.tenants import Principal
 
 @dataclass(frozen=True)
 class Login:
-    """Who is logged in, until when, the name of the tenant, and what people call who it is."""
+    """Who is logged in and until when, the name of the tenant, and the person's or the key's name
+    for people."""
 
     principal: Principal
     tenant: str
@@ -30,8 +31,8 @@ async def add_session(connection: AsyncConnection, **values: Any) -> None:
 
 
 async def find_session(connection: AsyncConnection, mac: bytes) -> Login | None:
-    """The login of a session that counts now: neither it nor the key or the person that it came
-    from has ended."""
+    """The login of a valid session: neither it, nor its key or person, has expired or was
+    revoked."""
     statement = (
         select(
             WebSession.expires_at,
@@ -60,7 +61,7 @@ async def find_session(connection: AsyncConnection, mac: bytes) -> Login | None:
 
 
 async def end_session(connection: AsyncConnection, mac: bytes) -> bytes | None:
-    """End the session; what was kept with it for the provider's own logout."""
+    """End the session; returns the hint that was stored for logging out at the provider."""
     statement = delete(WebSession).where(WebSession.mac == mac).returning(WebSession.hint)
     return (await connection.execute(statement)).scalar_one_or_none()
 
@@ -70,7 +71,8 @@ async def add_link(connection: AsyncConnection, **values: Any) -> None:
 
 
 async def find_link(connection: AsyncConnection, mac: bytes) -> Principal | None:
-    """Whom an unused link logs in; None when it was used, has expired, or its key has ended."""
+    """Whom an unused link logs in; None if it was used or has expired, or if its key was revoked
+    or has expired."""
     statement = (
         select(Key.tenant_id, Key.principal, Key.role, Key.id)
         .join_from(LoginLink, Key, Key.id == LoginLink.key_id)
@@ -81,7 +83,7 @@ async def find_link(connection: AsyncConnection, mac: bytes) -> Principal | None
 
 
 async def use_link(connection: AsyncConnection, mac: bytes) -> bool:
-    """False when somebody else was first."""
+    """Use up a link; False if it was used already."""
     return (await connection.execute(delete(LoginLink).where(LoginLink.mac == mac))).rowcount == 1
 
 
@@ -102,10 +104,11 @@ _HOLDERS = (
 
 
 def _welcome() -> tuple[Any, ...]:
-    """The person was not removed, and their provider has not ended what this session is of."""
+    """The person was not removed, and their provider has not ended their logins since this one."""
     ended = or_(Identity.ended_at.is_(None), WebSession.issued_at > Identity.ended_at)
     return Identity.removed_at.is_(None), ended
 
 
 def _living() -> tuple[Any, ...]:
+    """The key was not revoked and has not expired."""
     return Key.revoked_at.is_(None), or_(Key.expires_at.is_(None), Key.expires_at > func.now())

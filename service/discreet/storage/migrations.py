@@ -1,9 +1,8 @@
-"""Bring a database to this version's schema, and give the application role what it needs and no
-more.
+"""Bring a database to this version's schema, and grant the application role only what it needs.
 
 Old and new versions of the service run side by side while an installation is upgraded, so a
-migration first expands (`discreet migrate`, then the processes are replaced), and only a later
-version contracts: see `schema`.
+migration only expands the schema (`discreet migrate` runs before the processes are replaced), and
+only a later version removes what is no longer used: see `schema`.
 """
 
 from __future__ import annotations
@@ -29,14 +28,14 @@ from discreet.storage.schema import WrongSchema, oldest_code, revisions, scripts
 _MIGRATION_LOCK = 7_365_208_514
 
 WAIT_SECONDS = 60.0
-"""How long to wait for another process that migrates."""
+"""How long to wait for another process that is migrating."""
 
 LOCK_SECONDS, LOCK_TRIES = 3, 10
-"""A change of a table waits so long for those who use it, and is tried so often: others wait behind
-it meanwhile."""
+"""How long a change of a table waits for transactions that use it, and how often it is tried. The
+wait is short because new transactions queue behind it."""
 
 _IN_USE = (psycopg.errors.LockNotAvailable, psycopg.errors.DeadlockDetected)
-"""What PostgreSQL says to a migration that others stand in the way of."""
+"""Errors of PostgreSQL for a migration that other transactions block."""
 
 STATEMENT_SECONDS = 900
 
@@ -46,13 +45,13 @@ Pause = Callable[[float], None]
 def migrate(
     settings: Settings, revision: str = "head", *, down: bool = False, pause: Pause = time.sleep
 ) -> str:
-    """Bring the database to `revision` with the owner role, all or nothing; returns the number that
+    """Bring the database to `revision` as the owner role, all or nothing; returns the revision that
     it has then.
 
-    Safe to start anywhere, any number of times at once, beside running processes of this version
-    and the one before. Goes to an older revision only with `down`, which loses what newer columns
-    hold. Raises `WrongSchema` when the database is newer than this version, and `Unavailable` when
-    somebody holds a table for too long: nothing is changed then.
+    Safe to start anywhere, several times at once, and beside running processes of this version and
+    the one before. Goes to an older revision only with `down`, which loses the data in newer
+    columns. Raises `WrongSchema` if the database is newer than this version, and `Unavailable` if
+    other transactions use a table for too long; nothing is changed then.
     """
     owner = settings.migration_database_url or settings.database_direct_url or settings.database_url
     if owner is None or settings.database_url is None:
@@ -91,7 +90,7 @@ def migrate(
 
 
 def _hold(connection: Connection, pause: Pause) -> None:
-    """Take the lock of migrations, which falls with the connection."""
+    """Take the lock of migrations, which ends with the connection."""
     deadline = time.monotonic() + WAIT_SECONDS
     while not connection.execute(
         text("SELECT pg_try_advisory_lock(:key)"), {"key": _MIGRATION_LOCK}
@@ -116,8 +115,8 @@ def _check_direction(present: str | None, wanted: str, down: bool) -> None:
     newest = revisions()[-1]
     if present is not None and present > newest:
         raise WrongSchema(
-            f"the database has schema {present}, this version knows up to {newest}: a newer "
-            "discreet has been here; use that version"
+            f"the database has schema {present}, this version knows schemas up to {newest}: a "
+            "newer discreet has migrated it; use that version"
         )
     if present is not None and wanted < present and not down:
         raise WrongSchema(
@@ -128,7 +127,7 @@ def _check_direction(present: str | None, wanted: str, down: bool) -> None:
 def _stubbornly(
     connection: Connection, config: Config, wanted: str, down: bool, pause: Pause
 ) -> None:
-    """Migrate in one transaction, again while others hold the tables."""
+    """Migrate in one transaction; try again while other transactions use the tables."""
     for left in range(LOCK_TRIES - 1, -1, -1):
         try:
             connection.execute(text(f"SET lock_timeout = '{LOCK_SECONDS}s'"))

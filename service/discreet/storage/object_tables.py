@@ -12,7 +12,7 @@ from discreet.storage.tables import NOW, Base
 
 
 class PublicObject(Base):
-    """Something public that jobs name: its id is made of its content, and neither ever changes."""
+    """A public object that jobs name: its id is made of its content, and neither ever changes."""
 
     __tablename__ = "public_objects"
     __table_args__ = (Index("public_objects_page", "tenant_id", "type", "created_at", "id"),)

@@ -11,6 +11,7 @@ from sqlalchemy import delete, func, insert, select, text, update
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from discreet.storage.operation_tables import Backup, Process
+from discreet.storage.rows import one_of
 
 MadeWith = Literal["discreet", "other"]
 
@@ -64,8 +65,7 @@ async def waiting_tenants(connection: AsyncConnection) -> list[dict[str, Any]]:
 
 async def checkpoint(connection: AsyncConnection) -> dict[str, Any] | None:
     """Size of the newest checkpoint of the transparency log, and when it was signed."""
-    row = (await connection.execute(_CHECKPOINT)).mappings().one_or_none()
-    return None if row is None else dict(row)
+    return one_of(await connection.execute(_CHECKPOINT))
 
 
 async def witnesses(connection: AsyncConnection, names: Sequence[str]) -> list[dict[str, Any]]:
@@ -89,12 +89,9 @@ async def add_backup(
 async def last_backup(connection: AsyncConnection) -> dict[str, Any] | None:
     """The newest backup that is known."""
     columns = Backup.made_at, Backup.made_with, Backup.schema.label("schema_version")
-    row = (
-        (await connection.execute(select(*columns).order_by(Backup.made_at.desc()).limit(1)))
-        .mappings()
-        .one_or_none()
+    return one_of(
+        await connection.execute(select(*columns).order_by(Backup.made_at.desc()).limit(1))
     )
-    return None if row is None else dict(row)
 
 
 async def archive(connection: AsyncConnection) -> dict[str, Any] | None:

@@ -22,7 +22,7 @@ from discreet.storage.tables import NOW, Base
 
 
 class Identity(Base):
-    """A person of an identity provider in one tenant."""
+    """A person, as an identity provider knows them, in one tenant."""
 
     __tablename__ = "identities"
     __table_args__ = (
@@ -47,7 +47,7 @@ class Identity(Base):
 
 
 class AuditEntry(Base):
-    """A change, and who made it. Append-only."""
+    """A change and who made it. The table is append-only."""
 
     __tablename__ = "audit_log"
     __table_args__ = (

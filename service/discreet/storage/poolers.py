@@ -1,12 +1,12 @@
-"""A pooler that may stand between the service and PostgreSQL.
+"""A connection pooler that may stand between the service and PostgreSQL.
 
-PgBouncer in transaction mode gives each transaction whichever of its connections to the server is
-free. What outlives a transaction is lost there: prepared statements, LISTEN, locks of a session. So
-nothing is prepared behind a pooler, every setting is one of its transaction, and what needs a
-session goes by `DISCREET_DATABASE_DIRECT_URL`.
+PgBouncer in transaction mode gives each transaction any free connection to the server. State that
+outlives a transaction is lost there: prepared statements, LISTEN, session locks. So nothing is
+prepared behind a pooler, every setting is local to its transaction, and what needs a session uses
+`DISCREET_DATABASE_DIRECT_URL`.
 
-A pooler gives itself away by the number of the process that it names when a connection begins, for
-cancelling: it is not the number that the server says of itself.
+A pooler is recognised by the process number that it sends at the start of a connection, for
+cancelling: it differs from what `pg_backend_pid()` returns.
 """
 
 from __future__ import annotations
@@ -18,7 +18,8 @@ import psycopg
 from discreet.errors import Unavailable
 
 LOOKS = 5
-"""A pooler of sessions keeps its word every time; one of transactions breaks it sooner."""
+"""How often two connections are compared: in session mode they keep their processes every time,
+while in transaction mode one of them soon changes."""
 
 _BACKEND = "SELECT pg_backend_pid()"
 _BACKEND_IN_TRANSACTION = f"BEGIN; {_BACKEND}; COMMIT"
@@ -29,27 +30,27 @@ FROM pg_control_system()
 
 
 class WrongPooler(Unavailable):
-    """A pooler stands where a session is needed."""
+    """There is a pooler where a session is needed."""
 
     code = "wrong_pooler"
 
 
 async def prepare_nothing_behind(connection: psycopg.AsyncConnection) -> None:
-    """For a new connection: no statement is prepared where a pooler stands before the server."""
+    """Turn off prepared statements on a new connection that goes through a pooler."""
     found = await (await connection.execute(_BACKEND, prepare=False)).fetchone()
     if found != (connection.info.backend_pid,):
         connection.prepare_threshold = None
 
 
 async def configure(connection: psycopg.AsyncConnection) -> None:
-    """The same for a pool that wants its connections outside of any transaction."""
+    """`prepare_nothing_behind` for a pool whose connections must be outside any transaction."""
     await prepare_nothing_behind(connection)
     await connection.rollback()
 
 
 def require_sessions(url: str, direct_url: str | None) -> None:
-    """WrongPooler where news that are told on the one URL are not heard on the other (None: there
-    is one URL for both). psycopg.Error where the database does not answer: then nobody knows."""
+    """WrongPooler if notifications that are sent on `url` do not arrive on `direct_url` (None: one
+    URL serves for both). psycopg.Error if the database does not answer, so that this is unknown."""
     if not keeps_sessions(direct_url or url):
         raise WrongPooler(
             f"{_leads('DISCREET_DATABASE_DIRECT_URL')}: it must lead to the server itself"
@@ -64,20 +65,21 @@ def require_sessions(url: str, direct_url: str | None) -> None:
 
 
 def require_migration_session(url: str) -> None:
-    """WrongPooler where a migration would lose its lock. psycopg.Error as above."""
+    """WrongPooler if a migration would lose its lock. psycopg.Error as above."""
     if not keeps_sessions(url):
         raise WrongPooler(
-            "a migration holds a lock of its session, and is led through a pooler that gives each "
-            "transaction another one: set DISCREET_MIGRATION_DATABASE_URL to the server itself"
+            "a migration holds a session lock, but this URL leads through a pooler that may give "
+            "each transaction another session: set DISCREET_MIGRATION_DATABASE_URL to the server "
+            "itself"
         )
 
 
 def keeps_sessions(url: str) -> bool:
-    """Whether a connection to this URL stays with one process of the server, as LISTEN asks for.
+    """Whether a connection to this URL stays with one process of the server, as LISTEN requires.
 
-    Behind a pooler two connections are watched: where both have one process, or one has several,
-    transactions share them. A quiet pooler of transactions gives both the same; a busy one gives
-    each of them others.
+    Behind a pooler two connections are watched: if both use the same process, or one uses several,
+    the pooler is in transaction mode. An idle pooler gives both the same process; a busy one gives
+    each of them different ones.
     """
     with _connected(url) as first:
         own = _backend(first)
@@ -88,7 +90,7 @@ def keeps_sessions(url: str) -> bool:
 
 
 def _backend(connection: psycopg.Connection[Any]) -> int:
-    """The number of the process that answers a transaction."""
+    """The number of the server process that answers a transaction."""
     cursor = connection.execute(_BACKEND_IN_TRANSACTION, prepare=False)
     cursor.nextset()
     found = cursor.fetchone()
@@ -97,7 +99,7 @@ def _backend(connection: psycopg.Connection[Any]) -> int:
 
 
 def _place(url: str) -> object:
-    """Which database of which server answers. WrongPooler where no transaction passes."""
+    """Which database of which server answers. WrongPooler if the pooler allows no transactions."""
     with _connected(url) as connection:
         try:
             with connection.transaction():
@@ -112,6 +114,6 @@ def _connected(url: str) -> psycopg.Connection[Any]:
 
 def _leads(name: str) -> str:
     return (
-        f"{name} leads through a pooler that gives each transaction another connection to the "
-        "server, so that nobody hears news there"
+        f"{name} leads through a pooler that may give each transaction another connection to the "
+        "server, so that LISTEN does not work there"
     )

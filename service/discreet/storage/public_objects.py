@@ -5,12 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
-from sqlalchemy import delete, func, insert, select, text
+from sqlalchemy import delete, func, insert, select
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from discreet.storage.object_tables import JobObject, PublicObject
-
-Row = dict[str, Any]
+from discreet.storage.rows import Row, lock_key, one_of
 
 _SHOWN = (
     PublicObject.id,
@@ -23,16 +22,13 @@ _SHOWN = (
 
 
 async def lock_tenant(connection: AsyncConnection, tenant_id: str) -> None:
-    """Hold other additions of the tenant until this transaction ends, so that what it has can be
-    counted."""
-    await connection.execute(
-        text("SELECT pg_advisory_xact_lock(hashtextextended(:key, 0))"),
-        {"key": f"public_objects/{tenant_id}"},
-    )
+    """Lock out other additions of the tenant until this transaction ends, so that its objects can
+    be counted."""
+    await lock_key(connection, f"public_objects/{tenant_id}")
 
 
 async def taken(connection: AsyncConnection, tenant_id: str) -> tuple[int, int]:
-    """How many objects the tenant has, and their bytes."""
+    """The number of the tenant's objects, and their total size in bytes."""
     statement = select(func.count(), func.coalesce(func.sum(func.length(PublicObject.content)), 0))
     row = (await connection.execute(statement.where(PublicObject.tenant_id == tenant_id))).one()
     return int(row[0]), int(row[1])
@@ -56,14 +52,13 @@ async def find(
         PublicObject.id == object_id,
         PublicObject.type == type_,
     )
-    row = (await connection.execute(statement)).mappings().one_or_none()
-    return None if row is None else dict(row)
+    return one_of(await connection.execute(statement))
 
 
 async def contents(
     connection: AsyncConnection, tenant_id: str, ids: Iterable[str]
 ) -> dict[str, tuple[str, bytes]]:
-    """Type and content of those of these objects that the tenant has, by id."""
+    """Type and content by id, of those of these objects that the tenant has."""
     statement = select(PublicObject.id, PublicObject.type, PublicObject.content).where(
         PublicObject.tenant_id == tenant_id, PublicObject.id.in_(list(ids))
     )
@@ -93,8 +88,8 @@ async def page(
 
 
 async def lock(connection: AsyncConnection, tenant_id: str, object_id: str, type_: str) -> bool:
-    """Hold an object, so that no job that names it is accepted meanwhile; False when there is
-    none."""
+    """Lock an object, so that no job that names it is accepted meanwhile; False if it does not
+    exist."""
     statement = (
         select(PublicObject.id)
         .where(
@@ -107,8 +102,8 @@ async def lock(connection: AsyncConnection, tenant_id: str, object_id: str, type
     return (await connection.execute(statement)).one_or_none() is not None
 
 
-async def is_named(connection: AsyncConnection, tenant_id: str, object_id: str) -> str | None:
-    """A job that names the object."""
+async def job_naming(connection: AsyncConnection, tenant_id: str, object_id: str) -> str | None:
+    """Any one job that names the object; None if there is none."""
     statement = select(JobObject.job_id).where(
         JobObject.tenant_id == tenant_id, JobObject.object_id == object_id
     )
@@ -124,7 +119,7 @@ async def remove(connection: AsyncConnection, tenant_id: str, object_id: str) ->
 
 
 async def of_job(connection: AsyncConnection, tenant_id: str, job_id: str) -> list[Row]:
-    """What a job names, without contents."""
+    """The objects that a job names, without contents."""
     statement = (
         select(PublicObject.id, PublicObject.type, PublicObject.name, PublicObject.sizes)
         .join(

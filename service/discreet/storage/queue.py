@@ -19,22 +19,23 @@ RUN_JOB = "discreet.run_job"
 
 QUEUE = "jobs"
 LONG_QUEUE = "jobs-long"
-"""Of jobs planned to take more than a minute, as `queue_of` in the database says: see
-`worker.places`."""
+"""The queue of jobs that are planned to take more than a minute, which `queue_of` in the database
+decides: see `worker.places`."""
 
 WAKE_WORKERS = dict.fromkeys(
     (f"procrastinate_queue_v1#{QUEUE}", "procrastinate_any_queue_v1"),
     '{"type": "job_inserted", "job_id": 0}',
 )
-"""What procrastinate's workers listen for, by channel: there is something to fetch. They read no
-more than the type, and look at both queues."""
+"""Notifications by channel that tell procrastinate's workers to fetch. They read only the type, and
+look at both queues."""
 
-# Never opened: it only words the insertions, which run on the caller's own connection.
+# Never opened: it only writes the INSERT statements, which run on the caller's own connection.
 _deferrer = App(connector=PsycopgConnector())
 
 
 class _Connector(PsycopgConnector):
-    """procrastinate's, which asks through the pooler, and listens on a connection past it."""
+    """procrastinate's connector, with queries through a pooler if there is one, and LISTEN on a
+    direct connection."""
 
     def __init__(self, database: Database) -> None:
         super().__init__(conninfo=database.url, min_size=1, max_size=4, configure=poolers.configure)
@@ -49,7 +50,7 @@ class _Connector(PsycopgConnector):
 
 
 def connector(database: Database) -> PsycopgConnector:
-    """What a worker reaches its queue with."""
+    """The connector by which a worker reaches its queue."""
     return _Connector(database)
 
 
@@ -67,18 +68,18 @@ async def enqueue(connection: AsyncConnection, job_id: str, priority: int) -> No
 
 
 async def waits(connection: AsyncConnection, job_id: str) -> bool:
-    """True when an entry of the job waits on the queue: there can be only one."""
+    """Whether an entry of the job waits on the queue; there can be only one."""
     return bool((await connection.execute(_WAITS, {"job": job_id})).scalar_one())
 
 
 async def forget_dead(connection: AsyncConnection) -> None:
-    """Drop entries that a worker took and did not live to finish: their jobs are put back by their
-    leases."""
+    """Delete entries whose worker ended before it finished them: when the job's lease ends, it is
+    enqueued again."""
     await connection.execute(_FORGET_DEAD)
 
 
-# procrastinate deletes the rows of workers that stopped beating, which leaves their entries without
-# a worker. A day later nobody wakes up any more to finish one.
+# procrastinate deletes the rows of workers that send no heartbeats, which leaves their entries
+# without a worker. After a day no such worker can resume and finish one.
 _FORGET_DEAD = text(
     """
     DELETE FROM procrastinate_jobs AS entry

@@ -1,4 +1,4 @@
-"""What jobs have published: every query of it."""
+"""Published results of jobs: every query of them."""
 
 from __future__ import annotations
 
@@ -14,7 +14,8 @@ from discreet.storage.result_tables import JobResult, ResultTable
 async def find(
     connection: AsyncConnection, job_id: str
 ) -> tuple[bytes | None, dict[str, Any]] | None:
-    """The result, None where it has gone, and its certificate; None where there is none."""
+    """The result (None once it was deleted) and its certificate; None if the job has published
+    nothing."""
     statement = select(JobResult.result, JobResult.certificate).where(JobResult.job_id == job_id)
     row = (await connection.execute(statement)).one_or_none()
     if row is None:
@@ -51,6 +52,6 @@ async def publish(
 
 
 async def forget(connection: AsyncConnection, days: int, most: int) -> int:
-    """Drop what up to `most` jobs, which ended so many days ago, have made; the number of them.
-    Their certificates and the ledger stay."""
+    """Delete the results of up to `most` jobs that ended at least `days` days ago; returns the
+    number of jobs. Certificates and the ledger stay."""
     return int((await connection.execute(select(func.forget_results(days, most)))).scalar_one())

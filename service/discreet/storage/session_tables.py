@@ -36,7 +36,7 @@ class FederatedSession(Base):
 
 
 class SessionToken(Base):
-    """A one-time token of enrolment."""
+    """A one-time token for enrolment."""
 
     __tablename__ = "session_tokens"
     mac: Mapped[bytes] = mapped_column(primary_key=True)

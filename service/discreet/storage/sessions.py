@@ -11,6 +11,7 @@ from sqlalchemy.dialects.postgresql import insert as upsert
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from discreet.storage.database import SYSTEM, Database
+from discreet.storage.rows import Row, one_of
 from discreet.storage.session_tables import (
     FederatedSession,
     GroupMember,
@@ -19,10 +20,10 @@ from discreet.storage.session_tables import (
 )
 from discreet.storage.tables import Job
 
-Row = dict[str, Any]
-
 OPEN = ("awaiting_agents", "running")
 """States of a job whose session may still go on."""
+
+MOST_AT_ONCE = 100
 
 
 # Reading ------------------------------------------------------------------------------------------
@@ -30,13 +31,13 @@ OPEN = ("awaiting_agents", "running")
 
 async def find(connection: AsyncConnection, job_id: str) -> Row | None:
     """The session of a job."""
-    return _one(
+    return one_of(
         await connection.execute(select(FederatedSession).where(FederatedSession.job_id == job_id))
     )
 
 
 async def find_by_id(connection: AsyncConnection, session_id: str) -> Row | None:
-    return _one(
+    return one_of(
         await connection.execute(select(FederatedSession).where(FederatedSession.id == session_id))
     )
 
@@ -53,11 +54,11 @@ async def agent(connection: AsyncConnection, job_id: str, fingerprint: str) -> R
     statement = select(SessionAgent).where(
         SessionAgent.job_id == job_id, SessionAgent.fingerprint == fingerprint
     )
-    return _one(await connection.execute(statement))
+    return one_of(await connection.execute(statement))
 
 
 async def tokens(connection: AsyncConnection, job_id: str) -> dict[str, int]:
-    """How many tokens are open and used."""
+    """The numbers of used and unused tokens, by `used` and `open`."""
     statement = select(func.count(SessionToken.used_by), func.count()).where(
         SessionToken.job_id == job_id
     )
@@ -69,13 +70,14 @@ async def tokens(connection: AsyncConnection, job_id: str) -> dict[str, int]:
 
 
 async def lock(connection: AsyncConnection, job_id: str) -> Row | None:
-    """The session, held until this transaction ends: enrolment and approval are one after another.
+    """The session, locked until this transaction ends, so that enrolments and approval run one
+    after another.
 
-    Who holds the job too has it before: `jobs.lock` or `hold`, then this. Those leave room for rows
-    that refer to the job.
+    A transaction that locks the job too must lock it before: `jobs.lock` or `hold`, then this.
+    Their locks still allow new rows that refer to the job.
     """
     statement = select(FederatedSession).where(FederatedSession.job_id == job_id).with_for_update()
-    return _one(await connection.execute(statement))
+    return one_of(await connection.execute(statement))
 
 
 async def set_owner(connection: AsyncConnection, job_id: str, owner: str) -> None:
@@ -90,7 +92,7 @@ async def add_tokens(
     macs: Iterable[tuple[bytes, str | None]],
     expires_at: datetime,
 ) -> None:
-    """Tokens by their MAC, each with the name that it is for, or None."""
+    """Add tokens by their MAC, each with the agent's name that it is for, or None for any."""
     rows = [
         {"mac": mac, "job_id": job_id, "expires_at": expires_at, "name": name} for mac, name in macs
     ]
@@ -98,14 +100,14 @@ async def add_tokens(
 
 
 async def use_token(connection: AsyncConnection, job_id: str, mac: bytes, fingerprint: str) -> str:
-    """`used`: it was free and is this agent's now, or was before; else why not: `unknown`,
-    `expired`, `taken`."""
+    """Use a token for an agent. `used` if it is this agent's now, or was before; otherwise the
+    reason why not: `unknown`, `expired` or `taken`."""
     statement = (
         select(SessionToken)
         .where(SessionToken.mac == mac, SessionToken.job_id == job_id)
         .with_for_update()
     )
-    row = _one(await connection.execute(statement))
+    row = one_of(await connection.execute(statement))
     if row is None:
         return "unknown"
     if row["used_by"] is not None:
@@ -116,7 +118,7 @@ async def use_token(connection: AsyncConnection, job_id: str, mac: bytes, finger
 
 
 async def invited_as(connection: AsyncConnection, job_id: str, fingerprint: str) -> str | None:
-    """The name that this agent's token is for; None: any."""
+    """The name that this agent's token is for; None if it is for any."""
     statement = select(SessionToken.name).where(
         SessionToken.job_id == job_id, SessionToken.used_by == fingerprint
     )
@@ -124,7 +126,7 @@ async def invited_as(connection: AsyncConnection, job_id: str, fingerprint: str)
 
 
 async def remove_agent(connection: AsyncConnection, job_id: str, fingerprint: str) -> bool:
-    """Whether it was there. Its token lets nobody in again."""
+    """Remove an agent; False if it was not enrolled. Its token cannot be used again."""
     mine = SessionToken.job_id == job_id, SessionToken.used_by == fingerprint
     await connection.execute(update(SessionToken).where(*mine).values(used_by="removed"))
     gone = delete(SessionAgent).where(
@@ -153,7 +155,7 @@ async def group(connection: AsyncConnection, tenant_id: str, name: str) -> list[
 async def save_group(
     connection: AsyncConnection, tenant_id: str, name: str, members: Iterable[Mapping[str, Any]]
 ) -> None:
-    """Make a standing group of exactly these agents."""
+    """Make these agents the members of a standing group, in place of its members so far."""
     await connection.execute(
         delete(GroupMember).where(
             GroupMember.tenant_id == tenant_id, GroupMember.group_name == name
@@ -177,7 +179,7 @@ async def approve(
     price: Mapping[str, str],
     steps: int,
 ) -> None:
-    """The signed roster, and the plan that it made final."""
+    """Store the signed roster, and the plan that it makes final."""
     await connection.execute(
         update(FederatedSession)
         .where(FederatedSession.job_id == job_id)
@@ -199,9 +201,9 @@ async def approve(
 async def take(
     connection: AsyncConnection, job_id: str, holder: str, lease_seconds: float
 ) -> tuple[Row, Row] | None:
-    """Session and job when `holder` has the lease now, with a new fencing token in the job's
-    `attempt`; None when another holds it (which is asked for it) or the job has ended. Job before
-    session, as everybody locks them."""
+    """Take the lease for `holder`: the session, and the job with a new fencing token in its
+    `attempt`. None if another holder has the lease, who is then asked for it, or the job has ended.
+    The job is locked before the session, as everywhere."""
     locked = (
         select(Job.id).where(Job.id == job_id, Job.state.in_(OPEN)).with_for_update(key_share=True)
     )
@@ -218,14 +220,14 @@ async def take(
         .values(holder=holder, lease_until=_in_seconds(lease_seconds), wanted=None)
         .returning(FederatedSession)
     )
-    session = _one(await connection.execute(statement))
+    session = one_of(await connection.execute(statement))
     if session is None:
         await connection.execute(
             update(FederatedSession).where(FederatedSession.job_id == job_id).values(wanted=holder)
         )
         return None
     fenced = update(Job).where(Job.id == job_id).values(attempt=Job.attempt + 1).returning(Job)
-    job = _one(await connection.execute(fenced))
+    job = one_of(await connection.execute(fenced))
     assert job is not None
     return session, job
 
@@ -233,8 +235,8 @@ async def take(
 async def renew(
     connection: AsyncConnection, job_id: str, holder: str, attempt: int, lease_seconds: float
 ) -> Row | None:
-    """Extend the lease: `wanted`, `approved`, `state` and `cancel_requested`; None when it is no
-    longer ours."""
+    """Extend the lease; returns `wanted`, `approved`, `state` and `cancel_requested`, or None if
+    the lease is no longer the holder's."""
     statement = (
         update(FederatedSession)
         .where(
@@ -251,11 +253,11 @@ async def renew(
             Job.cancel_requested,
         )
     )
-    return _one(await connection.execute(statement))
+    return one_of(await connection.execute(statement))
 
 
 async def give_back(connection: AsyncConnection, job_id: str, holder: str) -> None:
-    """End the lease: the next one to ask has the session."""
+    """End the lease, so that the next coordinator to ask gets the session."""
     statement = update(FederatedSession).where(
         FederatedSession.job_id == job_id, FederatedSession.holder == holder
     )
@@ -263,9 +265,10 @@ async def give_back(connection: AsyncConnection, job_id: str, holder: str) -> No
 
 
 async def hold(connection: AsyncConnection, job_id: str, attempt: int) -> Row | None:
-    """Lock the job for this transaction if it is still this fencing token's and has not ended."""
+    """Lock the job for this transaction; None if its fencing token is another one, or it has
+    ended."""
     statement = select(Job).where(Job.id == job_id, Job.attempt == attempt, Job.state.in_(OPEN))
-    return _one(await connection.execute(statement.with_for_update(key_share=True)))
+    return one_of(await connection.execute(statement.with_for_update(key_share=True)))
 
 
 async def begin(connection: AsyncConnection, job_id: str) -> None:
@@ -286,10 +289,10 @@ async def keep_round(
     sealed: bytes,
     transcript: bytes,
 ) -> bool:
-    """`hold` and `keep` as a transaction of their own, in one round trip: the agents wait for it in
-    every round.
+    """`hold` and `keep` in a transaction of their own and one round trip, because agents wait for
+    it in every round.
 
-    False when the job is no longer this fencing token's or has ended.
+    False if the job's fencing token is another one, or the job has ended.
     """
     values = {"number": number, "key_id": key_id, "sealed": sealed, "transcript": transcript}
     return bool(
@@ -306,7 +309,7 @@ async def keep(
     sealed: bytes,
     transcript: bytes,
 ) -> None:
-    """The state after `number` steps and the broadcast that follows from it."""
+    """Store the sealed state after `number` steps, with the broadcast that follows from it."""
     await connection.execute(
         update(FederatedSession)
         .where(FederatedSession.job_id == job_id)
@@ -324,18 +327,16 @@ async def keep_receipt(
     )
 
 
-async def abandoned(connection: AsyncConnection, most: int = 100) -> list[str]:
-    """Jobs with a signed roster whose session nobody runs."""
-    rows = await connection.execute(_ABANDONED, {"most": most})
+async def abandoned(connection: AsyncConnection) -> list[str]:
+    """Up to MOST_AT_ONCE jobs with a signed roster whose session no coordinator runs."""
+    rows = await connection.execute(_ABANDONED, {"most": MOST_AT_ONCE})
     return [row[0] for row in rows]
 
 
-async def overdue(
-    connection: AsyncConnection, default_seconds: float, most: int = 100
-) -> list[str]:
-    """Jobs whose roster nobody has signed in the time that their terms give; terms of older jobs do
-    not say."""
-    rows = await connection.execute(_OVERDUE, {"most": most, "default": default_seconds})
+async def overdue(connection: AsyncConnection, default_seconds: float) -> list[str]:
+    """Up to MOST_AT_ONCE jobs whose roster was not signed within the time in their terms, or
+    `default_seconds` if the terms, as those of older jobs, name no time."""
+    rows = await connection.execute(_OVERDUE, {"most": MOST_AT_ONCE, "default": default_seconds})
     return [row[0] for row in rows]
 
 
@@ -352,13 +353,8 @@ def _in_seconds(seconds: float) -> Any:
     return func.clock_timestamp() + func.make_interval(0, 0, 0, 0, 0, 0, seconds)
 
 
-def _one(result: Any) -> Row | None:
-    row = result.mappings().one_or_none()
-    return None if row is None else dict(row)
-
-
-# The job's row is locked, so that it is looked at again after waiting for the next holder. Joined
-# without the lock, the statement would still see the attempt of before.
+# The job's row is locked, so that it is read again after a wait for the next holder's transaction.
+# Joined without the lock, the statement would still see the old attempt.
 _KEEP_ROUND: LiteralString = """
     WITH held AS MATERIALIZED (
       SELECT id FROM jobs

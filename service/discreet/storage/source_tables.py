@@ -28,7 +28,7 @@ from discreet.storage.tables import NOW, Base
 
 
 class Source(Base):
-    """Data that keep coming, in blocks. The row never changes."""
+    """A source of data that arrive in blocks. The row never changes."""
 
     __tablename__ = "sources"
     __table_args__ = (
@@ -59,7 +59,7 @@ class Source(Base):
 
 
 class BlockCap(Base):
-    """A block of a source that has one chain."""
+    """The cap of a block, of a source whose blocks share one chain of ledger entries."""
 
     __tablename__ = "block_caps"
     chain_id: Mapped[str] = mapped_column(ForeignKey("accounts.id"), primary_key=True)
@@ -71,7 +71,7 @@ class BlockCap(Base):
 
 
 class BlockPage(Base):
-    """What was spent on 32 neighbours of such blocks."""
+    """What was spent on 32 consecutive blocks of such a source."""
 
     __tablename__ = "block_pages"
     chain_id: Mapped[str] = mapped_column(ForeignKey("accounts.id"), primary_key=True)
@@ -80,7 +80,7 @@ class BlockPage(Base):
     many: Mapped[int]
     limits: Mapped[list[Decimal | None] | None] = mapped_column(ARRAY(Numeric))
     sums: Mapped[list[str]] = mapped_column(ARRAY(Text))
-    """Of the type block_amounts: what reads them is the view."""
+    """Values of the SQL type `block_amounts`, which only the view reads."""
 
 
 _AMOUNTS = ("delta", "delta_z", "epsilon", "rho")
@@ -95,7 +95,7 @@ _BLOCK_SUMS = table(
 
 
 class BlockSums:
-    """The view of both, a row a block."""
+    """The view that joins both tables, with one row for each block."""
 
     view = _BLOCK_SUMS
     chain_id = _BLOCK_SUMS.c.chain_id
@@ -105,12 +105,12 @@ class BlockSums:
 
     @classmethod
     def totals(cls) -> Case[Any]:
-        """Prices admitted so far and not released, as an account's last entry says them."""
+        """Prices that were reserved so far and not released, as in an account's last entry."""
         return cls._amounts("")
 
     @classmethod
     def reserved(cls) -> Case[Any]:
-        """The part of them that is still pending."""
+        """The part of the totals that is reserved and not yet committed."""
         return cls._amounts("reserved_")
 
     @classmethod

@@ -1,4 +1,4 @@
-"""Sources, and their blocks: datasets that belong to one."""
+"""Sources and their blocks, which are datasets that belong to a source."""
 
 from __future__ import annotations
 
@@ -8,10 +8,12 @@ from typing import Any
 from sqlalchemy import func, insert, select, text
 from sqlalchemy.ext.asyncio import AsyncConnection
 
+from discreet.storage.rows import Row, lock_key, one_of
 from discreet.storage.source_tables import Source
 from discreet.storage.tables import Dataset
 
-Row = dict[str, Any]
+_LOCK_SEED = 19
+"""Keeps the locks of this module apart from others of the same name."""
 
 
 async def add(connection: AsyncConnection, **values: Any) -> Row:
@@ -24,28 +26,23 @@ async def add(connection: AsyncConnection, **values: Any) -> Row:
 
 
 async def lock_name(connection: AsyncConnection, tenant_id: str, name: str) -> None:
-    """Hold other sources of this name until this transaction ends."""
-    await _lock(connection, f"{tenant_id}/{name}")
+    """Lock out other sources of this name until this transaction ends."""
+    await lock_key(connection, f"{tenant_id}/{name}", _LOCK_SEED)
 
 
 async def lock(connection: AsyncConnection, source_id: str) -> None:
-    """Hold other registrations of blocks of this source until this transaction ends."""
-    await _lock(connection, source_id)
-
-
-async def _lock(connection: AsyncConnection, name: str) -> None:
-    statement = text("SELECT pg_advisory_xact_lock(hashtextextended(:name, 19))")
-    await connection.execute(statement, {"name": name})
+    """Lock out other registrations of this source's blocks until this transaction ends."""
+    await lock_key(connection, source_id, _LOCK_SEED)
 
 
 async def find(connection: AsyncConnection, tenant_id: str, source_id: str) -> Row | None:
     statement = select(Source).where(Source.id == source_id, Source.tenant_id == tenant_id)
-    return _one(await connection.execute(statement))
+    return one_of(await connection.execute(statement))
 
 
 async def called(connection: AsyncConnection, tenant_id: str, name: str) -> Row | None:
     statement = select(Source).where(Source.name == name, Source.tenant_id == tenant_id)
-    return _one(await connection.execute(statement))
+    return one_of(await connection.execute(statement))
 
 
 async def page(
@@ -65,9 +62,9 @@ async def page(
 async def blocks(
     connection: AsyncConnection, source_id: str, names: Sequence[str] | None = None
 ) -> list[Row]:
-    """The newest version of each block (of each of these, if names are given), in the order in
-    which blocks were first registered. `offered`: its content is there and its time not over;
-    `first_at`: when its first version was registered."""
+    """The newest version of each block (of those in `names`, if given), in the order in which the
+    blocks were first registered. `offered`: the version is neither deleted nor expired; `first_at`:
+    when the block's first version was registered."""
     values = {"source": source_id, "names": None if names is None else list(names)}
     rows = await connection.execute(text(_BLOCKS), values)
     return [dict(row) for row in rows.mappings()]
@@ -76,7 +73,7 @@ async def blocks(
 async def versions(
     connection: AsyncConnection, source_id: str, version_ids: Sequence[str]
 ) -> dict[str, Row]:
-    """These versions of blocks of a source, by their ids. `offered` as of `blocks`."""
+    """These versions of blocks of a source, by their ids. `offered` as in `blocks`."""
     rows = await connection.execute(
         text(_VERSIONS), {"source": source_id, "ids": list(version_ids)}
     )
@@ -84,18 +81,18 @@ async def versions(
 
 
 async def newest(connection: AsyncConnection, source_id: str, block: str) -> Row | None:
-    """The newest version of a block, its content there or erased."""
+    """The newest version of a block, deleted or not."""
     statement = (
         select(Dataset)
         .where(Dataset.source_id == source_id, Dataset.block == block)
         .order_by(Dataset.version.desc())
         .limit(1)
     )
-    return _one(await connection.execute(statement))
+    return one_of(await connection.execute(statement))
 
 
 async def accounts(connection: AsyncConnection, tenant_id: str) -> set[str]:
-    """All accounts of blocks, or of sources."""
+    """All accounts of blocks and of sources."""
     statement = select(Dataset.account_id).where(
         Dataset.tenant_id == tenant_id, Dataset.source_id.is_not(None)
     )
@@ -109,7 +106,7 @@ async def accounts(connection: AsyncConnection, tenant_id: str) -> set[str]:
 async def blocks_of_accounts(
     connection: AsyncConnection, account_ids: Sequence[str]
 ) -> dict[str, tuple[str, str]]:
-    """Of these accounts those of one block each: the source's name and the block's."""
+    """The names of source and block, for those of these accounts that belong to one block."""
     statement = (
         select(Dataset.account_id, func.min(Source.name), func.min(Dataset.block))
         .join(Source, Source.id == Dataset.source_id)
@@ -123,7 +120,7 @@ async def blocks_of_accounts(
 
 
 async def of_chains(connection: AsyncConnection, tenant_id: str) -> dict[str, tuple[str, str]]:
-    """Id and name of each source that has a chain, by that."""
+    """Id and name of each source that has a chain, by the chain's id."""
     statement = select(Source.chain_id, Source.id, Source.name).where(
         Source.tenant_id == tenant_id, Source.chain_id.is_not(None)
     )
@@ -131,9 +128,9 @@ async def of_chains(connection: AsyncConnection, tenant_id: str) -> dict[str, tu
 
 
 async def of_job(connection: AsyncConnection, job: Mapping[str, Any]) -> list[Row]:
-    """The datasets that a job reads, in its order, whether their contents are there or were erased:
-    one; the versions of blocks that its problem names, which its seal covers; or none. Those that
-    there are not are left out."""
+    """The datasets that a job reads, in its order, deleted or not: one dataset; the versions of
+    blocks that its problem names, which its tamper seal covers; or none. Datasets without a row are
+    left out."""
     wanted = versions_of(job)
     rows = await connection.execute(select(Dataset).where(Dataset.id.in_(wanted)))
     found = {row["id"]: dict(row) for row in rows.mappings()}
@@ -146,11 +143,6 @@ def versions_of(job: Mapping[str, Any]) -> list[str]:
         return [str(job["dataset_id"])]
     asked = job["problem"].get("source") if isinstance(job["problem"], dict) else None
     return list(asked.get("versions") or []) if isinstance(asked, dict) else []
-
-
-def _one(result: Any) -> Row | None:
-    row = result.mappings().one_or_none()
-    return None if row is None else dict(row)
 
 
 _BLOCKS = """

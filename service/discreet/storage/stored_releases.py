@@ -9,6 +9,7 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 
 from discreet.storage.acceptance import Row
 from discreet.storage.result_tables import Release
+from discreet.storage.rows import one_of
 
 
 async def store_release(
@@ -38,12 +39,7 @@ async def is_released(connection: AsyncConnection, job_id: str) -> bool:
 
 
 async def find_release(connection: AsyncConnection, job_id: str) -> Row | None:
-    row = (
-        (await connection.execute(select(Release).where(Release.job_id == job_id)))
-        .mappings()
-        .one_or_none()
-    )
-    return None if row is None else dict(row)
+    return one_of(await connection.execute(select(Release).where(Release.job_id == job_id)))
 
 
 async def to_ask_again(

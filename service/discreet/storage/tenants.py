@@ -10,6 +10,7 @@ from sqlalchemy.dialects.postgresql import insert as upsert
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from discreet.storage.database import Database
+from discreet.storage.rows import lock_key
 from discreet.storage.tables import Key, Tenant
 
 KEYS_CHANNEL = "discreet_keys"
@@ -85,7 +86,7 @@ async def revoke_key(connection: AsyncConnection, key_id: str, tenant_id: str | 
 async def lock_access(connection: AsyncConnection) -> None:
     """Lock out other changes of keys and people until this transaction ends. These are rare, and
     one order for all of them ensures that no two miss each other."""
-    await connection.execute(text("SELECT pg_advisory_xact_lock(hashtextextended('access', 0))"))
+    await lock_key(connection, "access")
 
 
 async def living_key(connection: AsyncConnection, key_id: str, tenant_id: str | None) -> str | None:

@@ -12,7 +12,7 @@ from discreet.storage.tables import NOW, Base
 
 
 class SourceRule(Base):
-    """Who may spend which share of each block of a source. The row never changes."""
+    """Who may spend which share of each block of a source. A row never changes."""
 
     __tablename__ = "source_rules"
     __table_args__ = (
@@ -60,7 +60,7 @@ class JobWait(Base):
 
 
 class SourceWake(Base):
-    """Budget came free on a source: who waits there is to be decided."""
+    """Budget became free on a source: the jobs that wait there must be decided again."""
 
     __tablename__ = "source_wakes"
     __table_args__ = (Index("source_wakes_source", "source_id"),)
@@ -74,4 +74,4 @@ WAITS = (
     JobWait.until.label("waits_until"),
     JobWait.block.label("waits_block"),
 )
-"""What a job's row says of its wait, where it waits."""
+"""Columns that describe the wait of a job that waits, for queries of jobs."""

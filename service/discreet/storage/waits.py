@@ -1,7 +1,7 @@
 """Shares of sources, and jobs that wait for budget: every query of them.
 
-What is decided is made in `privacy.scheduling`; the ledger admits. Whoever decides on a source
-holds its lock; whoever frees budget leaves a wake, waiting for nobody.
+`privacy.scheduling` decides, and the ledger admits. Whoever decides on a source holds its lock;
+whoever frees budget adds a row to `source_wakes`, without waiting for that lock.
 """
 
 from __future__ import annotations
@@ -15,43 +15,43 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 
 from discreet.storage import sources
 from discreet.storage.jobs import add_event
+from discreet.storage.rows import Row, lock_key, one_of
 from discreet.storage.tables import Job
 from discreet.storage.wait_tables import JobWait, SourceRule, SourceUse, SourceWake
 
-Row = dict[str, Any]
+_LOCK_SEED = 23
 COLUMNS = ("epsilon", "delta", "rho", "delta_z")
 
 
 async def lock(connection: AsyncConnection, source_id: str) -> datetime:
-    """Hold other decisions on this source until this transaction ends; the time that counts for
-    this one. Later statements see what was committed meanwhile."""
-    statement = text("SELECT pg_advisory_xact_lock(hashtextextended(:source, 23))")
-    await connection.execute(statement, {"source": source_id})
+    """Lock out other decisions on this source until this transaction ends; returns the time at
+    which this one decides. Later statements see what was committed during the wait."""
+    await lock_key(connection, source_id, _LOCK_SEED)
     found: datetime = (await connection.execute(select(func.clock_timestamp()))).scalar_one()
     return found
 
 
 async def rule(connection: AsyncConnection, source_id: str) -> Row | None:
-    """The newest rule of a source; None: it has none, and nobody waits there."""
+    """The newest rule of a source; None if it has none, so that no job waits there."""
     statement = (
         select(SourceRule)
         .where(SourceRule.source_id == source_id)
         .order_by(SourceRule.version.desc())
         .limit(1)
     )
-    row = (await connection.execute(statement)).mappings().one_or_none()
-    return None if row is None else dict(row)
+    return one_of(await connection.execute(statement))
 
 
 async def add_rule(connection: AsyncConnection, **values: Any) -> Row:
-    """A rule, or a newer version of one. With the first, what was spent before is counted."""
+    """Add a rule, or a newer version of one. The first rule also counts what was spent before."""
     row = (
         (await connection.execute(insert(SourceRule).values(**values).returning(SourceRule)))
         .mappings()
         .one()
     )
     if row["version"] == 1:
-        # Those accepted meanwhile have committed then, or see the rule and are counted by it.
+        # Jobs that are being accepted either have committed after this lock, and are counted here,
+        # or see the rule and are counted under it.
         await sources.lock(connection, row["source_id"])
         await connection.execute(_HOLD_BLOCKS, {"source": row["source_id"]})
         await connection.execute(_COUNT_EARLIER, {"source": row["source_id"]})
@@ -62,7 +62,7 @@ async def add_rule(connection: AsyncConnection, **values: Any) -> Row:
 async def uses(
     connection: AsyncConnection, source_id: str, blocks: Sequence[str]
 ) -> dict[str, dict[str, dict[str, int]]]:
-    """What each principal uses of each of these blocks: `[block][principal][column]`."""
+    """What each principal has spent or reserved on these blocks: `[block][principal][column]`."""
     statement = select(SourceUse).where(
         SourceUse.source_id == source_id, SourceUse.block.in_(list(blocks))
     )
@@ -74,7 +74,7 @@ async def uses(
 
 
 async def waiting(connection: AsyncConnection, source_id: str) -> list[Row]:
-    """Who waits on a source, in the order of their places."""
+    """The jobs that wait on a source, in their order."""
     statement = (
         select(JobWait, Job.principal, Job.price, _BLOCKS.label("blocks"))
         .join(Job, Job.id == JobWait.job_id)
@@ -85,15 +85,14 @@ async def waiting(connection: AsyncConnection, source_id: str) -> list[Row]:
 
 
 async def of_job(connection: AsyncConnection, job_id: str) -> Row | None:
-    """What a job waits for; None where it does not."""
+    """What a job waits for; None if it does not wait."""
     statement = select(JobWait).where(JobWait.job_id == job_id)
-    row = (await connection.execute(statement)).mappings().one_or_none()
-    return None if row is None else dict(row)
+    return one_of(await connection.execute(statement))
 
 
 async def hold(connection: AsyncConnection, job_id: str, **wait: Any) -> None:
-    """Let a job wait that this transaction accepted without a reservation: nothing is on the queue
-    for it."""
+    """Let a job wait that this transaction has accepted without a reservation: it is taken off the
+    queue."""
     await connection.execute(update(Job).where(Job.id == job_id).values(state="waiting"))
     await connection.execute(_UNQUEUE, {"job": job_id})
     await connection.execute(insert(JobWait).values(job_id=job_id, **wait))
@@ -101,24 +100,23 @@ async def hold(connection: AsyncConnection, job_id: str, **wait: Any) -> None:
 
 
 async def lock_waiting(connection: AsyncConnection, job_id: str) -> Row | None:
-    """The job, held until this transaction ends; None where it waits no more."""
+    """The job, locked until this transaction ends; None if it no longer waits."""
     statement = (
         select(Job)
         .where(Job.id == job_id, Job.state == "waiting")
         .with_for_update(key_share=True, of=Job)
     )
-    row = (await connection.execute(statement)).mappings().one_or_none()
-    return None if row is None else dict(row)
+    return one_of(await connection.execute(statement))
 
 
 async def count(connection: AsyncConnection, job_id: str) -> None:
-    """Count a reservation for the job's principal, on each block that it reads. What is released is
-    taken away by the database itself."""
+    """Count a job's reservation as its principal's use of each block that it reads. The database
+    itself subtracts reservations that are released."""
     await connection.execute(select(func.count_use(job_id, 1)))
 
 
 async def granted(connection: AsyncConnection, job_id: str) -> int:
-    """A job that waited, and has reserved now, takes its turn: its tag."""
+    """Let a job that waited, and has reserved now, run in its turn; returns its `fair_tag`."""
     await connection.execute(delete(JobWait).where(JobWait.job_id == job_id))
     statement = update(Job).where(Job.id == job_id).values(state="queued").returning(Job.fair_tag)
     tag: int = (await connection.execute(statement)).scalar_one()
@@ -128,31 +126,31 @@ async def granted(connection: AsyncConnection, job_id: str) -> int:
 
 
 async def put_off(connection: AsyncConnection, job_id: str, next_try: datetime, block: str) -> None:
-    """Decide a job later."""
+    """Decide a waiting job again at `next_try`; `block` will be the last one to allow it."""
     changed = update(JobWait).where(JobWait.job_id == job_id)
     await connection.execute(changed.values(next_try=next_try, block=block))
 
 
 async def wake(connection: AsyncConnection, tenant_id: str, source_id: str) -> None:
-    """Let who waits on a source be decided."""
+    """Have the jobs that wait on a source decided again."""
     await connection.execute(insert(SourceWake).values(source_id=source_id, tenant_id=tenant_id))
 
 
 async def wake_tenant(connection: AsyncConnection, tenant_id: str) -> None:
-    """Let who waits on any source of a tenant be decided: a cap was changed."""
+    """Have the jobs that wait on any source of a tenant decided again, because a cap changed."""
     await connection.execute(_WAKE_TENANT, {"tenant": tenant_id})
 
 
 async def take_wakes(connection: AsyncConnection, source_id: str) -> bool:
-    """Whether budget came free since the last decision. Those that this transaction sees are
-    gone with it."""
+    """Whether budget became free since the last decision. Deletes the source's wakes that this
+    transaction sees."""
     found = await connection.execute(delete(SourceWake).where(SourceWake.source_id == source_id))
     return bool(found.rowcount)
 
 
 async def due(connection: AsyncConnection, after: str, most: int) -> Sequence[tuple[str, str]]:
-    """Sources, with their tenants, on which somebody is to be decided now: in the order of their
-    ids, those behind this one."""
+    """Sources, with their tenants, on which a waiting job is due, in the order of their ids and
+    after the id `after`."""
     values = {"after": after, "most": most}
     return [(row[0], row[1]) for row in await connection.execute(_DUE, values)]
 
@@ -160,8 +158,8 @@ async def due(connection: AsyncConnection, after: str, most: int) -> Sequence[tu
 async def left(
     connection: AsyncConnection, tenant_id: str, principals: Sequence[str]
 ) -> frozenset[str]:
-    """Those of a tenant's principals who may ask for nothing any more: persons who were removed,
-    and who held keys and has none left that counts."""
+    """Those of a tenant's principals who may no longer submit jobs: persons who were removed, and
+    principals of keys none of which is valid any more."""
     if not principals:
         return frozenset()
     rows = await connection.execute(_LEFT, {"tenant": tenant_id, "names": list(principals)})
@@ -169,8 +167,8 @@ async def left(
 
 
 async def gone(connection: AsyncConnection, job_id: str) -> bool:
-    """Whether a block that a job reads is not there any more, or its time is over; those that are
-    stay until this transaction ends."""
+    """Whether a block that a job reads was deleted or has expired. The others cannot be deleted
+    before this transaction ends."""
     return bool((await connection.execute(_GONE, {"job": job_id})).scalar_one())
 
 

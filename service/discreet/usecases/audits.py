@@ -1,7 +1,8 @@
-"""`discreet audit`: every mechanism, every kind's whole release and, to test the audit itself,
-planted faults.
+"""`discreet audit`: attacks every mechanism, every kind's whole release and, to test the audit
+itself, planted faults.
 
-A pass proves nothing: a failed attack is no guarantee. A bound above the price proves a fault.
+A pass proves nothing: that an attack failed is no guarantee. A lower bound above the price proves a
+fault.
 """
 
 from __future__ import annotations
@@ -23,12 +24,12 @@ from discreet.problems import audits as releases
 
 FILE = "audit.json"
 CONFIDENCE = 0.99
-"""Of all verdicts of one run together."""
+"""Confidence in all verdicts of one run together."""
 
 
 @dataclass(frozen=True)
 class Audited:
-    """One line of the audit. A planted fault is as expected when it is caught."""
+    """One line of the audit. A planted fault is as expected if it is caught."""
 
     row: AuditRow
     planted: bool
@@ -44,14 +45,15 @@ class Audited:
 def run_audits(
     names: Sequence[str], *, short: bool = False, faults: bool = False
 ) -> Iterator[Audited]:
-    """The lines whose name holds one of `names` (all when there are none), as they are found."""
+    """Run the audits whose name contains one of `names` (all if it is empty); yields each line as
+    soon as it is known."""
     events = [event for event in examples().values() if _chosen(event.mechanism, names)]
     cases = [
         case for kind in KINDS.values() for case in kind.worst_cases() if _chosen(case.name, names)
     ]
     planted = [fault for fault in FAULTS if _chosen(fault.name, names)] if faults else []
     halves, weaker = (events, cases) if faults else ([], [])
-    # The risk of a false alarm is split over all verdicts.
+    # The risk of a false alarm is divided among all verdicts.
     split = 1 - (1 - CONFIDENCE) / max(
         1, len(events) + len(cases) + len(planted) + len(halves) + len(weaker)
     )
@@ -75,8 +77,8 @@ def run_audits(
 
 
 def save(folder: Path, rows: Sequence[Audited], *, short: bool, names: Sequence[str]) -> Path:
-    """Keep a table, with when and how it was made, where the dashboard of this state folder shows
-    it."""
+    """Store a table, with the time and the options of its run, for the dashboard of this state
+    folder."""
     table = {
         "at": datetime.now(UTC).isoformat(),
         "version": version("discreet"),
@@ -92,7 +94,7 @@ def save(folder: Path, rows: Sequence[Audited], *, short: bool, names: Sequence[
 
 
 def saved(folder: Path) -> dict[str, Any] | None:
-    """The table that was kept last; None when there is none, or none that can be read."""
+    """The table that was stored last; None if there is none, or it cannot be read."""
     try:
         table = json.loads((folder / FILE).read_text())
         complete = {"at", "version", "short", "names", "rows"} <= set(table)

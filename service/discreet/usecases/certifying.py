@@ -1,5 +1,5 @@
-"""What the certificate of a job says beside its price: digests, assumptions, filters that were
-passed."""
+"""What the certificate of a job says besides its price: digests, assumptions, and the filters that
+hold."""
 
 from __future__ import annotations
 
@@ -23,7 +23,8 @@ def digests_of(result: bytes, tables: Mapping[str, bytes]) -> tuple[str, dict[st
 
 
 def release_assumptions(held: Claim) -> tuple[str, ...]:
-    if held.firsts:  # nothing was released
+    """The assumptions on which the price of a job rests; none if it releases nothing itself."""
+    if held.firsts:  # it reuses what earlier jobs released
         return ()
     timing = TIMING_ASSUMPTION.format(quantum=held.plan.resources.release_quantum_seconds)
     return (
@@ -34,8 +35,8 @@ def release_assumptions(held: Claim) -> tuple[str, ...]:
 
 
 async def filters_passed(connection: Any, held: Claim) -> list[str]:
-    """Filters that held on every account of the data with this job's price counted; caps guarantee
-    nothing more."""
+    """Filters that hold on every account of the data with this job's price counted; caps are left
+    out, because they guarantee nothing more."""
     if held.simulation:
         return []
     accounts = await chains.charged_accounts(connection, held.job_id)

@@ -1,4 +1,4 @@
-"""What was charged to an account, and for what: the entries of its ledger, for people."""
+"""What was charged to an account, and for what: the entries of its ledger, as people see them."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from discreet.usecases.budgets import READERS, known_account
 from discreet.usecases.services import Services
 
 HISTORY_ENTRIES = 1000
-"""So many of the newest entries are drawn one by one; what was before is one sum."""
+"""How many of the newest entries are drawn one by one; those before are one sum."""
 
 
 async def entries(
@@ -42,8 +42,8 @@ async def search(
     after: tuple[datetime, str, int] | None = None,
     size: int,
 ) -> list[dict[str, Any]]:
-    """Ledger entries of the tenant, newest first, before `after` (at, account, seq), as far as they
-    fit the filters."""
+    """Ledger entries of the tenant that match the filters, newest first, before the entry `after`
+    (at, account, seq)."""
     require(principal, *READERS)
     async with services.database.transaction(principal.tenant_id) as connection:
         rows = await ledger_entries.search(
@@ -61,17 +61,17 @@ async def search(
 
 
 class Spending(NamedTuple):
-    """What an account has spent: `earlier`, the sums of epsilon in 1e-9 and of delta in 1e-18, and
-    what happened since then: at, seq, job, actor, kind, epsilon, delta, in the order of the
-    chain."""
+    """What an account has spent. `earlier`: the sums of epsilon in 1e-9 and of delta in 1e-18.
+    `lately`: the entries since then (at, seq, job, actor, kind, epsilon, delta), in the order of
+    the chain."""
 
     earlier: tuple[int, int]
     lately: list[tuple[str, int, str | None, str, str, int, int]]
 
 
 async def history(services: Services, principal: Principal, account_id: str) -> Spending:
-    """The newest HISTORY_ENTRIES entries of an account. What was before them follows from where the
-    account stands now."""
+    """The newest HISTORY_ENTRIES entries of an account; the sums before them follow from the
+    account's balance."""
     require(principal, *READERS)
     async with services.database.transaction(principal.tenant_id, snapshot=True) as connection:
         await known_account(connection, principal, account_id)

@@ -1,4 +1,4 @@
-"""Networks from the field's files, which the reader's child reads."""
+"""Road networks from files in the formats of the field, which a sandboxed child reads."""
 
 from __future__ import annotations
 
@@ -11,19 +11,19 @@ from discreet.isolation.failures import Limits
 from discreet.usecases.services import Services
 
 CPU_SECONDS, WALL_SECONDS = 120, 300.0
-"""The most that reading the files of one network may take."""
+"""The longest that reading the files of one network may take."""
 GROWTH_BYTES, A_BYTE = 1 << 28, 64
-"""Memory that reading may take beside what a child begins with, and more for each byte."""
+"""Memory that reading may take beyond what a child starts with: so much, and more for each byte."""
 ANSWER_BYTES = 1 << 22
-"""Of an answer, beside the network's JSON."""
+"""The most bytes of an answer besides the network's JSON."""
 
 
 @dataclass(frozen=True)
 class ReadNetwork:
-    """What the reader made of the files."""
+    """A network that was read from files."""
 
     network: bytes
-    """Its JSON, which nobody has checked."""
+    """Its JSON, which has not been validated yet."""
     name: str
     zones: int | None
     notes: list[str]
@@ -33,7 +33,7 @@ class ReadNetwork:
 @dataclass(frozen=True)
 class NotRead:
     """Why there is no network: the option that would help, if one is named, and the sentence; and
-    the columns of the files, as `isolation.network_files` tells them."""
+    the columns of the files, as `isolation.network_files` lists them."""
 
     faults: list[tuple[str, str]]
     columns: list[dict[str, Any]]
@@ -49,12 +49,13 @@ async def read(
     *,
     chosen: bool,
 ) -> ReadNetwork | NotRead:
-    """The network of files with these names and bytes, which follow each other in `content`.
+    """Read a network from files, given as names and sizes; their bytes follow each other in
+    `content`.
 
-    `chosen`: somebody has said what the columns are; else names of their own are asked about
-    first. `words`: labels of the options, and choices with their words. PayloadTooLarge where the
-    network's JSON would be larger than `most`, or reading takes more than it may; Unavailable where
-    there is no reader.
+    `chosen`: a person has said what the columns mean; otherwise columns with unknown names are
+    returned as a question. `words`: labels of the options, and choices with their words.
+    PayloadTooLarge if the network's JSON would be larger than `most`, or
+    reading exceeds its limits; Unavailable if there is no reader.
     """
     limits = Limits(
         services.settings.job_memory_bytes,

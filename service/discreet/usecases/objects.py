@@ -1,5 +1,5 @@
-"""Public objects: store, look up, delete. The same content is the same object, whoever stores it
-again."""
+"""Public objects: store, look up, delete. The same content of a tenant is the same object, whoever
+stores it."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ from discreet.usecases.naming import filled, require_unaltered
 from discreet.usecases.services import Services
 
 MOST = 1000
-"""Objects of a tenant."""
+"""The most objects of a tenant."""
 MOST_BYTES = 1 << 30
-"""Of the contents of a tenant, in canonical JSON."""
+"""The most bytes of all contents of a tenant, as canonical JSON."""
 READERS = ("owner", "analyst", "auditor")
 
 Object = TypeVar("Object", bound=PublicObject)
@@ -35,9 +35,9 @@ async def add(
     made: PublicObject,
     known: Mapping[str, int] | None = None,
 ) -> tuple[dict[str, Any], bool]:
-    """The stored object and whether it is new. The same content of the same tenant is the same
-    object, and keeps the name that it had. `known`: figures beside its own that lists show.
-    Conflict when the tenant has as many, or as much, as it may."""
+    """Store an object; returns it, and whether it is new. The same content of the same tenant is
+    the same object, and keeps its name. `known`: figures that lists show besides its own sizes.
+    Conflict if the tenant would have too many objects, or too many bytes."""
     require(principal, "owner")
     if issues := await anyio.to_thread.run_sync(made.own_issues):
         raise InvalidInput(issues)
@@ -53,7 +53,8 @@ async def add(
         count, size = await public_objects.taken(connection, principal.tenant_id)
         if count >= MOST or size + len(content) > MOST_BYTES:
             says = (
-                f"a tenant may store {MOST} networks and the like, of {MOST_BYTES} bytes together"
+                f"a tenant may store {MOST} public objects such as networks, and {MOST_BYTES} "
+                "bytes in all"
             )
             raise Conflict(f"{says}; delete some that no job names", code="too_many_objects")
         row = await public_objects.add(
@@ -75,7 +76,7 @@ async def add(
 async def find(
     services: Services, principal: Principal, object_id: str, model: type[Object]
 ) -> tuple[dict[str, Any], bytes]:
-    """The object and its content, canonical JSON."""
+    """The object and its content as canonical JSON."""
     require(principal, *READERS)
     async with services.database.transaction(principal.tenant_id) as connection:
         row = await public_objects.find(connection, principal.tenant_id, object_id, model.type)
@@ -106,15 +107,15 @@ async def remove(
     can be checked."""
     require(principal, "owner")
     async with services.database.transaction(principal.tenant_id) as connection:
-        # Locked first, so that no job that names it is accepted between the look and the end.
+        # Locked first, so that no job that names it is accepted after the check.
         if not await public_objects.lock(connection, principal.tenant_id, object_id, model.type):
             raise NotFound(f"there is no such {model.type}")
         if (
-            job := await public_objects.is_named(connection, principal.tenant_id, object_id)
+            job := await public_objects.job_naming(connection, principal.tenant_id, object_id)
         ) is not None:
             says = (
-                f"{job} names this {model.type}: it stays, so that what its certificate names "
-                "can be looked at"
+                f"{job} names this {model.type}: it is kept, so that the job's certificate can be "
+                "checked"
             )
             raise Conflict(says, code="object_in_use")
         await public_objects.remove(connection, principal.tenant_id, object_id)
@@ -122,7 +123,7 @@ async def remove(
 
 
 def view(row: Mapping[str, Any]) -> dict[str, Any]:
-    """An object as lists show it."""
+    """An object as it is listed."""
     return {
         "id": row["id"],
         "name": row["name"],
@@ -133,14 +134,14 @@ def view(row: Mapping[str, Any]) -> dict[str, Any]:
 
 
 async def of_job(services: Services, principal: Principal, job_id: str) -> list[dict[str, Any]]:
-    """What a job names, without contents."""
+    """The objects that a job names, without contents."""
     require(principal, *READERS)
     async with services.database.transaction(principal.tenant_id) as connection:
         return await public_objects.of_job(connection, principal.tenant_id, job_id)
 
 
 def names_any(stored: Mapping[str, Any]) -> bool:
-    """Whether a problem, as it is stored with its job, names a public object."""
+    """Whether a stored problem names a public object."""
     kind = JOBS.get(stored["kind"])
     return kind is not None and any(isinstance(stored.get(field), str) for field in kind.objects)
 
@@ -148,8 +149,8 @@ def names_any(stored: Mapping[str, Any]) -> bool:
 async def filled_text(
     services: Services, principal: Principal, stored: dict[str, Any]
 ) -> dict[str, Any]:
-    """A problem as it is stored with its job, with what it names in the place of the ids: what
-    draws it needs it so."""
+    """A stored problem in which the public objects that it names stand in place of their ids, as
+    drawing it needs."""
     kind = JOBS.get(stored["kind"])
     if kind is None or not names_any(stored):
         return stored

@@ -1,5 +1,5 @@
-"""Every process of the service says of itself what operators want to know: that it lives, its
-version, its walls."""
+"""Every process of the service reports itself for operators: that it runs, its version, and the
+isolation of its children."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ Part = Literal["api", "rpc", "worker"]
 
 EVERY_SECONDS = 10.0
 GOODBYE_SECONDS = 2.0
-"""A database that does not answer holds up no process that ends."""
+"""How long a process that ends waits for the database."""
 
 
 @asynccontextmanager
@@ -38,9 +38,9 @@ async def present(
     places: int | None = None,
     queue_worker: Callable[[], int | None] = lambda: None,
 ) -> AsyncIterator[None]:
-    """Say so while the block runs, and say goodbye after it. `children`: whose isolation is told;
-    of a worker `places` is how many jobs it runs at once and `queue_worker` its number in the
-    queue."""
+    """Report this process while the block runs, and remove it from the list afterwards. `children`:
+    the fork server whose isolation is reported; for a worker `places` is how many jobs it runs at
+    once, and `queue_worker` its number in the queue."""
     process = f"prc_{secrets.token_hex(16)}"
     about = {
         "part": part,
@@ -75,8 +75,8 @@ async def _say(
     while True:
         isolation = children.isolation
         number = queue_worker()
-        # What is tried, or known, some seconds after the start is told when it is there, not ten
-        # seconds later.
+        # What becomes known only some seconds after the start is reported at once, not ten seconds
+        # later.
         if (number, isolation) != last or pause >= EVERY_SECONDS:
             walls = (
                 (None, None, None)
@@ -92,7 +92,7 @@ async def _say(
                 async with services.database.transaction(SYSTEM) as connection:
                     await operations.say(connection, process, said)
             except Exception as error:
-                log.warning("operators do not hear of this process", error=type(error).__name__)
+                log.warning("process not reported", error=type(error).__name__)
             last, pause = (number, isolation), 0.0
         await asyncio.sleep(1.0)
         pause += 1.0

@@ -1,11 +1,11 @@
 """Which IP addresses belong to the public internet, by IANA's registries of special-purpose
 addresses.
 
-Everything in the registries is refused, also what they call globally reachable: it is reachable as
-a protocol's own (anycast relays, AS112), and nobody's web server lives there. Of IPv6 only what
-IANA has given out for global unicast (2000::/3) can be public. Python's own `is_global` follows the
-registries as they were when that Python was released. An IPv6 address that carries an IPv4 address
-leads there, so it is as public as that one.
+Everything in the registries is refused, even what they call globally reachable: that belongs to a
+protocol (anycast relays, AS112), and no web server has such an address. Of IPv6 only the range that
+IANA has opened for global unicast (2000::/3) can be public. Python's own `is_global` follows the
+registries as they were when that Python was released. An IPv6 address that embeds an IPv4 address
+leads there, so it is as public as that address.
 
     https://www.iana.org/assignments/iana-ipv4-special-registry
     https://www.iana.org/assignments/iana-ipv6-special-registry
@@ -55,37 +55,36 @@ SPECIAL_IPV6 = tuple(
         ),
     )
 )
-"""Inside of the global unicast addresses. Outside of them, and so refused as well: ::/96
+"""Special ranges inside the global unicast addresses. Outside them, and so refused as well: ::/96
 IPv4-compatible, ::ffff:0:0:0/96 IPv4-translated, 64:ff9b:1::/48 local NAT64, 100::/64 discard,
 100:0:0:1::/64 dummy, 5f00::/16 segment routing, fc00::/7 unique local, fe80::/10 link-local,
 fec0::/10 site-local, ff00::/8 multicast."""
 
 CARRIERS = (
-    IPv6Network("::ffff:0:0/96"),  # IPv4-mapped: the kernel itself speaks IPv4 then (RFC 4291)
-    IPv6Network(
-        "64:ff9b::/96"
-    ),  # NAT64: where a network has IPv6 alone every IPv4 name leads here (RFC 6052)
+    IPv6Network("::ffff:0:0/96"),  # IPv4-mapped: the kernel itself uses IPv4 for them (RFC 4291)
+    # NAT64: in a network with IPv6 alone, names of IPv4 servers resolve to these (RFC 6052).
+    IPv6Network("64:ff9b::/96"),
 )
 """Networks whose last 32 bits are the IPv4 address that packets go to."""
 
 _ISATAP = 0x00005EFE
-_ISATAP_MASK = 0xFCFFFFFF  # without the bits that say universal and group (RFC 5214, 6.1)
+_ISATAP_MASK = 0xFCFFFFFF  # without the universal and group bits (RFC 5214, 6.1)
 
 
 def is_public(address: str) -> bool:
-    """Whether packets to this IP address leave for the public internet. ValueError when it is no
+    """Whether packets to this IP address go to the public internet. ValueError if it is not an IP
     address."""
     found = ip_address(address)
     if isinstance(found, IPv4Address):
         return not any(found in network for network in SPECIAL_IPV4)
-    if found.scope_id is not None:  # of a link
+    if found.scope_id is not None:  # a scope belongs to one link
         return False
     inside = _carried(found)
     if any(found in network for network in CARRIERS):
         return is_public(inside)
     if found not in GLOBAL_UNICAST or any(found in network for network in SPECIAL_IPV6):
         return False
-    # An interface of ISATAP is a tunnel to the IPv4 address in it.
+    # An ISATAP interface identifier makes a tunnel to the IPv4 address in it.
     return int(found) >> 32 & _ISATAP_MASK != _ISATAP or is_public(inside)
 
 

@@ -1,4 +1,4 @@
-"""Results, compared with what was published before anybody gets them."""
+"""Results, which are compared with what was published before anybody gets them."""
 
 from __future__ import annotations
 
@@ -24,8 +24,8 @@ log = structlog.get_logger()
 async def result(
     services: Services, principal: Principal, job_id: str
 ) -> tuple[dict[str, Any], bytes, dict[str, Any]]:
-    """The job, its result as JSON text, its certificate. Conflict until it has one, Gone when it
-    was deleted, ResultAltered when what is stored is not what was published."""
+    """The job, its result as JSON text, and its certificate. Conflict if it has no result yet, Gone
+    if the result was deleted, ResultAltered if what is stored is not what was published."""
     row, text, signed = await _stored(services, principal, job_id)
     if text is None:
         raise Gone(gone(row), code="result_gone")
@@ -35,20 +35,20 @@ async def result(
 async def certificate(
     services: Services, principal: Principal, job_id: str
 ) -> tuple[dict[str, Any], dict[str, Any]]:
-    """The job and its certificate, which is kept when the result is deleted. Errors: `result`."""
+    """The job and its certificate, which is kept when the result is deleted. Errors as `result`."""
     row, _, signed = await _stored(services, principal, job_id)
     return row, signed
 
 
 async def result_table(services: Services, principal: Principal, job_id: str, name: str) -> bytes:
-    """A large field of a result as Parquet; ResultAltered when what is stored is not what was
-    published."""
+    """A large field of a result as Parquet. NotFound if the result has no such table; otherwise
+    errors as `result`."""
     _, _, signed = await result(services, principal, job_id)
     async with services.database.transaction(principal.tenant_id) as connection:
         parquet = await results.table(connection, job_id, name)
     if parquet is None and name not in signed.get("tables", {}):
         raise NotFound("the result has no such table")
-    if parquet is None:  # perhaps it went since the look above: then that is what is told
+    if parquet is None:  # perhaps deleted since the query above: then that is reported
         await result(services, principal, job_id)
     await require_unaltered(services, job_id, signed, tables={name: parquet})
     assert parquet is not None
@@ -56,7 +56,7 @@ async def result_table(services: Services, principal: Principal, job_id: str, na
 
 
 def gone(row: Mapping[str, Any]) -> str:
-    """What is said of a result that was deleted."""
+    """The error text for a result that was deleted."""
     return (
         f"the result of this job was deleted on {row['result_gone_at']:%Y-%m-%d}, at the end of "
         "the operator's retention period (DISCREET_RESULT_RETENTION_DAYS); its certificate and its "
@@ -67,7 +67,7 @@ def gone(row: Mapping[str, Any]) -> str:
 async def _stored(
     services: Services, principal: Principal, job_id: str
 ) -> tuple[dict[str, Any], bytes | None, dict[str, Any]]:
-    """The job, its result where that has not gone, and its certificate."""
+    """The job, its result unless that was deleted, and its certificate."""
     require(principal, *SUBMITTERS)
     async with services.database.transaction(principal.tenant_id, snapshot=True) as connection:
         row = await jobs.find(connection, job_id, principal.tenant_id)
@@ -92,9 +92,9 @@ async def require_unaltered(
     result: bytes | None = None,
     tables: Mapping[str, bytes | None] = MappingProxyType({}),
 ) -> None:
-    """Compare what is stored with what its certificate binds, before anybody gets it. ResultAltered
-    where they differ, Unavailable for a certificate that another key has signed than those that are
-    known here; one of an older version binds no result, of which then nothing can be told."""
+    """Compare what is stored with the digests in its certificate, before anybody gets it.
+    ResultAltered if they differ, Unavailable if the certificate is signed by a key that is unknown
+    here. Certificates of older versions have no digest of the result, which is then unchecked."""
     keys = {certificates.public_key(services.secrets.signer), *services.secrets.other_signing_keys}
 
     def work() -> str | None:

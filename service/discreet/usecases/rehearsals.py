@@ -1,5 +1,5 @@
-"""Rehearsals: a problem on synthetic data of the public shape of its dataset, as a job without a
-price."""
+"""Rehearsals: jobs without a price that solve a problem on synthetic data with the public shape of
+its dataset."""
 
 from __future__ import annotations
 
@@ -22,8 +22,8 @@ AROUND = "/around"
 
 
 async def rehearsal(services: Services, principal: Principal, asked: RehearsalRequest) -> Rehearsal:
-    """The rehearsal of a request. NotFound for a dataset that is not there, whose content is not
-    looked at."""
+    """The rehearsal that a request asks for. NotFound if its dataset does not exist; the content of
+    the dataset is never read."""
     require(principal, *jobs.SUBMITTERS)
     public = asked.public
     if getattr(asked.problem, "protocol", "job") != "job":
@@ -52,8 +52,8 @@ async def rehearsal(services: Services, principal: Principal, asked: RehearsalRe
 def made(
     asked: RehearsalRequest, public: dict[str, Any], around: Around | None = None
 ) -> Rehearsal:
-    """The rehearsal of a request on this public part. InvalidInput where that is none of its
-    kind."""
+    """The rehearsal that a request asks for, on this public part. InvalidInput if the public part
+    is not valid for the kind."""
     if asked.problem.kind in DATASETS:
         try:
             DATASETS[asked.problem.kind].read_public(public)
@@ -88,8 +88,8 @@ async def submit(
     request: bytes,
     asked: RehearsalRequest,
 ) -> dict[str, Any]:
-    """Accept a rehearsal as a job: it waits its turn as others do, costs nothing and is certified
-    as `none`."""
+    """Accept a rehearsal as a job: it is queued like any other, costs nothing, and its certificate
+    says `none`."""
     return await jobs.submit(
         services,
         principal,

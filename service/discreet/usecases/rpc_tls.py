@@ -1,5 +1,4 @@
-"""The certificate of gRPC: the one that settings name, or one that the service makes for itself and
-tokens pin."""
+"""The TLS certificate of gRPC: the one that settings name, or a self-signed one that tokens pin."""
 
 from __future__ import annotations
 
@@ -19,14 +18,14 @@ from discreet.settings import Settings
 from discreet_client.federation.links import is_loopback
 
 NAME = "discreet.rpc"
-"""The name in certificates of our own; agents that pin one ask for this name
+"""The name in self-signed certificates, which agents that pin one expect
 (`discreet_client.agent.connection`)."""
 
 YEARS = 10
 
 
 def uses_tls(settings: Settings, host: str) -> bool:
-    """Whether gRPC on this address is encrypted: always beyond this machine."""
+    """Whether gRPC on this host uses TLS: always, unless only this machine can reach it."""
     return (
         settings.rpc_tls != "auto" or settings.rpc_certificate is not None or not is_loopback(host)
     )
@@ -41,18 +40,18 @@ def certificate_paths(settings: Settings) -> tuple[Path, Path]:
 
 
 def ensure(settings: Settings) -> tuple[bytes, bytes]:
-    """Certificate and key (PEM); made on first use unless settings name files."""
+    """Certificate and key (PEM); they are made on first use unless settings name files."""
     certificate, key = certificate_paths(settings)
     if settings.rpc_certificate is None and not certificate.exists():
         made, made_key = self_signed((NAME, "localhost", "127.0.0.1", "::1"))
         write_private(key, made_key.decode())
-        write_private(certificate, made.decode())  # last: who finds it finds its key
+        write_private(certificate, made.decode())  # last: if it exists, its key does too
     return certificate.read_bytes(), key.read_bytes()
 
 
 def pin(settings: Settings, host: str) -> str:
-    """What tokens say of the certificate: its SHA-256, `ca` where an authority answers for it,
-    nothing without TLS."""
+    """What tokens say about the certificate: its SHA-256, `ca` if a certificate authority vouches
+    for it, or nothing without TLS."""
     if not uses_tls(settings, host):
         return ""
     if settings.rpc_tls == "authority":

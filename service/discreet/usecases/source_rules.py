@@ -1,5 +1,5 @@
-"""Who may spend which share of each block of a source: said when it is made, or later, by its
-owner. The newest rule counts for every decision after it."""
+"""Rules of sources: who may spend which share of each block. An owner sets the rule when the source
+is made, or later; the newest rule counts for every later decision."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ READERS = ("owner", "analyst", "auditor")
 async def change(
     services: Services, principal: Principal, source_id: str, rule: SourceRule
 ) -> dict[str, Any]:
-    """Set the rule of a source: the rule as it is published. The same one again changes nothing.
+    """Set the rule of a source; returns it as it is published. The same rule again changes nothing.
 
-    Whoever waits is decided anew under it. What was granted stays granted.
+    Jobs that wait are decided again under the new rule. What was granted stays granted.
     """
     require(principal, "owner")
     async with services.database.transaction(principal.tenant_id) as connection:
@@ -41,7 +41,7 @@ async def add(
     rule: SourceRule,
     before: Mapping[str, Any] | None = None,
 ) -> dict[str, Any]:
-    """Write a rule after the one before."""
+    """Add a rule; `before` is the newest one so far."""
     row = await waits.add_rule(
         connection,
         source_id=source_id,
@@ -63,7 +63,7 @@ async def add(
 
 
 async def require_same(connection: Any, source: Mapping[str, Any], rule: SourceRule) -> None:
-    """Conflict where a source that is there has another rule."""
+    """Conflict if an existing source has another rule."""
     known = await waits.rule(connection, source["id"])
     if known is None or not _same(known, rule):
         raise Conflict(
@@ -74,7 +74,7 @@ async def require_same(connection: Any, source: Mapping[str, Any], rule: SourceR
 
 
 async def newest(services: Services, principal: Principal, source_id: str) -> dict[str, Any] | None:
-    """The rule of a source as it is published; None: it has none."""
+    """The rule of a source as it is published; None if it has none."""
     require(principal, *READERS)
     async with services.database.transaction(principal.tenant_id) as connection:
         row = await waits.rule(connection, source_id)
@@ -82,7 +82,7 @@ async def newest(services: Services, principal: Principal, source_id: str) -> di
 
 
 async def waiting(services: Services, principal: Principal, source_id: str) -> list[dict[str, Any]]:
-    """Who waits on a source, in order: the job, who asked for it, and both its times."""
+    """The jobs that wait on a source, in order: id, principal, `next_try` and `until`."""
     require(principal, *READERS)
     async with services.database.transaction(principal.tenant_id) as connection:
         rows = await waits.waiting(connection, source_id)

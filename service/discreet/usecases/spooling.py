@@ -1,8 +1,8 @@
-"""Contents that children read part by part: they lie sealed in a file without a name, and this
-process holds none of them in the clear.
+"""Contents that children read part by part, from an encrypted file without a name: this process
+holds no more than a chunk of them in the clear.
 
-Each chunk is opened once on its way there, and let go: a content that is not what was stored is
-found before anything is charged for it.
+Each chunk is decrypted once on its way there and dropped, so that an altered content is found
+before anything is charged for it.
 """
 
 from __future__ import annotations
@@ -21,17 +21,17 @@ from discreet.usecases.services import Services
 from discreet.usecases.uploads import NoRoom, SealedFile
 
 PART_BYTES = 8 << 20
-"""Contents above this size are read by parts of this size. What a child takes beside a part goes
-with it: arrays of its rows that a sum makes on its way."""
+"""Contents above this size are read in parts of this size. The memory that a child needs besides
+the part grows with it: arrays of the part's rows that a sum builds."""
 
 
 @dataclass(frozen=True)
 class Spooled:
-    """Sealed contents, one behind the other in a file."""
+    """Sealed contents, one after the other in a file."""
 
     file: SealedFile
     contents: tuple[Mapping[str, Any], ...] = field(repr=False)
-    """Of each what a child needs to read it, its data key included (`isolation.summing`)."""
+    """What a child needs to read each, its data key included (`isolation.summing`)."""
 
     @property
     def sealed_bytes(self) -> int:
@@ -42,9 +42,9 @@ class Spooled:
 
 
 async def spool_large(services: Services, versions: Sequence[str]) -> Spooled | None:
-    """The contents of these datasets, if together they are larger than one part. None for smaller
-    ones, for those of version 0001, which were sealed in another way, and where the spool has no
-    room: they are read as a whole. Errors as of `datasets.open_content`."""
+    """Spool the contents of these datasets if together they are larger than one part. None, so that
+    they are read as a whole, if they are smaller, if one was sealed by schema 0001, which sealed in
+    another way, or if the spool has no room. Errors as `datasets.open_content`."""
     async with services.database.transaction(SYSTEM) as connection:
         rows = [await datasets.held(connection, version) for version in versions]
     known = [row for row in rows if row is not None and row["wrapped_key"] is not None]
@@ -59,7 +59,7 @@ async def spool_large(services: Services, versions: Sequence[str]) -> Spooled | 
             for row in known:
                 contents.append(await _spool(services, row, file, offset))
                 offset += row["sealed_bytes"]
-            file.to_read()  # before anything is charged: whether that works is not left for later
+            file.to_read()  # now, so that it fails, if at all, before anything is charged
         except NoRoom:
             return None
         stack.pop_all()

@@ -35,12 +35,12 @@ from discreet.storage.tenants import Principal
 from discreet.usecases import endings
 from discreet.usecases.planning import Planned
 from discreet.usecases.services import Services
-from discreet.usecases.source_standing import (
+from discreet.usecases.source_state import (
     decision_on,
     moment_of,
     request_of,
     seconds_of,
-    standing,
+    state_of,
 )
 from discreet.usecases.waiting_words import held, held_sentence, view
 
@@ -131,7 +131,7 @@ async def submit(
         payers = acceptance.Payers(principal.tenant_id, principal.name, tuple(planned.accounts))
         if known is not None:
             return await acceptance.accept(services.database, connection, payers, order)
-        seen = await standing(connection, principal.tenant_id, source, rule, principal.name, names)
+        seen = await state_of(connection, principal.tenant_id, source, rule, principal.name, names)
         total = planned.plan.total
         request = request_of(seen, order.job_id, principal.name, total, names, now, wait_days)
         decision = decision_on(seen, request, now)
@@ -202,7 +202,7 @@ async def preview(
         rule = await waits.rule(connection, source_id)
         if source is None or rule is None:
             return None
-        seen = await standing(connection, principal.tenant_id, source, rule, principal.name, names)
+        seen = await state_of(connection, principal.tenant_id, source, rule, principal.name, names)
     now = datetime.now(UTC)
     request = request_of(seen, "", principal.name, planned.plan.total, names, now, wait_days)
     decision = decision_on(seen, request, now)
@@ -264,7 +264,7 @@ async def decide_source(services: Services, tenant_id: str, source_id: str) -> b
         rule = await waits.rule(connection, source_id)
         if source is None or rule is None:
             return False
-        seen = await standing(connection, tenant_id, source, rule)
+        seen = await state_of(connection, tenant_id, source, rule)
         if await _end_left(connection, tenant_id, seen.waiting):
             return True
         due = [(request, now if woken else next_try) for request, next_try in seen.waiting]

@@ -8,7 +8,7 @@ from typing import Any
 
 from discreet.errors import Conflict
 from discreet.privacy.scheduling import DAY, Refused
-from discreet.usecases.source_standing import ALL_BLOCKS, CAP_NAME, moment_of
+from discreet.usecases.source_state import ALL_BLOCKS, CAP_NAME, moment_of
 
 
 def held(decision: Refused, came: int, lent_days: int) -> Conflict:

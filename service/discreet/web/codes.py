@@ -52,14 +52,14 @@ CODES: dict[str, Code] = {
     "too_many_objects": Code(
         409,
         "The tenant stores as many public objects as it may",
-        "a tenant may store 1000 networks and the like, of 1073741824 bytes together; delete some "
-        "that no job names",
+        "a tenant may store 1000 public objects such as networks, and 1073741824 bytes in all; "
+        "delete some that no job names",
     ),
     "object_in_use": Code(
         409,
         "A job names this object",
-        "job_1DkLuJ3mW4pS names this network: it stays, so that what its certificate names can be "
-        "looked up",
+        "job_1DkLuJ3mW4pS names this network: it is kept, so that the job's certificate can be "
+        "checked",
     ),
     "budget_exhausted": Code(
         409,
@@ -253,8 +253,8 @@ CODES: dict[str, Code] = {
     "place_refused": Code(
         422,
         "Nothing is read from this address",
-        "/content_from: no content is read from this address: the operator allows places and who "
-        "may use them, and this is in none of yours (DISCREET_CONTENT_PLACES)",
+        "/content_from: no content is read from this address: the operator decides which places "
+        "may be read and by whom, and it is in none of yours (DISCREET_CONTENT_PLACES)",
         {
             "errors": [
                 {"pointer": "/content_from", "detail": "no content is read from this address"}

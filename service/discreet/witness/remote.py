@@ -1,4 +1,4 @@
-"""A log as everybody sees it: by HTTP, without a key."""
+"""A transparency log as anybody can read it: over HTTP, without an API key."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ SECONDS = 30.0
 
 
 class LogUnreadable(DiscreetError):
-    """The log does not answer, or not with a log."""
+    """The log does not answer, or what it answers is not a log."""
 
     code = "log_unreadable"
 
@@ -39,14 +39,14 @@ class RemoteLog:
         self._http.close()
 
     def checkpoint(self) -> Checkpoint:
-        """The newest checkpoint; whose signatures it has is another question."""
+        """The newest checkpoint; its signatures are not checked here."""
         try:
             return read_checkpoint(self._get("/checkpoint", 4 * LONGEST_NOTE).decode())
         except (BadNote, UnicodeDecodeError) as error:
-            raise LogUnreadable(f"what the log calls its checkpoint is none: {error}") from None
+            raise LogUnreadable(f"the log sends no valid checkpoint: {error}") from None
 
     def tree(self, size: int, leaves: list[int]) -> Tree:
-        """As much of the tree of `size` leaves as proofs of what these leaves are in need."""
+        """The part of the tree of `size` leaves that proofs about these leaves need."""
         return Tree(
             size,
             {
@@ -59,13 +59,12 @@ class RemoteLog:
         content = self._get(f"/tile/{tile_path(place, count)}", 32 * count)
         if len(content) != 32 * count:
             raise LogUnreadable(
-                f"tile {tile_path(place, count)} has {len(content)} bytes where {32 * count} are "
-                "due"
+                f"tile {tile_path(place, count)} has {len(content)} bytes instead of {32 * count}"
             )
         return [content[at : at + 32] for at in range(0, 32 * count, 32)]
 
     def _get(self, path: str, most: int) -> bytes:
-        """The body of an answer, of `most` bytes; whoever sends more is not read on."""
+        """The body of an answer; LogUnreadable as soon as it is longer than `most` bytes."""
         body = b""
         try:
             with self._http.stream("GET", path) as answer:

@@ -1,5 +1,5 @@
-"""A witness: it keeps the last checkpoint of each log that it has signed, and signs the next one
-only if the log has only grown. What it has signed is on the disk before anybody hears of it."""
+"""A witness: it keeps the last checkpoint that it has signed of each log, and signs another only if
+the log has only grown since. A signed checkpoint is on disk before the signature is returned."""
 
 from __future__ import annotations
 
@@ -33,10 +33,10 @@ _KEY = "witness.key"
 
 
 class Witness:
-    """One witness, whose key and memory lie in a folder."""
+    """One witness, whose key and checkpoints are in a folder."""
 
     def __init__(self, folder: Path, name: str, logs: Sequence[Verifier]) -> None:
-        """The key is made when the folder has none. `logs`: whose checkpoints it signs."""
+        """The key is made if the folder has none. `logs`: the logs whose checkpoints it signs."""
         self._folder = private_folder(folder)
         self._name = name
         self._logs = tuple(logs)
@@ -45,11 +45,11 @@ class Witness:
 
     @property
     def verifier(self) -> Verifier:
-        """What others check its signatures with."""
+        """The public key with which others check its signatures."""
         return Verifier(self._name, public_bytes(self._key), witness=True)
 
     def sign(self, request: str) -> str:
-        """The signature line of what a log asks to be signed, with its line break. Refused."""
+        """The signature line for a log's request, with its line break. Raises Refused."""
         with self._locked():
             try:
                 checkpoint = judge(request, self._logs, self.last)
@@ -62,13 +62,13 @@ class Witness:
         return cosign(checkpoint, self._name, self._key, int(time.time())) + "\n"
 
     def last(self, origin: str) -> Checkpoint | None:
-        """What it has signed last of a log."""
+        """The last checkpoint of a log that it has signed; None if it has signed none."""
         try:
             return read_checkpoint(self._place(origin).read_text(encoding="utf-8"))
         except FileNotFoundError:
             return None
         except (BadNote, UnicodeDecodeError) as error:
-            raise DiscreetError(f"{self._place(origin)} is no checkpoint: {error}") from None
+            raise DiscreetError(f"{self._place(origin)} is not a checkpoint: {error}") from None
 
     def _place(self, origin: str) -> Path:
         return self._folder / f"{hashlib.sha256(origin.encode()).hexdigest()}.checkpoint"
@@ -85,11 +85,13 @@ class Witness:
                 base64.b64decode(place.read_text().strip(), validate=True)
             )
         except ValueError:
-            raise DiscreetError(f"{place} holds no key of a witness: 32 bytes in base64") from None
+            raise DiscreetError(
+                f"{place} is not the key of a witness, which is 32 bytes in base64"
+            ) from None
 
     @contextmanager
     def _locked(self) -> Iterator[None]:
-        """One at a time, of all processes on this folder."""
+        """Hold the folder's lock, so that only one process at a time signs."""
         file = os.open(self._folder / "lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
         try:
             fcntl.flock(file, fcntl.LOCK_EX)

@@ -1,4 +1,4 @@
-"""Whether a log is still the one that somebody has seen before."""
+"""Checks that a log still contains what somebody has seen of it before."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from discreet.witness.remote import RemoteLog
 
 
 class Forked(Exception):
-    """The log is not the one that it was: two checkpoints of it contradict each other."""
+    """Two checkpoints of the log contradict each other."""
 
     def __init__(self, why: str, one: Checkpoint, other: Checkpoint) -> None:
         super().__init__(why)
@@ -19,8 +19,8 @@ class Forked(Exception):
 
 
 def require_growth(log: RemoteLog, newest: Checkpoint, known: Iterable[Checkpoint]) -> None:
-    """Forked unless the tree of `newest` begins with that of every other checkpoint.
-    LogUnreadable."""
+    """Raise Forked unless the tree of `newest` extends the tree of every known checkpoint;
+    LogUnreadable if the log cannot be read."""
     for before in known:
         if before.origin != newest.origin:
             raise Forked(
@@ -28,15 +28,15 @@ def require_growth(log: RemoteLog, newest: Checkpoint, known: Iterable[Checkpoin
             )
         if before.size > newest.size:
             raise Forked(
-                f"the log has {newest.size} entries, and had {before.size}: it was taken back",
+                f"the log has {newest.size} entries, and had {before.size}: entries were removed",
                 before,
                 newest,
             )
         if before.size == newest.size:
             path = []
         else:
-            # The last leaf of the old tree and the first behind it: both sides of where one ends in
-            # the other.
+            # The last leaf of the old tree and the next one: both sides of the boundary, whose
+            # tiles the consistency proof needs.
             path = log.tree(newest.size, [max(before.size - 1, 0), before.size]).consistency(
                 before.size
             )
@@ -48,4 +48,4 @@ def require_growth(log: RemoteLog, newest: Checkpoint, known: Iterable[Checkpoin
                 if before.size == newest.size
                 else f"the first {before.size} entries are not what they were"
             )
-            raise Forked(f"{why}: somebody is shown another ledger", before, newest) from None
+            raise Forked(f"{why}: somebody was shown another ledger", before, newest) from None

@@ -1,2 +1,2 @@
-"""The worker: claims jobs, hands them to isolated child processes, publishes, repairs what others
-left."""
+"""The worker: it claims jobs, runs them in isolated child processes, publishes their results, and
+repairs jobs that other workers left."""

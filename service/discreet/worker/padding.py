@@ -1,4 +1,4 @@
-"""How long work on private data seems to take."""
+"""Padding of the time of work on private data, so that it reveals nothing about the data."""
 
 from __future__ import annotations
 
@@ -17,34 +17,34 @@ SECONDS = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 300,
 
 _overdue = Counter(
     "discreet_releases_overdue_total",
-    "Releases that took longer than their plan gives them, so that the time shown was doubled",
+    "Releases that took longer than their plan pads them to, so that the padded time was doubled",
     ["kind", "part"],
 )
 child_seconds = Histogram(
     "discreet_child_seconds",
-    "Time of a step in a child process; a release's is what its plan gives it",
+    "Time of a step in a child process; that of a release is padded",
     ["kind", "step"],
     buckets=SECONDS,
 )
 
 
 class Pad:
-    """Pads the time of work on data to the time that its plan gives it, from public figures
-    alone; if the machine was too busy for that, to the first doubling of it that suffices. A
-    simulation's data are public, so its time is not padded.
+    """Pads the time of work on data to a time in the plan, which depends on public figures alone;
+    if the work took longer, to that time doubled as often as needed. A simulation's data are
+    public, so its time is not padded.
 
-    The wait is a sleep: it occupies one of the worker's places for jobs but no core.
+    The wait is a sleep: it occupies one of the worker's places for jobs, but no core.
     """
 
     def __init__(self, held: Claim, part: str, seconds: float, *, behind: float = 0.0) -> None:
-        """Begins now, with the seconds `behind` gone already. `part` is `opening` or `release`."""
+        """Starts now, or `behind` seconds ago. `part` is `opening` or `release`."""
         self.seconds = seconds
         self._held, self._part = held, part
         self._began, self._started = time.time_ns() - round(behind * 1e9), time.monotonic() - behind
 
     async def wait(self) -> None:
-        """Until the time is over; only then traces and metrics are told, which see padded durations
-        too."""
+        """Wait until the padded time is over. Only then traces and metrics are written, with padded
+        durations too."""
         elapsed = time.monotonic() - self._started
         padded = elapsed if self._held.simulation else padded_seconds(elapsed, self.seconds)
         kind = self._held.problem.kind
@@ -52,7 +52,7 @@ class Pad:
         if not self._held.simulation and padded > self.seconds:
             _overdue.labels(kind, self._part).inc()
             log.info(
-                "a release took longer than its plan gives it",
+                "a release took longer than its plan pads it to",
                 part=self._part,
                 planned=self.seconds,
             )
@@ -62,10 +62,10 @@ class Pad:
 
 
 def padded_seconds(elapsed: float, quantum: float) -> float:
-    """The quantum, or that doubled until it is no less than `elapsed`.
+    """The quantum in seconds, doubled until it is no less than `elapsed`.
 
-    Multiples of the quantum would tell the time of an overdue release to a small part of itself; of
-    doublings there are a dozen between a quantum and any limit.
+    Multiples of the quantum would reveal the time of an overdue release almost exactly; there are
+    only a dozen doublings between a quantum and any limit.
     """
     while quantum < elapsed:
         quantum *= 2

@@ -1,8 +1,8 @@
-"""Which jobs a worker takes from its queues: one place is kept free of those that hold it for long.
+"""Which jobs a worker takes from its queues: one of its places is kept free of long jobs.
 
-Whose turn it is stands in the tags (`fair_tag` in the database). They decide when a place is free;
-what already runs is not interrupted, so without this a tenant's long jobs, sent when nobody else
-waits, could hold every place for half an hour. A worker of one place takes any job.
+Tags (`fair_tag` in the database) decide which job is next when a place becomes free. Running jobs
+are not interrupted, so without this rule a tenant's long jobs, sent when nobody else waits, could
+occupy every place for half an hour. A worker with one place takes any job.
 """
 
 from __future__ import annotations
@@ -17,8 +17,8 @@ from discreet.storage.queue import LONG_QUEUE
 
 
 class PlacedJobs(JobManager):
-    """procrastinate's entries, of which those of long jobs are left where they are while such jobs
-    hold all places but one."""
+    """procrastinate's job manager, which fetches no long jobs while such jobs occupy all places but
+    one."""
 
     def __init__(self, connector: BaseConnector, places: int) -> None:
         super().__init__(connector)
@@ -40,5 +40,5 @@ class PlacedJobs(JobManager):
         return job
 
     def ended(self, entry: int | None) -> None:
-        """The entry's job holds its place no longer."""
+        """The job of this entry has left its place."""
         self._long.discard(entry)

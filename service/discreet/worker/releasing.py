@@ -1,5 +1,5 @@
-"""The children of one release: one for a content that is read as a whole; of a large one that is
-summed by parts one for each share, and one more that adds noise to the sums of all."""
+"""The child processes of one release: one for a content that is read as a whole; for a large
+content that is summed by parts one for each share, and one more that adds noise to all sums."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from discreet.usecases import spooling
 from discreet.usecases.spooling import Spooled
 
 MOST_SHARES = 4
-"""Unless the settings say how many."""
+"""The most shares, unless the settings give their number."""
 
 
 async def release_in_children(
@@ -26,11 +26,11 @@ async def release_in_children(
     limits: Limits,
     processes: int,
 ) -> Output:
-    """What the release of this job answers. ChildFailed when any of its children ends without an
-    answer; all others have ended then too.
+    """The output of this job's release. ChildFailed if any of its children ends without an answer;
+    all others have ended then too.
 
-    `processes` read the content at once; 0: one for each core, up to MOST_SHARES. Sums of shares
-    pass through this process unread.
+    `processes` children read the content at once; 0 means one for each core, up to MOST_SHARES.
+    The sums of shares pass through this process unread.
     """
     if not isinstance(content, Spooled):
         return await zygote.run(header, content, limits)
@@ -55,7 +55,7 @@ async def release_in_children(
 
 
 async def _together(runs: Sequence[Coroutine[Any, Any, Output]]) -> list[Output]:
-    """The outputs of all; when one fails the children of the others are ended first."""
+    """The outputs of all; if one fails, the children of the others are ended first."""
     tasks = [asyncio.create_task(run) for run in runs]
     try:
         return await asyncio.gather(*tasks)

@@ -75,7 +75,7 @@ containers:
     env:
       - {name: DISCREET_CREDENTIALS, value: /run/discreet}
       - {name: DISCREET_SECRETS_FILE, value: /run/discreet/secrets.json}
-      - {name: DISCREET_STATE, value: /var/lib/discreet/state} # in a volume of root, a folder of its own
+      - {name: DISCREET_STATE, value: /var/lib/discreet/state} # root owns the volume, so a folder inside it
     {{- if ne .part "migrate" }}
     envFrom: [{configMapRef: {name: discreet}}]
     {{- end }}
@@ -146,7 +146,7 @@ spec:
     spec: {{- include "discreet.pod" . | nindent 6 }}
 {{- end }}
 
-{{/* A rule of what may be reached: the database. */}}
+{{/* An egress rule: the database may be reached. */}}
 {{- define "discreet.database" -}}
 - ports: [{port: {{ .Values.database.port }}}]
   {{- with .Values.networkPolicy.databaseCidrs }}

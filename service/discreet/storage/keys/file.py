@@ -1,5 +1,4 @@
-"""Keys in the secrets file itself, as they are: what protects them is the file's mode, and the
-disk."""
+"""Keys in the secrets file itself, unencrypted: only the file's mode and the disk protect them."""
 
 from __future__ import annotations
 
@@ -10,7 +9,7 @@ from discreet.storage.keys.provider import KEY_BYTES, KeyProvider, Purpose, Secr
 
 
 class FileKeys(KeyProvider):
-    """A text is the key in base64."""
+    """Keys whose text in the secrets file is the key itself, in base64."""
 
     name = "file"
 

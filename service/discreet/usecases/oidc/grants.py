@@ -1,5 +1,4 @@
-"""Which tenant and role the claims of a token give. Nothing but the mapping of the settings gives
-any."""
+"""Which tenant and role the claims of a token grant: only the rules in the settings grant any."""
 
 from __future__ import annotations
 
@@ -13,17 +12,17 @@ from discreet.usecases.oidc.configuration import Configuration
 
 @dataclass(frozen=True)
 class Grant:
-    """A role in a tenant, which is named or given by its id."""
+    """A role in a tenant, which is given by its name or id."""
 
     tenant: str
     role: str
 
 
 def granted(configuration: Configuration, claims: Mapping[str, Any]) -> Grant:
-    """What these claims give: of a person's roles the one whose rule stands first.
+    """The role that these claims grant: of several, the one whose rule comes first.
 
-    Forbidden where they give none, and where they give roles in several tenants: a role in one
-    never counts in another, and which one was meant is not guessed.
+    Forbidden if they grant none, or roles in several tenants: a role in one tenant never counts in
+    another, and there is no guess which tenant was meant.
     """
     values = [
         one for one in _listed(claim(claims, configuration.roles_claim)) if isinstance(one, str)

@@ -1,7 +1,7 @@
-"""Contents that are read where they lie: files, web servers and buckets that the operator allows,
-and nothing else.
+"""Contents that the service fetches by itself: only from folders, web servers and buckets that the
+operator allows.
 
-`rules` says which addresses are allowed, and to whom; `fetching` brings what one of them holds,
-sealed, to the reader of uploads, as if it had been uploaded. `local`, `web` and `buckets` know one
-kind of place each.
+`rules` says which addresses are allowed, and to whom; `fetching` passes what is at an address,
+encrypted, to the reader of uploads, as if it had been uploaded. `local`, `web` and `buckets` each
+handle one kind of place.
 """

@@ -1,9 +1,9 @@
-"""Objects of a bucket of S3, or of a service that speaks as S3 does, read by s3fs (extra `s3`).
+"""Objects of an S3 bucket, or of a service that is compatible with S3, read by s3fs (extra `s3`).
 
-The bucket and the beginning of the names are those of the operator's place, as are endpoint and
-credentials: an address chooses nothing but the rest of a name. Its driver tries again by itself
-where the service throttles or a connection breaks; what it does not say for `SILENT_SECONDS` is not
-waited for. Every part must have as many bytes, and the ETag at the end, as when it was listed.
+The operator's place fixes the bucket, the prefix of the names, the endpoint and the credentials: an
+address chooses only the rest of a name. The driver itself retries if the service throttles or a
+connection breaks; an answer that takes longer than `SILENT_SECONDS` is not waited for. Every object
+must have the size, and at the end the ETag, with which it was listed.
 """
 
 from __future__ import annotations
@@ -26,22 +26,21 @@ log = structlog.get_logger()
 
 BLOCK_BYTES = 8 << 20
 CONNECT_SECONDS, SILENT_SECONDS = 10.0, 60.0
-"""The longest that a connection may take to come about, and one question with the times that it is
-asked again."""
+"""The longest that a connection may take to open, and that a request may take with its retries."""
 MOST_LOOKED_THROUGH = 100_000
-"""Names that the service tells for one pattern."""
+"""The most names that are listed for one pattern."""
 ATTEMPTS = 5
-"""Of one question: a service that throttles says so with 503 `SlowDown`."""
+"""Attempts at one request: a service that throttles answers 503 `SlowDown`."""
 
 
 def copy(
     place: BucketPlace, address: Address, upload: Upload, room: Callable[[int], None], until: float
 ) -> None:
-    """Write what the objects of this address hold to the upload, a part each, in the order of their
-    names, until the monotonic clock says `until`. `room` is told the bytes that are to come, and
-    refuses what is too much.
+    """Write the objects at this address to the upload, one part each, in the order of their names,
+    until the monotonic clock reaches `until`. `room` is called with the bytes that will come, and
+    raises if they are too many.
 
-    PlaceRefused, PlaceUnavailable, ContentChanged.
+    Raises PlaceRefused, PlaceUnavailable or ContentChanged.
     """
     driver = _Driver(place)
     try:
@@ -49,13 +48,11 @@ def copy(
             room(size)
             for start in range(0, size, BLOCK_BYTES):
                 if time.monotonic() > until:
-                    raise PlaceUnavailable("the objects do not come in time")
+                    raise PlaceUnavailable("reading the objects took too long")
                 end = min(start + BLOCK_BYTES, size)
                 part = driver.ask(partial(driver.files.cat_file, name, start=start, end=end))
                 if len(part) != end - start:
-                    raise PlaceUnavailable(
-                        "an object came shorter than the object storage says that it is"
-                    )
+                    raise PlaceUnavailable("an object was shorter than the object storage says")
                 upload.write(part)
             after = driver.ask(partial(driver.files.info, name, refresh=True))
             if (after["size"], after.get("ETag")) != (size, etag):
@@ -63,20 +60,22 @@ def copy(
             upload.end_part()
     except FileNotFoundError as error:
         raise PlaceRefused(
-            "there is no object of this name, or none that the pattern fits"
+            "there is no object of this name, or none that matches the pattern"
         ) from error
     finally:
         driver.close()
 
 
 class _Driver:
-    """s3fs for one place; its errors become a PlaceUnavailable that says of which kind it is."""
+    """s3fs for one place; its errors become PlaceUnavailable with the kind of error as its text."""
 
     def __init__(self, place: BucketPlace) -> None:
         try:
             import s3fs  # noqa: PLC0415 - an extra
         except ImportError as error:
-            raise PlaceUnavailable("this installation reads no s3:// (extra `s3`)") from error
+            raise PlaceUnavailable(
+                "this installation cannot read s3:// (the extra `s3` is not installed)"
+            ) from error
         path = {} if place.endpoint is None else {"s3": {"addressing_style": "path"}}
         retries = {"total_max_attempts": ATTEMPTS, "mode": "standard"}
         patience = {
@@ -97,13 +96,13 @@ class _Driver:
         self._impatience = Impatience("content-places")
 
     def ask(self, question: Callable[[], Any]) -> Any:
-        """What the driver answers; FileNotFoundError as it is."""
+        """The driver's answer; only FileNotFoundError passes unchanged."""
         try:
             return self._impatience.within(SILENT_SECONDS, question)
         except FileNotFoundError:
             raise
         except Exception as error:
-            # Its name and where it is from, not its words: they may hold an address or a key.
+            # Only the type of the error: its text may contain an address or a key.
             log.warning(
                 "bucket failed", error=f"{type(error).__module__}.{type(error).__qualname__}"
             )
@@ -137,23 +136,23 @@ def _listed(driver: _Driver, address: Address) -> list[tuple[str, int, str | Non
     for entry in _Listing(driver, address.host).objects("", address.segments):
         chosen.append((f"{address.host}/{entry['Key']}", int(entry["Size"]), entry.get("ETag")))
         if len(chosen) > MOST_PARTS:
-            raise PlaceRefused(f"a pattern that fits at most {MOST_PARTS} objects is needed")
+            raise PlaceRefused(f"a pattern of at most {MOST_PARTS} objects is needed")
     if not chosen:
         raise FileNotFoundError
     return sorted(chosen)
 
 
 class _Listing:
-    """Objects of a bucket that a pattern fits, looked for page by page: a bucket may have billions,
-    and whoever gives a pattern shall not make this process hold their names."""
+    """Objects of a bucket that match a pattern, listed page by page: a bucket may have billions,
+    and a pattern must not make this process hold all their names."""
 
     def __init__(self, driver: _Driver, bucket: str) -> None:
         self._driver, self._bucket = driver, bucket
         self._looked = 0
 
     def objects(self, root: str, segments: tuple[str, ...]) -> Iterator[dict[str, Any]]:
-        """What the service says of each, where their names go on behind `root` as the segments
-        say."""
+        """The listing's entries of objects whose names match the segments behind the prefix
+        `root`."""
         first, rest = segments[0], segments[1:]
         plain = re.split("[*?]", first, maxsplit=1)[0]
         if rest and plain == first:
@@ -180,8 +179,8 @@ class _Listing:
             self._looked += 1 + len(page.get("Contents", ())) + len(page.get("CommonPrefixes", ()))
             if self._looked > MOST_LOOKED_THROUGH:
                 says = (
-                    f"at most {MOST_LOOKED_THROUGH} names are looked through for a pattern: a "
-                    "narrower one is needed"
+                    f"at most {MOST_LOOKED_THROUGH} names are searched for a pattern: a narrower "
+                    "one is needed"
                 )
                 raise PlaceRefused(says)
             yield page

@@ -1,8 +1,8 @@
 """Files below a folder that the operator allows, opened so that no name can lead out of it.
 
-Each segment is opened below the descriptor of the one before, and none may be a symbolic link: a
-link that somebody puts there, before or meanwhile, leads nowhere. What is opened is a regular file,
-or it is not read; the folder of the place itself is the operator's word, and may be a link.
+Each segment is opened relative to the descriptor of the one before, and none may be a symbolic
+link, whenever somebody puts it there. Only regular files are read. The folder of the place itself
+is the operator's choice, and may be a link.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from discreet.usecases.uploads import Upload
 
 READ_BYTES = 1 << 20
 MOST_PARTS = 10_000
-"""Files of one pattern, and names of one folder that are looked through for it."""
+"""The most files of one pattern, and the most names of one folder that are searched for it."""
 _FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC
 _FILE = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 _NOTHING = (errno.ENOENT, errno.ENOTDIR, errno.ELOOP, errno.ENXIO, errno.ENAMETOOLONG)
@@ -47,11 +47,11 @@ def copy(
     room: Callable[[int], None],
     until: float = math.inf,
 ) -> None:
-    """Write what the files of this address hold to the upload, a part each, in the order of their
-    names, until the monotonic clock says `until`: nobody can end the thread that this runs in.
+    """Write the files at this address to the upload, one part each, in the order of their names,
+    until the monotonic clock reaches `until`: the thread in which this runs cannot be ended.
 
-    `room` is told the bytes that are to come before they are read, and refuses what is too much.
-    PlaceRefused, PlaceUnavailable, ContentChanged.
+    `room` is called with the bytes of a file before it is read, and raises if they are too many.
+    Raises PlaceRefused, PlaceUnavailable or ContentChanged.
     """
     found = 0
     inside = address.segments[len(place.address.segments) :]
@@ -62,12 +62,12 @@ def copy(
             for descriptor in _files(folder, inside, until):
                 found += 1
                 if found > MOST_PARTS:
-                    raise PlaceRefused(f"a pattern that fits at most {MOST_PARTS} files is needed")
+                    raise PlaceRefused(f"a pattern of at most {MOST_PARTS} files is needed")
                 _copy(descriptor, upload, room, until)
     except OSError as error:
         raise _trouble(error) from error
     if not found:
-        raise PlaceRefused("there is no file of this name, or none that the pattern fits")
+        raise PlaceRefused("there is no file of this name, or none that matches the pattern")
 
 
 def _files(folder: int, segments: tuple[str, ...], until: float) -> Iterator[int]:
@@ -82,15 +82,14 @@ def _files(folder: int, segments: tuple[str, ...], until: float) -> Iterator[int
             )
         if len(listed) > MOST_PARTS:
             raise PlaceRefused(
-                f"a folder of at most {MOST_PARTS} files is looked through for a pattern"
+                f"a pattern is only searched for in folders of at most {MOST_PARTS} files"
             )
         names = [name for name in listed if fits(name, first)]
     for name in names:
         _require_time(until)
         with _opened(folder, name, _FOLDER | os.O_NOFOLLOW if rest else _FILE) as descriptor:
-            if (
-                descriptor is None
-            ):  # nothing, a link, a device; a folder beside the files, or a file beside the folders
+            # Nothing, a link or a device; a folder among the files, or a file among the folders.
+            if descriptor is None:
                 continue
             if rest:
                 yield from _files(descriptor, rest, until)
@@ -99,15 +98,15 @@ def _files(folder: int, segments: tuple[str, ...], until: float) -> Iterator[int
 
 
 def fits(name: str, pattern: str) -> bool:
-    """`*` and `?` as in a shell, where they fit no name that begins with a dot; brackets are
-    letters."""
+    """Whether a name matches a pattern with `*` and `?`. As in a shell these match no name that
+    begins with a dot; brackets have no special meaning."""
     escaped = pattern.replace("[", "[[]")
     return fnmatchcase(name, escaped) and (pattern.startswith(".") or not name.startswith("."))
 
 
 @contextmanager
 def _opened(folder: int, name: str, flags: int) -> Iterator[int | None]:
-    """The descriptor of a regular file, or of a folder where that is asked for; None of everything
+    """The descriptor of a regular file, or of a folder if `flags` ask for one; None for anything
     else."""
     try:
         descriptor = os.open(name, flags, dir_fd=folder)
@@ -143,12 +142,12 @@ def _copy(descriptor: int, upload: Upload, room: Callable[[int], None], until: f
 
 def _require_time(until: float) -> None:
     if time.monotonic() > until:
-        raise PlaceUnavailable("the files do not come in time")
+        raise PlaceUnavailable("reading the files took too long")
 
 
 def _trouble(error: OSError) -> Exception:
     if error.errno in (errno.EACCES, errno.EPERM):
         return PlaceUnavailable("the service's user may not read this file")
     if error.errno in _NOTHING:
-        return PlaceUnavailable("the folder of this place is not there")
+        return PlaceUnavailable("the folder of this place does not exist")
     return PlaceUnavailable(f"the file cannot be read: {os.strerror(error.errno or errno.EIO)}")

@@ -1,5 +1,5 @@
-"""Which places the operator allows, whose datasets may be read from them, and which of them an
-address belongs to.
+"""Which places the operator allows, who may have datasets read from them, and to which place an
+address belongs.
 
 The setting `content_places` names a JSON file:
 
@@ -8,9 +8,10 @@ The setting `content_places` names a JSON file:
       {"url": "https://data.example.org/daily/", "tenants": ["*"], "principals": ["ada"]},
       {"url": "s3://exports/daily/", "tenants": ["clinic"], "access_key": "…", "secret_key": "…"}]}
 
-Without it no address is allowed. An address belongs to a place when it begins as the place's does,
-segment by segment, and has no segment that leads elsewhere. Which addresses exist is told only
-below a place that the asker may use: all others are refused in the same words.
+Without it no address is allowed. An address belongs to a place if the place's address is a prefix
+of it, segment by segment, and no segment leads elsewhere. Whether something exists at an address is
+told only within a place that the principal may use: all other addresses are refused in the same
+words.
 """
 
 from __future__ import annotations
@@ -36,10 +37,10 @@ POINTER = "/content_from"
 LONGEST_ADDRESS = 2000
 MOST_PLACES = 1000
 FILE_BYTES = 1 << 20
-"""Of the file of places."""
+"""The most bytes of the file of places."""
 EVERYBODY = "*"
 PATTERN = frozenset("*?")
-"""What stands for any letters of a segment, in addresses of files and buckets."""
+"""Wildcards within a segment, in addresses of files and buckets."""
 _HOST = re.compile(r"[a-z0-9]([a-z0-9.-]*[a-z0-9])?|\[[0-9a-f:.]+\]")
 _PORTS = {"https": 443}
 
@@ -47,7 +48,7 @@ Word = Annotated[str, StringConstraints(min_length=1, max_length=200)]
 
 
 class PlaceRefused(InvalidInput):
-    """An address of which nothing may be read."""
+    """No content may be read from this address."""
 
     code = "place_refused"
 
@@ -69,14 +70,14 @@ class PlacesUnreadable(Unavailable):
 
 @dataclass(frozen=True)
 class Address:
-    """An address in its parts: where, and its path in decoded segments."""
+    """An address in its parts: scheme, host, and the decoded segments of its path."""
 
     scheme: str
     host: str
-    """Of `https` with its port, of `s3` the bucket; empty of `file`."""
+    """For `https` host and port, for `s3` the bucket, for `file` empty."""
     segments: tuple[str, ...]
     text: str
-    """As it was given. It may hold a signature: never to be shown or logged."""
+    """The address as it was given. It may contain a signature: it must not be shown or logged."""
 
     @property
     def hostname(self) -> str:
@@ -93,7 +94,7 @@ class Address:
 
 @dataclass(frozen=True)
 class Located:
-    """A content that lies somewhere: the address as an owner gave it."""
+    """A content that is to be fetched: the address as an owner gave it."""
 
     text: str
 
@@ -103,12 +104,12 @@ class Place(Frozen):
 
     SCHEME: ClassVar[str]
 
-    url: Word = Field(description="Begins every address that belongs here; ends with `/`")
+    url: Word = Field(description="Prefix of every address of this place; ends with `/`")
     tenants: Annotated[tuple[Word, ...], Field(min_length=1)] = Field(
-        description="Names or ids of tenants; `*`: every one"
+        description="Names or ids of tenants; `*`: every tenant"
     )
     principals: tuple[Word, ...] | None = Field(
-        default=None, description="Of those, only these; absent: every owner"
+        default=None, description="Only these principals of the tenants; absent: every owner"
     )
 
     @field_validator("url")
@@ -146,30 +147,30 @@ class Place(Frozen):
 
 
 class FolderPlace(Place):
-    """Files of this machine below a folder."""
+    """Files below a folder of this machine."""
 
     SCHEME = "file"
 
 
 class WebPlace(Place):
-    """What an HTTPS server has below an address."""
+    """Contents below an address of an HTTPS server."""
 
     SCHEME = "https"
 
     private: bool = Field(
-        default=False, description="It may be on loopback or in a private network"
+        default=False, description="The server may be on loopback or in a private network"
     )
     authority: Path | None = Field(
-        default=None, description="Certificates (PEM) of the authority that it is signed by"
+        default=None,
+        description="Certificates (PEM) of the authority that signs the server's certificate",
     )
     authorization: SecretStr | None = Field(
-        default=None, description="Sent to it alone, as the header Authorization"
+        default=None, description="Sent to this server alone, as the header Authorization"
     )
 
 
 class BucketPlace(Place):
-    """Objects of a bucket of S3, or of a service that speaks as S3 does, with names that begin
-    so."""
+    """Objects with a prefix in an S3 bucket, or a bucket of a service compatible with S3."""
 
     SCHEME = "s3"
 
@@ -178,18 +179,18 @@ class BucketPlace(Place):
     )
     region: Word | None = None
     access_key: SecretStr | None = Field(
-        default=None, description="Absent: what the environment of the service has"
+        default=None, description="Absent: the credentials in the service's environment"
     )
     secret_key: SecretStr | None = None
-    anonymous: bool = Field(default=False, description="Ask without any credentials")
+    anonymous: bool = Field(default=False, description="Send requests without credentials")
 
 
 KINDS: tuple[type[Place], ...] = (FolderPlace, WebPlace, BucketPlace)
 
 
 def read_places(settings: Settings) -> list[Place]:
-    """The places of the operator's file. PlacesUnreadable names what is wrong with it, and no value
-    of it."""
+    """The places in the operator's file. PlacesUnreadable says what is wrong with it, without any
+    value from it."""
     path = settings.content_places
     if path is None:
         return []
@@ -244,7 +245,7 @@ def _folder_of(url: str) -> Address:
 
 
 def parse(text: str) -> Address:
-    """An address in its parts. PlaceRefused when it is none, or could be read in two ways."""
+    """An address in its parts. PlaceRefused if it is not an address, or is ambiguous."""
     if len(text) > LONGEST_ADDRESS:
         raise PlaceRefused(f"an address of at most {LONGEST_ADDRESS} characters is needed")
     if not text.isascii() or any(letter <= " " or letter in '\\"<>^`{|}\x7f' for letter in text):
@@ -262,7 +263,7 @@ def parse(text: str) -> Address:
     if scheme == "https":
         path = path.partition("?")[0]
     if not slash:
-        raise PlaceRefused("the address names a place and nothing in it")
+        raise PlaceRefused("the address needs a path after the host or bucket")
     return Address(
         scheme, _host(scheme, host), tuple(_segment(one, scheme) for one in path.split("/")), text
     )
@@ -271,7 +272,9 @@ def parse(text: str) -> Address:
 def _host(scheme: str, host: str) -> str:
     if scheme == "file":
         if host not in ("", "localhost"):
-            raise PlaceRefused("file:///… names files of the service's own machine, and no other's")
+            raise PlaceRefused(
+                "file:///… names files of the service's own machine, so it has no host"
+            )
         return ""
     if "@" in host:
         raise PlaceRefused(
@@ -285,9 +288,8 @@ def _host(scheme: str, host: str) -> str:
             found = urlsplit("https://" + host)
             port = str(found.port or _PORTS["https"])
             name = host if found.port is None else host.rpartition(":")[0]
-            if (
-                found.netloc != host
-            ):  # a query that begins before the first slash: the path would be another
+            # A query that begins before the first slash would make the path another one.
+            if found.netloc != host:
                 raise ValueError
         except ValueError:
             raise PlaceRefused("this is not the name of a host") from None
@@ -306,11 +308,11 @@ def _host(scheme: str, host: str) -> str:
 
 
 def _segment(written: str, scheme: str) -> str:
-    """A segment of a path, decoded once; none may be empty, lead elsewhere, or hold what separates
-    segments. A server may decode twice and read `..;` as `..`, so of `https` what such a server
-    would go astray at is refused too."""
+    """A segment of a path, decoded once. It must not be empty, lead elsewhere, or contain a
+    separator of segments. Some servers decode twice, or read `..;` as `..`, so for `https` what
+    would lead such a server elsewhere is refused too."""
     if re.search(r"%(?![0-9A-Fa-f]{2})", written):
-        raise PlaceRefused("a percent sign in an address stands before two hexadecimal digits")
+        raise PlaceRefused("in an address, two hexadecimal digits must follow each percent sign")
     try:
         segment = unquote(written, errors="strict")
     except UnicodeDecodeError:
@@ -328,12 +330,12 @@ def _segment(written: str, scheme: str) -> str:
 def place_of(
     address: Address, places: Sequence[Place], tenant: Sequence[str], principal: str
 ) -> Place:
-    """The place to which an address belongs, of those that the principal may use; the narrowest.
-    PlaceRefused."""
+    """The narrowest place to which an address belongs, of those that the principal may use;
+    PlaceRefused if there is none."""
     found = [place for place in places if place.lets(tenant, principal) and place.holds(address)]
     if not found:
         raise PlaceRefused(
-            "no content is read from this address: the operator allows places and who may use "
-            "them, and this is in none of yours (DISCREET_CONTENT_PLACES)"
+            "no content is read from this address: the operator decides which places may be read "
+            "and by whom, and it is in none of yours (DISCREET_CONTENT_PLACES)"
         )
     return max(found, key=lambda place: len(place.address.segments))

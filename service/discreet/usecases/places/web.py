@@ -1,11 +1,11 @@
-"""What an HTTPS server has, fetched from the very address that was checked.
+"""Contents of an HTTPS server, fetched from the very IP address that was checked.
 
-A name is looked up once a request; unless the place may be private every address that it has must
-be of the public internet, and the connection goes to one of them, not to the name again, which
-could lead elsewhere a moment later (DNS rebinding). Link-local addresses, where clouds keep their
-credentials, are refused always. The certificate must be that of the name. A redirect leads to an
-address that belongs to a place of the same owner, which is looked up and checked anew, or nowhere.
-No proxy of the environment is asked, which would look the name up itself.
+A name is resolved once a request. Unless the place may be private, all its IP addresses must be in
+the public internet, and the connection goes to one of them, not to the name again, which could
+resolve differently a moment later (DNS rebinding). Link-local addresses, where clouds serve
+credentials, are always refused. The certificate must be valid for the name. A redirect is followed
+only to an address in a place that the same owner may use; it is resolved and checked again. Proxies
+of the environment are not used, since a proxy would resolve the name itself.
 """
 
 from __future__ import annotations
@@ -32,33 +32,33 @@ from discreet.usecases.public_addresses import CARRIERS, is_public
 from discreet.usecases.uploads import Upload, format_of
 
 CONNECT_SECONDS, SILENT_SECONDS = 10.0, 30.0
-"""How long a server may take to answer the telephone, and to say nothing in between."""
+"""The longest that a server may take to connect, and may send nothing."""
 PIECE_BYTES = 1 << 20
 REDIRECTS = 5
 ATTEMPTS = 4
-"""Requests of which the first three may be told to come again (429, 503), or break before anything
-came."""
+"""Attempts at one request, which is repeated if the server is busy (429, 503), or if the connection
+breaks before any content came."""
 LONGEST_PAUSE_SECONDS = 10.0
 REDIRECTING = (301, 302, 303, 307, 308)
 _AGAIN = (429, 503)
 _METADATA = ("fd00:ec2::254", "fd20:ce::254")
-"""Where clouds answer with credentials beside the link-local addresses."""
+"""Addresses at which clouds serve credentials, besides the link-local ones."""
 
 AnyPlaceFor = Callable[[Address], Place]
 Room = Callable[[int], None]
 
 
 async def copy(address: Address, place_for: AnyPlaceFor, upload: Upload, room: Room) -> None:
-    """Write what the address holds to the upload, whose format its name or media type says.
-    `place_for` gives the place of an address or refuses it; `room` is told the bytes that are to
-    come, and refuses what is too much.
+    """Write the content at the address to the upload, and set the upload's format from the name or
+    media type. `place_for` returns the place of an address or raises; `room` is called with the
+    bytes that will come, and raises if they are too many.
 
-    PlaceRefused, PlaceUnavailable.
+    Raises PlaceRefused or PlaceUnavailable.
     """
     for _ in range(REDIRECTS + 1):
         place = place_for(address)
         if not isinstance(place, WebPlace):
-            raise PlaceRefused("the server redirects to what no server has")
+            raise PlaceRefused("the server redirects to an address that is not https://")
         next_address = await _follow(address, place, upload, room)
         if next_address is None:
             return
@@ -67,7 +67,7 @@ async def copy(address: Address, place_for: AnyPlaceFor, upload: Upload, room: R
 
 
 async def _follow(address: Address, place: WebPlace, upload: Upload, room: Room) -> Address | None:
-    """None once all was written, or the address that the server leads to."""
+    """None once the content was written, or the address to which the server redirects."""
     for attempt in range(1, ATTEMPTS + 1):
         pause = min(2.0 ** (attempt - 2), LONGEST_PAUSE_SECONDS)
         try:
@@ -88,9 +88,9 @@ async def _follow(address: Address, place: WebPlace, upload: Upload, room: Room)
 async def _ask(
     address: Address, place: WebPlace, upload: Upload, room: Room, attempt: int
 ) -> Address | float | None:
-    """As `_follow`, or how many seconds to wait before asking again."""
+    """As `_follow`, or the seconds to wait before the next attempt."""
     addresses = await resolve(place, address)
-    where = addresses[(attempt - 1) % len(addresses)]  # one that is dead costs one attempt
+    where = addresses[(attempt - 1) % len(addresses)]  # a dead server costs only one attempt
     authority = place.authority is None or ssl.create_default_context(cafile=str(place.authority))
     url = httpx.URL(address.text)
     headers = {"Host": url.netloc.decode(), "Accept-Encoding": "identity", "User-Agent": "discreet"}
@@ -122,7 +122,7 @@ async def _answer(
             return parse(urljoin(address.text, answer.headers.get("location", "")))
         except (PlaceRefused, ValueError) as error:
             raise PlaceRefused(
-                "the server redirects to an address of which nothing may be read"
+                "the server redirects to an address from which nothing may be read"
             ) from error
     if status in _AGAIN:
         after = answer.headers.get("retry-after", "")
@@ -134,7 +134,9 @@ async def _answer(
     if status != 200:
         raise PlaceUnavailable(f"the server answers with status {status}")
     if answer.headers.get("content-encoding", "identity") != "identity":
-        raise PlaceUnavailable("the server sends it compressed, which nobody asked for")
+        raise PlaceUnavailable(
+            "the server sends the content compressed, though the request forbids it"
+        )
     upload.format = format_of(
         address.segments[-1], answer.headers.get("content-type", "").partition(";")[0].strip()
     )
@@ -154,8 +156,8 @@ async def _answer(
 
 
 async def resolve(place: WebPlace, address: Address) -> list[str]:
-    """The IP addresses of an address's host. PlaceRefused when any of them is not one that this
-    place may have; OSError when the name is not known."""
+    """The IP addresses of an address's host. PlaceRefused if this place may not have one of them;
+    OSError if the name is unknown."""
     loop = asyncio.get_running_loop()
     try:
         async with asyncio.timeout(CONNECT_SECONDS):
@@ -164,7 +166,7 @@ async def resolve(place: WebPlace, address: Address) -> list[str]:
         raise PlaceRefused("this is not the name of a host") from error
     addresses = list(dict.fromkeys(str(entry[4][0]) for entry in found))
     if any(is_never(one) for one in addresses):
-        raise PlaceRefused("this address leads to the machine's own link, where no content lies")
+        raise PlaceRefused("this address is link-local, multicast or of a cloud's metadata service")
     if not place.private and not all(is_public(one) for one in addresses):
         raise PlaceRefused(
             "this address leads into a network that is not the public internet: loopback, private "
@@ -176,8 +178,8 @@ async def resolve(place: WebPlace, address: Address) -> list[str]:
 
 
 def is_never(address: str) -> bool:
-    """Whether this IP address is one that no place may have: of the link, of a cloud's metadata, of
-    no host."""
+    """Whether no place may have this IP address: it is link-local, multicast, unspecified, or of a
+    cloud's metadata service."""
     found = ip_address(address)
     if isinstance(found, IPv6Address) and any(found in network for network in CARRIERS):
         found = ip_address(int(found) & 0xFFFFFFFF)
@@ -186,10 +188,9 @@ def is_never(address: str) -> bool:
 
 
 def _trouble(error: Exception, begun: bool) -> PlaceUnavailable:
-    """What the owner is told: of which kind it is, and none of its words, which may hold the
-    address."""
+    """The error for the owner: its kind, but not its text, which may contain the address."""
     if begun or isinstance(error, httpx.RemoteProtocolError):
-        return PlaceUnavailable("the server ended before all had come")
+        return PlaceUnavailable("the server ended the connection before all content came")
     if isinstance(error, TimeoutError | httpx.TimeoutException):
         return PlaceUnavailable("the server does not answer in time")
     if isinstance(error, socket.gaierror):
@@ -198,8 +199,8 @@ def _trouble(error: Exception, begun: bool) -> PlaceUnavailable:
     while cause is not None:
         if isinstance(cause, ssl.SSLCertVerificationError):
             return PlaceUnavailable(
-                "the certificate of the server is not one of this name, or nobody known has signed "
-                "it"
+                "the server's certificate is not valid for this name, or no known authority has "
+                "signed it"
             )
         cause = cause.__cause__ or cause.__context__
-    return PlaceUnavailable("there is no connection to the server")
+    return PlaceUnavailable("the server cannot be reached")

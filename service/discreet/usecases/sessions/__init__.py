@@ -3,6 +3,6 @@
     submit → create_tokens → enroll … → approve → (agents accept) → begin → touch → keep … → publish
                                                                       └ end: failed or cancelled
 
-The price is reserved on every agent's account, and on the caps, when the owner approves the roster:
-all or none. From the first message of an agent on it is charged in full.
+When the owner approves the roster, the price is reserved on every agent's account and on the caps,
+or on none of them. From an agent's first message on it is charged in full.
 """

@@ -1,4 +1,4 @@
-"""A source as its next decision sees it: the rule, its blocks' budgets, and who waits."""
+"""The state of a source for its next decision: the rule, the budgets of blocks, and who waits."""
 
 from __future__ import annotations
 
@@ -18,56 +18,56 @@ from discreet.storage.ledger import AccountBalance
 from discreet.usecases.budgets import cap_of, filter_limits
 
 ALL_BLOCKS = ""
-"""Stands for the one account of a source in the place of a block."""
+"""Stands for the one account of a source in place of a block."""
 CAP_NAME = "cap/"
-"""Before the account of a cap on the tenant or a principal, in the place of a block: labels have no
-slash. Nothing of it is held for anybody."""
+"""Prefix of the account of a cap on the tenant or a principal, in place of a block; labels of
+blocks have no slash. Caps have no shares."""
 
 
 @dataclass(frozen=True)
-class Standing:
-    """A source as its next decision sees it."""
+class SourceState:
+    """The state of a source for its next decision."""
 
     rule: Rule
     lent_days: int
     accounts: Mapping[str, str]
-    """Of blocks by name, or of ALL_BLOCKS; and of caps."""
+    """Accounts of blocks by name, or of ALL_BLOCKS; and of caps by CAP_NAME and account."""
     blocks: Mapping[str, BlockBudget]
     balances: Mapping[str, AccountBalance]
-    """By account."""
+    """Balances by account."""
     caps: Mapping[str, Sequence[str]]
-    """Accounts of caps that a principal's jobs are charged to."""
+    """By principal, the accounts of caps that its jobs are charged to."""
     waiting: Sequence[tuple[Request, int]]
-    """Who waits, with the second of each one's next try."""
+    """The requests that wait, each with the second of its next try."""
 
     def own(self, names: Sequence[str]) -> list[str]:
-        """What a job on these blocks needs of the source."""
+        """The blocks whose budget a job on these blocks needs."""
         return [ALL_BLOCKS] if ALL_BLOCKS in self.accounts else list(names)
 
     def places(self, names: Sequence[str], principal: str) -> list[str]:
-        """All that it needs budget of."""
+        """The blocks and caps whose budget it needs."""
         return [*self.own(names), *(CAP_NAME + one for one in self.caps[principal])]
 
 
 @lru_cache(maxsize=4096)
 def _limits(cap: Cap) -> tuple[Mapping[str, int], ...]:
-    """What each filter allows under a cap."""
+    """What each privacy filter allows under a cap."""
     return tuple(
         {column: int(units) for column, units in columns.items()}
         for columns in filter_limits(cap).values()
     )
 
 
-async def standing(
+async def state_of(
     connection: Any,
     tenant_id: str,
     source: Mapping[str, Any],
     rule: Mapping[str, Any],
     principal: str | None = None,
     names: Sequence[str] = (),
-) -> Standing:
-    """The source as it is, read in this transaction. `principal`: who asks for one more job, on
-    blocks of these names."""
+) -> SourceState:
+    """Read the state of a source in this transaction. `principal` asks for one more job on the
+    blocks in `names`."""
     rows = await waits.waiting(connection, source["id"])
     caps = {
         name: await ledger.caps(connection, tenant_id, name)
@@ -94,7 +94,7 @@ async def standing(
         )
         for name, account in accounts.items()
     }
-    made = Standing(
+    made = SourceState(
         Rule({name: int(share) for name, share in rule["shares"].items()}, rule["lent_days"] * DAY),
         rule["lent_days"],
         accounts,
@@ -121,7 +121,7 @@ async def standing(
 
 
 def request_of(
-    seen: Standing,
+    seen: SourceState,
     job_id: str,
     analyst: str,
     price: Price,
@@ -129,8 +129,9 @@ def request_of(
     now: datetime,
     wait_days: float,
 ) -> Request:
+    """The request of a job that comes `now` and would wait for up to `wait_days`."""
     columns, came = price.columns(), seconds_of(now)
-    # Caps over all data are no blocks: for the order they count as nothing.
+    # Caps over all data are not blocks, and do not count for the order.
     size = scheduling.area(columns, [seen.blocks[name].limits for name in seen.own(names)])
     return Request(
         id=job_id,
@@ -142,17 +143,17 @@ def request_of(
     )
 
 
-def decision_on(seen: Standing, request: Request, now: datetime) -> Decision:
-    """What becomes of one who comes now."""
+def decision_on(seen: SourceState, request: Request, now: datetime) -> Decision:
+    """The decision on a request that comes now."""
     queue = [other for other, _ in seen.waiting]
     return scheduling.decide_new(request, queue, seen.blocks, seen.rule, seconds_of(now))
 
 
 def seconds_of(moment: datetime) -> int:
-    """Whole seconds, as decisions count."""
+    """Whole seconds since 1970, in which decisions count."""
     return math.floor(moment.timestamp())
 
 
 def moment_of(seconds: int) -> datetime:
-    """The inverse of it."""
+    """The inverse of `seconds_of`, in UTC."""
     return datetime.fromtimestamp(seconds, UTC)
