@@ -69,8 +69,8 @@ def test_links_are_closed_by_name_or_by_their_ends(
     [
         (
             "Mil",
-            '"Mill (2 → 3)" (Mill → Pond), "Mill (3 → 2)" (Pond → Mill); "Mil*" is all that begin '
-            "so",
+            '"Mill (2 → 3)" (Mill → Pond), "Mill (3 → 2)" (Pond → Mill); "Mil*" stands for all '
+            "that begin like this",
         ),
         ("Low St", "no link is called 'Low St'; links are: \"High St\" (Inn → Mill), "),
         ("igh", "no link is called 'igh', but 2 similarly: \"High St\""),

@@ -99,8 +99,8 @@ def test_what_is_said_of_fields() -> None:
 def test_what_several_releases_brought_is_a_sentence() -> None:
     gained = {"combined": {"releases": 3, "standard_deviation": 1.5, "least_alone": 2.0}}
     said = (
-        "3 releases: their noise together has standard deviation 1.5, 25 % less than 2 of the "
-        "most accurate alone"
+        "3 releases: their combined noise has standard deviation 1.5, 25 % less than 2 of the "
+        "most accurate one alone"
     )
     assert combined(gained) == said
     assert combined({}) == ""
