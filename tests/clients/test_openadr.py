@@ -233,7 +233,7 @@ def of_resource(**more: Any) -> dict[str, Any]:
         ),
         (
             of_resource(intervals=[interval(0, "USAGE", "high")]),
-            "a payload must have one number, not",
+            "must have one number, not",
         ),
         (of_resource(intervals=[interval(0, "READING", 3.0)]), None),
         ({**REPORTS[0], "objectType": "EVENT"}, "is an OpenADR EVENT, not of type REPORT"),

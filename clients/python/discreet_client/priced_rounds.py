@@ -1,5 +1,5 @@
-"""`method: auto` as the optimizer of a secure sum: prices from opened sums, and an agent's answers to
-them."""
+"""`method: auto` as the optimizer of a secure sum: prices from opened sums, and an agent's answers
+to them."""
 
 from __future__ import annotations
 
