@@ -119,13 +119,17 @@ def moved(closed: Closed, links: Sequence[int], before: int) -> list[int] | None
     return [place_of.get(link, link) if isinstance(link, int) else link for link in links]
 
 
+def node_name(network: Mapping[str, Any], number: int) -> str:
+    """The name of a node, or else its number, from 1."""
+    names = network.get("node_names")
+    return str(number) if names is None else str(names[number - 1])
+
+
 def _ends(network: Mapping[str, Any]) -> list[str]:
-    called = network.get("node_names")
-
-    def node(number: int) -> str:
-        return str(number) if called is None else str(called[number - 1])
-
-    return [f"{node(link['tail'])}{ARROW}{node(link['head'])}" for link in network["links"]]
+    return [
+        ARROW.join(node_name(network, link[end]) for end in ("tail", "head"))
+        for link in network["links"]
+    ]
 
 
 def street_of(label: str) -> str:

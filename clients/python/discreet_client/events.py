@@ -102,8 +102,8 @@ class Following:
         return found
 
     def refused(self, response: httpx.Response) -> None:
-        """Raise the server's refusal to stream, unless it is only busy; then `pause` is as long as
-        it asked for."""
+        """Raise the server's refusal to stream, unless it is only busy; then `pause` is at least as
+        long as it asked for."""
         refusal = problem_of(response)
         if refusal.status not in BUSY:
             raise refusal

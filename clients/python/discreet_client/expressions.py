@@ -313,22 +313,19 @@ class _Parser:
     def product(self) -> Expression:
         start = self.token[2]
         factors = [self.unary()]
+
+        def whole() -> Expression:
+            if len(factors) == 1:
+                return factors[0]
+            return self.checked(Product(tuple(factors), position=start))
+
         while sign := self.take("*", "/"):
             factor = self.unary()
             if sign == "*":
                 factors.append(factor)
-                continue
-            above = (
-                factors[0]
-                if len(factors) == 1
-                else self.checked(Product(tuple(factors), position=start))
-            )
-            factors = [self.checked(Quotient(above, factor, position=start))]
-        return (
-            factors[0]
-            if len(factors) == 1
-            else self.checked(Product(tuple(factors), position=start))
-        )
+            else:
+                factors = [self.checked(Quotient(whole(), factor, position=start))]
+        return whole()
 
     def unary(self) -> Expression:
         start = self.token[2]

@@ -19,7 +19,7 @@ from typing import Any
 
 import numpy as np
 
-from discreet_client.closing import names_of
+from discreet_client.closing import names_of, node_name
 from discreet_client.errors import MissingExtra
 
 Json = dict[str, Any]
@@ -158,23 +158,17 @@ def selected_links(result: Mapping[str, Any], network: Mapping[str, Any]) -> byt
             "this result has no select_link: ask again with select_links, the positions of links"
         )
     ends = _ends(result, field)
-    links, nodes, names = network["links"], network.get("node_names"), network.get("link_names")
+    links = network["links"]
     if any(row["link"] >= len(links) for row in rows):
         raise NotWritten(
             f"the result has links beyond the {len(links)} of the network: it is of another network"
         )
-
-    def node(number: int) -> str:
-        return str(number) if nodes is None else str(nodes[number - 1])
-
     found = [
         {
             **({"user_class": row["user_class"]} if "user_class" in row else {}),
-            "link_id": str(row["link"]) if names is None else names[row["link"]],
-            "from_node_id": node(links[row["link"]]["tail"]),
-            "to_node_id": node(links[row["link"]]["head"]),
-            "origin": node(row["origin"]),
-            "destination": node(row["destination"]),
+            **_link_ids(network, row["link"]),
+            "origin": node_name(network, row["origin"]),
+            "destination": node_name(network, row["destination"]),
             "share": row["share"],
             "trips": row["trips"],
             **{f"trips_{end}": ends[end][place] for end in ends},
@@ -223,12 +217,9 @@ def _rows(result: Mapping[str, Any], network: Mapping[str, Any]) -> list[Json]:
         )
     ends = _ends(result, "link_flows")
     lower, upper = ends.get("lower"), ends.get("upper")
-    nodes, names = network.get("node_names"), network.get("link_names")
     return [
         {
-            "link_id": str(place) if names is None else names[place],
-            "from_node_id": str(link["tail"]) if nodes is None else nodes[link["tail"] - 1],
-            "to_node_id": str(link["head"]) if nodes is None else nodes[link["head"] - 1],
+            **_link_ids(network, place),
             "directed": True,
             "free_flow_time": link["free_flow_time"],
             "capacity": link["capacity"],
@@ -242,6 +233,15 @@ def _rows(result: Mapping[str, Any], network: Mapping[str, Any]) -> list[Json]:
         }
         for place, (link, flow) in enumerate(zip(links, flows, strict=True))
     ]
+
+
+def _link_ids(network: Mapping[str, Any], place: int) -> Json:
+    names, link = network.get("link_names"), network["links"][place]
+    return {
+        "link_id": str(place) if names is None else names[place],
+        "from_node_id": node_name(network, link["tail"]),
+        "to_node_id": node_name(network, link["head"]),
+    }
 
 
 def _lines(network: Mapping[str, Any]) -> list[list[list[float]]] | None:

@@ -168,9 +168,7 @@ def fields_of_events(
     `otherwise` per kWh; TableError without it. `event` lists the ranges of steps in which some
     event holds, unless one holds in every step.
     """
-    begin = _moment(start, "start") if isinstance(start, str) else start
-    if begin.tzinfo is None:
-        raise TableError("start: the time zone is missing, as in 2026-01-15T00:00:00+01:00")
+    begin = _start(start)
     if steps < 2 or interval_seconds < 1:
         raise TableError("at least 2 steps, of at least a second each, are needed")
     step, given = timedelta(seconds=interval_seconds), objects_of(events, "EVENT")
@@ -245,9 +243,7 @@ def report_of(
     OpenADR 3.0 reports. ValueError if the result has no load, or if the length of a step is neither
     in it nor given.
     """
-    begin = _moment(start, "start") if isinstance(start, str) else start
-    if begin.tzinfo is None:
-        raise ValueError("start: the time zone is missing, as in 2026-01-15T00:00:00+01:00")
+    begin = _start(start)
     states = result.get("states", {})
     seconds = interval_seconds or states.get("step_seconds")
     if "expected_power" not in result or "default_power" not in result:
@@ -463,6 +459,13 @@ def _number(values: Sequence[Any], where: str) -> float:
     if not math.isfinite(values[0]):
         raise TableError(f"{where}: {values[0]} is no finite number")
     return float(values[0])
+
+
+def _start(given: datetime | str) -> datetime:
+    found = _moment(given, "start") if isinstance(given, str) else given
+    if found.tzinfo is None:
+        raise TableError("start: the time zone is missing, as in 2026-01-15T00:00:00+01:00")
+    return found
 
 
 def _moment(text: Any, where: str) -> datetime:

@@ -142,10 +142,7 @@ class Prices:
             return
         prices, before, slope_before = self._base
         move, fall = self.asked - prices, before - opened
-        self._moves = [
-            *self._moves,
-            math.sqrt(max(SAME.dot(move, SAME.times(self._first, move)), 0.0)),
-        ][-RECENT:]
+        self._moves = [*self._moves, self._length(move)][-RECENT:]
         if len(self.sums) > LEARNED_FROM + 2:
             along = SAME.times(self.learned, move)
             curved, fell = SAME.dot(move, along), SAME.dot(move, fall)
@@ -166,10 +163,14 @@ class Prices:
         linear = slope - SAME.times(model, prices)
         asked = box_minimum(model, linear, self._lower, np.full(prices.size, np.inf), prices, SAME)
         move = asked - prices
-        length = math.sqrt(max(SAME.dot(move, SAME.times(self._first, move)), 0.0))
+        length = self._length(move)
         if self._moves and length > (most := REACH * max(self._moves)) > 0:
             asked = prices + move * (most / length)
         self.asked = asked
+
+    def _length(self, move: Floats) -> float:
+        """In the metric of the first B."""
+        return math.sqrt(max(SAME.dot(move, SAME.times(self._first, move)), 0.0))
 
 
 def _outer(vector: Floats) -> Floats:

@@ -293,8 +293,6 @@ class Answer:
         if intervals:
             return self._with_intervals(name, value)
         if isinstance(value, np.ndarray):
-            if value.ndim == 1:
-                return pandas.DataFrame({name: value}, index=self._positions(name, value))
             if value.ndim == 2:
                 rows, columns = self._axes(name, value)
                 return pandas.DataFrame(value).rename_axis(index=rows, columns=columns)
