@@ -228,6 +228,14 @@ def of_resource(**more: Any) -> dict[str, Any]:
         ),
         (of_resource(intervalPeriod={"start": "today", "duration": "PT30M"}), "no date-time"),
         (
+            of_resource(intervalPeriod={"start": "0001-01-01T00:00:00+05:00", "duration": "PT1H"}),
+            "no date-time",
+        ),
+        (of_resource(intervalPeriod={"start": START, "duration": "P9999999999W"}), "a duration P9"),
+        (of_resource(intervalPeriod={"start": START, "duration": "P900000W"}), "after the year"),
+        (of_resource(intervalPeriod=START), "intervalPeriod must be an object"),
+        (changed(payloadDescriptors=5), "payloadDescriptors must be a list"),
+        (
             of_resource(intervalPeriod={"start": START, "duration": "PT45M"}),
             "not 1 to 10,000 times meters.interval",
         ),
@@ -336,6 +344,7 @@ def test_a_limit_on_what_is_imported_is_that_of_the_feeder() -> None:
         ([event([0.6], units="THERMS")], {"otherwise": 1}, "PRICE in THERMS"),
         ([report("home-1", KW)], {}, "not of type EVENT"),
         ([event([])], {}, "no event covers any"),
+        ([event([0.6], priority="high")], {"otherwise": 1}, "peak: priority must be a number"),
         ([event([0.6], start="x")], {"start": "2026-01-15T00:00:00"}, "offset"),
     ],
 )

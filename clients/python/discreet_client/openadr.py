@@ -22,7 +22,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from discreet_client.intervals import numbers
-from discreet_client.reading import word
+from discreet_client.reading import is_figure, word
 from discreet_client.tables import Table, TableError, table_of
 
 Json = dict[str, Any]
@@ -171,14 +171,15 @@ def fields_of_events(
     begin = _start(start)
     if steps < 2 or interval_seconds < 1:
         raise TableError("at least 2 steps, of at least a second each, are needed")
-    step, given = timedelta(seconds=interval_seconds), objects_of(events, "EVENT")
+    step = timedelta(seconds=interval_seconds)
+    named = [
+        (f"event {str(event.get('eventName') or place)[:40]}", event)
+        for place, event in enumerate(objects_of(events, "EVENT"))
+    ]
     # Later ones are written over earlier ones.
-    order = sorted(
-        given, key=lambda one: -(math.inf if one.get("priority") is None else one["priority"])
-    )
+    order = sorted(named, key=lambda one: -_priority(one[1], one[0]))
     prices, limits = list[tuple[Interval, float]](), list[tuple[Interval, float]]()
-    for event in order:
-        where = f"event {str(event.get('eventName') or given.index(event))[:40]}"
+    for where, event in order:
         for interval in _intervals(event, event, where):
             for kind, values in interval.values.items():
                 if kind not in (PRICE, LIMIT):
@@ -321,13 +322,9 @@ def _payload(reports: Sequence[Mapping[str, Any]], asked: Any) -> str:
 
 def _factor(report: Mapping[str, Any], payload: str, units: Any, place: int) -> float:
     """The factor that converts a value to kWh or kW."""
-    said = {
-        str(one.get("units")).upper()
-        for one in report.get("payloadDescriptors") or []
-        if isinstance(one, Mapping)
-        and one.get("payloadType") == payload
-        and one.get("units") is not None
-    } or ({str(units).upper()} if units is not None else set())
+    said = set(_units(report, payload, f"report {place}")) or (
+        {str(units).upper()} if units is not None else set()
+    )
     if len(said) != 1:
         usual = "KWH" if payload == USAGE else "KW"
         raise TableError(
@@ -381,11 +378,11 @@ def _intervals(
     holder: Mapping[str, Any], above: Mapping[str, Any], where: str
 ) -> Iterator[Interval]:
     """The intervals of an event or of a resource of a report, in their order, with their times."""
-    period = holder.get("intervalPeriod") or above.get("intervalPeriod")
+    period = _period(holder, where) or _period(above, where)
     after = None if period is None else _moment(period.get("start"), where)
     usual = timedelta(0) if period is None else _length(period.get("duration"), where)
     for interval in _list(holder, "intervals", where):
-        own = interval.get("intervalPeriod")
+        own = _period(interval, where)
         begin = after if own is None else _moment(own.get("start"), where)
         duration = (
             usual if own is None or own.get("duration") is None else _length(own["duration"], where)
@@ -402,8 +399,11 @@ def _intervals(
                     f"{where}: a payload {kind[:40]} that occurs twice, or has no list of values"
                 )
             values[kind] = said
+        try:
+            after = begin + duration
+        except OverflowError:
+            raise TableError(f"{where}: an interval that ends after the year 9999") from None
         yield Interval(begin, duration, values)
-        after = begin + duration
 
 
 def _by_step(
@@ -433,17 +433,37 @@ def _event_factor(event: Mapping[str, Any], kind: str, where: str) -> float:
     """The factor that converts a price to one per kWh, or a limit to kW. Units are KWH and KW
     unless stated."""
     of = ENERGY if kind == PRICE else POWER
-    for one in event.get("payloadDescriptors") or []:
-        if (
-            isinstance(one, Mapping)
-            and one.get("payloadType") == kind
-            and one.get("units") is not None
-        ):
-            unit = str(one["units"]).upper()
-            if unit not in of:
-                raise TableError(f"{where}: {kind} in {unit[:40]}; {', '.join(of)} are read")
-            return 1 / of[unit] if kind == PRICE else of[unit]
+    for unit in _units(event, kind, where):
+        if unit not in of:
+            raise TableError(f"{where}: {kind} in {unit[:40]}; {', '.join(of)} are read")
+        return 1 / of[unit] if kind == PRICE else of[unit]
     return 1.0
+
+
+def _units(holder: Mapping[str, Any], payload: str, where: str) -> list[str]:
+    """The units that descriptors state for a type of payload, in upper case."""
+    described = (
+        _list(holder, "payloadDescriptors", where) if holder.get("payloadDescriptors") else ()
+    )
+    return [
+        str(one["units"]).upper()
+        for one in described
+        if one.get("payloadType") == payload and one.get("units") is not None
+    ]
+
+
+def _priority(event: Mapping[str, Any], where: str) -> float:
+    given = event.get("priority")
+    if given is not None and not is_figure(given):
+        raise TableError(f"{where}: priority must be a number, not {str(given)[:40]}")
+    return math.inf if given is None else float(given)
+
+
+def _period(holder: Mapping[str, Any], where: str) -> Mapping[str, Any] | None:
+    found = holder.get("intervalPeriod")
+    if found is not None and not isinstance(found, Mapping):
+        raise TableError(f"{where}: intervalPeriod must be an object")
+    return found
 
 
 def _list(holder: Mapping[str, Any], name: str, where: str) -> list[Mapping[str, Any]]:
@@ -471,7 +491,9 @@ def _start(given: datetime | str) -> datetime:
 def _moment(text: Any, where: str) -> datetime:
     try:
         found = datetime.fromisoformat(str(text))
-    except ValueError:
+        if found.tzinfo is not None:
+            found.astimezone(UTC)  # not in the years 1 to 9999 there
+    except (ValueError, OverflowError):
         raise TableError(f"{where}: {str(text)[:40]} is no date-time of RFC 3339") from None
     # The specification requires an offset, so none is assumed.
     if found.tzinfo is None:
@@ -485,12 +507,14 @@ def _length(text: Any, where: str) -> timedelta:
     if text is None:
         return timedelta(0)
     found = _DURATION.fullmatch(str(text))
-    if found is None or not any(found.groupdict().values()):
-        raise TableError(
-            f"{where}: a duration {str(text)[:40]}; durations such as PT15M, PT1H and P1D are read"
-        )
-    return timedelta(
-        **{unit: float(one) for unit, one in found.groupdict().items() if one is not None}
+    parts = {} if found is None else {unit: one for unit, one in found.groupdict().items() if one}
+    try:
+        if parts:
+            return timedelta(**{unit: float(one) for unit, one in parts.items()})
+    except OverflowError:
+        pass
+    raise TableError(
+        f"{where}: a duration {str(text)[:40]}; durations such as PT15M, PT1H and P1D are read"
     )
 
 

@@ -18,6 +18,8 @@ from typing import Any
 from discreet_client.errors import ClientError
 
 TOLERANCE_SECONDS = 300.0
+LONGEST_STAMP = 18
+"""Digits of a timestamp: longer ones may overflow, and anybody can send them."""
 
 
 class WebhookRefused(ClientError):
@@ -54,7 +56,7 @@ def verify(
         given = plain["webhook-signature"].split(" ")
     except KeyError as error:
         raise WebhookRefused(f"the header {error.args[0]} is missing") from None
-    if not (stamp.isascii() and stamp.isdecimal()):
+    if not (stamp.isascii() and stamp.isdecimal() and len(stamp) <= LONGEST_STAMP):
         raise WebhookRefused("webhook-timestamp is not a number of seconds")
     if abs((time.time() if now is None else now) - int(stamp)) > tolerance_seconds:
         raise WebhookRefused("the message is too old or from the future")
