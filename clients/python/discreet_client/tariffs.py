@@ -122,15 +122,14 @@ def steps_of_day(day: str, time_zone: str | None, interval_seconds: int) -> tupl
         )
     try:
         first = date.fromisoformat(day)
-    except ValueError:
+        begin, end = (
+            datetime(one.year, one.month, one.day, tzinfo=place)
+            for one in (first, first + timedelta(days=1))
+        )
+        length = end.astimezone(UTC) - begin.astimezone(UTC)
+    except (ValueError, OverflowError):  # overflow: the first or the last day of all
         raise TableError(f"a day such as 2026-10-25 is needed, not {day[:40]!r}") from None
-    begin, end = (
-        datetime(one.year, one.month, one.day, tzinfo=place)
-        for one in (first, first + timedelta(days=1))
-    )
-    steps, rest = divmod(
-        (end.astimezone(UTC) - begin.astimezone(UTC)).total_seconds(), interval_seconds
-    )
+    steps, rest = divmod(length.total_seconds(), interval_seconds)
     if rest:
         raise TableError(f"steps of {interval_seconds} seconds do not divide that day")
     return begin, int(steps)
