@@ -1,4 +1,4 @@
-"""A result's own statements about its uncertainty (field `uncertainty`), for programs and in words.
+"""What a result states about its uncertainty (field `uncertainty`), for programs and in words.
 
 It uses only names of the contract that every kind shares: `values` with `lower` and `upper` in a
 field's shape, `noise_dominates` of a field or of its rows, `mostly_noise` of the result. Nothing

@@ -106,10 +106,11 @@ class Answer:
         return is_mostly_noise(self.document["result"])
 
     def interval(self, name: str) -> tuple[Any, Any] | None:
-        """The interval of a field for the noise of the release: (lower, upper), numbers or arrays
-        of its shape with NaN where there is none. It contains the field without noise with
-        probability `level` of `answer.uncertainty`. None for a field without intervals. KeyError,
-        which names the fields with intervals, for an unknown field."""
+        """The interval of a field: (lower, upper), numbers or arrays of its shape with NaN where
+        there is none. With probability `level` of `answer.uncertainty` it contains the field
+        without noise; where the answer has a field `covers`, that says what it contains. None for a
+        field without intervals. KeyError, which names the fields with intervals, for an unknown
+        field."""
         values = (self.document["result"].get("uncertainty") or {}).get("values", {})
         if (said := values.get(name)) is None:
             if name in self.fields:
