@@ -406,9 +406,7 @@ def _array(value: Any) -> Any:
 
 
 def _numeric(value: Any) -> bool:
-    if isinstance(value, list):
-        return all(_numeric(item) for item in value)
-    return isinstance(value, int | float) and not isinstance(value, bool)
+    return all(map(_numeric, value)) if isinstance(value, list) else is_number(value)
 
 
 def _array_of_table(name: str, table: pyarrow.Table) -> NDArray[Any]:
