@@ -699,7 +699,7 @@ def test_frames(service: Installation) -> None:
     assert answer.frame("policy")["destination"].tolist() == [2]
     assert [row.tolist() for row in answer["ragged"]] == [[1.0], [1.0, 2.0]]
     assert answer.cube.dtype == np.int64
-    with pytest.raises(TypeError, match="no table"):
+    with pytest.raises(TypeError, match="not a table"):
         answer.frame("status")
     with pytest.raises(TypeError, match=r"take answer\.table"):
         _ = answer.paths
