@@ -701,7 +701,7 @@ def test_frames(service: Installation) -> None:
     assert answer.cube.dtype == np.int64
     with pytest.raises(TypeError, match="not a table"):
         answer.frame("status")
-    with pytest.raises(TypeError, match=r"take answer\.table"):
+    with pytest.raises(TypeError, match=r"use answer\.table"):
         _ = answer.paths
     assert answer.table("paths").num_rows == 1
     assert set(answer) == {"link_flows", "cube", "policy", "ragged", "status", "paths"}
