@@ -27,22 +27,24 @@ import numpy as np
 METERED, DRIVEN = 28 * 24, 7 * 24
 """Hours whose loads are released, and the hours after them, in which storage is driven."""
 EDGES = [-20.0, 0.0, 2.0, 20.0]
-"""kW of the states: a building exports, draws little, or draws much."""
+"""Edges of the states in kW: a building exports, draws little, or draws much."""
 POWER = [-1.5, 1.0, 3.0]
-"""kW that stand for them. Both are public: round figures for households with PV."""
+"""The power in kW that stands for each state. Both are public: round figures for households with
+PV."""
 DISCOMFORT = 0.1
-"""Dollars: what a move against habit costs; the smaller, the more the batteries are used."""
+"""Cost in dollars of deviating from habit; the smaller it is, the more the batteries are used."""
 EPSILON = 1.0
 START = datetime(2021, 1, 1, tzinfo=UTC)
-"""A made-up date, as CityLearn's files number hours."""
+"""A made-up date, since CityLearn's files only number the hours."""
 MEASURES = ("cost_total", "all_time_peak_average", "daily_peak_average", "ramping_average")
 
 Action = Callable[[Any, int], float]
-"""Of a building and the hour of the episode: what its battery takes, in [-1, 1] of its power."""
+"""From a building and the hour of the episode to the action of its battery: what it charges, as a
+fraction of its nominal power, in [-1, 1]."""
 
 
 def environment(schema: str, first: int, hours: int) -> Any:
-    """Of so many hours; an episode ends at the hour after its last action."""
+    """An environment of so many hours; its episode ends in the hour after the last action."""
     from citylearn.citylearn import CityLearnEnv  # noqa: PLC0415 - whoever reads the rest needs none
 
     env = CityLearnEnv(
@@ -57,7 +59,7 @@ def environment(schema: str, first: int, hours: int) -> Any:
 
 
 def run(env: Any, agent: Any) -> Any:
-    """`env` at the end of its episode under an agent of CityLearn."""
+    """`env` after an episode that an agent of CityLearn controls."""
     observations, _ = env.reset()
     ended = False
     while not ended:
@@ -100,8 +102,8 @@ def job(schema: str) -> dict[str, Any]:
                 "content": {"power": readings},
                 "cap": {"epsilon": EPSILON, "delta": 0},
             },
-            # A battery gives back what it takes: only what an hour costs more or less than the mean
-            # of all hours is a reason to use it.
+            # A battery returns what it charges, so only the deviation of a price from the mean of
+            # all hours is a reason to use it.
             "price": (price - price.mean()).round(6).tolist(),
             "power": POWER,
             "discomfort_weight": DISCOMFORT,
@@ -112,12 +114,12 @@ def job(schema: str) -> dict[str, Any]:
 
 
 def set_points(result: dict[str, Any], *, fitted: bool) -> Action:
-    """In each hour a battery takes by how much the released policy would have its building draw
-    more than the released habit, from the state in which the building's meter was an hour ago.
+    """In each hour a battery charges the power that its building would draw under the released
+    policy beyond the released habit, given the state of the building's meter an hour ago.
 
-    The policy knows no battery: as it is, it asks for more than fits. `fitted` scales what is
-    charged, and what is discharged, so that the expected load fills and empties a battery once a
-    day; that follows from the result and the battery's public capacity.
+    The policy does not know the battery and asks for more than it holds. `fitted` scales charging
+    and discharging so that the expected change of the load fills and empties a battery once a day,
+    which takes only the result and the battery's public capacity.
     """
     policy, habit = np.array(result["policy"]), np.array(result["transitions"])
     shift = (policy - habit) @ np.array(POWER)
@@ -141,8 +143,8 @@ def set_points(result: dict[str, Any], *, fitted: bool) -> Action:
 
 
 def timer(building: Any, hour: int) -> float:
-    """What the tariff alone is good for, without any data of anybody: charging once a day, evenly
-    over the hours cheaper than the mean, and discharging evenly over the others."""
+    """A controller that uses the tariff alone, without anybody's data: it charges once a day,
+    evenly over the hours that are cheaper than the mean, and discharges evenly over the others."""
     price = building.pricing.electricity_pricing[:DRIVEN]
     cheap = price <= price.mean()
     battery = building.electrical_storage
@@ -151,7 +153,7 @@ def timer(building: Any, hour: int) -> float:
 
 
 def driven(schema: str, action: Action) -> Any:
-    """The environment after the driven days, each battery of which follows `action`."""
+    """The environment after the driven days, in which each battery follows `action`."""
     env = environment(schema, METERED, DRIVEN)
     env.reset()
     ended = False

@@ -1,10 +1,10 @@
-"""A demand response some rows of which are mostly noise, and which says so: prints a body of POST
+"""A demand response whose answer marks the rows that are mostly noise: prints a body of POST
 /v1/jobs.
 
 120 SYNTHETIC buildings, from a fixed seed, whose hourly power is one of eight states. Hardly any is
-ever in the two highest: what is released of moves from there is noise, and the answer marks these
-rows instead of drawing them as if it knew. The dataset is declared a simulation, so that results
-show the truth beside the release.
+ever in the two highest, so the transitions that are released from these are noise, and the answer
+marks their rows. The dataset is declared a simulation, so that results show the truth beside the
+release.
 
     python examples/demand_response.py > job.json
     discreet plan job.json                      # what to expect, from public figures
@@ -25,13 +25,13 @@ import numpy as np
 BUILDINGS, HOURS, STATES = 120, 49, 8
 KW = [40.0, 80.0, 120.0, 160.0, 200.0, 240.0, 280.0, 320.0]
 PRICE = [0.2] * 10 + [0.8] * 5 + [0.2] * 5
-"""Dollars a kWh, from midnight on."""
+"""Dollars per kWh in each hour from midnight on."""
 SEED = 2020
 
 
 def trajectories() -> list[list[int]]:
-    """Buildings that mostly stay or move by one state; one in 2,000 hours brings one to the top,
-    for an hour."""
+    """The states of buildings that mostly stay or move by one state; with probability 1/2000 a
+    building spends an hour in one of the two highest."""
     # Of numpy's generators only RandomState gives the same numbers in every version (NEP 19).
     random = np.random.RandomState(SEED)
     state = random.randint(0, STATES - 2, BUILDINGS)
@@ -94,7 +94,7 @@ def solved() -> dict[str, Any]:
 
 
 def table(found: dict[str, Any]) -> None:
-    """What the plan said, what came, and what is true."""
+    """Print the plan's advice, the result, and the truth."""
     told = found["uncertainty"]
     for sentence in found["advice"]:
         print(f"the plan said: {sentence}")

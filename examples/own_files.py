@@ -1,4 +1,4 @@
-"""Files as three people have them, made up from a fixed seed, each with a job that asks of it
+"""SYNTHETIC files of the kinds that people have, from a fixed seed, each with a job about it
 (README: three ways in).
 
     python examples/own_files.py trips     # trips.csv, a trip a row with ids of zones and local
@@ -7,8 +7,8 @@
                                            # commas
     python examples/own_files.py patients  # visits.csv, a trial of 1,500 patients
 
-They are written to the folder that it is run in, with a job each, such as trips-job.json. The jobs
-name their datasets by what README calls these.
+They are written to the current folder, with a job each, such as trips-job.json. The jobs refer to
+their datasets by the names that README gives them.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ SEED = 2026
 MORNINGS, PATIENTS = 5, 1500
 FIRST = datetime(2026, 11, 2, 7)  # a Monday; local time
 DEMAND = 0.01
-"""Of the Sioux Falls trip table, and of its capacities."""
+"""The fraction of Sioux Falls' trips and capacities that is used."""
 
 
 def trips() -> tuple[list[str], list[list[Any]]]:
@@ -90,8 +90,9 @@ def meters_job() -> dict[str, Any]:
 
 
 def patients() -> tuple[list[str], list[list[Any]]]:
-    """Four weekly visits; treated or not by the toss of a coin, which makes severity fall or rise;
-    well in the end?"""
+    """Four weekly visits of each patient. The toss of a coin decides on treatment, after which
+    severity tends to fall, and without which it tends to rise; `well` is 1 for a patient who is
+    well in the end."""
     random = np.random.RandomState(SEED)
     rows = []
     for patient in range(PATIENTS):
@@ -108,7 +109,7 @@ def patients() -> tuple[list[str], list[list[Any]]]:
 
 
 def patients_job() -> dict[str, Any]:
-    """How many would be well, were everybody treated, and how many are."""
+    """The share of patients who would be well if everybody were treated, and the share who are."""
     return {
         "kind": "off_policy_evaluation",
         "dataset": "patients",

@@ -1,9 +1,9 @@
 """Three answers about one treatment, which say how good they are: prints a body of POST /v1/jobs.
 
 3,000 SYNTHETIC patients, from a fixed seed, climb or fall on a ladder of twelve states; the top is
-worth 1 and the bottom -1. What the data alone would say is known beside the release. At epsilon .02
-the plan says before that the answer will be noise, and the answer says so first; at .1 and 2 an
-interval comes with it.
+worth 1 and the bottom -1. The answer without noise is known for comparison. At epsilon .02 the plan
+warns that the answer will be noise, and the answer begins by saying so; at .1 and 2 it has an
+interval.
 
     python examples/patients.py 2 > job.json
     discreet plan job.json                     # what to expect, from public figures
@@ -32,7 +32,7 @@ OTHERS = 12
 
 @cache
 def transitions() -> list[dict[str, Any]]:
-    """Each step goes up with probability .58, down with .32, or stays."""
+    """Random walks whose steps go up with probability .58, down with .32, or stay."""
     # Of numpy's generators only RandomState gives the same numbers in every version (NEP 19).
     random = np.random.RandomState(SEED)
     rows = []
@@ -113,8 +113,8 @@ def solved(epsilon: float) -> dict[str, Any]:
 
 
 def others(epsilon: float) -> tuple[list[float], list[float]]:
-    """Policy values of `OTHERS` more releases: the noised sums solved as they are, which answers
-    were once made of, and the answers that are made of them now."""
+    """Policy values of `OTHERS` more releases: from the noised sums solved directly, as earlier
+    versions did, and from today's answers."""
     from discreet.privacy.noise import Noise  # noqa: PLC0415
     from discreet.problems.numbers import Privacy  # noqa: PLC0415
     from discreet.problems.off_policy_evaluation.dataset import OffPolicyDataset  # noqa: PLC0415
@@ -151,8 +151,8 @@ def others(epsilon: float) -> tuple[list[float], list[float]]:
 
 
 def table(picture: Path | None = None) -> None:
-    """What the plans said, the answers and the truth; the picture is of the second of
-    `EPSILONS`."""
+    """Print the plans' advice, the answers and the values without noise; the picture is of the
+    second of `EPSILONS`."""
     for epsilon in EPSILONS:
         found = solved(epsilon)
         ends = found["uncertainty"]["values"].get("policy_value", {"lower": None})

@@ -3,9 +3,8 @@ POST /v1/jobs.
 
 Network and trip table are those of LeBlanc, Morlok and Pierskalla, "An efficient approach to
 solving the road network equilibrium traffic assignment problem", Transportation Research 9(5),
-1975, in `discreet.reproduce.networks`. The mornings are SYNTHETIC: of every pair of zones and every
-morning an independent Poisson number of trips whose mean is the table's. Nobody's trips are in
-them.
+1975, in `discreet.reproduce.networks`. The mornings are SYNTHETIC: an independent Poisson number of
+trips for every pair of zones and every morning, with the table's mean. Nobody's trips are in them.
 
     python examples/sioux_falls.py
     python examples/sioux_falls.py --twice            # one release, two objectives, and the truth
@@ -77,8 +76,8 @@ def job() -> dict[str, Any]:
 
 
 def twice(picture: Path | None = None) -> None:
-    """Print both answers to one release, with the plan's advice, and what the exact means would
-    say."""
+    """Print both answers from one release, with the plan's advice, and the answers from the exact
+    means."""
     from discreet.privacy.noise import Noise  # noqa: PLC0415 - whoever writes the body needs no service
     from discreet.problems.numbers import Privacy  # noqa: PLC0415
     from discreet.problems.reuse import differences  # noqa: PLC0415
@@ -101,9 +100,8 @@ def twice(picture: Path | None = None) -> None:
     }
     for released_before, objective in enumerate(("system_optimum", "user_equilibrium")):
         asked = first.model_copy(update={"objective": objective})
-        assert not differences(
-            first, asked, dataset.public, "the first job"
-        )  # nothing that the release fixed
+        # The second question changes nothing that the release fixed.
+        assert not differences(first, asked, dataset.public, "the first job")
         price = 0 if released_before else body["privacy"]["epsilon"]
         alone = asked.model_copy(update={"uncertainty": False})
         result, true = (
@@ -125,7 +123,7 @@ def twice(picture: Path | None = None) -> None:
 
 
 def main() -> None:
-    """Write the body, compact: it is some 26,000 rows."""
+    """Write the body, which has some 26,000 rows, as compact JSON."""
     JOB.write_text(json.dumps(job(), separators=(",", ":")) + "\n")
     print(f"{JOB}: {JOB.stat().st_size:,} bytes")
 

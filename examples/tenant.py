@@ -1,7 +1,7 @@
-"""A tenant with some life: datasets and jobs of all five kinds by an owner and an analyst, a grant,
-a refusal.
+"""Fills a tenant: datasets and jobs of all five kinds by an owner and an analyst, a grant, and a
+refusal.
 
-What `make screenshots` shows and what the browser tests look at. All data are SYNTHETIC.
+`make screenshots` and the browser tests use it. All data are SYNTHETIC.
 """
 
 from __future__ import annotations
@@ -35,11 +35,11 @@ from discreet_client.federation.signing import roster
 
 HERE = Path(__file__).parent
 MORNINGS = (0.05, 0.1, 0.02, 0.05)
-"""What the routing jobs spend, one after another; the owner and the analyst take turns."""
+"""The epsilon of each routing job in turn; the owner and the analyst alternate."""
 
 
 def fill(owner: Client, analyst: Client) -> dict[str, str]:
-    """Run jobs of all five kinds; ids of jobs by what they are. `analyst` is of the owner's
+    """Run jobs of all five kinds; returns the ids of jobs by name. `analyst` belongs to the owner's
     tenant."""
     jobs = {
         **_routing(owner, analyst),
@@ -61,7 +61,7 @@ def fill(owner: Client, analyst: Client) -> dict[str, str]:
         delta=0,
         reason="second study of the corridor, approved by the data board",
     )
-    # The cap does not let it pass: nothing is charged, and the dashboard shows no trace of it.
+    # It exceeds the cap: nothing is charged, and the dashboard does not show it.
     refused = _routing_body(owner.job(jobs["routing"])["dataset"], 5.0)
     if owner.plan(refused)["admitted"]:
         raise RuntimeError("a job over the cap was admitted")
@@ -69,7 +69,7 @@ def fill(owner: Client, analyst: Client) -> dict[str, str]:
 
 
 def run(owner: Client, body: dict[str, Any], client: Client | None = None) -> str:
-    """Register what is inside the body, submit it and wait; the job's id."""
+    """Register the dataset in the body, submit the job and wait for it; returns the job's id."""
     client = client or owner
     problem = dict(body["problem"])
     if isinstance(problem.get("dataset"), dict):
@@ -82,12 +82,12 @@ def run(owner: Client, body: dict[str, Any], client: Client | None = None) -> st
 
 
 DAYS = 12
-"""Blocks of the source."""
+"""The number of the source's blocks."""
 
 
 def more(owner: Client, analyst: Client, jobs: dict[str, str]) -> dict[str, str]:
-    """A source with a block a day and two jobs on it, a rehearsal, and a request for more of a
-    budget; ids by name."""
+    """A source with a block for each day and two jobs on it, a rehearsal, and a request for more
+    budget; returns ids by name."""
     source = owner.sources.create(
         {
             "name": "City trips",
@@ -220,7 +220,7 @@ def _feeders(mode: str) -> dict[str, Any]:
 
 
 def federated_body(agents: int = 3) -> dict[str, Any]:
-    """Agents that share 4 units through the cloud."""
+    """The body of a session whose agents share 4 units through the cloud."""
     names = [f"x{k + 1}" for k in range(agents)]
     return {
         "problem": {
@@ -235,7 +235,8 @@ def federated_body(agents: int = 3) -> dict[str, Any]:
 
 
 def session(owner: Client, folder: Path) -> dict[str, str]:
-    """A session that three agents have ended, and one that waits for its agents."""
+    """A session that three agents complete, and one that waits for its agents; returns ids of jobs
+    by name."""
     job_id = str(owner.submit(federated_body())["id"])
     signer = Identity.open(folder / "owner.pem")
     links = owner.session_tokens(job_id, owner=signer.fingerprint, count=3)["links"]

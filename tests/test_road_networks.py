@@ -63,7 +63,7 @@ def test_the_weight_of_tolls_is_what_explains_the_published_costs(tmp_path: Path
 @pytest.mark.parametrize(
     ("options", "reason"),
     [
-        ({}, "network file, line 7: a toll of 4, and no word of what a toll is in time"),
+        ({}, "network file, line 7: a toll of 4, but no factor that converts tolls to time"),
         ({"trips": None}, "there is no trips file x_trips beside it"),
         (
             {"net": NET.replace(" 1 3 1 0", " 1 3 z 0")},

@@ -1,13 +1,11 @@
-"""`make sdk`: what in the Python SDK is made from something else (needs datamodel-code-generator
-and ruff).
+"""`make sdk`: the generated files of the Python SDK (needs datamodel-code-generator and ruff).
 
 `discreet_client/rest/models.py`, `operations.py` and `contents.py` and `discreet_client/answers.py`
 are made from the committed contract, `discreet_client/aio.py` from `client.py`: the same calls with
-`await`. mypy finds an await that a new rule would have had to put.
+`await`. If a rule for an `await` is missing, mypy finds it.
 
     python clients/python/generate.py           write them again
-    python clients/python/generate.py --check   exit 1 when what is committed is not what would be
-                                                written
+    python clients/python/generate.py --check   exit 1 if the committed files are out of date
 """
 
 from __future__ import annotations
@@ -27,18 +25,17 @@ HERE = Path(__file__).parent
 CONTRACT = HERE.parents[1] / "openapi" / "openapi.json"
 PACKAGE = HERE / "discreet_client"
 WIDTH = 90
-"""Of the text in docstrings, which nothing wraps later."""
+"""The width of text in docstrings, which no formatter wraps later."""
 
 Json = dict[str, Any]
 
 # The contract's schemas as TypedDicts
 
-MODELS = '''"""What goes into requests and comes back, as the contract declares it: dictionaries
-with known names.
+MODELS = '''"""The bodies of requests and answers as the contract declares them: dictionaries with
+known keys.
 
 `Trip(period=0, origin=1, destination=2, count=5)` makes one, as does `{"period": 0, …}` where a
-`Trip` is expected. The service checks what a type cannot say, such as bounds: they stand below the
-field.
+`Trip` is expected. The service checks what a type cannot express, such as the bounds below a field.
 """
 # Made from openapi/openapi.json by `make sdk`.
 '''
@@ -58,15 +55,15 @@ BOUNDS = {
 
 
 def described(schema: Any) -> Any:
-    """The document with the default and the bounds of each field in its description: a type says
-    neither."""
+    """The document with the default and the bounds of each field in its description, since a type
+    expresses neither."""
     if isinstance(schema, list):
         return [described(value) for value in schema]
     if not isinstance(schema, dict):
         return schema
     unsaid = {*BOUNDS, "default", "example", "examples"}
     kept = {name: described(value) for name, value in schema.items() if name not in unsaid}
-    if "properties" in schema:  # their names are any words
+    if "properties" in schema:  # a field may be named like a keyword
         fields = schema["properties"].items()
         kept["properties"] = {
             name: {**described(field), "description": wrapped(about(field))}
@@ -100,8 +97,7 @@ def about(field: Json) -> str:
 
 
 def bounds(schema: Json) -> str:
-    """What a value is bounded by, and what lies in it; nothing where a value may be of several
-    types."""
+    """The bounds of a value and of its items; empty if the value may be of several types."""
     inner = [one for one in schema.get("anyOf", []) if one != {"type": "null"}]
     bounded = {**schema, **inner[0]} if len(inner) == 1 else schema
     values = {
@@ -137,11 +133,8 @@ def models(contract: Json) -> str:
         "all",
     )
     words = ("--use-schema-description", "--use-field-description", "--use-single-line-docstring")
-    layout = (
-        "--formatters",
-        "builtin",
-        "--disable-future-imports",
-    )  # so that `__required_keys__` are right
+    # Future imports would make `__required_keys__` wrong.
+    layout = ("--formatters", "builtin", "--disable-future-imports")
     made = run(
         "datamodel_code_generator",
         *source,
@@ -158,7 +151,7 @@ def models(contract: Json) -> str:
 OPERATIONS = '''"""The operations of the contract, one function each, which makes the request and
 sends nothing.
 
-`Client.call` and `AsyncClient.call` send it and give what it answers, in the type that stands here.
+`Client.call` and `AsyncClient.call` send it and return the answer in the type that is stated here.
 Refusals are `discreet_client.errors.ApiError`, whose `code` is one of the problem codes named
 below.
 """
@@ -174,7 +167,7 @@ TYPES = {"string": "str", "integer": "int", "number": "float", "boolean": "bool"
 
 
 def type_of(schema: Json) -> str:
-    """The type of a parameter, which is no object."""
+    """The type of a parameter, which is never an object."""
     if "anyOf" in schema:
         return " | ".join(type_of(one) for one in schema["anyOf"] if one != {"type": "null"})
     return (
@@ -185,8 +178,7 @@ def type_of(schema: Json) -> str:
 
 
 def named(content: Json) -> str:
-    """The type of a body or answer by its media type: JSON by its model, other text and bytes as
-    they are."""
+    """The type of a body or answer by its media type: the model of JSON, else `str` or `bytes`."""
     media = next((media for media, of in content.items() if of["schema"]), None)
     if media is None:
         return "None"
@@ -199,7 +191,8 @@ def named(content: Json) -> str:
 
 
 def operation(method: str, url: str, said: Json) -> str:
-    """One function: parameters of the path by position, then the body, all others by name."""
+    """The function of one operation: required parameters and the body by position, all others by
+    name."""
     parameters = [
         (one["name"].lower().replace("-", "_"), one) for one in said.get("parameters", [])
     ]
@@ -272,8 +265,8 @@ ARRAYS = {"number": "Floats", "integer": "Ints"}
 
 
 def field_type(schema: Json) -> str:
-    """The type that a field of a result has in Python. Numbers in rows are arrays where the
-    contract names their axes; without, rows may differ in length."""
+    """The type that a field of a result has in Python. Lists of numbers are arrays if the contract
+    names their axes; otherwise rows may differ in length."""
     if "$ref" in schema:
         return "models." + schema["$ref"].rpartition("/")[2]
     if schema.get("type") == "array":
@@ -326,7 +319,7 @@ def answers(contract: Json) -> str:
     return "\n\n".join(parts) + ANSWER_OF
 
 
-CONTENTS = '''"""What contents of datasets may look like, by kind: `discreet_client.forms`."""
+CONTENTS = '''"""The forms of datasets' contents by kind, which `discreet_client.forms` explains."""
 # Made from openapi/openapi.json by `make sdk`.
 
 from __future__ import annotations
@@ -382,7 +375,7 @@ def asynchronous(text: str) -> str:
 
 
 def run(module: str, *arguments: str, text: str) -> str:
-    """What a program writes that reads `text`; RuntimeError with what it says when it fails or
+    """The output of a program for the input `text`; RuntimeError with its messages if it fails or
     warns."""
     command = [sys.executable, "-m", module, *arguments]
     done = subprocess.run(command, input=text, capture_output=True, text=True, check=False)
@@ -392,7 +385,7 @@ def run(module: str, *arguments: str, text: str) -> str:
 
 
 def formatted(path: Path, text: str) -> str:
-    """As every file of the project is formatted."""
+    """The text formatted like every file of the project."""
     source = ("--quiet", "--stdin-filename", str(path), "-")
     return run(
         "ruff",

@@ -346,7 +346,7 @@ def test_several_releases_combine(
         assert gained["least_alone"] == pytest.approx(deviations[0])
         assert gained["standard_deviation"] == pytest.approx((deviations**-2.0).sum() ** -0.5)
         said = (
-            "2 releases: their noise together has standard deviation "
+            "2 releases: their combined noise has standard deviation "
             f"{gained['standard_deviation']:.3g}"
         )
         with Browser.logged_in(service) as visitor:

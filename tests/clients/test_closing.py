@@ -69,11 +69,11 @@ def test_links_are_closed_by_name_or_by_their_ends(
     [
         (
             "Mil",
-            '"Mill (2 → 3)" (Mill → Pond), "Mill (3 → 2)" (Pond → Mill); "Mil*" is all that begin '
-            "so",
+            '"Mill (2 → 3)" (Mill → Pond), "Mill (3 → 2)" (Pond → Mill); "Mil*" stands for all '
+            "that begin like this",
         ),
         ("Low St", "no link is called 'Low St'; links are: \"High St\" (Inn → Mill), "),
-        ("igh", "no link is called 'igh', but 2 somehow like it: \"High St\""),
+        ("igh", "no link is called 'igh', but 2 similarly: \"High St\""),
         ("*", "no link is called '*'; links are: "),
         ("", "no link is called ''; links are: "),
         ("...", "no link is called '...'; links are: "),
@@ -147,10 +147,10 @@ def test_streets_are_found_as_people_write_them() -> None:
         ("ringstr.", [0, 1, 2, 4]),
     ):
         assert without(named, [name]).kept == kept, name
-    with pytest.raises(UnknownLink, match="2 somehow like it"):
+    with pytest.raises(UnknownLink, match="2 similarly"):
         without(named, ["ring "])
     twice = {**NETWORK, "link_names": ["A B", "C", "AB", "D", "E"]}
-    with pytest.raises(UnknownLink, match="2 somehow like it"):
+    with pytest.raises(UnknownLink, match="2 similarly"):
         without(twice, ["a-b"])
 
 
@@ -188,7 +188,7 @@ def test_a_street_of_several_links_is_closed_by_its_name_and_no_other_that_begin
             "Ring",
         ],
     }
-    with pytest.raises(UnknownLink, match="but 4 somehow like it"):
+    with pytest.raises(UnknownLink, match="but 4 similarly"):
         without(two, ["am-see"])
     assert without(two, ["amsee"]).kept == [0, 1, 4]
 
@@ -210,7 +210,7 @@ def test_a_slip_in_the_name_of_a_street_is_answered_with_the_name() -> None:
     for name, says in (
         ("Ringstrase", "no link is called 'Ringstrase'; did you mean \"Ringstraße\"?"),
         ("Schlosallee", 'did you mean "Schloßallee"?'),
-        ("Broadway", 'streets are: "Ringstraße", "Schloßallee"; their links have both ends behind'),
+        ("Broadway", 'streets are: "Ringstraße", "Schloßallee"; a single link is called by its'),
     ):
         with pytest.raises(UnknownLink) as refused:
             without(town, [name])

@@ -104,15 +104,18 @@ def test_a_polytope_that_is_a_budget_projects_as_the_budget_does() -> None:
 def test_empty_and_shapeless_polytopes_are_refused() -> None:
     lower, upper, one = np.zeros(2), np.ones(2), np.ones((1, 2))
     cases: list[tuple[tuple[Any, ...], str]] = [
-        ((lower, upper, one, np.array([-1.0])), "no point in the box: row 0 is broken by 1 "),
+        (
+            (lower, upper, one, np.array([-1.0])),
+            "no point in the box: the nearest one violates row 0 by 1",
+        ),
         ((lower, upper, np.vstack([one, -one]), np.array([1.0, -1.1])), "no point in the box"),
         ((lower, upper, one, np.array([0.5]), (0.6, 1.0)), "no point in the box"),
         ((lower, upper, np.ones((1, 3)), np.ones(1)), "2 columns"),
         ((lower, upper, one, np.ones(2)), "one limit a row"),
         ((lower, upper, one, np.array([np.nan])), "limits of a polytope"),
         ((lower, upper, one * 1e13, np.ones(1)), "numbers up to 1e\\+12"),
-        ((lower, upper * np.inf, one, np.ones(1)), "a box has two ends"),
-        ((upper, lower, one, np.ones(1)), "a box has two ends"),
+        ((lower, upper * np.inf, one, np.ones(1)), "a box needs finite bounds"),
+        ((upper, lower, one, np.ones(1)), "a box needs finite bounds"),
         ((lower, upper, np.ones((600, 2)), np.ones(600)), f"at most {MOST_NUMBERS}"),
     ]
     for arguments, says in cases:
@@ -200,24 +203,27 @@ def test_a_matrix_of_quadratic_costs_is_not_diagonal_of_necessity() -> None:
     ("term", "says"),
     [
         ({"kind": "quadratic", "P": [[1, 2], [2, 1]]}, "least eigenvalue is -1: the cost is not"),
-        ({"kind": "quadratic", "P": [[1, 2], [0, 1]]}, "P is symmetric"),
-        ({"kind": "quadratic", "P": [[1]]}, "P is 2 by 2"),
-        ({"kind": "quadratic", "P": [[1, 0], [0, 1]], "weight": 2}, "it has P alone"),
+        ({"kind": "quadratic", "P": [[1, 2], [0, 1]]}, "P must be symmetric"),
+        ({"kind": "quadratic", "P": [[1]]}, "P must be 2 by 2"),
+        (
+            {"kind": "quadratic", "P": [[1, 0], [0, 1]], "weight": 2},
+            "it needs P and no other field",
+        ),
         ({"kind": "power", "power": 1}, "above 1 and at most 10, not 1"),
         ({"kind": "power", "power": 11}, "above 1 and at most 10"),
-        ({"kind": "power", "weight": -1}, "the weight is positive, not -1"),
-        ({"kind": "power", "weight": math.nan}, "the weight is positive"),
+        ({"kind": "power", "weight": -1}, "the weight must be positive, not -1"),
+        ({"kind": "power", "weight": math.nan}, "the weight must be positive"),
         ({"kind": "power", "b": [1, 2, 3]}, "term 0"),
-        ({"kind": "power", "A": [[1]]}, "A has 2 columns"),
-        ({"kind": "power", "A": []}, "A has 2 columns"),
+        ({"kind": "power", "A": [[1]]}, "A needs 2 columns"),
+        ({"kind": "power", "A": []}, "A needs 2 columns"),
         ({"kind": "power", "A": [[1, math.inf]]}, "numbers from -1e\\+12 to 1e\\+12"),
-        ({"kind": "power", "weight": 1e13}, "comes to 2e\\+13 in the box"),
+        ({"kind": "power", "weight": 1e13}, "reaches 2e\\+13 in the box"),
         ({"kind": "entropy"}, "row 0 A x - b comes to 0 in the box, and the slope of u log u"),
         ({"kind": "entropy", "b": -1e-8}, "has no bound at 0: raise lower, or lower b"),
         ({"kind": "log_barrier", "b": 1}, "row 0 the box reaches the barrier, where its slope"),
         ({"kind": "log_barrier", "A": [[1, 1]], "b": 1.5}, "A x comes to 2, and b, 1.5, must be"),
         ({"kind": "hinge"}, "one of quadratic, power, piecewise_linear, log_barrier, entropy"),
-        ({"kind": "entropy", "power": 2}, "it has no power"),
+        ({"kind": "entropy", "power": 2}, "it has no field power"),
         ({"A": [[1, 1]]}, "not None"),
     ],
 )
@@ -236,13 +242,13 @@ def test_numbers_that_cannot_be_reckoned_with_are_refused_of_any_cost(number: fl
     terms: list[list[dict[str, Any]]] = [[], [{"kind": "power"}]]
     for given in terms:
         for A_q, a_l in ((np.full((1, 2), number), np.zeros(2)), (np.eye(2), np.full(2, number))):
-            with pytest.raises(ValueError, match="A_q and a_l hold numbers from"):
+            with pytest.raises(ValueError, match="A_q and a_l must hold numbers from"):
                 cost_of(A_q, a_l, given).check(domain)
 
 
 def test_boxes_without_ends_and_too_many_rows_are_refused() -> None:
     cost = cost_of(np.zeros((0, 2)), np.zeros(2), [{"kind": "power"}])
-    with pytest.raises(ValueError, match="boxes with two ends"):
+    with pytest.raises(ValueError, match="boxes with finite bounds"):
         cost.check(Box(np.zeros(2), np.full(2, np.inf)))
     many = cost_of(np.zeros((0, 2)), np.zeros(2), [{"kind": "power", "A": [[1, 1]] * 600}])
     with pytest.raises(ValueError, match=f"are 602; at most {MOST_NUMBERS}"):

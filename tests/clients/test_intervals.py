@@ -99,8 +99,8 @@ def test_what_is_said_of_fields() -> None:
 def test_what_several_releases_brought_is_a_sentence() -> None:
     gained = {"combined": {"releases": 3, "standard_deviation": 1.5, "least_alone": 2.0}}
     said = (
-        "3 releases: their noise together has standard deviation 1.5, 25 % less than 2 of the "
-        "most accurate alone"
+        "3 releases: their combined noise has standard deviation 1.5, 25 % less than 2 of the "
+        "most accurate one alone"
     )
     assert combined(gained) == said
     assert combined({}) == ""
@@ -127,5 +127,5 @@ def test_an_answer_tells_its_intervals() -> None:
     assert frame.only_noise.tolist() == [False, False, True, True, True, True]
     assert frame.upper.loc[(0, 1)] == 0.6
     assert answer.frame("flows", intervals=True).only_noise.tolist() == [True] * 3
-    with pytest.raises(TypeError, match="is no array"):
+    with pytest.raises(TypeError, match="is not an array"):
         answer.frame("count", intervals=True)

@@ -832,7 +832,7 @@ def test_geojson_there_and_back(tmp_path: Path) -> None:
     assert b"LINESTRING" not in link_flows(result, bare, "gmns")
     with pytest.raises(NotWritten, match="no link flows"):
         link_flows({"unit_flows": []}, network, "gmns")
-    with pytest.raises(NotWritten, match="it is another one"):
+    with pytest.raises(NotWritten, match="it is of another network"):
         link_flows({"link_flows": [1.0]}, network, "parquet")
     broken = {
         "type": "FeatureCollection",
@@ -897,7 +897,7 @@ def test_flows_for_a_spreadsheet_and_the_busiest_links() -> None:
         },
         "name": "Mühle → Pond",
     }
-    with pytest.raises(NotWritten, match="it is another one"):
+    with pytest.raises(NotWritten, match="it is of another network"):
         busiest({"link_flows": [1.0]}, network, 3)
 
 

@@ -213,12 +213,12 @@ def of_resource(**more: Any) -> dict[str, Any]:
 @pytest.mark.parametrize(
     ("source", "says"),
     [
-        (changed(payloadDescriptors=None), "does not say the units of USAGE"),
+        (changed(payloadDescriptors=None), "does not state one unit of USAGE"),
         (
             changed(payloadDescriptors=[{"payloadType": "USAGE", "units": "THERMS"}]),
             "USAGE in THERMS; WH, KWH, MWH",
         ),
-        (of_resource(resourceName="AGGREGATED_REPORT"), "nobody's meter"),
+        (of_resource(resourceName="AGGREGATED_REPORT"), "instead of one meter"),
         (of_resource(intervalPeriod=None), "without a time"),
         (of_resource(intervalPeriod={"start": START}), "do not follow each other"),
         (of_resource(intervalPeriod={"start": START, "duration": "P1M"}), "a duration P1M"),
@@ -228,14 +228,25 @@ def of_resource(**more: Any) -> dict[str, Any]:
         ),
         (of_resource(intervalPeriod={"start": "today", "duration": "PT30M"}), "no date-time"),
         (
-            of_resource(intervalPeriod={"start": START, "duration": "PT45M"}),
-            "no whole number of meters",
+            of_resource(intervalPeriod={"start": "0001-01-01T00:00:00+05:00", "duration": "PT1H"}),
+            "no date-time",
         ),
-        (of_resource(intervals=[interval(0, "USAGE", "high")]), "a payload has one number"),
+        (of_resource(intervalPeriod={"start": START, "duration": "P9999999999W"}), "a duration P9"),
+        (of_resource(intervalPeriod={"start": START, "duration": "P900000W"}), "after the year"),
+        (of_resource(intervalPeriod=START), "intervalPeriod must be an object"),
+        (changed(payloadDescriptors=5), "payloadDescriptors must be a list"),
+        (
+            of_resource(intervalPeriod={"start": START, "duration": "PT45M"}),
+            "not 1 to 10,000 times meters.interval",
+        ),
+        (
+            of_resource(intervals=[interval(0, "USAGE", "high")]),
+            "must have one number, not",
+        ),
         (of_resource(intervals=[interval(0, "READING", 3.0)]), None),
-        ({**REPORTS[0], "objectType": "EVENT"}, "is an OpenADR EVENT, and no report"),
+        ({**REPORTS[0], "objectType": "EVENT"}, "is an OpenADR EVENT, not of type REPORT"),
         ([*REPORTS, REPORTS[0]], "a second interval that begins"),
-        ([REPORTS[0], report("home-2", {"b": KW["b"]}, "DEMAND", "KW")], "say which in reader"),
+        ([REPORTS[0], report("home-2", {"b": KW["b"]}, "DEMAND", "KW")], "choose one in reader"),
         (report("home-1", {"a": [1.0] * 4}, "READING"), "neither USAGE nor DEMAND, but READING"),
     ],
 )
@@ -328,11 +339,12 @@ def test_a_limit_on_what_is_imported_is_that_of_the_feeder() -> None:
 @pytest.mark.parametrize(
     ("events", "more", "says"),
     [
-        ([event([0.6])], {}, "step 0 .* has no price: say `otherwise`"),
-        ([event([2], "SIMPLE")], {"otherwise": 1}, "a payload SIMPLE, which is no price"),
+        ([event([0.6])], {}, "step 0 .* has no price: give `otherwise`"),
+        ([event([2], "SIMPLE")], {"otherwise": 1}, "a payload SIMPLE, which is neither PRICE"),
         ([event([0.6], units="THERMS")], {"otherwise": 1}, "PRICE in THERMS"),
-        ([report("home-1", KW)], {}, "no event"),
-        ([event([])], {}, "no event says anything"),
+        ([report("home-1", KW)], {}, "not of type EVENT"),
+        ([event([])], {}, "no event covers any"),
+        ([event([0.6], priority="high")], {"otherwise": 1}, "peak: priority must be a number"),
         ([event([0.6], start="x")], {"start": "2026-01-15T00:00:00"}, "offset"),
     ],
 )
@@ -376,7 +388,7 @@ def test_the_load_of_a_policy_as_a_report_of_the_schema() -> None:
     assert "accuracy" not in kinds["BASELINE"]
     assert "all 100 loads" in made["reportName"]
     # A forecast of a total is nobody's reading, and is not taken for one.
-    with pytest.raises(TableError, match="nobody's meter"):
+    with pytest.raises(TableError, match="instead of one meter"):
         readers.read("dr_ensemble", made, {**PUBLIC, "reader": {"payload": "DEMAND"}})
     # Of one resource the same report is a content: what was written is what is read.
     resource["resourceName"] = "feeder"

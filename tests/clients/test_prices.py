@@ -160,7 +160,7 @@ def test_the_own_part_of_the_haze_follows_from_key_data_and_roster() -> None:
         (np.nan, 1.0, 0.0, 1.0, "not finite"),
         (1.0, np.nan, 0.0, 1.0, "not finite"),
         (1.0, 1.0, np.inf, 1.0, "not finite"),
-        (1.0, 1.0, 0.0, np.inf, "two ends"),
+        (1.0, 1.0, 0.0, np.inf, "finite bounds"),
     ],
 )
 def test_data_that_no_answer_can_be_made_of_are_refused_at_once(
@@ -197,7 +197,7 @@ def test_no_entry_leaves_its_slot_whatever_the_cost(scale: float) -> None:
 
 
 def test_boxes_have_two_ends() -> None:
-    with pytest.raises(ValueError, match="two ends"):
+    with pytest.raises(ValueError, match="finite bounds"):
         Responder(np.ones((1, 1)), QuadraticCost(np.eye(1), np.zeros(1)), Box(0.0, np.inf), 1.0)
 
 

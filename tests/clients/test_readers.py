@@ -971,7 +971,7 @@ class SimpleSpace:
     [
         (
             {"actions": [1]},
-            "episode 0 has 3 observations, 1 actions and 2 rewards: as many are needed, or one",
+            "episode 0 has 3 observations, 1 actions and 2 rewards: equally many are needed, or",
         ),
         (
             {"observations": [[1.0], [2.0], [3.0]]},
@@ -979,9 +979,9 @@ class SimpleSpace:
         ),
         (
             {"observations": {"position": [1, 2, 3]}},
-            "episode 0: observations of several parts; make them one array",
+            "episode 0: observations have several parts; make them one array",
         ),
-        ({"terminations": None}, "episode 0 says nothing of its end"),
+        ({"terminations": None}, "episode 0 does not say whether it terminated"),
     ],
 )
 def test_episodes_that_are_none(change: dict[str, Any], says: str) -> None:
@@ -998,7 +998,7 @@ def test_episodes_that_are_none(change: dict[str, Any], says: str) -> None:
 
 
 def test_a_space_without_bounds_has_no_ranges() -> None:
-    with pytest.raises(TableError, match="an observation space without bounds"):
+    with pytest.raises(TableError, match="the observation space has no bounds"):
         ranges_of(SimpleSpace(np.array([-np.inf]), np.array([1.0])))
 
 

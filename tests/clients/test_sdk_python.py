@@ -699,9 +699,9 @@ def test_frames(service: Installation) -> None:
     assert answer.frame("policy")["destination"].tolist() == [2]
     assert [row.tolist() for row in answer["ragged"]] == [[1.0], [1.0, 2.0]]
     assert answer.cube.dtype == np.int64
-    with pytest.raises(TypeError, match="no table"):
+    with pytest.raises(TypeError, match="not a table"):
         answer.frame("status")
-    with pytest.raises(TypeError, match=r"take answer\.table"):
+    with pytest.raises(TypeError, match=r"use answer\.table"):
         _ = answer.paths
     assert answer.table("paths").num_rows == 1
     assert set(answer) == {"link_flows", "cube", "policy", "ragged", "status", "paths"}
@@ -1062,6 +1062,7 @@ def test_webhooks_are_verified() -> None:
         ({"secret": "whsec_AAAA"}, "no signature"),
         ({"now": now + 600}, "too old"),
         ({"headers": {**headers, "Webhook-Timestamp": "soon"}}, "seconds"),
+        ({"headers": {**headers, "Webhook-Timestamp": "9" * 5000}}, "seconds"),
         ({"headers": {"Webhook-Id": "msg"}}, "missing"),
     ):
         given: dict[str, Any] = {

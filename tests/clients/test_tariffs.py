@@ -108,6 +108,19 @@ def test_prices_of_a_day_are_those_of_its_hours(
     assert any("in 4 of" in note and "below 0" in note for note in found.notes)
 
 
+@pytest.mark.parametrize(
+    ("day", "seconds", "says"),
+    [
+        ("9999-12-31", 900, "a day such as 2026-10-25 is needed, not '9999-12-31'"),
+        ("0001-01-01", 900, "a day such as 2026-10-25 is needed, not '0001-01-01'"),
+        ("2026-10-25", 7000, "steps of 7000 seconds do not divide that day"),
+    ],
+)
+def test_days_that_cannot_be_divided_are_refused(day: str, seconds: int, says: str) -> None:
+    with pytest.raises(TableError, match=says):
+        steps_of_day(day, "Europe/Berlin", seconds)
+
+
 def test_a_longer_step_has_the_mean_by_time() -> None:
     """Of hours and, from noon on, quarters of hours, in steps of 90 minutes."""
     first = datetime(2026, 6, 1, 10, tzinfo=UTC)

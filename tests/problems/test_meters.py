@@ -521,7 +521,7 @@ def test_the_client_names_the_first_wrong_row() -> None:
         ([at(0), at(-5)], [1, 1], "row 1, time: before"),
         ([at(0), at(0).replace(tzinfo=None)], [1, 1], "row 1, time: .*without a time zone"),
         ([at(0), at(90)], [1, 1], "row 0: .*no reading in the period"),
-        ([at(0)], [1, 1], "one length"),
+        ([at(0)], [1, 1], "equal length"),
     ):
         with pytest.raises(ValueError, match=says):
             states_of(part, [1, 1], times, kw)

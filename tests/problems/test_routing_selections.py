@@ -208,7 +208,7 @@ def test_files_and_charts_have_them(tmp_path: Any) -> None:
     assert (other["link_id"], other["origin"]) == ("l3", f"n{row['origin']}")
     with pytest.raises(flows.NotWritten, match="ask again with select_links"):
         flows.selected_links({}, network)
-    with pytest.raises(flows.NotWritten, match="it is another one"):
+    with pytest.raises(flows.NotWritten, match="it is of another network"):
         flows.selected_links(result, {"links": network["links"][:3]})
     path = tmp_path / "out.omx"
     path.write_bytes(flows.demand_matrix(result))

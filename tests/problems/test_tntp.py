@@ -161,7 +161,7 @@ def test_node_files_that_are_refused(text: str, why: str) -> None:
         (
             "4.0\t50\t0\t1",
             "4.0\t50\t2\t1",
-            "network file, line 10: a toll of 2, and no word of what a toll is",
+            "network file, line 10: a toll of 2, but no factor that converts",
         ),
         ("4.0\t50\t0\t1", "4.0\t50\tx\t1", "network file, line 10: toll is a number, not 'x'"),
         (

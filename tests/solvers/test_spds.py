@@ -326,12 +326,12 @@ def test_bad_input_is_refused() -> None:
     with pytest.raises(ValueError, match="lower <= upper"):
         Box(1, 0)
     for upper, least, most, says in (
-        (np.inf, 1, 1, "two ends"),
+        (np.inf, 1, 1, "finite bounds"),
         (1.0, 2.5, 3, "sums from 0 to 2"),
         (1.0, -2, -1, "sums from 0 to 2"),
-        (1.0, 1.5, 1, "from 1.5 up"),
+        (1.0, 1.5, 1, "not 1.5 and 1"),
         (-1.0, 0, 0, "lower <= upper"),
-        (1.0, math.nan, 1, "from nan up"),
+        (1.0, math.nan, 1, "not nan and 1"),
     ):
         with pytest.raises(ValueError, match=says):
             BudgetedBox(np.zeros(2), np.full(2, upper), least, most)

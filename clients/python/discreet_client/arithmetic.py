@@ -1,8 +1,8 @@
 """Linear algebra of small dense systems, and the minimum of a quadratic over a box.
 
 What several machines must decide alike from the same numbers is computed by `SAME`: elementwise
-operations in a fixed order and exactly rounded sums, which IEEE 754 makes the same to the last bit
-everywhere. `FAST` is the machine's own library, whose last bits differ between processors.
+operations in a fixed order and exactly rounded sums, whose results IEEE 754 makes identical to the
+last bit everywhere. `FAST` uses NumPy's library, whose last bits differ between processors.
 """
 
 from __future__ import annotations
@@ -18,14 +18,14 @@ Floats = NDArray[np.float64]
 
 MOST_STEPS = 200
 PRECISION = 1e-12
-"""Relative; of a minimum over a box."""
+"""Relative precision of a minimum over a box."""
 SUFFICIENT = 1e-4
-"""Of Armijo's rule."""
+"""The sufficient-decrease constant of Armijo's rule."""
 
 
 class Arithmetic(NamedTuple):
-    """`times`: matrix and vector; `dot`: of two vectors; `solve`: of a positive definite matrix and
-    a vector."""
+    """`times`: a matrix times a vector; `dot`: the product of two vectors; `solve`: the solution of
+    a positive definite system, from its matrix and right-hand side."""
 
     times: Callable[[Floats, Floats], Floats]
     dot: Callable[[Floats, Floats], float]
@@ -44,8 +44,8 @@ def _dot(one: Floats, other: Floats) -> float:
 
 
 def _solve(matrix: Floats, vector: Floats) -> Floats:
-    """By Cholesky's factorization, column by column. A pivot that rounding has made negative counts
-    as tiny."""
+    """By Cholesky's factorization, column by column. A pivot that rounding has made negative is
+    replaced by a tiny one."""
     left, found = matrix.copy(), vector.copy()
     size = found.size
     tiny = 1e-14 * max(float(np.max(np.diag(left), initial=0.0)), 1e-300)
@@ -85,9 +85,9 @@ def box_minimum(
     """The minimum of `½ x'Hx + p'x` over `lower <= x <= upper`, H float64[k, k] positive definite,
     from any `start`.
 
-    A projected Newton method (Bertsekas 1982): what is held at a bound by its slope stays there,
-    the others take the Newton step of what is free, backtracked along its projection. It ends at
-    the minimum after finitely many steps, to rounding. Sides may be infinite.
+    A projected Newton method (Bertsekas 1982): variables that their slope holds at a bound stay
+    there, the free ones take their Newton step, backtracked along its projection. Up to rounding it
+    reaches the minimum in finitely many steps; it takes MOST_STEPS at most. Bounds may be infinite.
     """
     times, dot, solve = arithmetic
     scale = np.diag(H)

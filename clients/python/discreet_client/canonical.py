@@ -1,10 +1,10 @@
-"""JSON in its one canonical form (RFC 8785), so that a digest names a value however its text was
+"""The canonical form of JSON (RFC 8785), so that a digest identifies a value however its text was
 written.
 
-Numbers are the doubles that a reader of JSON makes of them, in the form of ECMAScript; an integer
-that no double keeps apart is written as the double nearest to it. Names are sorted by their UTF-16
-code units. Lists of plain numbers, of which results mostly consist, take the way of the C library
-and are mended after it.
+Numbers are the doubles that a JSON parser makes of them, written as ECMAScript writes them; an
+integer that no double represents exactly becomes the nearest double. Names are sorted by their
+UTF-16 code units. Lists of plain numbers, of which results mostly consist, are written by Python's
+`json` in C and corrected afterwards where ECMAScript writes them differently.
 """
 
 from __future__ import annotations
@@ -16,12 +16,11 @@ import math
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-codecs.lookup(
-    "utf-16-be"
-)  # now: a solver's child, which sorts names by it, can open no files any more
+# Loaded now: a solver's child, which sorts names by this encoding, can no longer open files.
+codecs.lookup("utf-16-be")
 
 EXACT = 2**53 - 1
-"""The largest integer up to which every one is a double of its own."""
+"""The largest integer up to which every integer is exactly a double."""
 
 _PLAIN = (frozenset((float,)), frozenset((int,)), frozenset((float, int)))
 
@@ -62,12 +61,11 @@ def _parts(value: Any) -> Iterator[str]:
             separator = ","
         yield "}" if separator == "," else "{}"
     else:
-        raise TypeError(f"{type(value).__name__} is no JSON")
+        raise TypeError(f"{type(value).__name__} is not a JSON type")
 
 
 def _are_plain(value: list[Any] | tuple[Any, ...]) -> bool:
-    """Whether all are numbers of Python's own types, the integers small enough to be exact; also an
-    empty list."""
+    """Whether all are floats, or integers small enough to be exact; true of an empty list."""
     kinds = frozenset(map(type, value))
     if kinds not in _PLAIN:
         return not value
@@ -76,13 +74,13 @@ def _are_plain(value: list[Any] | tuple[Any, ...]) -> bool:
 
 def _place(name: Any) -> Any:
     if not isinstance(name, str):
-        raise TypeError("names in JSON are texts")
+        raise TypeError("names in JSON are strings")
     return name.encode("utf-16-be")
 
 
 def _mended(text: str) -> str:
-    """A list of numbers as Python writes it, where it does so otherwise than ECMAScript: a zero
-    behind the point, the sign of zero, and exponents."""
+    """A list of numbers that Python wrote, with what ECMAScript writes differently corrected: `.0`
+    at the end, the sign of zero, and exponents."""
     if ".0," in text or text.endswith(".0]"):
         text = (
             text.replace("-0.0,", "0,")
@@ -98,8 +96,8 @@ def _mended(text: str) -> str:
 
 
 def _number(value: float) -> str:
-    """ECMAScript's Number::toString: the shortest digits, as Python has them too, with its own rule
-    where an exponent begins."""
+    """ECMAScript's Number::toString: the shortest digits, as in Python, but with its own rule for
+    when to use an exponent."""
     if isinstance(value, int):
         if -EXACT <= value <= EXACT:
             return str(int(value))

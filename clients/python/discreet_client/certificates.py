@@ -1,7 +1,7 @@
 """Whether a result is the one that its certificate was signed for.
 
-This compares digests; that the certificate itself is signed, and by whom, says
-`Client.verify_certificate`, or with no server `discreet certificate verify`.
+This compares digests only. Whether the certificate itself is signed, and by whom, is checked by
+`Client.verify_certificate`, or without a server by `discreet certificate verify`.
 """
 
 from __future__ import annotations
@@ -15,19 +15,20 @@ from discreet_client.errors import ResultAltered
 
 
 def binds_result(certificate: Mapping[str, Any]) -> bool:
-    """Whether the certificate carries the digest of a result; those of older services do not."""
+    """Whether the certificate holds the digest of a result; those of older services do not."""
     return "result_digest" in certificate
 
 
 def require_result(certificate: Mapping[str, Any], result: Any) -> None:
-    """ResultAltered when the certificate binds another result than this one (the JSON member
+    """Raises ResultAltered when the certificate binds another result than this one (the JSON member
     `result`)."""
     if binds_result(certificate) and canonical.digest(result) != certificate["result_digest"]:
         raise ResultAltered("the result is not the one that its certificate was signed for")
 
 
 def require_table(certificate: Mapping[str, Any], name: str, parquet: bytes) -> None:
-    """The same of a table, as the bytes of its Parquet file."""
+    """Raises ResultAltered when the certificate binds another table of this name than this Parquet
+    file."""
     if binds_result(certificate) and hashlib.sha256(parquet).hexdigest() != certificate[
         "tables"
     ].get(name):
@@ -37,8 +38,8 @@ def require_table(certificate: Mapping[str, Any], name: str, parquet: bytes) -> 
 
 
 def charged_accounts(entry: Mapping[str, Any]) -> list[str]:
-    """The accounts that an entry of `ledger_entry` charged: its own, or, where it stands in the
-    chain of a source, that of each of its blocks."""
+    """The accounts that a certificate's `ledger_entry` charged: its own, or, where the entry is
+    about blocks of a source, that of each block."""
     return (
         [
             f"{entry['account']}.{number}"

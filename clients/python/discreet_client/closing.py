@@ -1,13 +1,12 @@
-"""Roads that are closed: links of a network, which are called as people call them, or the network
-without them.
+"""Closed roads: the links of a network that people name, or the network without them.
 
     closed = links_of(network, ["Hauptstr."])
     client.ask_again(answer, closed_links=closed.links)
 
-A link is called by its name in `link_names`, and by the nodes at its ends: `Mill → Inn`, or
-`Mill->Inn` where that is easier to type. Large and small letters, blanks, dots and hyphens are the
-same where no two names differ by them alone. The name of a street whose other way is called the
-same, and `(back)`, closes both ways; its ends close one. A street that is several links, `Main
+A link is named by its entry of `link_names`, or by the nodes at its ends: `Mill → Inn`, or
+`Mill->Inn`, which is easier to type. Case, blanks, dots and hyphens are ignored where no two names
+differ by them alone. A street whose opposite direction has the same name with `(back)` behind it is
+closed in both directions by its name, and in one by its ends. A street of several links, `Main
 (Mill → Inn)` and so on, is closed as a whole by its name before the brackets.
 """
 
@@ -25,14 +24,16 @@ Json = dict[str, Any]
 
 ARROW = " → "
 ALL = "*"
-"""At the end of a name: all links whose names begin so."""
+"""At the end of a name: all links whose names begin like this."""
 MOST_NAMED = 10
+"""How many names an error lists."""
 MOST_ALIKE, ALIKE = 3, 0.75
-"""Names that are offered in the place of one that is none, and how alike they are, of 1."""
+"""How many names are suggested for a misspelt one, and their least similarity, of 1."""
 
 
 class UnknownLink(ValueError):
-    """A name of no link, or of several, in a sentence with those that may be meant."""
+    """No link has the given name, or several have it; the sentence lists those that may be
+    meant."""
 
 
 class Closing(NamedTuple):
@@ -41,41 +42,41 @@ class Closing(NamedTuple):
     links: list[int]
     """Their positions in the network, from 0."""
     names: list[str]
-    """What people call them."""
+    """Their names."""
     open_ways: list[str]
-    """Their other ways, which stay open."""
+    """Links in the opposite direction, which stay open."""
 
 
 class Closed(NamedTuple):
-    """What is left of a network."""
+    """A network without its closed links."""
 
     network: Json
     kept: list[int]
     """The position that each of its links had before, from 0."""
     names: list[str]
-    """What was taken out, as people call it."""
+    """The names of the closed links."""
     open_ways: list[str]
-    """The other ways of closed links, which stay open."""
+    """Links in the opposite direction of closed ones, which stay open."""
 
 
 def names_of(network: Mapping[str, Any]) -> list[str]:
-    """What each link is called: by its name, or by the nodes at its ends."""
+    """The name of each link: its entry of `link_names`, or the nodes at its ends."""
     named = network.get("link_names")
     return _ends(network) if named is None else [str(name) for name in named]
 
 
 def streets_of(network: Mapping[str, Any]) -> list[str]:
-    """The names of streets that are several links, each of which is called by its ends beside
-    it."""
+    """The names of streets of several links, whose labels are the street with the ends of the link
+    in brackets."""
     labels = names_of(network)
     counts = Counter(street for label in labels if (street := street_of(label)))
     return [street for street, count in counts.items() if count > 1 and street not in labels]
 
 
 def links_of(network: Mapping[str, Any], names: Sequence[str]) -> Closing:
-    """The links of these names, as a problem has them in `closed_links`; the name of a street
-    stands for both of its ways and all of its links, and one that ends with `*` for all that begin
-    so. UnknownLink for a name of no link, or of several."""
+    """The links of these names, for a problem's `closed_links`. The name of a street stands for
+    both directions and all of its links, and a name that ends with `*` for all that begin like it.
+    Raises UnknownLink when no link has a name, or several have it."""
     labels, ends = names_of(network), _ends(network)
     gone: set[int] = set()
     for name in names:
@@ -96,8 +97,8 @@ def links_of(network: Mapping[str, Any], names: Sequence[str]) -> Closing:
 
 
 def without(network: Mapping[str, Any], names: Sequence[str]) -> Closed:
-    """The network without the links of these names, which `links_of` finds: another network, on
-    which positions of links are others."""
+    """The network without the links of these names, as `links_of` finds them: another network, in
+    which links have other positions."""
     closing = links_of(network, names)
     gone = set(closing.links)
     kept = [place for place in range(len(network["links"])) if place not in gone]
@@ -109,33 +110,38 @@ def without(network: Mapping[str, Any], names: Sequence[str]) -> Closed:
 
 
 def moved(closed: Closed, links: Sequence[int], before: int) -> list[int] | None:
-    """Positions of links of the network as it was, which had `before` links, on what is left of it;
-    None where one of them is closed. What was no link stays what it was."""
+    """Positions of links in the network as it was, with `before` links, as positions in what is
+    left of it; None where one of them is closed. Anything that is not the position of a link stays
+    as it is."""
     place_of = {was: now for now, was in enumerate(closed.kept)}
     if any(isinstance(link, int) and 0 <= link < before and link not in place_of for link in links):
         return None
     return [place_of.get(link, link) if isinstance(link, int) else link for link in links]
 
 
+def node_name(network: Mapping[str, Any], number: int) -> str:
+    """The name of a node, or else its number, from 1."""
+    names = network.get("node_names")
+    return str(number) if names is None else str(names[number - 1])
+
+
 def _ends(network: Mapping[str, Any]) -> list[str]:
-    called = network.get("node_names")
-
-    def node(number: int) -> str:
-        return str(number) if called is None else str(called[number - 1])
-
-    return [f"{node(link['tail'])}{ARROW}{node(link['head'])}" for link in network["links"]]
+    return [
+        ARROW.join(node_name(network, link[end]) for end in ("tail", "head"))
+        for link in network["links"]
+    ]
 
 
 def street_of(label: str) -> str:
-    """The street of a link that is called by its ends as well, `Main` of `Main (Mill → Inn)`; else
-    empty."""
+    """The street in a label that also names the link's ends, `Main` in `Main (Mill → Inn)`; empty
+    in any other label."""
     before, arrow, _ = label.partition(ARROW)
     return before.rpartition(" (")[0].strip() if arrow else ""
 
 
 def _whole_street(wanted: str, labels: Sequence[str]) -> list[int]:
-    """All links of the street of this name, as it stands, else in any letters, else without what
-    people leave out."""
+    """All links of the street of this name: exactly, else in any case, else by `_plain`. None of
+    them if several streets match."""
     streets = [street_of(label) for label in labels]
     for form in (str, str.casefold, _plain):
         same = [
@@ -147,7 +153,8 @@ def _whole_street(wanted: str, labels: Sequence[str]) -> list[int]:
 
 
 def _is_an_end(name: str, ends: Sequence[str]) -> bool:
-    """Whether a link was named by the nodes at its ends, and so one way of a street."""
+    """Whether the name is of a link by the nodes at its ends, and so of one direction of a
+    street."""
     wanted = ARROW.join(part.strip() for part in re.split("->|→", name.strip())).casefold()
     return any(wanted == end.casefold() for end in ends)
 
@@ -155,7 +162,7 @@ def _is_an_end(name: str, ends: Sequence[str]) -> bool:
 def _ways_back(
     places: Iterable[int], labels: Sequence[str], links: Sequence[Mapping[str, Any]]
 ) -> list[int]:
-    """The other ways of these links that are called as they are, and that they lead back."""
+    """The links in the opposite direction of these whose names are the same with `(back)`."""
     wanted = {
         (links[place]["head"], links[place]["tail"], (labels[place] + BACK).casefold())
         for place in places
@@ -168,8 +175,8 @@ def _ways_back(
 
 
 def _plain(name: str) -> str:
-    """A name without what people leave out or write otherwise: large letters, blanks, dots,
-    hyphens, `straße`."""
+    """A name without what people leave out or write differently: case, blanks, dots, hyphens, and
+    `straße` for `str`."""
     return re.sub(r"[\W_]+", "", name.casefold()).replace("strasse", "str")
 
 
@@ -188,7 +195,7 @@ def _found(name: str, labels: Sequence[str], ends: Sequence[str]) -> list[int]:
         ):
             return some
     for called in (labels, ends):
-        for form in (str, str.casefold):  # as it stands, else in any letters
+        for form in (str, str.casefold):  # exactly, else in any case
             matching = [place for place, label in enumerate(called) if form(label) == form(wanted)]
             if len(matching) == 1:
                 return matching
@@ -220,22 +227,19 @@ def _found(name: str, labels: Sequence[str], ends: Sequence[str]) -> list[int]:
             more = f" and {len(streets) - MOST_NAMED:,} more" if len(streets) > MOST_NAMED else ""
             first = ", ".join(map(_quoted, streets[:MOST_NAMED])) + more
             raise UnknownLink(
-                f"no link is called {name!r}; streets are: {first}; their links have both ends "
-                "behind"
+                f"no link is called {name!r}; streets are: {first}; a single link is called by its "
+                "street and its ends in brackets"
             )
         first = _listed(range(len(labels)), labels, ends)
         raise UnknownLink(f"no link is called {name!r}; links are: {first}")
-    says = (
-        f"no link is called {name!r}, but {len(near)} somehow like it: "
-        f"{_listed(near, labels, ends)}"
-    )
+    says = f"no link is called {name!r}, but {len(near)} similarly: {_listed(near, labels, ends)}"
     if len(near) > 1 and all(labels[place].casefold().startswith(part) for place in near):
-        says += f'; "{wanted.removesuffix(ALL)}{ALL}" is all that begin so'
+        says += f'; "{wanted.removesuffix(ALL)}{ALL}" stands for all that begin like this'
     raise UnknownLink(says)
 
 
 def _called(labels: Sequence[str]) -> list[str]:
-    """Each link as its street is called, where it is one of several."""
+    """The name of each link, or of its street where the street has several links."""
     counts = Counter(map(street_of, labels))
     return [
         street if street and counts[street] > 1 else label
@@ -245,7 +249,7 @@ def _called(labels: Sequence[str]) -> list[str]:
 
 
 def _alike(wanted: str, names: Sequence[str]) -> list[str]:
-    """Names that a slip of the fingers may have meant."""
+    """Names that a misspelt one may have meant."""
     plain = {_plain(name): name for name in reversed(names)}
     return [plain[one] for one in get_close_matches(_plain(wanted), plain, MOST_ALIKE, ALIKE)]
 

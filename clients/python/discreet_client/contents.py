@@ -1,6 +1,6 @@
-"""NumPy and pandas on their way in: JSON bodies, and tables as files.
+"""Contents of datasets from NumPy, pandas and pyarrow, as JSON bodies or as files.
 
-What may be given as the content of a dataset:
+The content of a dataset may be given as:
 
     a mapping of the fields that the contract names for the
         kind (`trips`, `trajectories`, …), whose values may
@@ -9,7 +9,7 @@ What may be given as the content of a dataset:
         columns of equal length                                -> Parquet, or CSV without pyarrow
     a NumPy array that the contract names for the kind
         (`x-arrays`): for dr_ensemble int[participants, steps]
-        or float[n, n], for routing int[periods, zones, zones] -> a table, one row a number
+        or float[n, n], for routing int[periods, zones, zones] -> a table, one row for each number
     a path of a Parquet, CSV or JSON file                      -> as it is
 """
 
@@ -31,16 +31,17 @@ from discreet_client.forms import Forms
 
 
 class File(NamedTuple):
-    """Content to upload beside its metadata."""
+    """Content that is uploaded as a file beside its metadata."""
 
     name: str
     body: BinaryIO
 
 
 def dumps(value: Any) -> bytes:
-    """JSON of a body with arrays, frames and decimals in it; ValueError for NaN and infinities.
+    """The JSON of a body, in which arrays, frames and decimals may stand; ValueError for NaN and
+    infinities.
 
-    A Decimal becomes the nearest double, written shortest: up to 15 digits arrive as they were.
+    A Decimal becomes the nearest double in its shortest form, so up to 15 digits arrive unchanged.
     """
     return json.dumps(value, default=_plain, allow_nan=False, separators=(",", ":")).encode()
 
@@ -62,7 +63,8 @@ def _plain(value: Any) -> Any:
 
 
 def fits(content: Any, forms: Forms | None) -> bool:
-    """Whether a mapping or an array is a content of these forms; what is neither needs none."""
+    """Whether a mapping or an array is a content of these forms; true of anything else, which needs
+    no form."""
     if isinstance(content, Mapping):
         return forms is not None and bool(content.keys() & set(forms["fields"]))
     if isinstance(content, np.ndarray):
@@ -71,10 +73,10 @@ def fits(content: Any, forms: Forms | None) -> bool:
 
 
 def content_of(kind: str, content: Any, forms: Forms | None) -> Any:
-    """The content as a `File`, or as what goes into a JSON body. TypeError when nobody could tell
-    what it is.
+    """The content as a `File`, or as a value for a JSON body. TypeError for a content that is none
+    of those listed above.
 
-    `forms`: those of the kind; None where nobody knows the kind, and the service shall say so.
+    `forms`: those of the kind; None for an unknown kind, which the service is left to refuse.
     """
     if isinstance(content, str | Path):
         path = Path(content)
@@ -99,7 +101,7 @@ def _is_of(array: NDArray[Any], form: Mapping[str, Any]) -> bool:
 
 
 def _of_array(kind: str, array: NDArray[Any], forms: Forms) -> Any:
-    """The table that stands for an array: its positions, then its numbers."""
+    """The table of an array: a column for each axis that has a name, then its numbers."""
     form = next((form for form in forms["arrays"] if _is_of(array, form)), None)
     if form is None:
         raise TypeError(
@@ -121,14 +123,15 @@ def _of_array(kind: str, array: NDArray[Any], forms: Forms) -> Any:
 
 
 def _columns(content: Mapping[str, Any], fields: Sequence[str]) -> dict[str, NDArray[Any]]:
-    """Columns of equal length; one of two dimensions `x` becomes `x_0, x_1, …`, as the service
-    reads it."""
+    """Columns of equal length; a two-dimensional column `x` becomes `x_0, x_1, …`, the names that
+    the service reads."""
     columns: dict[str, NDArray[Any]] = {}
     for name, given in content.items():
         values = np.asarray(given)
         if values.dtype == object and any(isinstance(value, dict | list) for value in values.flat):
             raise TypeError(
-                f"{name!r} is no column, nor one of the fields {', '.join(fields)} of a content"
+                f"{name!r} is neither a column nor one of the fields of a content: "
+                f"{', '.join(fields)}"
             )
         if values.ndim == 2:
             columns |= {f"{name}_{axis}": values[:, axis] for axis in range(values.shape[1])}
@@ -138,13 +141,13 @@ def _columns(content: Mapping[str, Any], fields: Sequence[str]) -> dict[str, NDA
             raise TypeError(f"column {name!r} has {values.ndim} dimensions")
     if len({len(values) for values in columns.values()}) != 1:
         raise TypeError(
-            f"a content has one of the fields {', '.join(fields)}, or columns of one length"
+            f"a content has one of the fields {', '.join(fields)}, or columns of equal length"
         )
     return columns
 
 
 def _file(table: Any) -> File:
-    """A table as Parquet where pyarrow is installed, as CSV elsewhere."""
+    """A table as Parquet, or as CSV without pyarrow."""
     body = io.BytesIO()
     try:
         import pyarrow  # noqa: PLC0415 - optional

@@ -1,8 +1,8 @@
-"""What an agent solves for itself: `min ½ x'Hx + p·x + Σ terms` over its set.
+"""The problem that an agent solves by itself: `min ½ x'Hx + p·x + Σ terms` over its set.
 
-A box of width 1 in each variable and a function whose slope is 1 at most in its middle are given to
-`discreet_client.interior_point`. What has no bounded curvature is written by numbers above it
-(epigraphs): `max (A x - b) <= t`, and `|A x - b| <= t` with `t^power` in its place.
+It is scaled for `discreet_client.interior_point`: the box has width 1 in each variable, and the
+slope at its middle is at most 1. Terms without bounded curvature are replaced by variables t above
+them (their epigraphs): `max (A x - b) <= t`, and `|A x - b| <= t` with the cost `t^power`.
 """
 
 from __future__ import annotations
@@ -19,14 +19,14 @@ from discreet_client.interior_point import Polyhedron, minimum
 Floats = NDArray[np.float64]
 
 INSIDE = 0.1
-"""How far from the sides of the box a search begins, in parts of its width."""
+"""Distance from the sides of the box at which a search begins, as a fraction of its width."""
 SMALLEST = 1e-300
 FAR = 1e6
-"""Of a limit, in parts of the largest entry of its row."""
+"""A limit beyond this multiple of its row's largest entry cannot be reached in the box."""
 
 
 class Rows(Protocol):
-    """A polytope: what of `discreet_client.convex_sets.ConvexSet` is needed here."""
+    """A polytope: the part of `discreet_client.convex_sets.ConvexSet` that is needed here."""
 
     @property
     def sides(self) -> tuple[Floats, Floats]: ...
@@ -36,7 +36,7 @@ class Rows(Protocol):
 
 
 class Scaled:
-    """Variables y in [0, 1] of the coordinates that are free: `x = base + width y`."""
+    """The coordinates of x that are not fixed, as variables y in [0, 1]: `x = base + width y`."""
 
     def __init__(self, lower: Floats, upper: Floats) -> None:
         self.free = upper > lower
@@ -50,7 +50,7 @@ class Scaled:
         return found
 
     def rows(self, A: Floats) -> Floats:
-        """A x as rows of y, without what the base adds."""
+        """The matrix of `A (x - base)` as a function of y."""
         rows: Floats = A[:, self.free] * self.width
         return rows
 
@@ -64,8 +64,8 @@ class Scaled:
 def convex_minimum(
     domain: Rows, H: Floats, p: Floats, terms: Sequence[Term], start: Floats
 ) -> Floats:
-    """float64[k]; H float64[k, k] positive semidefinite, the set's box has two ends, and the terms
-    have passed `Term.check`. Where several points are best, one of them."""
+    """A minimum, float64[k]. H float64[k, k] must be positive semidefinite, the set's box bounded,
+    and the terms must have passed `Term.check`."""
     lower, upper = (np.broadcast_to(side, p.shape) for side in domain.sides)
     scaled = Scaled(lower, upper)
     if not np.any(scaled.free):
@@ -78,7 +78,7 @@ def convex_minimum(
 
 
 class _Program:
-    """In y, and numbers t above the kinked terms behind them."""
+    """The problem in z = (y, t), with a t for each kinked term."""
 
     def __init__(self, scaled: Scaled, H: Floats, p: Floats, terms: Sequence[Term]) -> None:
         self._scaled, free = scaled, scaled.free
@@ -93,7 +93,7 @@ class _Program:
         self._kinked += [term for term in moved if isinstance(term, PiecewiseLinear)]
         self._n = int(free.sum())
         self._units = np.array([_reach(term) or 1.0 for term in self._kinked])
-        """Of the numbers t above kinked terms: what these come to at most."""
+        """The unit of each t: the largest magnitude of its term's rows."""
         self._powers = np.array([getattr(term, "power", 1.0) for term in self._kinked])
         self._weights = np.array([term.weight for term in self._kinked]) * self._units**self._powers
         middle = np.full(self._n, 0.5)
@@ -104,7 +104,7 @@ class _Program:
     def solved(self, R: Floats, least: Floats, most: Floats, start: Floats) -> Floats:
         """With `least <= R y <= most`."""
         y = self._scaled.inside(start)
-        z = np.concatenate([y, np.full(self._units.size, 2.0)])  # above all of them
+        z = np.concatenate([y, np.full(self._units.size, 2.0)])  # above each term's maximum, 1
         return self._scaled.point(
             minimum(self._gradient, self._hessian, self._within(R, least, most), z)[: self._n]
         )
@@ -118,7 +118,7 @@ class _Program:
         lengths = np.max(np.abs(R), axis=1, initial=0.0)
         equal = (least == most) & (lengths > 0)
         for sign, bound in ((1.0, most), (-1.0, -least)):
-            # A limit that is far beyond what its row can be in the box holds everywhere.
+            # A limit far beyond the values of its row in the box is left out: it always holds.
             kept = (np.abs(bound) < FAR * lengths) & ~equal
             G.append(sign * R[kept] / lengths[kept, None])
             h.append(bound[kept] / lengths[kept])

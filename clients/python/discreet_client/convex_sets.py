@@ -18,7 +18,8 @@ Floats = NDArray[np.float64]
 MOST_HALVINGS = 200
 SMALLEST = 1e-300
 EMPTY = 1e-9
-"""By how much of its length the best point may break a row of a polytope that is not empty."""
+"""The largest violation of a row, as a fraction of its length, that counts as rounding when a
+polytope is checked for being empty."""
 
 
 class ConvexSet(Protocol):
@@ -26,16 +27,17 @@ class ConvexSet(Protocol):
 
     @property
     def flat(self) -> bool:
-        """Whether shrinking around its origin would move its optima."""
+        """Whether the shrunken steps of `spds` would move optima on this set, so that it needs
+        `shrink` 1."""
 
     @property
     def sides(self) -> tuple[Floats, Floats]:
-        """Lower and upper side of a box around it: numbers, or an entry a coordinate."""
+        """Lower and upper bounds of a box around it: numbers, or one entry for each coordinate."""
 
     @property
     def rows(self) -> tuple[Floats, Floats, Floats]:
-        """R float64[r, k], least and most float64[r]: the set is the box's points with `least <= R
-        x <= most`."""
+        """R float64[r, k], least and most float64[r]: the set is the points of the box with `least
+        <= R x <= most`."""
 
     def project(self, x: Floats) -> Floats:
         """The point of the set closest to x."""
@@ -45,7 +47,7 @@ class ConvexSet(Protocol):
         `start`."""
 
     def cheapest(self, slope: Floats) -> Floats:
-        """A minimum of `slope'x` over it, which is bounded."""
+        """A minimum of `slope'x` over the set, which must be bounded."""
 
     @property
     def figures(self) -> tuple[Floats, ...]:
@@ -54,7 +56,8 @@ class ConvexSet(Protocol):
 
 @dataclass(frozen=True)
 class Box:
-    """`lower <= x <= upper`, each a number or an entry a coordinate; infinite sides are allowed."""
+    """`lower <= x <= upper`, each a number or one entry for each coordinate; bounds may be
+    infinite."""
 
     lower: Floats | float
     upper: Floats | float
@@ -62,7 +65,7 @@ class Box:
 
     def __post_init__(self) -> None:
         if not np.all(np.asarray(self.lower) <= np.asarray(self.upper)):
-            raise ValueError("a box has lower <= upper")
+            raise ValueError("a box needs lower <= upper")
 
     @property
     def sides(self) -> tuple[Floats, Floats]:
@@ -103,13 +106,16 @@ class BudgetedBox:
     def __post_init__(self) -> None:
         low, high = self.sides
         if not (np.all(np.isfinite(low)) and np.all(np.isfinite(high)) and np.all(low <= high)):
-            raise ValueError("within a budget a box has two ends, lower <= upper")
+            raise ValueError("with a budget a box needs finite bounds, lower <= upper")
         if not self.least_sum <= self.most_sum:
-            raise ValueError(f"a budget is from {self.least_sum:g} up, not to {self.most_sum:g}")
+            raise ValueError(
+                f"a budget needs lower <= upper, not {self.least_sum:g} and {self.most_sum:g}"
+            )
         sums = float(low.sum()), float(high.sum())
         if self.least_sum > sums[1] or self.most_sum < sums[0]:
             raise ValueError(
-                f"the box allows sums from {sums[0]:g} to {sums[1]:g}, the budget none of them"
+                f"the box allows sums from {sums[0]:g} to {sums[1]:g}, none of which is in the "
+                "budget"
             )
 
     @property
@@ -124,15 +130,15 @@ class BudgetedBox:
         return onto_budget(x, self.lower, self.upper, self.least_sum, self.most_sum)
 
     def minimum(self, H: Floats, p: Floats, start: Floats) -> Floats:
-        """With nu, the price of the sum, it is the minimum over the box at `p + nu`. The sum falls
-        with nu, so nu lies between two numbers that are halved until they meet."""
+        """The minimum over the box at `p + nu`, where nu is the multiplier of the sum. It is found
+        by bisection, since the sum falls with nu."""
         found = box_minimum(H, p, self.lower, self.upper, start)
         total = float(found.sum())
         if self.least_sum <= total <= self.most_sum:
             return found
         target = self.least_sum if total < self.least_sum else self.most_sum
         sign = 1.0 if total > target else -1.0  # nu is raised where the sum is too large
-        # Beyond the steepest slope of the box every variable is at the end that the price wants.
+        # When nu exceeds the steepest slope in the box, every variable is at one of its bounds.
         reach = np.maximum(np.abs(self.lower), np.abs(self.upper))
         near, far = 0.0, sign * (float(np.max(np.abs(p) + np.abs(H) @ reach)) + 1.0)
         for _ in range(MOST_HALVINGS):
@@ -145,8 +151,8 @@ class BudgetedBox:
         return self.project(found)
 
     def cheapest(self, slope: Floats) -> Floats:
-        """All at their cheaper end; then, where the sum is not within the budget, the variables
-        whose move costs least are moved until it is."""
+        """All variables at their cheaper bound; where the sum is then outside the budget, those
+        whose move costs least are moved until it is inside."""
         x = np.where(slope < 0, self.upper, self.lower)
         total = float(x.sum())
         if total < self.least_sum:
@@ -169,7 +175,7 @@ class BudgetedBox:
 @dataclass(frozen=True)
 class Polytope:
     """`lower <= x <= upper` (float64[k] each, finite) and `least <= R x <= most` (R float64[r, k]),
-    of which a side may be infinite. Raises ValueError where that is empty."""
+    whose limits may be infinite. Raises ValueError where that is empty."""
 
     lower: Floats
     upper: Floats
@@ -182,26 +188,28 @@ class Polytope:
         low, high = self.sides
         if not (small(low) and small(high) and np.all(low <= high)):
             raise ValueError(
-                f"within a polytope a box has two ends, lower <= upper, within {LARGEST:g}"
+                f"with a polytope a box needs finite bounds, lower <= upper, within ±{LARGEST:g}"
             )
         if self.R.ndim != 2 or self.R.shape[1] != low.size:
-            raise ValueError(f"a polytope has {low.size} columns, one a variable")
+            raise ValueError(f"a polytope needs {low.size} columns, one a variable")
         if not self.R.shape[:1] == self.least.shape == self.most.shape:
-            raise ValueError("a polytope has one limit a row")
+            raise ValueError("a polytope needs one limit a row")
         if low.size + self.most.size > MOST_NUMBERS:
-            raise ValueError(f"variables and rows of a polytope are at most {MOST_NUMBERS}")
+            raise ValueError(f"a polytope has at most {MOST_NUMBERS} variables and rows together")
         limits = np.concatenate([self.least, self.most])
         if not (small(self.R) and small(limits[~np.isinf(limits)])):
-            raise ValueError(f"rows and limits of a polytope are numbers up to {LARGEST:g}")
+            raise ValueError(
+                f"rows and limits of a polytope must be numbers up to {LARGEST:g} in magnitude"
+            )
         if not np.all(self.least <= self.most):
-            raise ValueError("the limits of a polytope go from the lower up")
+            raise ValueError("a lower limit of a polytope is above its upper limit")
         nearest = self.project((low + high) / 2)
         beyond = self._beyond(nearest)
         row = int(np.argmax(beyond)) if beyond.size else 0
         if beyond.size and not beyond[row] <= EMPTY:
             raise ValueError(
-                f"the polytope has no point in the box: row {row} is broken by "
-                f"{beyond[row] * self._lengths()[row]:.3g} at the nearest"
+                f"the polytope has no point in the box: the nearest one violates row {row} by "
+                f"{beyond[row] * self._lengths()[row]:.3g}"
             )
 
     @classmethod
@@ -213,9 +221,9 @@ class Polytope:
         b: Floats,
         budget: tuple[float, float] | None = None,
     ) -> Polytope:
-        """`A x <= b` and, where there is one, a budget of the sum."""
+        """The polytope of `A x <= b` within a box, and of the budget of the sum if there is one."""
         if A.ndim != 2 or b.ndim != 1:
-            raise ValueError("a polytope has rows, A, and one limit a row, b")
+            raise ValueError("a polytope needs rows A and one limit a row, b")
         least: Floats = np.full(b.shape, -np.inf)
         most = b
         if budget is not None:
@@ -232,7 +240,8 @@ class Polytope:
         return self.R, self.least, self.most
 
     def _lengths(self) -> Floats:
-        """Of a row: the most that it moves over the box, or its limits."""
+        """The scale of each row, float64[r]: the range of its values over the box or the magnitude
+        of its limit, whichever is larger."""
         limits = np.where(np.isfinite(self.most), self.most, self.least)
         limits = np.where(np.isfinite(limits), np.abs(limits), 0.0)
         width = np.abs(self.R) @ (self.upper - self.lower)
@@ -240,7 +249,7 @@ class Polytope:
         return lengths
 
     def _beyond(self, x: Floats) -> Floats:
-        """How far x is beyond each row, in parts of its length; at most 0 inside."""
+        """By how much x violates each row, as a fraction of its length; at most 0 inside."""
         reached = self.R @ x
         beyond: Floats = np.maximum(reached - self.most, self.least - reached) / self._lengths()
         return beyond

@@ -1,14 +1,14 @@
-"""Convex terms of an agent's cost: `weight Σ phi(A x - b)`, a function phi of numbers, row by row.
+"""Convex terms of an agent's cost: `weight Σ phi(A x - b)`, where phi acts on each row.
 
     power              weight Σ |A x - b|^power, 1 < power <= 10
     piecewise_linear   weight max (A x - b), the largest of the rows
     log_barrier        -weight Σ log (b - A x)
     entropy            weight Σ u log u, u = A x - b
-    quadratic          ½ x'P x, P symmetric and positive semidefinite, not diagonal of necessity
+    quadratic          ½ x'P x, P symmetric and positive semidefinite, not necessarily diagonal
 
-What an agent sends depends on its cost by the point of its set that is best, so a term must have a
-best point and a slope everywhere in the agent's box. A barrier or an entropy that the box reaches
-the end of has none there, and is refused before the agent meets anybody.
+What an agent sends is computed from best points and slopes, so a term must have a bounded slope
+everywhere in the agent's box. A barrier or an entropy is refused, before the agent connects, if the
+box reaches the boundary of its domain.
 """
 
 from __future__ import annotations
@@ -26,27 +26,28 @@ Floats = NDArray[np.float64]
 
 MOST_POWER = 10.0
 NEAREST = 1e-6
-"""How near a box may come to where a term ends, in parts of how far it goes from there: a slope
-that is finite and beyond all others tells of nothing but itself."""
+"""The least distance of the box to the boundary of a term's domain, as a fraction of the greatest:
+closer, the slope would be finite but exceed all others by too much."""
 MOST_TERMS = 16
 MOST_NUMBERS = 512
-"""Of an agent's variables and the rows of its terms and of its polytope, together: it solves for
+"""The most variables of an agent and rows of its terms and its polytope, together: it solves for
 them with dense matrices."""
 LARGEST = 1e12
-"""Of a term's numbers, and of its value, slope and curvature anywhere in the box."""
+"""The largest magnitude of a term's numbers, and of its value, slope and curvature in the box."""
 CONVEX = 1e-9
-"""By how much of its largest eigenvalue P may be indefinite, which is rounding."""
+"""Asymmetry and negative eigenvalues of P that count as rounding, as a fraction of its largest
+entry."""
 
 
 def small(values: Floats) -> bool:
-    """Whether all are numbers that can be reckoned with."""
-    return bool(np.all(np.abs(values) <= LARGEST))  # nan is not
+    """Whether all are numbers of magnitude at most LARGEST."""
+    return bool(np.all(np.abs(values) <= LARGEST))  # NaN is not
 
 
 @dataclass(frozen=True)
 class Term(ABC):
-    """`weight Σ phi(A x - b)` with weight > 0. A float64[r, k], b float64[r]. ValueError for
-    anything else."""
+    """`weight Σ phi(u)`, `u = A x - b`, with weight > 0. A float64[r, k], b float64[r]. ValueError
+    for anything else."""
 
     kind: ClassVar[str]
 
@@ -56,35 +57,38 @@ class Term(ABC):
 
     def __post_init__(self) -> None:
         if self.A.ndim != 2 or self.b.shape != self.A.shape[:1] or not self.A.size:
-            raise ValueError(f"{self.kind}: A has one row an entry of b, and at least one")
+            raise ValueError(f"{self.kind}: A needs a row for each entry of b, and at least one")
         if not (small(self.A) and small(self.b)):
-            raise ValueError(f"{self.kind}: A and b hold numbers from -{LARGEST:g} to {LARGEST:g}")
+            raise ValueError(
+                f"{self.kind}: A and b must hold numbers from -{LARGEST:g} to {LARGEST:g}"
+            )
         if not 0 < self.weight < math.inf:
-            raise ValueError(f"{self.kind}: the weight is positive, not {self.weight:g}")
+            raise ValueError(f"{self.kind}: the weight must be positive, not {self.weight:g}")
 
     @property
     def kinked(self) -> bool:
-        """Whether its curvature has no bound: no step of a gradient is then short enough."""
+        """Whether its curvature is unbounded: then no step size of a gradient method is small
+        enough."""
         return False
 
     @abstractmethod
     def phi(self, u: Floats) -> Floats:
-        """Of each row."""
+        """phi of each row, float64[r]."""
 
     @abstractmethod
     def slope(self, u: Floats) -> Floats:
-        """phi'."""
+        """phi' of each row, float64[r]."""
 
     @abstractmethod
     def bend(self, u: Floats) -> Floats:
-        """phi''."""
+        """phi'' of each row, float64[r]."""
 
     @abstractmethod
     def bends(self, low: Floats, high: Floats) -> tuple[Floats, Floats]:
         """The least and the largest of phi'' for u from `low` to `high`, float64[r] each."""
 
     def refusal(self, low: Floats, high: Floats) -> str:
-        """Why u from `low` to `high` has no slope somewhere; empty where it has."""
+        """Why phi has no bounded slope for u from `low` to `high`; empty if it has one."""
         return ""
 
     # The same for every term
@@ -104,7 +108,7 @@ class Term(ABC):
         return self.with_bends(self.bend(self.rows(x)))
 
     def with_bends(self, bends: Floats) -> Floats:
-        """The Hessian where phi'' of the rows is that."""
+        """The Hessian for these values of phi'', float64[r]."""
         curvature: Floats = self.weight * ((self.A.T * bends) @ self.A)
         return curvature
 
@@ -116,15 +120,16 @@ class Term(ABC):
         return low, high
 
     def steepest(self, lower: Floats, upper: Floats) -> Floats:
-        """No entry of the gradient is larger anywhere in the box, float64[k]: slopes of convex
-        functions are largest at an end."""
+        """Upper bounds of the magnitude of the gradient's entries in the box, float64[k]: a convex
+        function is steepest at an end of its range."""
         low, high = self.span(lower, upper)
         slopes = np.maximum(np.abs(self.slope(low)), np.abs(self.slope(high)))
         steepest: Floats = self.weight * (np.abs(self.A).T @ slopes)
         return steepest
 
     def check(self, lower: Floats, upper: Floats) -> None:
-        """ValueError where this term has no bounded value, slope and curvature over the box."""
+        """Raises ValueError unless value, slope and, if not kinked, curvature are bounded over the
+        box."""
         low, high = self.span(lower, upper)
         if says := self.refusal(low, high):
             raise ValueError(f"{self.kind}: {says}")
@@ -136,13 +141,13 @@ class Term(ABC):
             largest = self.weight * max(float(np.max(one)) for one in figures)
         if not largest <= LARGEST:
             raise ValueError(
-                f"{self.kind}: it or its slope comes to {largest:g} in the box; at most "
-                f"{LARGEST:g} can be reckoned with"
+                f"{self.kind}: its value, slope or curvature reaches {largest:g} in the box; at "
+                f"most {LARGEST:g} is allowed"
             )
 
     @property
     def figures(self) -> tuple[Floats, ...]:
-        """All that defines it, as numbers."""
+        """All numbers that define the term."""
         name = np.frombuffer(self.kind.encode(), dtype=np.uint8).astype(np.float64)
         return name, self.A, self.b, np.array([self.weight])
 
@@ -157,8 +162,8 @@ class Power(Term):
         super().__post_init__()
         if not 1 < self.power <= MOST_POWER:
             raise ValueError(
-                f"power: it is above 1 and at most {MOST_POWER:g}, not {self.power:g}; of power 1 "
-                "are the terms piecewise_linear"
+                f"power: it must be above 1 and at most {MOST_POWER:g}, not {self.power:g}; for "
+                "power 1 use piecewise_linear terms"
             )
 
     @property
@@ -181,7 +186,7 @@ class Power(Term):
         nearest = np.where(low * high <= 0, 0.0, np.minimum(np.abs(low), np.abs(high)))
         farthest = np.maximum(np.abs(low), np.abs(high))
         if self.kinked:
-            never = farthest == 0  # rows that are zero throughout bend nothing
+            never = farthest == 0  # rows that are zero throughout have no curvature
             least = np.where(never, 0.0, self.bend(np.where(never, 1.0, farthest)))
             return least, np.full(low.shape, np.inf)
         return self.bend(nearest), self.bend(farthest)
@@ -253,7 +258,7 @@ class Entropy(Term):
 
 @dataclass(frozen=True)
 class PiecewiseLinear(Term):
-    """`weight max (A x - b)`: of its rows the largest counts, not their sum."""
+    """`weight max (A x - b)`: the maximum over the rows, not their sum."""
 
     kind: ClassVar[str] = "piecewise_linear"
 
@@ -265,7 +270,7 @@ class PiecewiseLinear(Term):
         return np.array([np.max(u)])
 
     def slope(self, u: Floats) -> Floats:
-        """A subgradient: of the first of the largest rows."""
+        """A subgradient: that of the first of the largest rows."""
         found = np.zeros_like(u)
         found[int(np.argmax(u))] = 1.0
         return found
@@ -288,13 +293,13 @@ QUADRATIC = "quadratic"
 
 
 def root(P: Floats) -> Floats:
-    """A float64[k, k] with `|A x|² = ½ x'P x`. ValueError where P is not symmetric, or not
-    convex."""
+    """A float64[k, k] with `|A x|² = ½ x'P x`. ValueError if P is not symmetric or not positive
+    semidefinite."""
     if P.ndim != 2 or P.shape[0] != P.shape[1] or not small(P):
-        raise ValueError(f"quadratic: P has as many rows as columns, of numbers up to {LARGEST:g}")
+        raise ValueError(f"quadratic: P must be square, with numbers up to {LARGEST:g}")
     largest = float(np.max(np.abs(P), initial=0.0))
     if np.max(np.abs(P - P.T), initial=0.0) > CONVEX * largest:
-        raise ValueError("quadratic: P is symmetric")
+        raise ValueError("quadratic: P must be symmetric")
     values, vectors = np.linalg.eigh((P + P.T) / 2)
     if values[0] < -CONVEX * largest:
         raise ValueError(
@@ -306,34 +311,34 @@ def root(P: Floats) -> Floats:
 
 
 def read(term: Mapping[str, Any], size: int) -> Term | Floats:
-    """A term of `size` variables as JSON has it: `{"kind": …, "A"?, "b"?, "weight"?, …}`, A left
-    out for x itself, b a number or one a row; or, of the kind `quadratic`, its `root`. ValueError
-    with what is wrong."""
+    """A term of `size` variables from its JSON form `{"kind": …, "A"?, "b"?, "weight"?, …}`, or the
+    `root` of one of kind `quadratic`. Without A it is of x itself; b is a number or one for each
+    row. ValueError says what is wrong."""
     if not isinstance(term, Mapping):
         raise ValueError('a term is an object: {"kind": …}')
     given = {name: value for name, value in term.items() if value is not None}
     kind = given.pop("kind", None)
     if kind == QUADRATIC:
         if set(given) != {"P"}:
-            raise ValueError("quadratic: it has P alone")
+            raise ValueError("quadratic: it needs P and no other field")
         P = np.asarray(given["P"], dtype=np.float64)
         if P.shape != (size, size):
-            raise ValueError(f"quadratic: P is {size} by {size}, one row and column a variable")
+            raise ValueError(f"quadratic: P must be {size} by {size}, a row and column a variable")
         return root(P)
     made = KINDS.get(str(kind))
     if made is None:
         raise ValueError(f"a term is one of {', '.join([QUADRATIC, *KINDS])}, not {kind}")
     if strange := sorted(set(given) - {field.name for field in fields(made)}):
-        raise ValueError(f"{kind}: it has no {strange[0]}")
+        raise ValueError(f"{kind}: it has no field {strange[0]}")
     A = np.asarray(given.pop("A", np.eye(size)), dtype=np.float64)
     if A.ndim != 2 or A.shape[1] != size:
-        raise ValueError(f"{kind}: A has {size} columns, one a variable")
+        raise ValueError(f"{kind}: A needs {size} columns, one a variable")
     b = np.broadcast_to(np.asarray(given.pop("b", 0.0), dtype=np.float64), A.shape[:1])
     return made(A, np.array(b), **{name: float(value) for name, value in given.items()})
 
 
 class BadTerm(ValueError):
-    """What is wrong with the term at `place`."""
+    """The term at position `place` is refused; `says` is the reason."""
 
     def __init__(self, place: int, says: str) -> None:
         super().__init__(f"term {place}, {says}")
@@ -342,14 +347,14 @@ class BadTerm(ValueError):
 
 def read_all(terms: Sequence[Mapping[str, Any]], size: int) -> tuple[Floats, tuple[Term, ...]]:
     """The rows that quadratic terms add to A_q, float64[r, size], and the other terms. Raises
-    BadTerm; ValueError where they are no list."""
+    BadTerm, and ValueError if `terms` is not a list."""
     if isinstance(terms, str) or not isinstance(terms, Sequence):
         raise ValueError('terms are a list of objects: [{"kind": …}]')
     rows, others = [np.zeros((0, size))], []
     for place, term in enumerate(terms):
         try:
             found = read(term, size)
-        except (TypeError, ValueError, OverflowError) as error:  # of an integer of 400 digits
+        except (TypeError, ValueError, OverflowError) as error:  # overflow: an integer is too long
             raise BadTerm(place, str(error)) from None
         if isinstance(found, Term):
             others.append(found)

@@ -1,10 +1,9 @@
 """Costs of agents of a coupled program: `|A_q x|² + a_l · x`, and convex terms beside it
 (`discreet_client.cost_terms`).
 
-What the methods ask of a cost is a step of `spds` (the slope of what bends boundedly, and for the
-rest the point that trades it against a move: a proximal step, which for a set alone is the
-projection) and the answer of `auto` (the best point at prices, and how much worse another one is).
-All of it is found where the data are.
+For `spds` a cost gives the gradient of its part with bounded curvature, and a proximal step of the
+rest, which is the projection onto the set where there is no rest; for `auto` the best point at
+prices, and how much worse another point is. All of this is computed where the data are.
 """
 
 from __future__ import annotations
@@ -40,36 +39,38 @@ class Cost(Protocol):
 
     @property
     def kinked(self) -> bool:
-        """Whether a part of it has no bounded curvature: steps then go by `proximal`, and do not
-        shrink."""
+        """Whether a part of it has no bounded curvature: then steps use `proximal`, and `shrink`
+        must be 1."""
 
     def value(self, x: Floats) -> float:
-        """At x."""
+        """The cost at x."""
 
     def gradient(self, x: Floats) -> Floats:
-        """Of the part whose curvature is bounded."""
+        """The gradient of the part with bounded curvature."""
 
     def proximal(self, domain: ConvexSet, x: Floats, length: float) -> Floats:
-        """The minimum over the set of the other part plus `|· - x|² / (2 length)`."""
+        """The minimum over the set of the rest plus `|· - x|² / (2 length)`."""
 
     def curvatures(self, lower: Floats, upper: Floats) -> tuple[Floats, Floats]:
-        """Matrices below and above the Hessian over a box; above, of what bends boundedly."""
+        """Matrices that bound the Hessian over a box from below and above; the upper one is of the
+        part with bounded curvature."""
 
     def steepest(self, lower: Floats, upper: Floats) -> float:
-        """The largest price that its agent minds."""
+        """The scale of the prices that matter to its agent: an upper bound of the slopes over the
+        box of all but the quadratic part."""
 
     def minimum(
         self, domain: ConvexSet, p: Floats, pull: float, centre: Floats, start: Floats
     ) -> Floats:
-        """The minimum over the set of this plus `p · x + pull/2 |x - centre|²`."""
+        """The minimum over the set of the cost plus `p · x + pull/2 |x - centre|²`."""
 
     def regret(self, domain: ConvexSet, x: Floats, best: Floats, p: Floats, pull: float) -> float:
-        """How much more x costs with `p · x` than what is best without any pull, or a bound above
-        it; `best` is what `minimum` found."""
+        """How much more x costs, with `p · x`, than the best point without a pull, or an upper
+        bound of that; `best` is the result of `minimum`."""
 
     def check(self, domain: ConvexSet) -> None:
-        """ValueError for a cost that has no bounded slope over the set's box, or numbers that
-        cannot be reckoned with."""
+        """Raises ValueError for a cost without a bounded slope over the set's box, or with numbers
+        that are too large to compute with."""
 
     @property
     def figures(self) -> tuple[Floats, ...]:
@@ -78,8 +79,8 @@ class Cost(Protocol):
 
 @dataclass(frozen=True)
 class QuadraticCost:
-    """`f(x) = |A_q x|² + a_l · x`: no factor ½ (Huo & Liu, eq. 22), constants left out. A_q
-    float64[r, k], a_l float64[k]. ValueError for other shapes.
+    """`f(x) = |A_q x|² + a_l · x`, without a factor ½ (Huo & Liu, eq. 22) and without constants.
+    A_q float64[r, k], a_l float64[k]. ValueError for other shapes.
     """
 
     A_q: Floats
@@ -87,7 +88,7 @@ class QuadraticCost:
 
     def __post_init__(self) -> None:
         if np.ndim(self.a_l) != 1 or np.shape(self.A_q)[1:] != np.shape(self.a_l):
-            raise ValueError("A_q needs one column an entry of a_l")
+            raise ValueError("A_q needs one column for each entry of a_l")
 
     @property
     def size(self) -> int:
@@ -125,8 +126,8 @@ class QuadraticCost:
         return domain.minimum(bent, self.a_l + p - pull * centre, start)
 
     def regret(self, domain: ConvexSet, x: Floats, best: Floats, p: Floats, pull: float) -> float:
-        """From differences alone; with a pull a bound above it, by the slope at x (Frank, Wolfe
-        1956)."""
+        """Computed from differences alone, so that nothing cancels; with a pull it is the upper
+        bound that the linearization at x gives (Frank & Wolfe 1956)."""
         p = self.a_l + p
         if pull:
             slope = self.curvature @ x + p
@@ -136,9 +137,9 @@ class QuadraticCost:
         return float(apart @ bent) / 2 + float(apart @ (self.curvature @ best + p))
 
     def check(self, domain: ConvexSet) -> None:
-        """Its slope is bounded wherever its numbers are."""
+        """Only the coefficients are checked: where they are bounded, so is the slope."""
         if not all(map(small, self.figures)):
-            raise ValueError(f"A_q and a_l hold numbers from -{LARGEST:g} to {LARGEST:g}")
+            raise ValueError(f"A_q and a_l must hold numbers from -{LARGEST:g} to {LARGEST:g}")
 
     @property
     def figures(self) -> tuple[Floats, ...]:
@@ -147,7 +148,7 @@ class QuadraticCost:
 
 @dataclass(frozen=True)
 class ConvexCost:
-    """`|A_q x|² + a_l · x` and the terms; ValueError where a term has another number of
+    """`|A_q x|² + a_l · x` plus the terms; ValueError where a term has another number of
     columns."""
 
     quadratic: QuadraticCost
@@ -156,7 +157,7 @@ class ConvexCost:
     def __post_init__(self) -> None:
         for term in self.terms:
             if term.A.shape[1] != self.size:
-                raise ValueError(f"{term.kind}: A needs one column an entry of a_l")
+                raise ValueError(f"{term.kind}: A needs one column for each entry of a_l")
 
     @property
     def size(self) -> int:
@@ -213,14 +214,16 @@ class ConvexCost:
         self.quadratic.check(domain)
         lower, upper = (np.broadcast_to(side, (self.size,)) for side in domain.sides)
         if not (small(lower) and small(upper)):
-            raise ValueError(f"costs with terms need boxes with two ends, within {LARGEST:g}")
+            raise ValueError(f"costs with terms need boxes with finite bounds, within ±{LARGEST:g}")
         if len(self.terms) > MOST_TERMS:
-            raise ValueError(f"a cost has {len(self.terms)} terms; at most {MOST_TERMS}")
+            raise ValueError(
+                f"a cost has {len(self.terms)} terms; at most {MOST_TERMS} are allowed"
+            )
         numbers = self.size + sum(term.b.size for term in self.terms) + domain.rows[1].size
         if numbers > MOST_NUMBERS:
             raise ValueError(
                 f"an agent's variables and the rows of its terms and polytope are {numbers}; at "
-                f"most {MOST_NUMBERS}"
+                f"most {MOST_NUMBERS} are allowed"
             )
         for place, term in enumerate(self.terms):
             try:
@@ -236,7 +239,8 @@ class ConvexCost:
 def cost_of(
     A_q: Floats, a_l: Floats, terms: Sequence[Mapping[str, Any]] = ()
 ) -> QuadraticCost | ConvexCost:
-    """A cost as JSON has it; quadratic terms become rows of A_q. ValueError with what is wrong."""
+    """The cost with these terms in their JSON form; quadratic ones become rows of A_q. ValueError
+    says what is wrong."""
     rows, others = read_all(terms, a_l.size)
     quadratic = QuadraticCost(np.vstack([A_q, rows]) if rows.size else A_q, a_l)
     return ConvexCost(quadratic, others) if others else quadratic

@@ -11,7 +11,8 @@ _WRITTEN = re.compile(
 
 
 def written_date(text: str, dates: str | None) -> datetime | None:
-    """21.11.2026 15:00, and 21/11/2026 or 11/21/2026 3:00 pm where it was said which of both."""
+    """The date of a text such as `21.11.2026 15:00`, or `21/11/2026` and `11/21/2026 3:00 pm` where
+    `dates` is `day_first` or `month_first`; None for any other text."""
     matched = _WRITTEN.fullmatch(text)
     if matched is None or (matched[2] == "/" and dates is None):
         return None

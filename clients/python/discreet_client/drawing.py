@@ -1,5 +1,5 @@
-"""Pictures of answers: figures of plotly, as the service draws them on the job's page. Nothing is
-drawn here."""
+"""Charts of answers as plotly figures. The service has drawn them, as they are on the job's page;
+nothing is drawn here."""
 
 from __future__ import annotations
 
@@ -16,19 +16,19 @@ if TYPE_CHECKING:
 Charts = list[models.ChartAnswer]
 Fetched = Charts | Awaitable[Charts]
 Fetch = Callable[[str], Fetched]
-"""What asks for the charts of a job: `Client.charts`, or the awaitable one of `AsyncClient`."""
+"""Fetches the charts of a job: `Client.charts`, or `AsyncClient.charts`, which is awaited."""
 
 
 def plotted(fetch: Fetch | None, job_id: str, name: str | None) -> Any:
-    """The figure, or with the fetch of an AsyncClient what is to be awaited for it. MissingExtra
-    without plotly, before anything is asked for."""
+    """The figure, or with the fetch of an AsyncClient an awaitable of it. MissingExtra without
+    plotly, before anything is fetched."""
     try:
         import plotly.graph_objects  # noqa: F401, PLC0415 - optional
     except ImportError:
         raise MissingExtra("plotly", "plot", "a figure") from None
     if fetch is None:
         raise TypeError(
-            "this answer was read from no service: client.charts(job_id) has the pictures of a job"
+            "this answer did not come from a client; client.charts(job_id) returns a job's charts"
         )
     found = fetch(job_id)
     return _later(found, name) if isawaitable(found) else figure_of(found, name)
@@ -39,7 +39,8 @@ async def _later(found: Awaitable[Charts], name: str | None) -> Figure:
 
 
 def figure_of(charts: Sequence[models.ChartAnswer], name: str | None = None) -> Figure:
-    """One of these charts, the first by default. KeyError that names those that there are."""
+    """One of these charts, the first by default. KeyError, with their names, if none is called
+    so."""
     from plotly.graph_objects import Figure  # noqa: PLC0415 - optional
 
     chosen = next((one for one in charts if name in (None, one["name"])), None)
@@ -47,6 +48,6 @@ def figure_of(charts: Sequence[models.ChartAnswer], name: str | None = None) -> 
         raise KeyError(
             f"{name!r}; there are {', '.join(one['name'] for one in charts)}"
             if charts
-            else "no picture"
+            else "this job has no charts"
         )
     return Figure(chosen["figure"])

@@ -1,10 +1,10 @@
-"""Episodes of reinforcement learning's datasets, as Minari, d3rlpy and Gymnasium loops have them,
-to a table of visits.
+"""A table of visits from the episodes of a reinforcement learning dataset, as Minari, d3rlpy and
+loops over Gymnasium give them.
 
-An episode has `observations`, `actions`, `rewards`, one each of T steps, and `terminations` (or
-`terminated`, of its end): as attributes or as keys. Of T + 1 observations, as Minari has them, the
-last is the next state of the last step; of T, as d3rlpy has them, the last step of an episode
-without an end has no next state, and is left out.
+An episode has `observations`, `actions` and `rewards`, one for each of T steps, and `terminations`
+(or `terminated`, for the episode as a whole), as attributes or as keys. With T + 1 observations, as
+in Minari, the last is the next state of the last step; with T, as in d3rlpy, the last step of a
+truncated episode has no next state and is left out.
 """
 
 from __future__ import annotations
@@ -26,8 +26,8 @@ Policy = Callable[[NDArray[Any], NDArray[Any]], Any]
 def table_of_episodes(
     episodes: Iterable[Any], public: Mapping[str, Any], policies: Mapping[str, Policy]
 ) -> Table:
-    """Visits, as `patients.transitions_of` takes them: every episode is a patient. policies: by
-    column."""
+    """The visits as a table for `patients.transitions_of`, in which every episode is a patient.
+    `policies`: the policy that fills each column of probabilities."""
     names = [str(told["name"]) for told in reading.ranges_of(public)]
     parts: list[dict[str, NDArray[Any]]] = []
     for number, episode in enumerate(episodes):
@@ -38,20 +38,22 @@ def table_of_episodes(
         if len(actions) != steps or len(seen) not in (steps, steps + 1):
             found = f"{len(seen)} observations, {len(actions)} actions and {steps} rewards"
             raise TableError(
-                f"episode {number} has {found}: as many are needed, or one observation more"
+                f"episode {number} has {found}: equally many are needed, or one more observation"
             )
         if not steps:
             continue
         seen = seen.reshape(len(seen), -1)
         width = len(names) or 1
         if seen.shape[1] != width:
-            what = f"public.ranges name {width}" if names else "public.states is of one number"
+            what = (
+                f"public.ranges name {width}" if names else "with public.states there is only one"
+            )
             raise TableError(
                 f"episode {number} has observations of {seen.shape[1]} coordinates; {what}"
             )
         rows = steps if _ends(episode, number) or len(seen) == steps else steps + 1
-        # A row more, of an episode that was cut off, is where it came to: what was done there is
-        # not looked at.
+        # A truncated episode of T + 1 observations has one more row, for its last state, whose
+        # action and reward are not used.
         chosen = np.minimum(np.arange(rows), steps - 1)
         terminal = np.zeros(rows, dtype=bool)
         terminal[-1] = _ends(episode, number)
@@ -78,19 +80,20 @@ def are_episodes(source: Any) -> bool:
 
 
 def episodes_of(source: Any) -> Iterable[Any]:
-    """Of a Minari dataset, a d3rlpy dataset or buffer, or a list."""
+    """The episodes of a Minari dataset, a d3rlpy dataset or buffer, or a list."""
     if hasattr(source, "iterate_episodes"):
         return source.iterate_episodes()  # type: ignore[no-any-return]
     return source.episodes if hasattr(source, "episodes") else source  # type: ignore[no-any-return]
 
 
 def ranges_of(space: Any, names: Iterable[str] | None = None) -> list[dict[str, Any]]:
-    """`public.ranges` of a bounded observation space (Gymnasium's Box): its bounds are public, they
-    are not of data."""
+    """`public.ranges` of a bounded observation space (Gymnasium's Box), whose bounds are public,
+    since they do not come from data."""
     low, high = (np.asarray(end, dtype=np.float64).ravel() for end in (space.low, space.high))
     if not (np.isfinite(low) & np.isfinite(high)).all() or np.abs([low, high]).max() > 1e30:
         raise TableError(
-            "an observation space without bounds: say ranges of your own, not of the data"
+            "the observation space has no bounds: give ranges of your own that do not come from "
+            "the data"
         )
     called = list(names or (f"x{axis}" for axis in range(low.size)))
     return [
@@ -108,7 +111,7 @@ def _field(episode: Any, name: str, number: int) -> NDArray[Any]:
         raise TableError(f"episode {number} has no {name}")
     found = episode[name] if isinstance(episode, Mapping) else getattr(episode, name)
     if isinstance(found, Mapping | tuple):
-        raise TableError(f"episode {number}: {name} of several parts; make them one array")
+        raise TableError(f"episode {number}: {name} have several parts; make them one array")
     values = np.asarray(found)
     return (
         values[:, 0]
@@ -118,10 +121,11 @@ def _field(episode: Any, name: str, number: int) -> NDArray[Any]:
 
 
 def _ends(episode: Any, number: int) -> bool:
-    """Whether the episode ended, and was not cut off."""
+    """Whether the episode terminated, rather than being truncated."""
     for name in ("terminations", "terminated"):
         if _has(episode, name):
             return bool(np.asarray(_field(episode, name, number)).ravel()[-1])
     raise TableError(
-        f"episode {number} says nothing of its end: terminations, or terminated, is needed"
+        f"episode {number} does not say whether it terminated: terminations, or terminated, is "
+        "needed"
     )

@@ -1,4 +1,4 @@
-"""Server-sent events by hand: a parser of the stream, and what to do when it breaks. No I/O here.
+"""Server-sent events: a parser of the stream, and when to connect again if it breaks. No I/O here.
 
 Source: WHATWG HTML, "Server-sent events", sections on parsing and on interpreting an event stream.
 """
@@ -17,8 +17,8 @@ from discreet_client.retries import BUSY, backoff, problem_of
 
 FINAL = ("succeeded", "failed", "cancelled")
 ATTEMPTS = 7
-"""Connections in a row without a byte before the server counts as gone: 12 seconds and what
-connecting takes."""
+"""Connections in a row without a byte before the server counts as gone: 12 seconds of pauses, and
+the time that connecting takes."""
 
 
 @dataclass(frozen=True)
@@ -31,7 +31,8 @@ class Event:
 
 
 class EventParser:
-    """Bytes in, events out; cut anywhere, also within a character or between CR and LF."""
+    """Turns bytes into events. They may be cut anywhere, even within a character or between CR and
+    LF."""
 
     def __init__(self, last_id: str = "") -> None:
         self.last_id = last_id
@@ -41,7 +42,7 @@ class EventParser:
         self._data: list[str] = []
 
     def feed(self, part: bytes) -> list[Event]:
-        """The events that end in this part of the stream. One that is not ended when the stream
+        """The events that end in this part of the stream. One that is incomplete when the stream
         breaks is dropped."""
         text = self._rest + self._decoder.decode(part)
         kept = ""
@@ -62,7 +63,7 @@ class EventParser:
             self._data.append(value)
         elif name == "id" and "\0" not in value:
             self.last_id = value
-        return None  # comments and unknown fields mean nothing
+        return None  # comments and unknown fields are ignored
 
     def _dispatch(self) -> Event | None:
         event, data = self._event or "message", self._data
@@ -71,9 +72,9 @@ class EventParser:
 
 
 class Following:
-    """The events of one job over as many connections as it takes: the state between them.
+    """The state that is kept while the events of a job are followed over several connections.
 
-    `silent` counts the connections in a row that brought not a byte.
+    `silent` counts the connections in a row without a single byte.
     """
 
     def __init__(self) -> None:
@@ -84,7 +85,7 @@ class Following:
         self._parser = EventParser()
 
     def connect(self) -> str:
-        """A new connection is made; the Last-Event-ID to send with it."""
+        """Begin a new connection; returns the Last-Event-ID to send with it."""
         self._parser = EventParser(self.last_id)
         self.silent += 1
         return self.last_id
@@ -101,14 +102,15 @@ class Following:
         return found
 
     def refused(self, response: httpx.Response) -> None:
-        """The server refused to stream: raises, unless it only asked for patience."""
+        """Raise the server's refusal to stream, unless it is only busy; then `pause` is at least as
+        long as it asked for."""
         refusal = problem_of(response)
         if refusal.status not in BUSY:
             raise refusal
         self._asked = refusal.retry_after
 
     def pause(self) -> float:
-        """Seconds before the next connection; Unreachable when there is no point in another."""
+        """Seconds to wait before the next connection; Unreachable after ATTEMPTS silent ones."""
         if self.silent >= ATTEMPTS:
             raise Unreachable("the server does not answer")
         asked, self._asked = self._asked, None

@@ -10,9 +10,9 @@
     power   = atom, [ "^", unary ] ;         (* x^2^3 = x^(2^3); the exponent is a number *)
     atom    = number | name | function, "(", sum, ")" | "(", sum, ")" ;
 
-Functions are exp, log (natural), sqrt and abs. Nothing of Python's own parser or evaluator is
-involved, and nothing but the nodes below can come out. Length, depth, nodes, numbers and exponents
-are bounded, so that no text is a bomb.
+Functions are exp, log (natural), sqrt and abs. Python's own parser and evaluator are not involved,
+and the result consists of the nodes below alone. Length, depth, nodes, numbers and exponents are
+bounded, so that no text can exhaust time or memory.
 """
 
 from __future__ import annotations
@@ -28,20 +28,19 @@ MAX_LENGTH = 10_000
 """Characters of a text."""
 MAX_NODES = 2_000
 MAX_DEPTH = 40
-"""Levels of parentheses, signs, exponents and functions in a text, and of the tree that comes
-out."""
+"""Levels of parentheses, signs, exponents and functions in a text, and of its tree."""
 MAX_EXPONENT = 64.0
 MAX_NUMBER = 1e12
 MAX_DERIVED_NODES = 100_000
 """Nodes of a derivative, counted as a tree."""
 
 MAX_COMBINED = 16
-"""Numbers of one product that are multiplied exactly; the fractions double in length with each."""
+"""The most numbers of one product that are multiplied exactly: each lengthens the fraction."""
 
 FUNCTIONS = ("exp", "log", "sqrt", "abs")
 DERIVED = ("sign", "jump")
-"""What derivatives of abs need; not in the grammar. sign(0) = 0; jump, its derivative, is 0, but
-unbounded at 0."""
+"""Functions of derivatives of abs, which are not in the grammar. sign(0) = 0; jump, its derivative,
+is 0 but counts as unbounded at 0."""
 
 NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,63}")
 _TOKEN = re.compile(
@@ -51,8 +50,7 @@ _TOKEN = re.compile(
 
 
 class ExpressionError(ValueError):
-    """A text is not an expression, or too large a one. `position`: 0-based character, None where
-    there is none."""
+    """A text is not an expression, or is too large. `position`: the 0-based character, or None."""
 
     def __init__(self, sentence: str, position: int | None = None) -> None:
         super().__init__(
@@ -68,11 +66,11 @@ _SUM, _PRODUCT, _UNARY, _POWER, _ATOM = range(1, 6)
 
 @dataclass(frozen=True)
 class Expression:
-    """A node. Immutable; equal when the trees are equal. `str` gives a text that `parse` takes back
-    to an equal tree.
+    """A node. Immutable; equal when the trees are equal. `str` gives a text from which `parse`
+    makes an equal tree.
 
-    `position`: the character of the text where the node begins, None for derived nodes; no part of
-    the equality.
+    `position`: the character of the text where the node begins, None for derived nodes; equality
+    ignores it.
     """
 
     position: int | None = field(default=None, compare=False, repr=False, kw_only=True)
@@ -121,7 +119,7 @@ class Variable(Expression):
 
 @dataclass(frozen=True)
 class Sum(Expression):
-    """Two terms or more; a difference is the sum with a negation."""
+    """Two terms or more; a difference is a sum with a negation."""
 
     terms: tuple[Expression, ...]
 
@@ -189,7 +187,7 @@ class Call(Expression):
 
 
 def _text(node: Expression) -> tuple[str, int]:
-    """The text and how tightly it binds."""
+    """The text and the precedence of its outermost operator."""
 
     def inner(child: Expression, least: int) -> str:
         text, level = _text(child)
@@ -246,8 +244,8 @@ def parse(
 ) -> Expression:
     """The tree of `text`, whose variables are among `names`.
 
-    Raises ExpressionError, with the position, for what the grammar does not know or a limit does
-    not allow; ValueError for names that the grammar has no place for.
+    Raises ExpressionError, with the position, for a text that the grammar or a limit does not
+    allow; ValueError for names that cannot stand in an expression.
     """
     known = frozenset(names)
     for name in known:
@@ -315,22 +313,19 @@ class _Parser:
     def product(self) -> Expression:
         start = self.token[2]
         factors = [self.unary()]
+
+        def whole() -> Expression:
+            if len(factors) == 1:
+                return factors[0]
+            return self.checked(Product(tuple(factors), position=start))
+
         while sign := self.take("*", "/"):
             factor = self.unary()
             if sign == "*":
                 factors.append(factor)
-                continue
-            above = (
-                factors[0]
-                if len(factors) == 1
-                else self.checked(Product(tuple(factors), position=start))
-            )
-            factors = [self.checked(Quotient(above, factor, position=start))]
-        return (
-            factors[0]
-            if len(factors) == 1
-            else self.checked(Product(tuple(factors), position=start))
-        )
+            else:
+                factors = [self.checked(Quotient(whole(), factor, position=start))]
+        return whole()
 
     def unary(self) -> Expression:
         start = self.token[2]
@@ -403,8 +398,8 @@ class _Parser:
 
 
 def _constant(node: Expression, position: int) -> float:
-    """The value of an exponent: a number, or arithmetic of numbers in doubles, where no tower of
-    powers is a bomb."""
+    """The value of an exponent: a number, or arithmetic of numbers, in doubles, so that a tower of
+    powers overflows instead of growing."""
 
     def value(part: Expression) -> float:
         match part:
@@ -434,8 +429,8 @@ def _constant(node: Expression, position: int) -> float:
 
 
 def value(expression: Expression, point: Mapping[str, float]) -> float:
-    """The value at a point in doubles; NaN where it has none. For an agent's own objective, one
-    point at a time."""
+    """The value at a point in doubles; NaN where the expression is not defined. For an agent's own
+    objective, one point at a time."""
 
     def of(node: Expression) -> float:
         match node:
@@ -481,8 +476,8 @@ ZERO, ONE = Number(0.0), Number(1.0)
 def derivative(expression: Expression, name: str) -> Expression:
     """The partial derivative in the variable `name`, simplified.
 
-    Exact: numbers are combined only where the result is a double, so bounds on the tree are bounds
-    on the derivative. Raises ExpressionError where the result would have more than
+    Numbers are combined only where the exact result is a double, so bounds on the tree are bounds
+    on the derivative. Raises ExpressionError if a part of the result has more than
     MAX_DERIVED_NODES nodes.
     """
     known: dict[int, Expression] = {}
@@ -530,11 +525,10 @@ def derivative(expression: Expression, name: str) -> Expression:
 
 
 def gradient(expression: Expression) -> dict[str, Expression]:
-    """The partial derivatives that are not identically zero, by variable: each as `derivative`
-    gives it.
+    """The partial derivatives by variable, as `derivative` gives them, without those that are 0.
 
-    Of a sum each variable's is made of the terms that it is in, so a long sum of terms in few
-    variables each costs what its terms do, not variables times terms.
+    In a sum only the terms that contain a variable are differentiated by it, so the cost of a long
+    sum of terms in few variables grows with the terms, not with variables times terms.
     """
     if not isinstance(expression, Sum):
         parts = dict.fromkeys(expression.names, expression)
@@ -572,7 +566,7 @@ def _slope_of_call(node: Call) -> Expression:
 
 
 def _double(value: Fraction) -> float | None:
-    """`value` as a double where it is one."""
+    """`value` as a double, or None if it is not exactly one."""
     try:
         near = float(value)
     except OverflowError:
@@ -581,7 +575,7 @@ def _double(value: Fraction) -> float | None:
 
 
 def add(*terms: Expression) -> Expression:
-    """The sum, without nested sums and zeros, numbers last."""
+    """The sum, without nested sums and zeros, with numbers last."""
     parts: list[Expression] = []
     numbers: list[Number] = []
     for term in terms:
@@ -596,8 +590,8 @@ def add(*terms: Expression) -> Expression:
 
 
 def multiply(*factors: Expression) -> Expression:
-    """The product, without nested products and ones, one number in front where the numbers' product
-    is a double."""
+    """The product, without nested products and ones; the numbers are in front, as one number if
+    their product is exactly a double."""
     parts: list[Expression] = []
     numbers: list[Number] = []
     sign = 1
@@ -629,7 +623,7 @@ def multiply(*factors: Expression) -> Expression:
 
 
 def divide(above: Expression, below: Expression) -> Expression:
-    """The quotient; numbers are divided where the result is a double."""
+    """The quotient; numbers are divided where the result is exactly a double."""
     if above == ZERO or below == ONE:
         return above
     if isinstance(above, Negation):
@@ -651,7 +645,7 @@ def negate(node: Expression) -> Expression:
 
 
 def power(base: Expression, exponent: float) -> Expression:
-    """base ^ exponent, where that is not 1 or the base."""
+    """base ^ exponent; 1 for exponent 0, and the base itself for exponent 1."""
     if exponent == 0:
         return ONE
     return base if exponent == 1 else Power(base, exponent)

@@ -1,11 +1,11 @@
-"""Results of routing in the field's own files: link flows as CSV, GeoJSON, GMNS's link.csv or
-Parquet, demand and skims as OMX, the pairs that use chosen links as CSV; and the busiest links, to
-be shown.
+"""Results of routing in the file formats of the field: link flows as CSV, GeoJSON, GMNS's link.csv
+or Parquet, demand and skims as OMX, the pairs that use chosen links as CSV; and the busiest links,
+for display.
 
-Links keep the order, the names and the lines of their network; nodes are called by their names.
-Beside the flow stand its interval, where the result has one, and flow / capacity. Coordinates are
-written as the network has them: GeoJSON takes them for longitude and latitude (RFC 7946), so a map
-shows them in their place only where they are these.
+Links keep the order, names and geometry of their network; nodes are given by name. Each flow comes
+with flow / capacity and, where the result has one, its interval. Coordinates are written as they
+are in the network: GeoJSON defines them as longitude and latitude (RFC 7946), so only those appear
+at the right place of a map.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from typing import Any
 
 import numpy as np
 
-from discreet_client.closing import names_of
+from discreet_client.closing import names_of, node_name
 from discreet_client.errors import MissingExtra
 
 Json = dict[str, Any]
@@ -29,21 +29,21 @@ OMX_VERSION = b"0.2"
 
 
 class NotWritten(ValueError):
-    """A result that has nothing to write in this form, in a sentence."""
+    """The result has nothing that can be written in this form; the sentence says why."""
 
 
 def link_flows(
     result: Mapping[str, Any], network: Mapping[str, Any], form: str, *, decimal: str = "."
 ) -> bytes:
-    """The file of a result's link flows. `result`: as `GET /v1/jobs/{id}/result` has it in
-    `result`; `network`: as in a problem of kind routing; `decimal`: of CSV, `,` for a spreadsheet
-    that writes numbers so (its columns are then apart by semicolons). NotWritten where the result
-    has none, or the form needs coordinates that there are not.
+    """The file of a result's link flows. `result`: the member `result` of `GET
+    /v1/jobs/{id}/result`; `network`: as in a problem of kind routing; `decimal`: the decimal sign
+    of CSV, `,` for spreadsheets that use it, with semicolons between columns. NotWritten if the
+    result has no link flows, or the form needs coordinates that the network lacks.
     """
     if form not in FORMATS:
         raise NotWritten(f"link flows are written as {', '.join(FORMATS)}, not as {form}")
     if decimal not in (".", ",") or (decimal == "," and form != "csv"):
-        raise NotWritten("decimal is . or, of csv alone, a comma")
+        raise NotWritten("decimal is a point or, for csv only, a comma")
     rows = _rows(result, network)
     if form == "geojson":
         return _geojson(rows, network)
@@ -54,8 +54,8 @@ def link_flows(
 
 def busiest(result: Mapping[str, Any], network: Mapping[str, Any], most: int) -> list[Json]:
     """The links with the largest flows, at most so many, largest first: name, from_node, to_node,
-    flow, flow_over_capacity, where told flow_lower and flow_upper, and noise: whether the flow is
-    mostly noise. NotWritten as of `link_flows`."""
+    flow, flow_over_capacity, flow_lower and flow_upper where there are intervals, and noise:
+    whether the flow is mostly noise. NotWritten as for `link_flows`."""
     rows = _rows(result, network)
     noise = ((result.get("uncertainty") or {}).get("noise_dominates") or {}).get("link_flows")
     names = names_of(network)
@@ -73,9 +73,9 @@ def busiest(result: Mapping[str, Any], network: Mapping[str, Any], most: int) ->
 
 
 def changes(result: Mapping[str, Any], network: Mapping[str, Any], most: int) -> list[Json]:
-    """The open links whose flows closing others changes most, at most so many, of a result with
-    `closed_links`: name, before, after, level, and where told change_lower and change_upper.
-    NotWritten where the result says no changes."""
+    """The open links whose flows change most when others are closed, at most so many, of a result
+    with `closed_links`: name, before, after, level, and change_lower and change_upper where there
+    are intervals. NotWritten if the result has no changes."""
     moved, names = result.get("link_flow_changes"), names_of(network)
     if moved is None:
         raise NotWritten(
@@ -108,9 +108,9 @@ _FIGURES = ("flow", "flow_over_capacity", "flow_lower", "flow_upper")
 def demand_matrix(result: Mapping[str, Any]) -> bytes:
     """The released demand as an OMX file (open matrix, HDF5; extra `omx`): matrices float64[zones,
     zones] of mean trips a period, `demand` and, where the result has intervals, their ends
-    `demand_lower` and `demand_upper`; in the same way `skims`, travel times, where the problem
-    asked for them; of classes of users also `demand_CLASS` and `skims_CLASS`. The mapping `zones`
-    has the zones' numbers, from 1. NotWritten where the result has no demand.
+    `demand_lower` and `demand_upper`; likewise `skims`, travel times, where the problem asked for
+    them; with user classes also `demand_CLASS` and `skims_CLASS`. The mapping `zones` holds the
+    zones' numbers, from 1. NotWritten if the result has no demand.
     """
     try:
         h5py: Any = importlib.import_module("h5py")
@@ -139,9 +139,8 @@ def demand_matrix(result: Mapping[str, Any]) -> bytes:
         file.attrs["SHAPE"] = np.array([len(trips), len(trips)], dtype=np.int32)
         data = file.create_group("data")
         for name, matrix in matrices.items():
-            values = np.array(
-                matrix, dtype=np.float64
-            )  # null, where no interval can be told, is NaN
+            # null, where there is no interval, becomes NaN.
+            values = np.array(matrix, dtype=np.float64)
             data.create_dataset(name, data=values, compression="gzip", compression_opts=1)
         file.create_group("lookup").create_dataset("zones", data=np.arange(1, len(trips) + 1))
     return out.getvalue()
@@ -150,8 +149,8 @@ def demand_matrix(result: Mapping[str, Any]) -> bytes:
 def selected_links(result: Mapping[str, Any], network: Mapping[str, Any]) -> bytes:
     """The trips of each pair over the chosen links (`select_links` of the problem) as CSV:
     user_class where trips have classes, link_id, from_node_id, to_node_id, origin and destination
-    by their names, share, trips and, where told, trips_lower and trips_upper. NotWritten where the
-    result has none."""
+    by name, share, trips and, where there are intervals, trips_lower and trips_upper. NotWritten if
+    the result has none."""
     field = "select_link" if "select_link" in result else "select_link_by_class"
     rows = result.get(field)
     if rows is None:
@@ -159,23 +158,17 @@ def selected_links(result: Mapping[str, Any], network: Mapping[str, Any]) -> byt
             "this result has no select_link: ask again with select_links, the positions of links"
         )
     ends = _ends(result, field)
-    links, nodes, names = network["links"], network.get("node_names"), network.get("link_names")
+    links = network["links"]
     if any(row["link"] >= len(links) for row in rows):
         raise NotWritten(
-            f"the result has links beyond the {len(links)} of the network: it is another one"
+            f"the result has links beyond the {len(links)} of the network: it is of another network"
         )
-
-    def node(number: int) -> str:
-        return str(number) if nodes is None else str(nodes[number - 1])
-
     found = [
         {
             **({"user_class": row["user_class"]} if "user_class" in row else {}),
-            "link_id": str(row["link"]) if names is None else names[row["link"]],
-            "from_node_id": node(links[row["link"]]["tail"]),
-            "to_node_id": node(links[row["link"]]["head"]),
-            "origin": node(row["origin"]),
-            "destination": node(row["destination"]),
+            **_link_ids(network, row["link"]),
+            "origin": node_name(network, row["origin"]),
+            "destination": node_name(network, row["destination"]),
             "share": row["share"],
             "trips": row["trips"],
             **{f"trips_{end}": ends[end][place] for end in ends},
@@ -186,13 +179,13 @@ def selected_links(result: Mapping[str, Any], network: Mapping[str, Any]) -> byt
 
 
 def _ends(result: Mapping[str, Any], field: str) -> dict[str, Any]:
-    """The ends of a field's intervals, where it has some."""
+    """The `lower` and `upper` ends of a field's intervals, if it has any."""
     ends = ((result.get("uncertainty") or {}).get("values") or {}).get(field) or {}
     return {end: ends[end] for end in ("lower", "upper") if ends.get(end) is not None}
 
 
 def _written(rows: list[Json], fields: list[str], decimal: str = ".") -> bytes:
-    """Rows as CSV; fields: the names of the columns where there is no row."""
+    """Rows as CSV; `fields`: the names of the columns if there are no rows."""
     text = io.StringIO(newline="")
     names = list(rows[0]) if rows else fields
     writer = csv.DictWriter(
@@ -213,23 +206,20 @@ def _rows(result: Mapping[str, Any], network: Mapping[str, Any]) -> list[Json]:
     flows = result.get("link_flows")
     if flows is None:
         raise NotWritten(
-            "this result has no link flows: method counts of kind routing releases demand, and so "
-            "has some"
+            "this result has no link flows: only method counts of kind routing releases demand and "
+            "assigns it"
         )
     links = network["links"]
     if len(flows) != len(links):
         raise NotWritten(
-            f"the result has {len(flows)} link flows, the network {len(links)} links: it is "
-            "another one"
+            f"the result has {len(flows)} link flows, the network {len(links)} links: it is of "
+            "another network"
         )
     ends = _ends(result, "link_flows")
     lower, upper = ends.get("lower"), ends.get("upper")
-    nodes, names = network.get("node_names"), network.get("link_names")
     return [
         {
-            "link_id": str(place) if names is None else names[place],
-            "from_node_id": str(link["tail"]) if nodes is None else nodes[link["tail"] - 1],
-            "to_node_id": str(link["head"]) if nodes is None else nodes[link["head"] - 1],
+            **_link_ids(network, place),
             "directed": True,
             "free_flow_time": link["free_flow_time"],
             "capacity": link["capacity"],
@@ -245,8 +235,17 @@ def _rows(result: Mapping[str, Any], network: Mapping[str, Any]) -> list[Json]:
     ]
 
 
+def _link_ids(network: Mapping[str, Any], place: int) -> Json:
+    names, link = network.get("link_names"), network["links"][place]
+    return {
+        "link_id": str(place) if names is None else names[place],
+        "from_node_id": node_name(network, link["tail"]),
+        "to_node_id": node_name(network, link["head"]),
+    }
+
+
 def _lines(network: Mapping[str, Any]) -> list[list[list[float]]] | None:
-    """The points of every link's line; None without coordinates."""
+    """The points of every link's line; None if the network has no coordinates."""
     places, shapes = network.get("nodes_xy"), network.get("link_shapes")
     if places is None:
         return None
@@ -280,8 +279,8 @@ def _gmns(rows: list[Json], network: Mapping[str, Any]) -> bytes:
     if lines is not None:
         for row, line in zip(rows, lines, strict=True):
             row["geometry"] = f"LINESTRING ({', '.join(f'{x!r} {y!r}' for x, y in line)})"
-    # Of all lanes together, which the network keeps; of an hour where it says of what period its
-    # own are.
+    # The capacity of all lanes together, as in the network, and per hour if the network names the
+    # period of its capacities.
     hours = (network.get("period_minutes") or 60) / 60
     changed = (
         {**row, "directed": 1, "capacity": row["capacity"] / hours, "lanes": 1} for row in rows
@@ -290,8 +289,8 @@ def _gmns(rows: list[Json], network: Mapping[str, Any]) -> bytes:
 
 
 def _plain(rows: list[Json], network: Mapping[str, Any], decimal: str) -> bytes:
-    """For a spreadsheet: names and figures, no lines. It begins with the mark by which Excel knows
-    UTF-8."""
+    """Names and figures for a spreadsheet, without geometry. It begins with the byte order mark by
+    which Excel recognizes UTF-8."""
     names = names_of(network)
     shown = [
         {

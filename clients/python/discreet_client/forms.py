@@ -1,5 +1,5 @@
-"""What the contract says of the contents of datasets: their fields in JSON, and the arrays that may
-stand for one."""
+"""The forms of datasets' contents, as the contract has them: their fields in JSON, and the arrays
+that may be given instead."""
 
 from __future__ import annotations
 
@@ -8,14 +8,14 @@ from typing import Any
 
 Forms = Mapping[str, Any]
 """`fields`: names of the fields in JSON. `arrays`: one mapping for each array that may be given
-instead. Its `axes` and `value` are the columns that it becomes, one row a number; an axis that is
-null has none. `first`: the number of the first position on each axis, 0 where it is left out;
-`sparse`: numbers that are 0 have no row; `integers`: there are no others in it."""
+instead. Its `axes` and `value` name the columns that it becomes, with one row for each number; an
+axis that is null has none. `first`: the number of the first position on each axis, by default 0;
+`sparse`: zeros have no row; `integers`: it may hold integers only."""
 
 
 def forms_in(contract: Any) -> dict[str, Forms]:
-    """By kind. Of what is no contract, as a gateway may answer in its place, nothing is said: then
-    the service tells what is wrong with a content."""
+    """The forms of each kind. Empty for anything but a contract, such as a gateway's answer in its
+    place: then the service checks contents."""
     found: dict[str, Forms] = {}
     schemas = _mapping(_mapping(_mapping(contract).get("components")).get("schemas"))
     for schema in schemas.values():
@@ -41,6 +41,6 @@ def _mapping(value: Any) -> Mapping[str, Any]:
 
 
 def _is_whole(array: Any) -> bool:
-    """Whether it says of each axis, and of the value, which column it becomes."""
+    """Whether it names a column for each axis and for the value."""
     named = _mapping(array)
     return isinstance(named.get("axes"), list) and isinstance(named.get("value"), str)

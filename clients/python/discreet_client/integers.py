@@ -1,4 +1,4 @@
-"""Arithmetic of large integers: GMP's where gmpy2 is installed, Python's own elsewhere."""
+"""Arithmetic of large integers: GMP's if gmpy2 is installed, otherwise Python's own."""
 
 from __future__ import annotations
 

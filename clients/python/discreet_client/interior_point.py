@@ -1,11 +1,10 @@
 """The minimum of a smooth convex function over a polyhedron, for the few variables that an agent
 has.
 
-A primal-dual interior point method (Wright 1997; Boyd & Vandenberghe 2004, section 11.7) brings
-slacks and multipliers near the boundary, and Newton steps on the rows that hold there bring the
-answer to rounding: the path alone would leave an error of the square root of its end where a row
-touches without pressing. What is given is to be scaled: variables of about one, a gradient of about
-one.
+A primal-dual interior-point method (Wright 1997; Boyd & Vandenberghe 2004, section 11.7) follows
+the central path, and Newton steps on the active rows then bring the answer to rounding: the path
+alone would leave an error of the square root of its tolerance where an active row has multiplier
+zero. The problem must be scaled, with variables and gradient of about one.
 """
 
 from __future__ import annotations
@@ -21,17 +20,18 @@ Floats = NDArray[np.float64]
 MOST_STEPS = 80
 MOST_HALVINGS = 30
 MOST_CORRECTIONS = 8
-"""Of the rows that hold at the end: their multipliers and slacks say which hold next."""
+"""Steps on the active rows at the end; multipliers and slacks decide which are active next."""
 ROUNDING = 1e-15
 END = 1e-13
-"""Of products of slacks and multipliers, and of residuals: where the path ends."""
+"""The path ends when residuals and the mean product of slacks and multipliers are at most this."""
 NARROW = 1e-2
-"""Room of a row at the start that is too little to begin with."""
+"""A row with less slack than this at the start begins with slack 1 instead."""
 TO_THE_BOUNDARY = 0.99
-"""Of the step that would reach it."""
+"""A step goes at most this fraction of the way to the boundary."""
 SUFFICIENT = 1e-3
+"""The sufficient-decrease constant of the line search."""
 RIDGE = 1e-14
-"""On what is solved, for directions in which nothing is said."""
+"""Regularization of the Newton matrix, relative to its largest diagonal entry."""
 
 
 class Polyhedron(NamedTuple):
@@ -44,7 +44,7 @@ class Polyhedron(NamedTuple):
 
 
 class _Point(NamedTuple):
-    """z, slacks s > 0 and multipliers of G's rows, multipliers of E's."""
+    """z, slacks s > 0 and multipliers `rows` of G's rows, and multipliers `equal` of E's rows."""
 
     z: Floats
     s: Floats
@@ -61,11 +61,11 @@ def minimum(
     within: Polyhedron,
     start: Floats,
 ) -> Floats:
-    """float64[n]. Rows that hold at `start` with more than `NARROW` to spare hold at every point
-    where the function is asked for, rounding and the last corrections excepted. The polyhedron is
-    not empty; where it is, what comes back breaks its rows."""
+    """The minimum, float64[n]. Rows that have more slack than `NARROW` at `start` hold at every
+    point where the function is evaluated, except for rounding and the last corrections. The
+    polyhedron must not be empty: otherwise the result violates its rows."""
     search = _Search(gradient, hessian, within)
-    with np.errstate(all="ignore"):  # what is tried may be outside; it is judged, and left
+    with np.errstate(all="ignore"):  # trial points may lie outside; they are rejected
         return search.corrected(search.followed(start)).z
 
 
@@ -79,7 +79,7 @@ class _Search:
         self._gradient, self._hessian, self._within = gradient, hessian, within
 
     def followed(self, start: Floats) -> _Point:
-        """Along the central path to its end."""
+        """The end of the central path from `start`."""
         G, h, E, _ = self._within
         room = h - G @ start
         s = np.where(room > NARROW, room, 1.0)
@@ -106,20 +106,20 @@ class _Search:
                     break
                 length /= 2
             else:
-                break  # rounding: the end of what this arithmetic can tell
+                break  # rounding prevents any further decrease
             at = better
         return at
 
     def corrected(self, at: _Point) -> _Point:
-        """The point whose pressing rows hold exactly, where that is nearer to the conditions of
-        optimality."""
+        """The point at which the active rows hold exactly, if it is closer to the optimality
+        conditions."""
         G, h, E, e = self._within
         n = at.z.size
         best, closest = at, self._distance(at)
         for _ in range(MOST_CORRECTIONS):
-            pressing = at.rows > h - G @ at.z
-            rows = np.vstack([G[pressing], E])
-            held = np.concatenate([h[pressing], e])
+            active = at.rows > h - G @ at.z
+            rows = np.vstack([G[active], E])
+            held = np.concatenate([h[active], e])
             system = np.zeros((n + held.size, n + held.size))
             system[:n, :n] = self._hessian(at.z)
             system[n:, :n], system[:n, n:] = rows, rows.T
@@ -131,9 +131,9 @@ class _Search:
             except np.linalg.LinAlgError:
                 break
             multipliers = np.zeros(h.size)
-            multipliers[pressing] = found[n : n + int(pressing.sum())]
+            multipliers[active] = found[n : n + int(active.sum())]
             z = at.z + found[:n]
-            at = _Point(z, h - G @ z, multipliers, found[n + int(pressing.sum()) :])
+            at = _Point(z, h - G @ z, multipliers, found[n + int(active.sum()) :])
             distance = self._distance(at)
             if distance < closest:
                 best, closest = at, distance
@@ -152,7 +152,7 @@ class _Search:
         return total if np.isfinite(total) else np.inf
 
     def _distance(self, at: _Point) -> float:
-        """From the conditions of optimality, slacks taken from z itself."""
+        """The distance from the optimality conditions, with slacks computed from z."""
         G, h, E, e = self._within
         slope = self._gradient(at.z) + G.T @ at.rows + E.T @ at.equal
         parts = (slope, np.minimum(h - G @ at.z, at.rows), E @ at.z - e)
@@ -160,8 +160,8 @@ class _Search:
         return largest if np.isfinite(largest) else np.inf
 
     def _newton(self, at: _Point) -> Callable[[Floats, Floats, Floats, Floats], _Point]:
-        """The step that brings slope, rows, equalities and products to zero, of one matrix for
-        both right sides that a point has."""
+        """A function from residuals (slope, rows, equalities, products) to the Newton step that
+        brings them to zero. Predictor and corrector share its matrix."""
         G, _, E, _ = self._within
         n, equal = at.z.size, E.shape[0]
         weights = at.rows / at.s
@@ -170,7 +170,7 @@ class _Search:
         system[:n, :n] += RIDGE * (1 + float(np.max(np.diag(system)[:n]))) * np.eye(n)
         system[n:, :n], system[:n, n:] = E, E.T
         if equal:
-            system[n:, n:] = -RIDGE * np.eye(equal)  # rows that say the same twice
+            system[n:, n:] = -RIDGE * np.eye(equal)  # equalities may be redundant
 
         def solve(slope: Floats, rows: Floats, equals: Floats, products: Floats) -> _Point:
             right = -np.concatenate([slope + G.T @ (weights * rows - products / at.s), equals])
@@ -185,7 +185,7 @@ class _Search:
 
 
 def _reach(at: _Point, step: _Point) -> float:
-    """How far slacks and multipliers stay positive, at most 1."""
+    """The largest step length, at most 1, at which slacks and multipliers stay positive."""
     values, moves = np.concatenate([at.s, at.rows]), np.concatenate([step.s, step.rows])
     falling = moves < 0
     return min(1.0, float(np.min(-values[falling] / moves[falling], initial=1.0)))

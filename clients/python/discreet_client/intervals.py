@@ -1,9 +1,8 @@
-"""What a result says of its own uncertainty (field `uncertainty`), for programs and in words for
-people.
+"""What a result states about its uncertainty (field `uncertainty`), for programs and in words.
 
-Rests on the names of the contract alone, so it holds for every kind: `values` with `lower` and
-`upper` of a field's shape, `noise_dominates` of a field or of its rows, `mostly_noise` of the
-answer. Nothing here needs NumPy.
+It uses only names of the contract that every kind shares: `values` with `lower` and `upper` in a
+field's shape, `noise_dominates` of a field or of its rows, `mostly_noise` of the result. Nothing
+here needs NumPy.
 """
 
 from __future__ import annotations
@@ -18,37 +17,37 @@ MOSTLY_NOISE = (
     "numbers tell little"
 )
 NOTHING = "nothing above the noise"
-"""Of a number that is 0 because all that was released is noise, and not because it was found to be
+"""Said of a number that is 0 because everything released was noise, not because it is known to be
 0."""
 NOT_CONVERGED = (
     "not converged: the iteration stopped before it settled, or the constraints cannot "
     "be kept, so this is no optimum"
 )
-"""Of a result whose `status` is `iteration_limit` or `infeasible`."""
+"""Said of a result whose `status` is `iteration_limit` or `infeasible`."""
 MOST_ROWS = 12
-"""Rows that a sentence names."""
+"""How many rows a sentence names."""
 
 
 @dataclass(frozen=True)
 class Stated:
-    """What is said of one field."""
+    """The uncertainty that a result states for one field."""
 
     name: str
     value: Any
-    """The field itself; None where it is left out of the JSON, or is a part of a field."""
+    """The field itself; None if it is left out of the JSON, or is a part of a field."""
     lower: Any
     upper: Any
-    """None where nothing honest can be said."""
+    """None where no honest interval exists."""
     rows_of_noise: tuple[int, ...]
     """Positions of the rows that are mostly noise."""
     rows: int
-    """How many rows were looked at; 0 where the field was looked at as a whole."""
+    """How many rows were judged; 0 if the field was judged as a whole."""
     all_noise: bool
     level: float
 
     @property
     def half_widths(self) -> list[float]:
-        """Of every number's interval, smallest first."""
+        """Half the widths of the numbers' intervals, smallest first."""
         pairs = zip(numbers(self.lower), numbers(self.upper), strict=False)
         return sorted(
             (upper - lower) / 2 for lower, upper in pairs if lower is not None and upper is not None
@@ -56,8 +55,8 @@ class Stated:
 
     @property
     def text(self) -> str:
-        """The field in words: `0.64 (0.41 to 0.87, 90 %)`, or of an array how far its numbers may
-        be moved."""
+        """The field in words: `0.64 (0.41 to 0.87, 90 %)`, or for an array how wide its intervals
+        are."""
         return self.words(None)
 
     def words(self, names: Sequence[str] | None) -> str:
@@ -69,7 +68,7 @@ class Stated:
         widths, said = self.half_widths, []
         if widths:
             middle, largest = (plain(one, 3) for one in (widths[len(widths) // 2], widths[-1]))
-            apart = middle if middle == largest else f"{middle} in the middle, {largest} at most"
+            apart = middle if middle == largest else f"{middle} (median), {largest} at most"
             many = "1 interval" if len(widths) == 1 else f"{len(widths):,} intervals"
             said.append(f"{many} of {percent(self.level)}: ± {apart}")
         if self.all_noise:
@@ -80,35 +79,35 @@ class Stated:
                 f"{few:,} of {self.rows:,} rows {are} only noise: "
                 f"{listed(self.rows_of_noise, names)}"
             )
-        return "; ".join(said) or "no interval can be told"
+        return "; ".join(said) or "no interval"
 
 
 def is_mostly_noise(result: Mapping[str, Any]) -> bool:
-    """Whether the result says of itself that it is mostly noise."""
+    """Whether the result states that it is mostly noise."""
     return bool((result.get("uncertainty") or {}).get("mostly_noise"))
 
 
 def is_not_converged(result: Mapping[str, Any]) -> bool:
-    """Whether the result is no optimum: its iteration stopped before it had settled, or its
-    constraints are broken."""
+    """Whether the result is not an optimum: its iteration stopped before it had settled, or its
+    constraints are violated."""
     return result.get("status") in ("iteration_limit", "infeasible")
 
 
 def combined(result: Mapping[str, Any]) -> str:
-    """What it brought to ask several releases together; empty where only one was asked."""
+    """What using several releases together gained, in words; empty for a single release."""
     said = result.get("combined")
     if not said:
         return ""
     together, alone = said["standard_deviation"], said["least_alone"]
     return (
-        f"{said['releases']} releases: their noise together has standard deviation "
+        f"{said['releases']} releases: their combined noise has standard deviation "
         f"{plain(together, 3)}, {percent(1 - together / alone)} less than {plain(alone, 3)} of the "
-        "most accurate alone"
+        "most accurate one alone"
     )
 
 
 def stated(result: Mapping[str, Any]) -> Iterator[Stated]:
-    """Every field of which the result's `uncertainty` says something, single numbers first."""
+    """Every field for which the result states an uncertainty, single numbers first."""
     said = result.get("uncertainty") or {}
     values, noise = said.get("values", {}), said.get("noise_dominates", {})
     names = dict.fromkeys([*values, *noise])
@@ -137,7 +136,7 @@ def stated(result: Mapping[str, Any]) -> Iterator[Stated]:
 def with_interval(
     value: float, lower: float | None, upper: float | None, level: float, *, noise: bool = False
 ) -> str:
-    """A number with its interval, all with as many digits as the interval's width allows."""
+    """A number with its interval, with as many digits as the interval's width justifies."""
     says = NOTHING if value == 0 else "mostly noise"
     if lower is None or upper is None:
         return f"{figure(value)} ({says})" if noise else figure(value)
@@ -161,8 +160,8 @@ def percent(part: float) -> str:
 
 
 def plain(value: float, digits: int = 2) -> str:
-    """A number rounded to so many digits, as people write it: `17,000`, `0.00027`; a power of ten
-    only where there would be too many zeros."""
+    """A number rounded to so many digits, as people write it: `17,000`, `0.00027`; with a power of
+    ten only where there would be too many zeros."""
     if not value or not math.isfinite(value) or not 1e-6 <= abs(value) < 1e15:
         return f"{value:.{digits}g}"
     places = digits - 1 - math.floor(math.log10(abs(value)))
@@ -177,12 +176,12 @@ def listed(rows: Sequence[int], names: Sequence[str] | None = None) -> str:
 
 
 def is_number(value: Any) -> bool:
-    """A number of JSON, and not `true`."""
+    """Whether a value is a number in JSON; `true` is not."""
     return isinstance(value, int | float) and not isinstance(value, bool)
 
 
 def numbers(value: Any) -> Iterator[Any]:
-    """All numbers of nested lists, and null, in their order."""
+    """All numbers and nulls of nested lists, in order."""
     if isinstance(value, list):
         for one in value:
             yield from numbers(one)
@@ -191,7 +190,7 @@ def numbers(value: Any) -> Iterator[Any]:
 
 
 def _decimals(width: float) -> int:
-    """Places behind the point with which a width has two digits; below 0 for tens, hundreds, …"""
+    """Decimal places that leave a width two digits; negative for tens, hundreds, …"""
     if not 0 < width < math.inf:
         return 6
     return 1 - math.floor(math.log10(width))

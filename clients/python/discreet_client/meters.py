@@ -1,12 +1,12 @@
-"""Meter series to states: one code for the service, which decides, and for who would rather send
-states than power.
+"""Meter series as states: the same code for the service and for clients that send states instead of
+power.
 
 A reading is a participant, a time and its power in kW. The public part of a dataset says how
-readings become states, so nothing of it follows from the data: `edges` (state s is edges[s] <= kW <
-edges[s + 1]), `steps`, and of `meters` its `start`, `interval_seconds`, `gaps`, `carry`, `outside`
-and `utc_offset`. The power of a period is the mean of the participant's readings in it. What
-becomes of a participant follows from that participant's readings alone: one trajectory, or none. So
-neighbouring datasets differ by one trajectory, as where trajectories are sent.
+readings become states, so no part of the rule depends on the data: `edges` (state s is edges[s] <=
+kW < edges[s + 1]), `steps`, and in `meters` its `start`, `interval_seconds`, `gaps`, `carry`,
+`outside` and `utc_offset`. The power of a period is the mean of the participant's readings in it. A
+participant has one trajectory or none, which depends on that participant's readings alone, so
+neighbouring datasets differ by one trajectory, as they do when trajectories are sent.
 """
 
 from __future__ import annotations
@@ -45,14 +45,15 @@ NO_METER = (
     ),
     *("wind", "humidity", "feuchte", "rain", "regen", "price", "preis"),
 )
-"""Words in the names of columns that are a total, the weather or a price, and no meter."""
+"""Words in the names of columns that hold a total, the weather or a price instead of a meter."""
 LONGEST_WHOLE = 4
-"""Longer ones of them are looked for within words, as in `Außentemperatur`."""
+"""Words up to this length match whole words only, longer ones also parts, as in
+`Außentemperatur`."""
 MOST_KW = 1e12
 SECOND = 1_000_000
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 LAST_TIME = (datetime(9999, 12, 31, tzinfo=UTC) - EPOCH) // timedelta(microseconds=1)
-"""Microseconds since 1970, as all times here."""
+"""The latest time, in microseconds since 1970 like all times here."""
 NEVER = np.iinfo(np.int64).max
 NO_ZONE_OF_START = (
     "the time zone is missing: write it after the time, as in 2026-01-13T00:00:00+01:00, or give "
@@ -65,7 +66,7 @@ NO_ZONE = (
 
 
 class Fault(NamedTuple):
-    """What is wrong with readings: in which rows, of which column."""
+    """A fault of readings, with the rows and the column that have it."""
 
     rows: NDArray[np.bool_]
     column: str
@@ -73,17 +74,17 @@ class Fault(NamedTuple):
 
 
 class States(NamedTuple):
-    """State sequences behind one another; sequence i is states[start[i]:start[i + 1]]."""
+    """Concatenated state sequences; sequence i is states[start[i]:start[i + 1]]."""
 
     states: Ints
     start: Ints
     row: Ints
-    """The row that each state comes from: the first of its period, of a carried one the last
-    period's."""
+    """The row that each state comes from: the first of its period, or for a carried state of the
+    last period that has readings."""
     left_out: Ints
     """A row of each participant who has no trajectory."""
     lacks: Ints
-    """The first period that each of them lacks; -1 where there are too few."""
+    """The first period that each of them lacks; -1 if none is missing but there are too few."""
 
 
 @dataclass(frozen=True)
@@ -99,13 +100,13 @@ class MeterRule:
     carry: int
     clamp: bool
     offset: int | None
-    """Of times that say none, in microseconds east of Greenwich."""
+    """UTC offset of times that state none, in microseconds, positive east of Greenwich."""
     clock: tzinfo | None = None
-    """That of `start`, in which refusals write times; UTC when None."""
+    """Time zone of `start`, in which errors write times; UTC when None."""
 
     @classmethod
     def of(cls, public: Mapping[str, Any]) -> MeterRule:
-        """From the public part of a dataset, as JSON has it."""
+        """The rule in the JSON of a dataset's public part."""
         meters = public["meters"]
         start = meters["start"]
         offset = meters.get("utc_offset")
@@ -126,7 +127,7 @@ class MeterRule:
         )
 
     def faults(self, owner: NDArray[np.integer[Any]], time: Ints, kw: Floats) -> Iterator[Fault]:
-        """All that keeps readings from becoming states, but for gaps."""
+        """Everything except gaps that keeps readings from becoming states."""
         yield Fault(~np.isfinite(kw), "kw", "a finite number is needed")
         yield Fault(
             np.isfinite(kw) & (np.abs(kw) > MOST_KW), "kw", f"power is at most {MOST_KW:g} kW"
@@ -153,14 +154,14 @@ class MeterRule:
     def states(self, owner: NDArray[np.integer[Any]], time: Ints, kw: Floats, most: int) -> States:
         """State sequences of readings without faults, in the order of the owners' numbers.
 
-        owner: int[rows]; time: int64[rows], microseconds; kw: float64[rows]. A period that is
-        missing takes the state of the one before, for at most `carry` in a row. More are a gap:
-        `end` keeps what is before the first one, otherwise a participant with one has no
-        trajectory, nor has who has fewer than two states. With `steps` a trajectory has exactly
-        these periods, and an end that is missing is a gap like others.
+        owner: int[rows]; time: int64[rows], microseconds; kw: float64[rows]. A missing period takes
+        the state of the one before, for at most `carry` periods in a row. More are a gap: `gaps`
+        `end` keeps the states before the first gap; otherwise a participant with a gap has no
+        trajectory. Neither has a participant with fewer than two states. With `steps` a trajectory
+        has exactly so many periods, and missing ones at its end are a gap like others.
 
-        Raises OverflowError where there would be more than `most` states. Time grows as n log n of
-        the rows and states.
+        Raises OverflowError if there would be more than `most` states. Takes O(n log n) for n rows
+        and states.
         """
         if not owner.size:
             return States(*(np.zeros(size, dtype=np.int64) for size in (0, 1, 0, 0, 0)))
@@ -176,7 +177,7 @@ class MeterRule:
         person = np.cumsum(new_owner[first]) - 1
         last = np.append(begin[1:], person.size) - 1
 
-        missing = np.zeros(person.size, dtype=np.int64)  # behind each period that has readings
+        missing = np.zeros(person.size, dtype=np.int64)  # after each period that has readings
         missing[:-1] = np.diff(period) - 1
         missing[last] = 0 if self.steps is None else self.steps - 1 - period[last]
         gap = missing > self.carry
@@ -204,7 +205,7 @@ class MeterRule:
         )
 
     def gap(self, found: States) -> str:
-        """What the first participant who has no trajectory lacks."""
+        """The sentence that says why the first participant without a trajectory has none."""
         if found.lacks[0] < 0:
             return "this participant has fewer than two periods"
         lacks = self._written(self.start + int(found.lacks[0]) * self.interval)
@@ -216,8 +217,8 @@ class MeterRule:
         return f"this participant has no reading in the period from {lacks} on{carried}"
 
     def remedies(self, found: States, people: str) -> str:
-        """What the public rule can do with participants like that first one. people: what they are
-        called."""
+        """The sentence that says how the public rule could treat such a participant. `people`: the
+        plural that participants are called."""
         if found.lacks[0] == 0:
             fill = "nothing is carried to before a first reading"
         elif self.carry:
@@ -237,8 +238,8 @@ class MeterRule:
 
 
 def start_of(start: Any, utc_offset: Any) -> Any:
-    """A start such as `13.01.2026 00:00` as RFC 3339 has it, at `utc_offset` where it names no zone
-    and that is given; whatever else as it is."""
+    """A start such as `13.01.2026 00:00` in the form of RFC 3339, with `utc_offset`, if that is
+    given, where it names no zone; anything else unchanged."""
     if not isinstance(start, str):
         return start
     text = start.strip()
@@ -252,46 +253,46 @@ def start_of(start: Any, utc_offset: Any) -> Any:
 
 def is_no_meter(name: str) -> bool:
     """Whether a column is named like a total, the weather or a price: one of NO_METER is a word of
-    its name, or, of more than four letters, a part of it. The page of a new dataset proposes by the
-    same rule."""
+    its name or, if longer than LONGEST_WHOLE letters, a part of it. The page for a new dataset
+    makes its proposals by the same rule."""
     name = name.lower()
     words = re.split(r"[^a-z0-9]+", name)
     return any(word in (name if len(word) > LONGEST_WHOLE else words) for word in NO_METER)
 
 
 def is_energy(name: str) -> bool:
-    """Whether a column is named like energy: Wh, kWh or MWh is a word of its name, or its end."""
+    """Whether a column is named like energy: Wh, kWh or MWh is a word of its name."""
     return re.search(r"(^|[^a-z])[km]?wh($|[^a-z])", name.lower()) is not None
 
 
 def bins_of(kw: Floats, edges: Floats) -> Ints:
-    """State s of power edges[s] <= kw < edges[s + 1]; what is below the first or above the last
-    counts to the outer."""
+    """State s of power edges[s] <= kw < edges[s + 1]; power beyond the edges belongs to the first
+    or last state."""
     return np.clip(np.searchsorted(edges, kw, side="right") - 1, 0, edges.size - 2).astype(np.int64)
 
 
 def microseconds(moment: datetime) -> int:
-    """Since 1970, of a time with a zone."""
+    """Microseconds since 1970 of a time with a zone."""
     return (moment - EPOCH) // timedelta(microseconds=1)
 
 
 def states_of(
     public: Mapping[str, Any], participant: ArrayLike, time: Any, kw: ArrayLike
 ) -> dict[str, Any]:
-    """A content for `register`: columns `participant, step, state`, made here, so that no power is
-    sent.
+    """A content for `register` with columns `participant, step, state`, computed here so that no
+    power is sent.
 
-    public: the dataset's public part with `edges` and `meters`; participant, kw: one a reading;
-    time: a series, an array or a list of datetimes, of datetime64 in UTC, or of texts as RFC 3339
-    has them. Participants are numbered.
+    public: the dataset's public part with `edges` and `meters`; participant, kw: one for each
+    reading; time: a series, an array or a list of datetimes, of datetime64 in UTC, or of RFC 3339
+    texts. Participants are numbered.
 
-    Raises ValueError naming the first wrong row, and how many there are.
+    Raises ValueError that names the first wrong row and how many there are.
     """
     rule = MeterRule.of(public)
     names, power = _names(participant), np.asarray(kw, dtype=np.float64)
     times = times_of(time, rule.offset)
     if not names.shape == power.shape == times.shape or names.ndim != 1:
-        raise ValueError("participant, time and kw are columns of one length")
+        raise ValueError("participant, time and kw must be columns of equal length")
     _, owner = np.unique(names, return_inverse=True)
     owner = owner.ravel().astype(np.int64)
     for fault in rule.faults(owner, times, power):
@@ -315,24 +316,21 @@ def states_of(
 
 
 def _names(participant: ArrayLike) -> NDArray[Any]:
-    """Integers as they are, all else as texts."""
+    """Integers unchanged, all other names as texts."""
     names = np.asarray(participant)
     if names.dtype.kind in "biu":
         return names
     given = participant if isinstance(participant, list | tuple) else names
     names = np.fromiter(given, dtype=object, count=len(given)) if names.ndim == 1 else names
     if (blurs := blurred(names)).any():
-        says = (
-            "as a number with a point this stands for several: have participants as text or as "
-            "integers"
-        )
+        says = "this float stands for several integers: give participants as text or integers"
         raise ValueError(f"row {np.flatnonzero(blurs)[0]}, participant: {says}")
     return names_of(names)
 
 
 def times_of(time: Any, offset: int | None = None) -> Ints:
-    """int64[rows], microseconds since 1970. datetime64 is UTC; other times say their zone, or have
-    the offset."""
+    """int64[rows], microseconds since 1970. datetime64 is UTC, or local time at `offset` if that is
+    given; other times name their zone, or are at `offset`."""
     values = np.asarray(time.dt.tz_convert("UTC").dt.tz_localize(None) if _is_zoned(time) else time)
     if values.dtype.kind == "M":
         return values.astype("datetime64[us]").astype(np.int64) - (
@@ -352,12 +350,12 @@ def times_of(time: Any, offset: int | None = None) -> Ints:
 
 
 def in_zone(times: Sequence[str | datetime], zone: str) -> list[datetime]:
-    """Local times of a place, such as Europe/Berlin, with their offset.
+    """Local times of a place, such as Europe/Berlin, with their UTC offset.
 
-    Clocks that are put back show an hour twice: where such times are in order and begin again once,
-    as a meter writes them, those before are of summer time, also where the hour lacks a time once.
-    Raises ValueError for a time that clocks skip, and for one of the hour that is shown twice which
-    does not follow from the order.
+    Clocks that are put back show an hour twice. If the times of such an hour are in order and begin
+    again once, as a meter writes them, those before are in summer time; either pass may lack some
+    times of the other. Raises ValueError for a time that clocks skip, and for times of the repeated
+    hour that their order does not resolve.
     """
     place, found = ZoneInfo(zone), list[datetime]()
     local = [one if isinstance(one, datetime) else datetime.fromisoformat(one) for one in times]
@@ -371,8 +369,8 @@ def in_zone(times: Sequence[str | datetime], zone: str) -> list[datetime]:
             backwards = [n for n in range(1, len(part)) if local[part[n]] <= local[part[n - 1]]]
             half = backwards[0] if len(backwards) == 1 else 0
             first, second = ([local[row] for row in rows] for rows in (part[:half], part[half:]))
-            # A time that stands twice in a row may be one reading written twice, so it tells
-            # nothing of the hours.
+            # A time twice in succession may be one reading written twice, so it does not show where
+            # the hour begins again.
             begins_again = half and local[part[half]] < local[part[half - 1]]
             if first != second and not (
                 begins_again and (set(first) <= set(second) or set(second) <= set(first))
@@ -399,8 +397,8 @@ def is_shown_twice(moment: datetime, place: ZoneInfo) -> bool:
 
 
 def _offsets(moment: datetime, place: ZoneInfo) -> tuple[timedelta, timedelta]:
-    """Of the first and the second time that clocks show this; the second is more where they skip
-    it."""
+    """UTC offsets of the first and the second time that clocks show this; the second is larger if
+    they skip it."""
     early, late = (moment.replace(tzinfo=place, fold=fold).utcoffset() for fold in (0, 1))
     assert early is not None
     assert late is not None

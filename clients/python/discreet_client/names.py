@@ -1,8 +1,8 @@
-"""What people are called in tables: whoever is written in two ways would count as two, and whoever
-share a name as one.
+"""Names of people in tables, in a canonical form: a person written in two ways would count as two
+people, and two people with the same name as one.
 
-Spaces around a name, the form in which accents are stored, and the `.0` that spreadsheets put
-behind whole numbers are no part of it. Everything else is: `007` and `7` are two.
+Spaces around a name, the Unicode form of its accents, and the `.0` that spreadsheets append to
+whole numbers are ignored. Everything else counts: `007` and `7` are two people.
 """
 
 from __future__ import annotations
@@ -24,30 +24,31 @@ _KEPT = 1 << 16
 
 @lru_cache(_KEPT)
 def name_of(text: str) -> str:
-    """The one writing of a name; empty where nothing stands but spaces."""
+    """The canonical form of a name; empty for spaces only."""
     name = unicodedata.normalize("NFC", text).strip()
     whole = _WHOLE.fullmatch(name)
     return name if whole is None else whole[1]
 
 
 def names_of(values: NDArray[Any]) -> NDArray[Any]:
-    """`name_of` of each, as objects: an array of fixed-width text drops zero characters."""
+    """`name_of` of each, as objects, since NumPy's fixed-width text drops trailing NUL
+    characters."""
     return np.fromiter(
         (name_of(_text(value)) for value in values.tolist()), dtype=object, count=values.size
     )
 
 
 def totals(names: NDArray[Any]) -> NDArray[np.bool_]:
-    """bool[n]: which of these are named like the last line of a spreadsheet, a total or a mean,
-    and nobody is."""
+    """bool[n]: which of these names are those of a total or a mean, as in the last line of a
+    spreadsheet, and of nobody."""
     return np.fromiter(
         (_TOTAL.fullmatch(name) is not None for name in names.tolist()), np.bool_, names.size
     )
 
 
 def blurred(values: NDArray[Any]) -> NDArray[np.bool_]:
-    """bool[n]: which of these are floats that may stand for several whole numbers, or for none: two
-    people might have become one."""
+    """bool[n]: which of these are floats that may stand for several integers, or for none: two
+    people may have become one."""
     if values.dtype.kind == "f":
         beyond: NDArray[np.bool_] = ~(np.abs(values) < _first_blurred(values.dtype))
         return beyond
@@ -57,13 +58,14 @@ def blurred(values: NDArray[Any]) -> NDArray[np.bool_]:
 
 
 def _is_blurred(value: Any) -> bool:
-    """Of a Python number, or a scalar of NumPy."""
+    """`blurred` of a Python value or a scalar of NumPy."""
     return isinstance(value, float | np.floating) and not abs(float(value)) < _first_blurred(
         np.dtype(type(value))
     )
 
 
 def _first_blurred(kind: np.dtype[Any]) -> float:
+    """The least magnitude at which two integers become the same float."""
     return float(2.0 ** (np.finfo(kind).nmant + 1))
 
 

@@ -1,12 +1,12 @@
-"""OpenADR 3 objects (of 3.0 and 3.1) in and out of a demand response.
+"""OpenADR 3 objects (3.0 and 3.1) as inputs and outputs of a demand response.
 
     reports of usage or demand, by resource and interval    content of a dataset  `table_of_reports`
     events with prices, or limits on what is imported       fields of a problem   `fields_of_events`
     what a released policy leads to                         a report              `report_of`
 
-Objects are read as JSON has them: mappings, lists of them, or files. Intervals follow each other
-from the start of `intervalPeriod`, each of its duration, unless an interval has a period of its
-own. What is not read is refused in a sentence, a `TableError`, and never dropped.
+Objects are given as mappings in their JSON form, lists of these, or files. Intervals follow each
+other from the start of `intervalPeriod`, each with its duration, unless an interval has a period of
+its own. Anything that cannot be read is refused with a `TableError`, never dropped.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from discreet_client.intervals import numbers
-from discreet_client.reading import word
+from discreet_client.reading import is_figure, word
 from discreet_client.tables import Table, TableError, table_of
 
 Json = dict[str, Any]
@@ -36,9 +36,9 @@ AGGREGATED = "AGGREGATED_REPORT"
 QUALITY, NO_VALUE = "DATA_QUALITY", ("MISSING", "BAD")
 HOUR = timedelta(hours=1)
 MOST_PERIODS = 10_000
-"""Of a dataset that one interval of a report may span."""
+"""The most periods of a dataset that one interval of a report may span."""
 MOST_FILE = 1 << 20
-"""Characters of a JSON file by whose beginning it is known."""
+"""Characters at the beginning of a JSON file by which it is recognized."""
 
 _DURATION = re.compile(
     r"P(?:(?P<weeks>\d+)W)?(?:(?P<days>\d+)D)?(?:T(?:(?P<hours>\d+)H)?(?:(?P<minutes>\d+)M)?(?:(?P<seconds>\d+(?:\.\d+)?)S)?)?"
@@ -46,12 +46,12 @@ _DURATION = re.compile(
 
 
 class Interval(NamedTuple):
-    """What holds from `start` on, for so long."""
+    """Values that hold from `start` on for `duration`."""
 
     start: datetime
     duration: timedelta
     values: Mapping[str, Sequence[Any]]
-    """By type of payload."""
+    """The values by type of payload."""
 
     @property
     def end(self) -> datetime:
@@ -72,39 +72,38 @@ def is_openadr(source: Any) -> bool:
 
 
 def objects_of(source: Any, kind: str) -> list[Mapping[str, Any]]:
-    """The objects of a file, a list or one alone. TableError where they are no objects of this
+    """The objects of a file, a list, or a single object. TableError if they are not of this
     kind."""
     if isinstance(source, str | Path):
         try:
             source = json.loads(Path(source).read_text(encoding="utf-8-sig"))
         except ValueError as error:
-            raise TableError(f"{Path(source).name} is no JSON: {error}") from None
+            raise TableError(f"{Path(source).name} is not JSON: {error}") from None
     found = list(source) if isinstance(source, list | tuple) else [source]
     for place, one in enumerate(found):
         if not isinstance(one, Mapping):
             raise TableError(f"object {place}: an OpenADR {kind.lower()} is needed")
         said = one.get("objectType")
         if said is not None and kind not in str(said):
-            raise TableError(
-                f"object {place} is an OpenADR {str(said)[:40]}, and no {kind.lower()}"
-            )
+            raise TableError(f"object {place} is an OpenADR {str(said)[:40]}, not of type {kind}")
     return found
 
 
 def table_of_reports(
     source: Any, public: Mapping[str, Any], rules: Mapping[str, Any]
 ) -> tuple[Table, Json]:
-    """A table participant, time, kw of reports, and the rules that are left.
+    """A table with the columns participant, time and kw from reports, and the rules that are left.
 
     rules:
-        payload: USAGE or DEMAND, where reports hold both units: KWH, WH or MWH of usage, KW, W or
-        MW of demand, where reports do not say it participant: "resource", each is one, by the name
-        of its client and its own; or "client", whose resources are
-            added up: one home, one participant. An interval that one of them lacks is a gap of the
-            client
+        payload: USAGE or DEMAND; needed where reports hold both
+        units: KWH, WH or MWH of usage, KW, W or MW of demand; needed where reports do not state it
+        participant: "resource": each resource is a participant, named by its client and itself;
+            or "client": the resources of a client are added up, as for one home with several
+            meters, and an interval that one of them lacks is a gap of the client
 
-    Usage becomes power by the length of its interval. An interval that spans several periods of
-    `meters` has that power in each. What is marked as MISSING or BAD (DATA_QUALITY) is a gap.
+    Usage is divided by the length of its interval to become power. An interval that spans several
+    periods of `meters` has that power in each. Readings marked as MISSING or BAD (DATA_QUALITY) are
+    gaps.
     """
     rules = dict(rules)
     whose = word(
@@ -126,10 +125,10 @@ def table_of_reports(
             if not own:
                 raise TableError(f"report {place}: a resource without a resourceName")
             if own == AGGREGATED:
-                raise TableError(f"{where}: a total of several resources, which is nobody's meter")
+                raise TableError(f"{where}: a total of several resources instead of one meter")
             if whose == "client" and not client:
                 raise TableError(
-                    f"report {place}: no clientName, whose resources are to be added up"
+                    f"report {place}: no clientName, by which resources are to be added up"
                 )
             participant = client if whose == "client" else f"{client}/{own}"
             readings = found.setdefault(participant, {})
@@ -160,33 +159,32 @@ def fields_of_events(
     interval_seconds: int,
     otherwise: float | None = None,
 ) -> Json:
-    """`price`, `event` and `limits` of a problem whose step 0 begins at `start`, of events of PRICE
-    and of IMPORT_CAPACITY_LIMIT (kW, of all loads: what their feeder may take).
+    """`price`, `event` and `limits` of a problem whose step 0 begins at `start`, from events with
+    PRICE and with IMPORT_CAPACITY_LIMIT (kW of all loads, the limit of their feeder).
 
-    A price by the kWh becomes one by kW and step, the mean over a step in which it changes. Where
-    events overlap the one of higher priority holds (a lower number; without one, last), of equal
-    ones the later in the list. Steps that no event prices have the price `otherwise` by the kWh;
-    TableError without it. `event` are the steps in which an event holds and others are without one.
+    A price per kWh becomes one per kW and step, averaged over a step in which it changes. Where
+    events overlap, the one with the higher priority holds (a lower number; those without one come
+    last), and of equal ones the later in the list. Steps without a priced event have the price
+    `otherwise` per kWh; TableError without it. `event` lists the ranges of steps in which some
+    event holds, unless one holds in every step.
     """
-    begin = _moment(start, "start") if isinstance(start, str) else start
-    if begin.tzinfo is None:
-        raise TableError("start: the time zone is missing, as in 2026-01-15T00:00:00+01:00")
+    begin = _start(start)
     if steps < 2 or interval_seconds < 1:
         raise TableError("at least 2 steps, of at least a second each, are needed")
-    step, given = timedelta(seconds=interval_seconds), objects_of(events, "EVENT")
+    step = timedelta(seconds=interval_seconds)
+    named = [
+        (f"event {str(event.get('eventName') or place)[:40]}", event)
+        for place, event in enumerate(objects_of(events, "EVENT"))
+    ]
     # Later ones are written over earlier ones.
-    order = sorted(
-        given, key=lambda one: -(math.inf if one.get("priority") is None else one["priority"])
-    )
+    order = sorted(named, key=lambda one: -_priority(one[1], one[0]))
     prices, limits = list[tuple[Interval, float]](), list[tuple[Interval, float]]()
-    for event in order:
-        where = f"event {str(event.get('eventName') or given.index(event))[:40]}"
+    for where, event in order:
         for interval in _intervals(event, event, where):
             for kind, values in interval.values.items():
                 if kind not in (PRICE, LIMIT):
                     raise TableError(
-                        f"{where}: a payload {kind[:40]}, which is no price and no limit on what "
-                        "is imported"
+                        f"{where}: a payload {kind[:40]}, which is neither {PRICE} nor {LIMIT}"
                     )
                 factor = _event_factor(event, kind, where)
                 (prices if kind == PRICE else limits).append(
@@ -200,7 +198,8 @@ def fields_of_events(
         if otherwise is None and (known < 1 - 1e-9).any():
             first = int(np.argmax(known < 1 - 1e-9))
             raise TableError(
-                f"step {first} ({(begin + first * step).isoformat()}) has no price: say `otherwise`"
+                f"step {first} ({(begin + first * step).isoformat()}) has no price: give "
+                "`otherwise`"
             )
         price = priced + (1 - known) * (otherwise or 0.0)
         found["price"] = (price * hours).tolist()
@@ -219,7 +218,7 @@ def fields_of_events(
                 "feeder": [one if np.isfinite(one) else None for one in least.tolist()],
             }
     if not found:
-        raise TableError("no event says anything of these steps")
+        raise TableError("no event covers any of these steps")
     if held.any() and not held.all():
         edges = np.flatnonzero(np.diff(held.astype(np.int8), prepend=0, append=0))
         found["event"] = edges.reshape(-1, 2).tolist()
@@ -236,32 +235,30 @@ def report_of(
     event_id: str | None = None,
     report_name: str | None = None,
 ) -> Json:
-    """A report of what a released policy leads to: expected DEMAND of all loads, and the BASELINE
-    without control, in each interval from `start` on, in kW. Where their number is not public it is
-    of one load, as `reportName` says.
+    """A report of what a released policy leads to: the expected DEMAND of all loads, and the
+    BASELINE without control, in each interval from `start` on, in kW. If their number is not public
+    it is of one load, as `reportName` says.
 
-    readingType is FORECAST: nothing was measured. `accuracy` is half the width of the widest
-    interval that the noise of the release leaves, `confidence` its level. `program_id` of an
-    OpenADR 3.0 report, which needs one. ValueError for a result that has no load, or no length of a
-    step where none is given.
+    readingType is FORECAST, since nothing was measured. `accuracy` is half the width of the widest
+    interval for the noise of the release, `confidence` its level. `program_id`: required in
+    OpenADR 3.0 reports. ValueError if the result has no load, or if the length of a step is neither
+    in it nor given.
     """
-    begin = _moment(start, "start") if isinstance(start, str) else start
-    if begin.tzinfo is None:
-        raise ValueError("start: the time zone is missing, as in 2026-01-15T00:00:00+01:00")
+    begin = _start(start)
     states = result.get("states", {})
     seconds = interval_seconds or states.get("step_seconds")
     if "expected_power" not in result or "default_power" not in result:
         raise ValueError(
-            "a report is of the expected load of a demand response, which this result does not have"
+            "a report needs the expected load of a demand response, which this result does not have"
         )
     if seconds is None:
-        raise ValueError("interval_seconds: how long a step is, which the dataset does not say")
+        raise ValueError("interval_seconds is needed: the dataset does not say how long a step is")
     loads = states.get("participants") or 1
     said = result.get("uncertainty") or {}
     kinds = {DEMAND: "expected_power", "BASELINE": "default_power"}
     descriptors = []
     for kind, field in kinds.items():
-        # OpenADR 3.1 asks for the type of a descriptor, 3.0 takes it.
+        # OpenADR 3.1 requires the type of a descriptor, 3.0 allows it.
         one: Json = {"objectType": "REPORT_PAYLOAD_DESCRIPTOR", "payloadType": kind}
         one |= {"readingType": "FORECAST", "units": "KW"}
         if ends := said.get("values", {}).get(field):
@@ -301,7 +298,7 @@ def report_of(
 
 
 def _payload(reports: Sequence[Mapping[str, Any]], asked: Any) -> str:
-    """Which payload is read."""
+    """The type of the payloads that are read."""
     if asked is not None:
         return word({"payload": asked}, "payload", tuple(TYPES))
     types = {
@@ -316,7 +313,7 @@ def _payload(reports: Sequence[Mapping[str, Any]], asked: Any) -> str:
         return there[0]
     if there:
         raise TableError(
-            'the reports hold USAGE and DEMAND: say which in reader, as in "payload": "USAGE"'
+            'the reports hold USAGE and DEMAND: choose one in reader, as in "payload": "USAGE"'
         )
     raise TableError(
         f"the reports hold neither USAGE nor DEMAND, but {', '.join(sorted(types)) or 'nothing'}"
@@ -324,20 +321,16 @@ def _payload(reports: Sequence[Mapping[str, Any]], asked: Any) -> str:
 
 
 def _factor(report: Mapping[str, Any], payload: str, units: Any, place: int) -> float:
-    """What a value is in kWh or kW."""
-    said = {
-        str(one.get("units")).upper()
-        for one in report.get("payloadDescriptors") or []
-        if isinstance(one, Mapping)
-        and one.get("payloadType") == payload
-        and one.get("units") is not None
-    } or ({str(units).upper()} if units is not None else set())
+    """The factor that converts a value to kWh or kW."""
+    said = set(_units(report, payload, f"report {place}")) or (
+        {str(units).upper()} if units is not None else set()
+    )
     if len(said) != 1:
         usual = "KWH" if payload == USAGE else "KW"
-        says = (
-            f'report {place} does not say the units of {payload} in one way: say "units": "{usual}"'
+        raise TableError(
+            f"report {place} does not state one unit of {payload}: give it in reader, as in "
+            f'"units": "{usual}"'
         )
-        raise TableError(f"{says} or another in reader")
     (unit,) = said
     if unit not in TYPES[payload]:
         raise TableError(
@@ -354,7 +347,8 @@ def _readings(
     period: Any,
     where: str,
 ) -> Iterator[tuple[datetime, float]]:
-    """Each interval's start and power in kW; of one that spans several periods those of each."""
+    """The start and the power in kW of each interval, or of each period of one that spans
+    several."""
     for interval in _intervals(resource, report, where):
         if payload not in interval.values or any(
             str(one) in NO_VALUE for one in interval.values.get(QUALITY, ())
@@ -364,7 +358,7 @@ def _readings(
         if payload == USAGE:
             if interval.duration <= timedelta(0):
                 raise TableError(
-                    f"{where}: usage of an interval without a duration, which is no power"
+                    f"{where}: usage in an interval without a duration, which has no power"
                 )
             value /= interval.duration / HOUR
         parts, rest = 1, timedelta(0)
@@ -373,7 +367,7 @@ def _readings(
             if rest or parts > MOST_PERIODS:
                 length = _duration(int(interval.duration.total_seconds()))
                 raise TableError(
-                    f"{where}: an interval of {length}, of no whole number of "
+                    f"{where}: an interval of {length}, which is not 1 to {MOST_PERIODS:,} times "
                     "meters.interval_seconds"
                 )
         for part in range(parts):
@@ -383,12 +377,12 @@ def _readings(
 def _intervals(
     holder: Mapping[str, Any], above: Mapping[str, Any], where: str
 ) -> Iterator[Interval]:
-    """The intervals of a resource of a report, or of an event, in their order, with their times."""
-    period = holder.get("intervalPeriod") or above.get("intervalPeriod")
+    """The intervals of an event or of a resource of a report, in their order, with their times."""
+    period = _period(holder, where) or _period(above, where)
     after = None if period is None else _moment(period.get("start"), where)
     usual = timedelta(0) if period is None else _length(period.get("duration"), where)
     for interval in _list(holder, "intervals", where):
-        own = interval.get("intervalPeriod")
+        own = _period(interval, where)
         begin = after if own is None else _moment(own.get("start"), where)
         duration = (
             usual if own is None or own.get("duration") is None else _length(own["duration"], where)
@@ -402,18 +396,21 @@ def _intervals(
             kind, said = str(payload.get("type")), payload.get("values")
             if kind in values or not isinstance(said, list):
                 raise TableError(
-                    f"{where}: a payload {kind[:40]} that stands twice, or has no list of values"
+                    f"{where}: a payload {kind[:40]} that occurs twice, or has no list of values"
                 )
             values[kind] = said
+        try:
+            after = begin + duration
+        except OverflowError:
+            raise TableError(f"{where}: an interval that ends after the year 9999") from None
         yield Interval(begin, duration, values)
-        after = begin + duration
 
 
 def _by_step(
     held: Sequence[tuple[Interval, float]], begin: datetime, step: timedelta, steps: int
 ) -> tuple[np.ndarray[Any, Any], np.ndarray[Any, Any]]:
-    """The sum of value times part of each step, and the part of each step in which some value
-    holds: later ones are written over earlier ones."""
+    """float64[steps] each: the integral of the value over each step, in steps, and the fraction of
+    each step in which some value holds. Later intervals replace earlier ones."""
     cuts = {0.0, float(steps)}
     for interval, _ in held:
         for moment in (interval.start, interval.end):
@@ -433,59 +430,91 @@ def _by_step(
 
 
 def _event_factor(event: Mapping[str, Any], kind: str, where: str) -> float:
-    """Of a price by the unit of energy, or of a limit of power, what it is by the kWh or in kW; KWH
-    and KW unless said otherwise."""
+    """The factor that converts a price to one per kWh, or a limit to kW. Units are KWH and KW
+    unless stated."""
     of = ENERGY if kind == PRICE else POWER
-    for one in event.get("payloadDescriptors") or []:
-        if (
-            isinstance(one, Mapping)
-            and one.get("payloadType") == kind
-            and one.get("units") is not None
-        ):
-            unit = str(one["units"]).upper()
-            if unit not in of:
-                raise TableError(f"{where}: {kind} in {unit[:40]}; {', '.join(of)} are read")
-            return 1 / of[unit] if kind == PRICE else of[unit]
+    for unit in _units(event, kind, where):
+        if unit not in of:
+            raise TableError(f"{where}: {kind} in {unit[:40]}; {', '.join(of)} are read")
+        return 1 / of[unit] if kind == PRICE else of[unit]
     return 1.0
+
+
+def _units(holder: Mapping[str, Any], payload: str, where: str) -> list[str]:
+    """The units that descriptors state for a type of payload, in upper case."""
+    described = (
+        _list(holder, "payloadDescriptors", where) if holder.get("payloadDescriptors") else ()
+    )
+    return [
+        str(one["units"]).upper()
+        for one in described
+        if one.get("payloadType") == payload and one.get("units") is not None
+    ]
+
+
+def _priority(event: Mapping[str, Any], where: str) -> float:
+    given = event.get("priority")
+    if given is not None and not is_figure(given):
+        raise TableError(f"{where}: priority must be a number, not {str(given)[:40]}")
+    return math.inf if given is None else float(given)
+
+
+def _period(holder: Mapping[str, Any], where: str) -> Mapping[str, Any] | None:
+    found = holder.get("intervalPeriod")
+    if found is not None and not isinstance(found, Mapping):
+        raise TableError(f"{where}: intervalPeriod must be an object")
+    return found
 
 
 def _list(holder: Mapping[str, Any], name: str, where: str) -> list[Mapping[str, Any]]:
     found = holder.get(name)
     if not isinstance(found, list) or not all(isinstance(one, Mapping) for one in found):
-        raise TableError(f"{where}: {name} is a list of objects")
+        raise TableError(f"{where}: {name} must be a list of objects")
     return found
 
 
 def _number(values: Sequence[Any], where: str) -> float:
     if len(values) != 1 or isinstance(values[0], bool) or not isinstance(values[0], int | float):
-        raise TableError(f"{where}: a payload has one number; {str(values)[:40]} is read as none")
+        raise TableError(f"{where}: a payload must have one number, not {str(values)[:40]}")
     if not math.isfinite(values[0]):
         raise TableError(f"{where}: {values[0]} is no finite number")
     return float(values[0])
 
 
+def _start(given: datetime | str) -> datetime:
+    found = _moment(given, "start") if isinstance(given, str) else given
+    if found.tzinfo is None:
+        raise TableError("start: the time zone is missing, as in 2026-01-15T00:00:00+01:00")
+    return found
+
+
 def _moment(text: Any, where: str) -> datetime:
     try:
         found = datetime.fromisoformat(str(text))
-    except ValueError:
+        if found.tzinfo is not None:
+            found.astimezone(UTC)  # not in the years 1 to 9999 there
+    except (ValueError, OverflowError):
         raise TableError(f"{where}: {str(text)[:40]} is no date-time of RFC 3339") from None
-    # The specification's date-times have an offset: one without is taken as nothing else would be.
+    # The specification requires an offset, so none is assumed.
     if found.tzinfo is None:
         raise TableError(f"{where}: {str(text)[:40]} has no offset, as in 2026-01-15T00:00:00Z")
     return found.astimezone(UTC) if found.utcoffset() == timedelta(0) else found
 
 
 def _length(text: Any, where: str) -> timedelta:
-    """Of an ISO 8601 duration in weeks, days and less: months and years have no length."""
+    """The length of an ISO 8601 duration in weeks, days and smaller units; months and years have no
+    fixed length."""
     if text is None:
         return timedelta(0)
     found = _DURATION.fullmatch(str(text))
-    if found is None or not any(found.groupdict().values()):
-        raise TableError(
-            f"{where}: a duration {str(text)[:40]}; such as PT15M, PT1H and P1D are read"
-        )
-    return timedelta(
-        **{unit: float(one) for unit, one in found.groupdict().items() if one is not None}
+    parts = {} if found is None else {unit: one for unit, one in found.groupdict().items() if one}
+    try:
+        if parts:
+            return timedelta(**{unit: float(one) for unit, one in parts.items()})
+    except OverflowError:
+        pass
+    raise TableError(
+        f"{where}: a duration {str(text)[:40]}; durations such as PT15M, PT1H and P1D are read"
     )
 
 

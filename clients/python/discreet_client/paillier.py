@@ -1,22 +1,23 @@
-"""The Paillier cryptosystem (Paillier 1999) at speed, with keys and ciphertexts that `phe` reads
-and writes.
+"""A fast implementation of the Paillier cryptosystem (Paillier 1999), with keys and ciphertexts
+that `phe` reads and writes.
 
-`E(m) = (1 + mN) r^N mod N²`; a product of ciphertexts is a sum of plaintexts. Three things cost
-less here than there:
+`E(m) = (1 + mN) r^N mod N²`; a product of ciphertexts encrypts the sum of the plaintexts. Three
+things are faster than in `phe`:
 
-- The obfuscator `r^N`. It is `h^e` for a base `h = x^N` that each encryptor draws for itself, by a
-  table of `h^(d 2^(wi))`: only multiplications. Exponents have full length, |N| + 128 bits, so
-  `h^e` is within 2^-128 of uniform in the group that h generates; that one cannot tell h from an
-  N-th non-residue is the usual assumption (DCR), of which semantic security follows as for the
-  generator of Damgård, Jurik and Nielsen (2010), without their short exponents.
-- Whoever knows p and q works modulo p² and q² and joins the halves (Chinese remainders). An N-th
-  power modulo p² lies in the subgroup of order p - 1, so its exponent is drawn below p - 1: exactly
-  uniform there.
-- Decryption modulo p² and q² (Paillier 1999, section 7), whole vectors in one call outside the
-  interpreter lock.
+- The obfuscator `r^N` is `h^e` for a base `h = x^N` that each encryptor draws for itself, computed
+  from a table of `h^(d 2^(wi))` by multiplications alone. Exponents have full length, |N| + 128
+  bits, so `h^e` is within 2^-128 of uniform in the group that h generates. That h cannot be
+  distinguished from an N-th non-residue is the decisional composite residuosity assumption, from
+  which semantic security follows as for the generator of Damgård, Jurik and Nielsen (2010), but
+  without their short exponents.
+- Whoever knows p and q works modulo p² and q² and joins the halves by the Chinese remainder
+  theorem. An N-th power modulo p² lies in the subgroup of order p - 1, so exponents drawn uniformly
+  below p - 1 make it exactly uniform there.
+- Decryption works modulo p² and q² (Paillier 1999, section 7), on whole vectors in one call outside
+  the interpreter lock.
 
-Arithmetic is GMP's (without gmpy2 Python's own: slower, the same bytes) and its time depends on the
-key, as with `phe`: an agent that answers at once shows when it worked.
+Arithmetic is GMP's (without gmpy2 Python's own: slower, the same bytes). As with `phe`, its time
+depends on the key, and the time of an answer reveals it if an agent answers at once.
 """
 
 from __future__ import annotations
@@ -37,18 +38,18 @@ if TYPE_CHECKING:
 
 SMALLEST_KEY_BITS = 2048
 STATISTICAL_BITS = 128
-PRIMALITY_REPETITIONS = (
-    32  # GMP: Baillie–PSW and then this many less 24 rounds of Miller–Rabin; without it 64 rounds
-)
+PRIMALITY_REPETITIONS = 32
+"""GMP runs Baillie–PSW and then 24 fewer rounds of Miller–Rabin; without GMP there are 64
+rounds."""
 WINDOW_BITS = 8
 
 
 class InvalidKey(ValueError):
-    """The numbers are no Paillier key of the agreed size."""
+    """The numbers are not a Paillier key of the required size."""
 
 
 class InvalidCiphertext(ValueError):
-    """The number is no ciphertext under this key."""
+    """The number is not a ciphertext under this key."""
 
 
 @dataclass(frozen=True)
@@ -92,7 +93,7 @@ class PublicKey:
         return PaillierPublicKey(self.n)
 
     def encrypt(self, plaintexts: Sequence[int], obfuscators: Sequence[mpz]) -> list[mpz]:
-        """Ciphertexts of integers, taken modulo N, one obfuscator each, which must never be used
+        """Ciphertexts of integers modulo N. Each takes one obfuscator, which must never be used
         again."""
         n, square = self.modulus, self.square
         return [
@@ -101,7 +102,7 @@ class PublicKey:
         ]
 
     def product(self, vectors: Iterable[Sequence[mpz]]) -> list[mpz]:
-        """Ciphertexts of the sum of vectors of ciphertexts."""
+        """Ciphertexts of the sum of the vectors that these ciphertexts encrypt."""
         square = self.square
         total: list[mpz] = []
         for vector in vectors:
@@ -113,12 +114,13 @@ class PublicKey:
         return total
 
     def to_bytes(self, ciphertexts: Sequence[mpz]) -> bytes:
-        """Big-endian, `ciphertext_bytes` each."""
+        """The ciphertexts as big-endian integers of `ciphertext_bytes` each."""
         size = self.ciphertext_bytes
         return b"".join(int(c).to_bytes(size, "big") for c in ciphertexts)
 
     def from_bytes(self, raw: bytes, count: int) -> list[mpz]:
-        """The inverse; InvalidCiphertext for another length or numbers outside 1..N²-1."""
+        """The inverse of `to_bytes`; InvalidCiphertext for another length or numbers outside
+        1..N²-1."""
         size = self.ciphertext_bytes
         if len(raw) != size * count:
             raise InvalidCiphertext(
@@ -126,22 +128,23 @@ class PublicKey:
             )
         found = [mpz(int.from_bytes(raw[at : at + size], "big")) for at in range(0, len(raw), size)]
         if not all(0 < c < self.square for c in found):
-            raise InvalidCiphertext("a ciphertext lies between 0 and N²")
+            raise InvalidCiphertext("a ciphertext must lie between 0 and N²")
         return found
 
     def check_units(self, ciphertexts: Sequence[mpz]) -> None:
-        """InvalidCiphertext unless all are units modulo N²; one that is not would show a factor of
+        """InvalidCiphertext unless all are units modulo N²; any other would reveal a factor of
         N."""
         if any(gcd(c, self.modulus) != 1 for c in ciphertexts):
             raise InvalidCiphertext("a ciphertext shares a factor with N")
 
 
 class PrivateKey:
-    """p and q. Raises InvalidKey unless they are distinct primes and `gcd(pq, (p-1)(q-1)) = 1`."""
+    """The primes p and q. Raises InvalidKey unless they are distinct primes with `gcd(pq,
+    (p-1)(q-1)) = 1`."""
 
     def __init__(self, p: int, q: int) -> None:
         if p == q or not all(is_prime(mpz(x), PRIMALITY_REPETITIONS) for x in (p, q)):
-            raise InvalidKey("p and q are distinct primes")
+            raise InvalidKey("p and q must be distinct primes")
         if gcd(mpz(p) * q, mpz(p - 1) * (q - 1)) != 1:
             raise InvalidKey("N shares a factor with (p-1)(q-1)")
         self.p, self.q = sorted((mpz(p), mpz(q)))
@@ -155,9 +158,8 @@ class PrivateKey:
         self._p_square_inverse = invert(self.p_square, self.q_square)
 
     def __repr__(self) -> str:
-        return (
-            f"<PrivateKey of {self.public.fingerprint.hex()[:16]}>"  # the primes never reach a log
-        )
+        # The primes never reach a log.
+        return f"<PrivateKey of {self.public.fingerprint.hex()[:16]}>"
 
     @classmethod
     def from_phe(cls, key: PaillierPrivateKey) -> PrivateKey:
@@ -169,7 +171,7 @@ class PrivateKey:
         return PaillierPrivateKey(self.public.to_phe(), int(self.p), int(self.q))
 
     def join(self, modulo_p: mpz, modulo_q: mpz) -> mpz:
-        """The residue modulo N² with these residues modulo p² and q²."""
+        """The residue modulo N² that has these residues modulo p² and q²."""
         return modulo_p + self.p_square * (
             (modulo_q - modulo_p) * self._p_square_inverse % self.q_square
         )
@@ -177,9 +179,8 @@ class PrivateKey:
     def decrypt(
         self, ciphertexts: Sequence[mpz], pool: ThreadPoolExecutor | None = None
     ) -> list[int]:
-        """Plaintexts in -N/2..N/2. With a pool the halves modulo p² and q² run side by side.
-
-        A thread is enough: GMP works outside the interpreter lock.
+        """Plaintexts in -N/2..N/2. With a pool the halves modulo p² and q² run in parallel: threads
+        suffice, since GMP works outside the interpreter lock.
         """
         self.public.check_units(ciphertexts)
         halves = [
@@ -197,9 +198,8 @@ class PrivateKey:
         return found
 
     def decrypt_short(self, ciphertexts: Sequence[mpz]) -> list[int]:
-        """Plaintexts known to be below 2^(|N|/2 - 2) in magnitude, modulo p alone: half the work.
-
-        Any other plaintext comes out as its residue modulo p, of |N|/2 bits.
+        """Plaintexts that are known to be below 2^(|N|/2 - 2) in magnitude, decrypted modulo p
+        alone, which is half the work. Of any other plaintext it returns the residue modulo p.
         """
         self.public.check_units(ciphertexts)
         found = []
@@ -217,12 +217,12 @@ class PrivateKey:
 def generate(bits: int = 3072, *, _smallest_bits: int = SMALLEST_KEY_BITS) -> PrivateKey:
     """A new key with a modulus of exactly `bits` bits, from the operating system's randomness.
 
-    Raises InvalidKey below 2048 bits; tests alone pass another limit.
+    Raises InvalidKey below 2048 bits; only tests pass another limit.
     """
     check_size(bits, _smallest_bits)
     while True:
         p, q = _prime(bits // 2), _prime(bits // 2)
-        # Fermat's factoring is quick when p and q are near each other (FIPS 186-5, A.1.3).
+        # Fermat's factorization is fast when p and q are close (FIPS 186-5, A.1.3).
         if abs(p - q).bit_length() > bits // 2 - 100:
             return PrivateKey(int(p), int(q))
 
@@ -231,13 +231,13 @@ def check_size(bits: int, _smallest_bits: int = SMALLEST_KEY_BITS) -> None:
     """InvalidKey when a modulus of `bits` bits is refused."""
     if bits < _smallest_bits or bits % 16:
         raise InvalidKey(
-            f"a Paillier key has at least {_smallest_bits} bits, a multiple of 16; not {bits}"
+            f"a Paillier key needs at least {_smallest_bits} bits, a multiple of 16; not {bits}"
         )
 
 
 def _prime(bits: int) -> mpz:
-    """A uniform prime among those whose two top bits are set, so that a product of two has exactly
-    2·bits bits."""
+    """A prime drawn uniformly from those whose two top bits are set, so that the product of two has
+    exactly 2·bits bits."""
     while True:
         candidate = mpz(secrets.randbits(bits - 2) | 3 << (bits - 2) | 1)
         if is_prime(candidate, PRIMALITY_REPETITIONS):
@@ -245,8 +245,8 @@ def _prime(bits: int) -> mpz:
 
 
 class FixedBase:
-    """`h^e mod m` for exponents of `bits` bits by a table of `h^(d 2^(wi))`: `bits/w`
-    multiplications each."""
+    """`h^e mod m` for exponents of `bits` bits, from a table of `h^(d 2^(wi))` with `bits/w`
+    multiplications."""
 
     def __init__(self, base: mpz, modulus: mpz, bits: int, window: int = WINDOW_BITS) -> None:
         self.modulus, self.bits, self.window = modulus, bits, window
@@ -259,7 +259,7 @@ class FixedBase:
             base = row[-1] * base % modulus
 
     def power(self, exponent: int) -> mpz:
-        """0 <= exponent < 2^bits."""
+        """`h^exponent mod m`, 0 <= exponent < 2^bits."""
         modulus, window = self.modulus, self.window
         result = mpz(1)
         if window == 8:
@@ -278,7 +278,7 @@ class FixedBase:
 class Obfuscators:
     """Random N-th residues modulo N², each given out once. Safe to share between threads.
 
-    `refill` makes some ahead of time, while an agent waits for others.
+    `refill` computes some in advance, while an agent waits for others.
     """
 
     def __init__(self, key: PublicKey | PrivateKey, window: int = WINDOW_BITS) -> None:
@@ -288,8 +288,7 @@ class Obfuscators:
         public = key if isinstance(key, PublicKey) else key.public
         x = _unit(public)
         if self._private is None:
-            # (x^N)^e over the whole group: the order is unknown, so exponents are longer than N by
-            # 128 bits.
+            # The order of x^N is unknown, so exponents are 128 bits longer than N.
             self._bases = [
                 FixedBase(
                     powmod(x, public.modulus, public.square),
@@ -308,7 +307,7 @@ class Obfuscators:
             ]
 
     def refill(self, count: int) -> None:
-        """Have at least `count` ready."""
+        """Compute obfuscators until at least `count` are ready."""
         with self._lock:
             missing = count - len(self._pool)
         fresh = [self._fresh() for _ in range(missing)]
@@ -316,7 +315,7 @@ class Obfuscators:
             self._pool += fresh
 
     def draw(self, count: int) -> list[mpz]:
-        """`count` obfuscators that nobody has seen: from the pool, then new ones."""
+        """`count` unused obfuscators: those that are ready, then new ones."""
         with self._lock:
             ready, self._pool = self._pool[:count], self._pool[count:]
         return ready + [self._fresh() for _ in range(count - len(ready))]

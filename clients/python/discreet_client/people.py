@@ -1,4 +1,5 @@
-"""Whether a dataset's people are in others too: what they lose then belongs on one account."""
+"""Whether a dataset's people are in other datasets too: then their privacy loss belongs on one
+account."""
 
 from __future__ import annotations
 
@@ -11,9 +12,9 @@ Budget = Mapping[str, Any]
 def others(
     budgets: Iterable[Budget], body: Mapping[str, Any], simulated: Collection[str] = ()
 ) -> list[Budget]:
-    """Accounts on which the people of a dataset that is to be registered may be already: those of
-    data with its unit. None where it says whose it is, or is public. simulated: ids of public
-    datasets."""
+    """The accounts that may already be those of the people in a dataset to be registered: accounts
+    of data with its unit. None if the dataset names its account or is a simulation. `simulated`:
+    ids of datasets for simulations, which do not count."""
     public = body.get("public")
     unit = public.get("unit") if isinstance(public, Mapping) else None
     if body.get("account") or body.get("mode") == "simulation":
@@ -25,8 +26,8 @@ def others(
 
 
 def account_of(budgets: Iterable[Budget], given: str) -> str:
-    """The account of a dataset that is given by id or name; of an erased one where no other is
-    called so. ValueError where there is none of the name, or there are several."""
+    """The account of a dataset that is given by id or name; an erased one counts only if no other
+    has the name. ValueError if no dataset has it, or datasets on several accounts."""
     named = [
         (one["id"], dataset["deleted"])
         for one in budgets
@@ -40,7 +41,7 @@ def account_of(budgets: Iterable[Budget], given: str) -> str:
         return str(found.pop())
     if found:
         raise ValueError(
-            f"datasets on {len(found)} accounts are called {given}: say which, by its id"
+            f"datasets on {len(found)} accounts are called {given}: give the id of one"
         )
     raise ValueError(f"no dataset is called {given}")
 
@@ -51,6 +52,6 @@ def described(budget: Budget) -> str:
 
 
 def spent(budget: Budget) -> str:
-    """`epsilon 1 of 3 spent`, with what is reserved."""
+    """`epsilon 1 of 3 spent`, where reservations count as spent."""
     amount = budget["spent"]["epsilon"] + budget["reserved"]["epsilon"]
     return f"epsilon {amount:.9g} of {budget['cap']['epsilon']:.9g} spent"

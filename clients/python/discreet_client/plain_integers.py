@@ -1,4 +1,5 @@
-"""What Paillier needs of GMP, in Python's own integers: for computers that have no gmpy2.
+"""The functions of GMP that Paillier needs, with Python's own integers, for computers without
+gmpy2.
 
 An agent's work takes six to ten times as long as with GMP (docs/federation.md has figures); its
 bytes are the same.
@@ -14,12 +15,12 @@ mpz = int
 gcd = math.gcd
 
 LEAST_REPETITIONS = 64
-"""Of Miller–Rabin with random bases: of a composite number, whoever chose it, fewer than one in
-4^64 passes."""
+"""Rounds of Miller–Rabin with random bases: a composite number, even one that an adversary chose,
+passes with probability at most 4^-64."""
 
 
 def invert(number: int, modulus: int) -> int:
-    """The inverse modulo `modulus`. ValueError when there is none."""
+    """The inverse modulo `modulus`; ValueError if there is none."""
     return pow(number, -1, modulus)
 
 
@@ -32,7 +33,8 @@ def powmod_base_list(bases: Sequence[int], exponent: int, modulus: int) -> list[
 
 
 def is_prime(number: int, repetitions: int = LEAST_REPETITIONS) -> bool:
-    """Whether a number is prime, but for a composite one in 4^64 (Rabin 1980, Theorem 1)."""
+    """Whether a number is prime; wrong for a composite one with probability at most 4^-64 (Rabin
+    1980, Theorem 1)."""
     if number < 2:
         return False
     for small in _SMALL:
@@ -66,4 +68,4 @@ def _primes(below: int) -> list[int]:
 
 
 _SMALL = _primes(2000)
-"""Of random odd numbers five in six have a divisor among these."""
+"""Five in six random odd numbers have a divisor among these."""

@@ -1,5 +1,5 @@
-"""`method: auto` as the optimizer of a secure sum: prices from opened sums, this agent's answer to
-them."""
+"""`method: auto` as the optimizer of a secure sum: prices from opened sums, and an agent's answers
+to them."""
 
 from __future__ import annotations
 
@@ -16,29 +16,29 @@ from discreet_client.prices import Prices
 Floats = NDArray[np.float64]
 
 MOST_ROUNDS = 80
-"""Sums that are opened at most unless the owner says otherwise; examples take 10 to 20, random
+"""The most sums that are opened unless the owner says otherwise; examples take 10 to 20, random
 instances up to 60, costs with flat directions more."""
 MOST_COUPLINGS = 512
-"""An agent keeps matrices of that many rows and columns."""
+"""The most couplings, since an agent keeps matrices with so many rows and columns."""
 
 
 class PricedRounds:
     """An agent as the `Update` of a secure sum of m + 1 entries: first the slopes, then answers to
-    prices, until the sums say that the optimum is reached, or for `most` sums. The operator's c and
-    d are in all sums but the first. Agents of one process may share their prices, which are the
-    same everywhere."""
+    prices, until the sums show that the optimum is reached, or for `most` sums. The operator's c
+    and d are in all sums but the first. Agents in one process may share `prices`, since all compute
+    the same."""
 
     def __init__(self, responder: Responder, prices: Prices, most: int) -> None:
         self.responder, self.prices, self.most = responder, prices, most
         self.done = 0
-        """Sums that were opened."""
+        """The number of sums that were opened."""
 
     def __call__(self, sums: Floats | None) -> Floats | None:
         """The next contribution, or None at the end."""
         if sums is None:
             return np.append(self.responder.slopes(), 0.0)
         self.done += 1
-        if len(self.prices.sums) < self.done:  # else another agent of this process has told them
+        if len(self.prices.sums) < self.done:  # else another agent of this process passed them on
             self.prices.follow(sums)
         if self.prices.ended or self.done == self.most:
             return None
@@ -48,17 +48,17 @@ class PricedRounds:
 
     @property
     def x(self) -> Floats:
-        """What this agent has contributed last: its optimum where the sums have settled."""
+        """This agent's last point: its optimum if the sums have settled."""
         return self.responder.x
 
     @property
     def multipliers(self) -> Floats:
-        """Of the constraints: their prices."""
+        """The multipliers of the constraints, which are their prices."""
         return self.prices.answered[self.prices.coupled :]
 
     @property
     def moving(self) -> float:
-        """The duality gap, in parts of the largest of the run; infinite before there is one."""
+        """The duality gap as a fraction of the largest of the run; infinite before there is one."""
         prices = self.prices
         if math.isinf(prices.gap):
             return math.inf
@@ -66,28 +66,29 @@ class PricedRounds:
 
     @property
     def violation(self) -> float:
-        """The largest entry of the last constraints above zero, in parts of the largest entry that
-        any sum had."""
+        """The largest violation of a constraint in the last sum, as a fraction of the largest entry
+        of any sum."""
         prices = self.prices
         if prices.violation <= 0:
             return 0.0
         return prices.violation / prices.largest if prices.largest > 0 else math.inf
 
     def settled(self, tolerance: float) -> bool:
-        """Whether gap and constraints are within the tolerance."""
+        """Whether the gap and the violation are within the tolerance."""
         return max(self.moving, self.violation) <= tolerance
 
     @property
     def why(self) -> str:
-        """What kept the sums from settling."""
+        """The sentence that says why the sums have not settled."""
         return (
             f"after {self.done} rounds the duality gap is still {self.moving:.2g} of the largest, "
             f"and the constraints are broken by {self.violation:.2g} of the largest sum: x is no "
-            "optimum. More iterations, or constraints that can be kept are needed"
+            "optimum. It takes more iterations, or constraints that can be satisfied"
         )
 
     def state(self) -> dict[str, Any]:
-        """For another process, as JSON; the prices are computed again from the sums."""
+        """The state as JSON, for `resume` in another process, which computes the prices again from
+        the sums."""
         return {
             "responder": self.responder.state(),
             "sums": [one.tolist() for one in self.prices.sums],

@@ -1,15 +1,15 @@
-"""Prices of coupled quadratic programs from opened sums, for `method: auto`: no steps, nothing to
-tune.
+"""Prices of coupled quadratic programs from opened sums, for `method: auto`, which has no step
+sizes to tune.
 
-The dual of `min ½|Σ A_u,i x_i + c|² + Σ f_i(x_i)`, `x_i` in X_i, `Σ A_g,i x_i + d <= 0` in prices y
-= (y_u, lambda >=
-0) is concave with slope `S - K y` where S = (Σ A_u x + c, Σ A_g x + d) at the agents' best
-responses to y and K is the identity on u and zero on g. Its curvature is K, which everybody knows,
-plus that of the agents, which a BFGS matrix B learns from the sums: a structured quasi-Newton
-method (Dennis, Martinez, Tapia 1989), whose steps minimize the model over lambda >= 0. The first B
-is a part of the diagonal that the agents' first sum tells.
+The dual of `min ½|Σ A_u,i x_i + c|² + Σ f_i(x_i)`, `x_i` in X_i, `Σ A_g,i x_i + d <= 0`, in prices
+`y = (y_u, lambda >= 0)` is concave with gradient `S - K y`, where S = (Σ A_u x + c, Σ A_g x + d) at
+the agents' best responses to y, and K is the identity on u and zero on g. Its curvature is K, which
+everybody knows, plus that of the agents, which a BFGS matrix B learns from the sums: a structured
+quasi-Newton method (Dennis, Martinez, Tapia 1989), whose steps minimize the model over lambda >= 0.
+The first B is diagonal, a fraction of the slopes in the agents' first sum.
 
-All agents compute the same prices from the same sums, and end at the same sum: `arithmetic.SAME`.
+All agents compute the same prices from the same sums, and stop at the same sum, by
+`arithmetic.SAME`.
 """
 
 from __future__ import annotations
@@ -24,72 +24,71 @@ from discreet_client.arithmetic import SAME, box_minimum
 Floats = NDArray[np.float64]
 
 FIRST = 0.85
-"""Of the diagonal: what bounds curvature where no box holds an agent is more than there is."""
+"""The fraction of the slopes in the first B: they are upper bounds, which boxes make too large."""
 LEARNED_FROM = 2
-"""Moves of the prices that teach nothing: the agents' haze is in them."""
+"""The first moves of the prices that B does not learn from, since the agents' haze distorts
+them."""
 SHRINK = 0.1
-"""Of the curvature in a direction in which the sums did not fall."""
+"""The factor on the curvature in a direction in which the sums did not fall."""
 REACH = 1.3
-"""A move is at most so many times the longest of the last `RECENT`, in the metric of the first
+"""A move is at most this multiple of the longest of the last `RECENT`, in the metric of the first
 B."""
 RECENT = 3
 SMALLEST = 1e-9
-"""Of the first B's largest entry, each of its entries at least."""
+"""The least diagonal entry of the first B, as a fraction of its largest."""
 TURN = 0.5
-"""Of the gap at most what is between sums and prices, the rest being regrets, where centres
-move."""
+"""Centres move when at most this fraction of the gap lies between sums and prices, and the rest in
+regrets."""
 TURNS_FROM = 8
-"""Sums after which regrets are no haze any more."""
+"""The sums after which regrets contain no haze."""
 GAP = 1e-6
-"""Of the largest gap: where a run ends."""
+"""A run ends when the gap is at most this fraction of the largest, …"""
 BROKEN = 1e-5
-"""Of the largest entry of a sum: how much a constraint may be broken where a run ends."""
+"""… and constraints are violated by at most this fraction of the largest entry of a sum."""
 
 
 class Prices:
-    """Follows the opened sums, float64[m + 1]: couplings, then the agents' regrets; and says the
-    next prices.
+    """The prices that follow from the opened sums, float64[m + 1]: the couplings, then the sum of
+    the agents' regrets.
 
-    `coupled` entries of a sum come before those of the constraints. `resolution` is how far
-    rounding may move an entry of a sum.
+    The first `coupled` entries of a sum are of the objective, the others of the constraints.
+    `resolution` is the largest rounding error of an entry of a sum.
     """
 
     def __init__(self, coupled: int, couplings: int, resolution: float = 0.0) -> None:
         self.coupled, self._resolution = coupled, resolution
         self.sums: list[Floats] = []
-        """All that was opened, in order."""
+        """All opened sums, in order."""
         self.asked = np.zeros(couplings)
         """The prices that the next sum answers."""
         self.answered = self.asked
-        """Those that the last sum has answered."""
+        """The prices that the last sum answered."""
         self.ended = self.turn = False
-        """`turn`: prices fit the agents' proximal centres, which are to move now."""
+        """`turn`: the prices are solved for the agents' proximal centres, which are to move now."""
         self.gap = self.largest_gap = self.violation = math.inf
         self.largest = 0.0
-        """Entry of any sum."""
+        """The largest magnitude of an entry of any sum."""
         self._own = np.diag((np.arange(couplings) < coupled).astype(np.float64))
         self._lower = np.where(np.arange(couplings) < coupled, -np.inf, 0.0)
         self._first = np.zeros((0, 0))
         self.learned = self._first
-        """How the sums fall with prices, beside what the operator's own part does: float64[m, m].
-        """
+        """B, float64[m, m]: how the agents' sums fall with the prices."""
         self._base: tuple[Floats, Floats, Floats] | None = None
-        """The best prices so far, their sum, and the dual's slope there, of which the sign is
-        changed."""
+        """The best prices so far, their sum, and the negated gradient of the dual there."""
         self._failed = 0
         self._moves: list[float] = []
 
     def follow(self, sums: Floats) -> None:
-        """The next sum; the first is of the slopes, with no regrets. Sets `asked`, or `ended`.
+        """Take the next sum; the first is of the slopes, without regrets. Sets `asked`, or `ended`.
 
-        Sums that lead beyond what doubles hold, or regrets below zero, both of which take a party
-        that lies, end the run as not settled.
+        Sums that lead to overflow, and negative regrets, end the run as not settled. Either takes a
+        party that lies.
         """
         self.sums.append(sums)
         try:
             with np.errstate(all="ignore"):
                 self._follow(sums)
-        except (OverflowError, ValueError):  # of exactly rounded sums
+        except (OverflowError, ValueError):  # raised by math.fsum
             self._give_up()
         if not np.all(np.isfinite(self.asked)):
             self._give_up()
@@ -104,7 +103,7 @@ class Prices:
             self._first = self.learned = np.diag(np.maximum(slopes, SMALLEST * largest))
             return
         self.answered, opened, regret = self.asked, sums[:-1], float(sums[-1])
-        if regret < -self._resolution:  # no answer is better than the best one: an agent lies
+        if regret < -self._resolution:  # an agent lies: no answer is better than the best one
             self._give_up()
             return
         self._judge(opened, regret)
@@ -116,12 +115,12 @@ class Prices:
         self._ask()
 
     def _judge(self, opened: Floats, regret: float) -> None:
-        """The duality gap, which what the agents say of their regrets makes exact, and what is
-        broken."""
+        """Compute the duality gap, which the agents' regrets make exact, and the violation of the
+        constraints, and decide whether the run ends."""
         u, g, prices = opened[: self.coupled], opened[self.coupled :], self.asked
         apart = u - prices[: self.coupled]
         between = SAME.dot(apart, apart) / 2 + SAME.dot(prices[self.coupled :], np.abs(g))
-        self.gap = between + max(regret, 0.0)  # below zero: rounding
+        self.gap = between + max(regret, 0.0)  # negative by rounding only
         self.turn = len(self.sums) > TURNS_FROM and between <= TURN * self.gap
         self.violation = float(np.max(g, initial=0.0))
         first = len(self.sums) == 2
@@ -135,17 +134,15 @@ class Prices:
         )
 
     def _learn(self, opened: Floats) -> None:
-        """From the last move of the prices, and whether its end is where the next one begins."""
+        """Update B from the last move of the prices, and decide whether the next one begins at its
+        end."""
         slope = SAME.times(self._own, self.asked) - opened
         if self._base is None:
             self._base = self.asked, opened, slope
             return
         prices, before, slope_before = self._base
         move, fall = self.asked - prices, before - opened
-        self._moves = [
-            *self._moves,
-            math.sqrt(max(SAME.dot(move, SAME.times(self._first, move)), 0.0)),
-        ][-RECENT:]
+        self._moves = [*self._moves, self._length(move)][-RECENT:]
         if len(self.sums) > LEARNED_FROM + 2:
             along = SAME.times(self.learned, move)
             curved, fell = SAME.dot(move, along), SAME.dot(move, fall)
@@ -166,10 +163,14 @@ class Prices:
         linear = slope - SAME.times(model, prices)
         asked = box_minimum(model, linear, self._lower, np.full(prices.size, np.inf), prices, SAME)
         move = asked - prices
-        length = math.sqrt(max(SAME.dot(move, SAME.times(self._first, move)), 0.0))
+        length = self._length(move)
         if self._moves and length > (most := REACH * max(self._moves)) > 0:
             asked = prices + move * (most / length)
         self.asked = asked
+
+    def _length(self, move: Floats) -> float:
+        """In the metric of the first B."""
+        return math.sqrt(max(SAME.dot(move, SAME.times(self._first, move)), 0.0))
 
 
 def _outer(vector: Floats) -> Floats:

@@ -1,7 +1,7 @@
-"""A progress bar where somebody looks: tqdm's where it is installed (terminal and notebook), else a
-small one.
+"""A progress bar: tqdm's in a terminal or a notebook if it is installed, otherwise a simple one in
+a terminal.
 
-Nothing is drawn when stderr is no terminal and no notebook.
+Nothing is drawn by default when stderr is neither a terminal nor a notebook's.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ WIDTH = 30
 
 
 class Bar(Protocol):
-    """Something that shows how far a job is."""
+    """Shows the progress of a job."""
 
     def show(self, state: str, step: int, total: int) -> None: ...
 
@@ -37,7 +37,7 @@ class NoBar:
 
 
 class CallbackBar(NoBar):
-    """Tells a function of the user's."""
+    """Calls a function of the user."""
 
     def __init__(self, on_progress: OnProgress) -> None:
         self._on_progress = on_progress
@@ -47,7 +47,7 @@ class CallbackBar(NoBar):
 
 
 class TerminalBar:
-    """One line of a terminal, written over."""
+    """One line of a terminal, which is overwritten."""
 
     def __init__(self, out: TextIO) -> None:
         self._out = out
@@ -67,11 +67,11 @@ class TerminalBar:
 
 
 class TqdmBar:
-    """tqdm's own, which finds out by itself what a terminal or notebook can show."""
+    """tqdm's bar, which detects what a terminal or notebook can show."""
 
     def __init__(self, tqdm: Any) -> None:
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # of a notebook without widgets, where it draws text
+            warnings.simplefilter("ignore")  # in a notebook without widgets, where it draws text
             self._bar = tqdm(total=1, desc="queued", leave=True)
 
     def show(self, state: str, step: int, total: int) -> None:
@@ -85,8 +85,8 @@ class TqdmBar:
 
 
 def bar(wanted: bool | OnProgress | None) -> Bar:
-    """The bar for `progress=`: None draws where somebody looks, True and False decide, a function
-    is called."""
+    """The bar for `progress=`: None draws in a terminal or notebook only, True always, False never;
+    a function is called instead."""
     if callable(wanted):
         return CallbackBar(wanted)
     notebook = in_notebook()
@@ -102,7 +102,7 @@ def bar(wanted: bool | OnProgress | None) -> Bar:
 
 
 def in_notebook() -> bool:
-    """Is this a kernel of Jupyter? (Its shell is no terminal, but can draw.)"""
+    """Whether this is a Jupyter kernel, whose stderr is not a terminal but can show a bar."""
     ipython = sys.modules.get("IPython")
     shell = ipython.get_ipython() if ipython is not None else None
     return type(shell).__name__ == "ZMQInteractiveShell"

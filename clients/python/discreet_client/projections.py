@@ -5,14 +5,14 @@ polytope.
     onto_ball(point, lower, upper, centre, radius)    lower <= x <= upper, |x - centre| <= radius
     onto_polytope(point, lower, upper, R, least, most)   lower <= x <= upper, least <= R x <= most
 
-By the conditions of optimality the first two are each a function of one number alone: for a
-budget x = clip(v - nu), nu the multiplier of the sum; for a ball x = centre + clip(t (v -
-centre)), t = 1/(1 + multiplier). The sum, and the distance, are monotone in it and piecewise
-linear, or with linear pieces in the clipped vector. So the piece is found between sorted
-breakpoints and the number in closed form: nothing is iterated to a tolerance. What is returned lies
-in the box exactly, and in the budget or ball up to rounding. A polytope has a multiplier a row, and
-is left to an interior point method (`discreet_client.convex_programs`).
-`discreet.solvers.saddle.set_kernels` projects on the same sets, compiled.
+By the optimality conditions the first two are functions of one number: for a budget x = clip(v -
+nu), nu the multiplier of the sum; for a ball x = centre + clip(t (v - centre)), t = 1/(1 +
+multiplier). The sum, or the distance, is monotone in this number, and each coordinate is piecewise
+linear in it. So the piece is found among sorted breakpoints and the number in closed form, without
+iteration to a tolerance. The result lies in the box exactly, and in the budget or ball up to
+rounding. A polytope has a multiplier for each row, so it takes an interior-point method
+(`discreet_client.convex_programs`). `discreet.solvers.saddle.set_kernels` projects onto the same
+sets, compiled.
 """
 
 from __future__ import annotations
@@ -28,19 +28,19 @@ from discreet_client.convex_programs import convex_minimum
 Floats = NDArray[np.float64]
 
 FARTHEST = 1e9
-"""A step beyond this counts as one to it: differences of coordinates are lost in larger numbers."""
+"""Coordinates are clipped to this magnitude first, since larger ones lose their differences."""
 
 
 def onto_budget(point: Floats, lower: Floats, upper: Floats, least: float, most: float) -> Floats:
-    """The nearest point of a box whose coordinates sum to `least` to `most`; one exists."""
+    """The nearest point of a box whose sum is between `least` and `most`; such points must
+    exist."""
     nearest: Floats = np.clip(point, lower, upper)
     total = float(nearest.sum())
     if least <= total <= most:
         return nearest
     target = least if total < least else most
     breaks = np.sort(np.concatenate([point - upper, point - lower]))
-    # The sum falls with nu: the piece is between the last break where it is at least the target and
-    # the next.
+    # The sum falls with nu: the piece begins at the last break where it is at least the target.
     first = _last(lambda nu: float(np.clip(point - nu, lower, upper).sum()) >= target, breaks)
     begin, end = breaks[max(first, 0)], breaks[min(first + 1, len(breaks) - 1)]
     middle = point - 0.5 * (begin + end)
@@ -54,7 +54,7 @@ def onto_budget(point: Floats, lower: Floats, upper: Floats, least: float, most:
 
 
 def onto_ball(point: Floats, lower: Floats, upper: Floats, centre: Floats, radius: float) -> Floats:
-    """The nearest point of a box within `radius` of `centre`; one exists."""
+    """The nearest point of a box within `radius` of `centre`; such points must exist."""
     away, low, high = point - centre, lower - centre, upper - centre
     if float(np.linalg.norm(np.clip(away, low, high))) <= radius:
         return np.clip(point, lower, upper)
@@ -77,7 +77,7 @@ def onto_ball(point: Floats, lower: Floats, upper: Floats, centre: Floats, radiu
 
 
 class _Polytope(NamedTuple):
-    """As `convex_minimum` takes it."""
+    """The `Rows` that `convex_minimum` takes."""
 
     sides: tuple[Floats, Floats]
     rows: tuple[Floats, Floats, Floats]
@@ -86,7 +86,8 @@ class _Polytope(NamedTuple):
 def onto_polytope(
     point: Floats, lower: Floats, upper: Floats, R: Floats, least: Floats, most: Floats
 ) -> Floats:
-    """The nearest point of a box with `least <= R x <= most`, R float64[r, k]; one exists."""
+    """The nearest point of a box with `least <= R x <= most`, R float64[r, k]; such points must
+    exist."""
     nearest: Floats = np.clip(point, lower, upper)
     reached = R @ nearest
     if bool(np.all((least <= reached) & (reached <= most))):
@@ -97,8 +98,8 @@ def onto_polytope(
 
 
 def polytope_rows(polytope: dict[str, Any], size: int) -> tuple[Floats, Floats, Floats]:
-    """R float64[r, size], least and most float64[r] of `A x <= b` and `C x = d`, either of which
-    may be left out."""
+    """R float64[r, size], least and most float64[r] of the rows `A x <= b` and `C x = d`, either of
+    which may be left out."""
     A, C = (np.array(polytope.get(name) or [], dtype=np.float64).reshape(-1, size) for name in "AC")
     b, d = (np.array(polytope.get(name) or [], dtype=np.float64) for name in "bd")
     least = np.concatenate([np.full(b.shape, -np.inf), d])
@@ -106,8 +107,9 @@ def polytope_rows(polytope: dict[str, Any], size: int) -> tuple[Floats, Floats, 
 
 
 def onto(point: Floats, lower: Floats, upper: Floats, within: dict[str, Any] | None) -> Floats:
-    """The nearest point of a box and of a set as agents announce it: `{"budget": {"lower",
-    "upper"}}`, `{"ball": {"centre", "radius"}}`, `{"polytope": {"A", "b", "C", "d"}}`, or none."""
+    """The nearest point of a box and of a set in the form in which agents announce it: `{"budget":
+    {"lower", "upper"}}`, `{"ball": {"centre", "radius"}}`, `{"polytope": {"A", "b", "C", "d"}}`, or
+    None for the box alone."""
     if within is None:
         return np.clip(point, lower, upper)
     if "polytope" in within:
@@ -123,8 +125,8 @@ def onto(point: Floats, lower: Floats, upper: Floats, within: dict[str, Any] | N
 
 
 def _last(holds: Callable[[float], bool], breaks: Floats) -> int:
-    """Position of the last break where what holds at the first of them still does; -1 where it
-    holds at none."""
+    """Position of the last break at which `holds` is true, for a condition that is true up to some
+    break and false beyond; -1 if it is true at none."""
     below, above = -1, len(breaks)
     while above - below > 1:
         middle = (below + above) // 2

@@ -1,14 +1,14 @@
-"""Tables as people have them, by the kind of problem that they are for.
+"""Readers of the tables that people have, by kind of problem.
 
-A dataset's `public` may hold `reader`: the rules by which a table is read, and `columns`, what its
-columns are called. They stay here; the service gets what the reader made, and the rest of `public`.
+A dataset's `public` may hold `reader`: rules for reading a table, and `columns`, the names of its
+columns. They stay here; the service receives what the reader made, and the rest of `public`.
 
     visits of patients                    off_policy_evaluation   `discreet_client.patients`
     episodes of Minari, d3rlpy, Gymnasium off_policy_evaluation   `discreet_client.episodes`
     trips, as CSV, Parquet, OMX           routing                 `discreet_client.trips`
     readings of meters                    dr_ensemble             `discreet_client.readings`
     OpenADR reports of meters             dr_ensemble             `discreet_client.openadr`
-    whatever else                         only columns are renamed
+    tables of other kinds                 columns are renamed only
 """
 
 from __future__ import annotations
@@ -18,17 +18,14 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
-import numpy as np
-
 from discreet_client import episodes, openadr, patients, readings, trips
-from discreet_client.reading import Reading, check_rules
+from discreet_client.reading import Reading, check_rules, joined
 from discreet_client.tables import (
     DATES,
     Table,
     TableError,
     WrongCell,
     first_line,
-    missing,
     table_of,
     together,
 )
@@ -39,14 +36,13 @@ Checks = Callable[
 
 
 class Reader(NamedTuple):
-    """Of one kind."""
+    """The reader of one kind."""
 
     read: Callable[[Table, Mapping[str, Any], Mapping[str, Any], Mapping[str, str]], Reading]
     own: frozenset[str]
     """Names of columns that this reader knows and the service does not."""
     checks: Checks
-    """What may be wrong with each column, whatever is wrong with others: each raises TableError, or
-    does nothing."""
+    """Independent checks of the columns: each raises TableError or does nothing."""
 
 
 READERS = {
@@ -58,30 +54,10 @@ READERS = {
 }
 
 
-def _joined(table: Table, names: Mapping[str, str]) -> Table:
-    """The table with one column for each name such as `Date+Time` that is none of its own: what
-    stands in the two, with a space between; without a value where one of them has none. The parts
-    are no columns of their own any more."""
-    columns = dict(table.columns)
-    for name in names.values():
-        parts = [part.strip() for part in name.split("+")]
-        if name in columns or len(parts) < 2 or not all(part in table.columns for part in parts):
-            continue
-        each = [table.columns[part] for part in parts]
-        lacks = np.logical_or.reduce([missing(values) for values in each])
-        rows = zip(*(values.tolist() for values in each), strict=True)
-        texts = [" ".join(str(value).strip() for value in row) for row in rows]
-        columns[name] = np.array(texts, dtype=object)
-        columns[name][lacks] = None
-        for part in set(parts) - set(names.values()):
-            columns.pop(part, None)
-    return replace(table, columns=columns)
-
-
 def needed(
     kind: str, file: Path, public: Mapping[str, Any], columns: Mapping[str, str] | None
 ) -> bool:
-    """Whether a file is for a reader, and not for the service as it is."""
+    """Whether a file needs a reader instead of going to the service unchanged."""
     if columns or "reader" in public or file.suffix.lower() == ".omx":
         return True
     if file.suffix.lower() != ".csv":
@@ -91,7 +67,7 @@ def needed(
 
 
 def knows(kind: str, names: Iterable[str]) -> bool:
-    """Whether columns of these names are for the kind's reader alone."""
+    """Whether any of these names is a column that only the kind's reader knows."""
     return kind in READERS and not READERS[kind].own.isdisjoint(names)
 
 
@@ -99,13 +75,13 @@ def read(
     kind: str, source: Any, public: Mapping[str, Any], columns: Mapping[str, str] | None = None
 ) -> Reading:
     """The content of a dataset from a table: a path of a .csv, .parquet or .omx file, a frame, or
-    columns; from OpenADR reports, as objects or in a .json file; or from episodes, of which the
+    columns; from OpenADR reports, as objects or in a .json file; or from episodes, for which the
     rules `behaviour` and `target` may be functions (`episodes.Policy`).
 
-    columns: the table's name for each of the reader's columns; those that are called alike need no
-    mention. `Date+Time`
-        is what stands in the two, where no column is called so.
-    Raises TableError, a ValueError, for what is wrong with the table.
+    columns: the table's name for each of the reader's columns that is called differently there;
+        `Date+Time` joins the texts of two columns, unless a column has this name.
+
+    Raises TableError, a ValueError, if something is wrong with the table.
     """
     told = dict(public)
     rules = told.pop("reader", None) or {}
@@ -120,7 +96,7 @@ def read(
         raise TableError(f"reader.dates is {' or '.join(DATES)}, not {dates!r}")
     encoding = rules.get("encoding")
     if not isinstance(encoding, str | None):
-        raise TableError('reader.encoding is what a CSV file is written in, such as "cp1252"')
+        raise TableError('reader.encoding is the encoding of a CSV file, such as "cp1252"')
     rules = {
         rule: one for rule, one in rules.items() if rule not in ("columns", "dates", "encoding")
     }
@@ -136,7 +112,7 @@ def read(
         table = episodes.table_of_episodes(episodes.episodes_of(source), told, by_column)
     else:
         table = table_of(source, encoding)
-    table = _joined(replace(table, dates=dates, encoding=encoding), names)
+    table = joined(replace(table, dates=dates, encoding=encoding), names)
     if kind in READERS:
         try:
             return READERS[kind].read(table, told, rules, names)

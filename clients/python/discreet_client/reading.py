@@ -1,36 +1,57 @@
-"""What readers of tables share: what they make, and how a rule that is one of a few words is
-read."""
+"""Shared by the readers of tables: their result, the joining of columns, and checks of their rules
+and of public figures."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any, NamedTuple
 
+import numpy as np
 from numpy.typing import NDArray
 
-from discreet_client.tables import TableError
+from discreet_client.tables import Table, TableError, missing
 
 
 class Reading(NamedTuple):
-    """What a reader makes of a table."""
+    """The result of reading a table."""
 
     public: dict[str, Any]
     """The dataset's public part, without the rules that the reader alone needs."""
     columns: dict[str, NDArray[Any]]
-    """Content for `register` and `upload`."""
+    """The content for `register` and `upload`."""
     notes: list[str]
-    """What was left out or changed, in sentences for whoever holds the data."""
+    """Sentences for the data holder about what was left out or changed."""
+
+
+def joined(table: Table, names: Mapping[str, str]) -> Table:
+    """The table with a column for each name such as `Date+Time` that it does not have: the texts of
+    both columns with a space between, missing where either is. The parts are removed."""
+    columns = dict(table.columns)
+    for name in names.values():
+        parts = [part.strip() for part in name.split("+")]
+        if name in columns or len(parts) < 2 or not all(part in table.columns for part in parts):
+            continue
+        each = [table.columns[part] for part in parts]
+        lacks = np.logical_or.reduce([missing(values) for values in each])
+        rows = zip(*(values.tolist() for values in each), strict=True)
+        texts = [" ".join(str(value).strip() for value in row) for row in rows]
+        columns[name] = np.array(texts, dtype=object)
+        columns[name][lacks] = None
+        for part in set(parts) - set(names.values()):
+            columns.pop(part, None)
+    return replace(table, columns=columns)
 
 
 def counted(count: int, what: str, total: int | None = None) -> str:
-    """What of one and of many is written `visit`, `visits`; of a total, `1 of 40 visits`."""
+    """`1 visit`, `2 visits`, or with a total `1 of 40 visits`, for `what` `visit`."""
     number = f"{count:,}" if total is None else f"{count:,} of {total:,}"
     return f"{number} {what}" if (count if total is None else total) == 1 else f"{number} {what}s"
 
 
 def check_rules(rules: Mapping[str, Any], known: Sequence[str], of: str) -> None:
-    """TableError for a rule that there is not."""
+    """TableError for an unknown rule."""
     if unknown := sorted(set(rules) - set(known)):
         raise TableError(
             f"reader: there is no rule {unknown[0]!r} for {of}; there are {', '.join(known)}"
@@ -38,7 +59,7 @@ def check_rules(rules: Mapping[str, Any], known: Sequence[str], of: str) -> None
 
 
 def count(public: Mapping[str, Any], name: str) -> int | None:
-    """A public number of things; None where none is said."""
+    """A public number of things; None if it is not given."""
     said = public.get(name)
     if said is not None and (
         isinstance(said, bool) or not isinstance(said, int) or not 0 < said < 2**53
@@ -48,7 +69,7 @@ def count(public: Mapping[str, Any], name: str) -> int | None:
 
 
 def bound(public: Mapping[str, Any], name: str) -> float:
-    """A public finite figure above 0; infinite where none is said."""
+    """A public finite figure above 0; infinite if it is not given."""
     said = public.get(name)
     if said is None:
         return math.inf
@@ -58,7 +79,7 @@ def bound(public: Mapping[str, Any], name: str) -> float:
 
 
 def ranges_of(public: Mapping[str, Any]) -> list[Mapping[str, Any]]:
-    """What coordinates are made of; empty where nothing is said of it."""
+    """The public ranges of the coordinates; empty if none are given."""
     ranges = public.get("ranges") or []
     known = isinstance(ranges, list | tuple) and all(
         isinstance(told, Mapping) and "name" in told for told in ranges
@@ -71,7 +92,7 @@ def ranges_of(public: Mapping[str, Any]) -> list[Mapping[str, Any]]:
 
 
 def is_figure(said: Any) -> bool:
-    """Whether this is a number, and a finite one."""
+    """Whether this is a finite number."""
     try:
         return isinstance(said, int | float) and not isinstance(said, bool) and math.isfinite(said)
     except OverflowError:
@@ -79,7 +100,7 @@ def is_figure(said: Any) -> bool:
 
 
 def word(rules: Mapping[str, Any], name: str, words: Sequence[str]) -> str:
-    """The first of the words by default."""
+    """The value of a rule that must be one of `words`, by default the first."""
     said = rules.get(name, words[0])
     if said not in words:
         raise TableError(f"reader.{name} is {' or '.join(words)}, not {said!r}")

@@ -1,5 +1,5 @@
-"""Results of jobs: arrays by name, frames, the certificate and the price. `answers` has a class for
-each kind."""
+"""Results of jobs: arrays by name, frames, the certificate and the price. `answers` has a subclass
+for each kind."""
 
 from __future__ import annotations
 
@@ -27,18 +27,18 @@ Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 
 NODES = ("origin", "destination", "tail", "head")
-"""Columns with numbers of nodes, which count from 1. All else that can have names counts from 0,
-positions of arrays too."""
+"""Columns with numbers of nodes, which count from 1. Everything else that can have names counts
+from 0, including positions in arrays."""
 NAMED = ("origin", "destination", "user_class", "step", "block")
-"""Axes whose names an answer finds by itself."""
+"""Axes whose names an answer knows."""
 
 MAX_CELLS = 1 << 28
-"""A table is no array where the array would have more cells: 2 GB."""
+"""The most cells (2 GB) of an array that is made from a table."""
 
 
 @dataclass(frozen=True)
 class Price:
-    """What a job cost."""
+    """The privacy loss that a job was charged, as (epsilon, delta) and as rho of zCDP."""
 
     epsilon: float
     delta: float
@@ -48,18 +48,18 @@ class Price:
 class Answer:
     """The result of a job: `answer.link_flows` or `answer["link_flows"]`.
 
-    Numbers come as NumPy arrays, of the type that the class of a kind has from the contract; in
-    fields that it does not know int64 where all are whole. Everything else is as it is in the JSON.
-    Fields of more than a million numbers travel as Parquet (extra `arrow`), which shows nowhere but
-    in memory. Subclasses name the fields of a kind; a field that the service gained later is there
-    all the same.
+    Lists of numbers are NumPy arrays of the type that the contract declares; in fields that the
+    class does not declare they are int64 if all are integers. Everything else is as in the JSON.
+    Fields of more than a million numbers are sent as Parquet (extra `arrow`) and read in the same
+    way. Subclasses declare the fields of a kind; fields that the service gained later can be read
+    too.
     """
 
     AXES: ClassVar[Mapping[str, tuple[str, ...]]] = {}
-    """What the positions of each array are of: their names in frames."""
+    """The names of each array's axes in frames."""
     _network: Mapping[str, Any] = {}
-    """The road network that the job names, which is public; empty where there is none, and in
-    answers that an older version pickled."""
+    """The public road network that the job names; empty if there is none, and in answers pickled by
+    an older version."""
 
     def __init__(self, document: Mapping[str, Any], tables: Mapping[str, bytes]) -> None:
         self.document = dict(document)
@@ -68,12 +68,12 @@ class Answer:
         """Bytes of the Parquet files of the large fields."""
         self._cache: dict[str, Any] = {}
         self._charts: Fetch | None = None
-        """Of the client that fetched this."""
+        """Fetches charts with the client that fetched this answer."""
 
     def __getstate__(self) -> dict[str, Any]:
-        return {**self.__dict__, "_charts": None}  # connections cannot be kept
+        return {**self.__dict__, "_charts": None}  # connections cannot be pickled
 
-    # What stands around the result
+    # The job and what it released
 
     @property
     def job(self) -> dict[str, Any]:
@@ -90,7 +90,7 @@ class Answer:
 
     @property
     def certificate(self) -> dict[str, Any]:
-        """What was given away, signed: guarantee, events, assumptions."""
+        """The signed statement of the privacy loss: guarantee, events, assumptions."""
         certificate: dict[str, Any] = self.document["certificate"]
         return certificate
 
@@ -103,14 +103,15 @@ class Answer:
 
     @property
     def mostly_noise(self) -> bool:
-        """Whether the result as a whole is mostly noise: then its numbers tell little."""
+        """Whether the result as a whole is mostly noise, so that its numbers tell little."""
         return is_mostly_noise(self.document["result"])
 
     def interval(self, name: str) -> tuple[Any, Any] | None:
-        """How far the noise may have moved a field: (lower, upper), numbers or arrays of its shape
-        with NaN where nothing can be said, which hold the field without noise with probability
-        `level` of `answer.uncertainty`. None for a field of which the result says nothing.
-        KeyError for one that there is not, with those that have intervals."""
+        """The interval of a field: (lower, upper), numbers or arrays of its shape with NaN where
+        there is none. With probability `level` of `answer.uncertainty` it contains the field
+        without noise; where the answer has a field `covers`, that says what it contains. None for a
+        field without intervals. KeyError, which names the fields with intervals, for an unknown
+        field."""
         values = (self.document["result"].get("uncertainty") or {}).get("values", {})
         if (said := values.get(name)) is None:
             if name in self.fields:
@@ -155,7 +156,8 @@ class Answer:
         return self._cache[name]
 
     def _typed(self, name: str, value: Any) -> Any:
-        """A field as its class says: JSON does not tell 1.0 from 1."""
+        """A field in the type that its class declares, since JSON does not distinguish 1.0 from
+        1."""
         kind = type(self).__annotations__.get(name)
         if kind == "Floats" and isinstance(value, np.ndarray):
             return value.astype(np.float64, copy=False)
@@ -191,8 +193,8 @@ class Answer:
         return value if isinstance(value, str) and " " in value else None
 
     def _repr_html_(self) -> str:
-        """What a notebook shows: how good it is, every single number with its interval, the arrays,
-        the price."""
+        """The table that a notebook shows: whether the answer is mostly noise, every single number
+        with its interval, the arrays, and the price."""
         single, alone = (
             {one.name: one.text for one in stated(self.document["result"])},
             dict[str, str](),
@@ -221,17 +223,17 @@ class Answer:
         )
 
     def plot(self, chart: str | None = None) -> Any:
-        """A picture of this answer as a plotly Figure (extra `plot`), drawn by the service as on
-        the job's page: of roads the map. `chart`: the name of another one of
+        """The first chart of this answer as a plotly Figure (extra `plot`), drawn by the service as
+        on the job's page; for roads it is the map. `chart`: the name of another one of
         `client.charts(answer.id)`; KeyError names them.
 
-        Of an answer of AsyncClient it is to be awaited: `await answer.plot()`. Asks the service
-        each time.
+        Answers of AsyncClient return an awaitable: `await answer.plot()`. Each call fetches the
+        charts from the service.
         """
         return plotted(self._charts, self.id, chart)
 
     def table(self, name: str) -> pyarrow.Table:
-        """A field that came as Parquet."""
+        """A field that was sent as Parquet."""
         try:
             import pyarrow.parquet  # noqa: PLC0415 - optional
         except ImportError:
@@ -245,20 +247,21 @@ class Answer:
         intervals: bool = False,
         called: Mapping[str, Sequence[str]] | None = None,
     ) -> pandas.DataFrame:
-        """A field as a pandas DataFrame: of a large field its table, of a list of objects one row
-        each, of an array of one or two dimensions its rows and columns, of one with more one row a
-        number with its positions. Rows that are of one link each have its `tail` and `head` before
-        the number: the nodes of the network that the job names, by their names where it has any.
-        Zones (`origin`, `destination`) have these names too, else their numbers, from 1; classes of
-        users have theirs; steps of a day are times by the clock where the dataset's meters tell it,
-        blocks of a day are from when to when.
+        """A field as a pandas DataFrame: a large field as its table, a list of objects with a row
+        for each, an array of one or two dimensions with its rows and columns, and one of more
+        dimensions with a row for each number, indexed by its positions. Where each row is of one
+        link, the columns `tail` and `head` hold the nodes at its ends in the job's network. Nodes
+        and zones (`origin`, `destination`) have their names in the network if it has any, else
+        their numbers, from 1; user classes have their names. Steps and blocks of a day have their
+        times by the clock where the dataset's meters tell them.
 
-        intervals: of an array that came in the JSON one row a number, with columns `lower`, `upper`
-        (of its interval) and `only_noise` (whether it, or its row, is mostly noise) beside it.
+        intervals: for an array that came in the JSON, a row for each number, with the columns
+        `lower` and `upper` (its interval) and `only_noise` (whether it, or its row, is mostly
+        noise).
 
-        called: what the positions of an axis are called, in their order: `{"origin": names,
-        "destination": names}`, for example. Of a table or a list of objects the columns of these
-        names get them too. ValueError where there are fewer names than positions.
+        called: names for the positions of an axis, in order, such as `{"origin": names,
+        "destination": names}`; in a table or a list of objects they are for the columns of these
+        names. ValueError if there are fewer names than positions.
 
         MissingExtra without pandas, which is an extra of this package.
         """
@@ -275,7 +278,8 @@ class Answer:
         return frame
 
     def _names_of(self, axis: str, count: int) -> Sequence[Any]:
-        """What so many zones, classes of users, or steps or blocks of a day are called."""
+        """The names of so many zones or user classes, or else their numbers; of steps and blocks of
+        a day their times."""
         states = self.document["result"].get("states")
         states = states if isinstance(states, Mapping) else {}
         if axis == "step":
@@ -299,21 +303,19 @@ class Answer:
         if intervals:
             return self._with_intervals(name, value)
         if isinstance(value, np.ndarray):
-            if value.ndim == 1:
-                return pandas.DataFrame({name: value}, index=self._positions(name, value))
             if value.ndim == 2:
                 rows, columns = self._axes(name, value)
                 return pandas.DataFrame(value).rename_axis(index=rows, columns=columns)
             return pandas.DataFrame({name: value.ravel()}, index=self._positions(name, value))
         if isinstance(value, list) and value and all(isinstance(row, dict) for row in value):
             return pandas.DataFrame.from_records(value)
-        raise TypeError(f"{name!r} is no table: {type(value).__name__}")
+        raise TypeError(f"{name!r} is not a table: {type(value).__name__}")
 
     def _with_intervals(self, name: str, value: Any) -> pandas.DataFrame:
         import pandas  # noqa: PLC0415 - `frame` has found it
 
         if not isinstance(value, np.ndarray) or value.ndim == 0:
-            raise TypeError(f"{name!r} is no array: take answer.interval({name!r})")
+            raise TypeError(f"{name!r} is not an array: use answer.interval({name!r})")
         nothing = np.full(value.shape, np.nan)
         lower, upper = self.interval(name) or (nothing, nothing)
         noise = np.asarray(self.noise_dominates(name))
@@ -330,7 +332,7 @@ class Answer:
         )
 
     def _axes(self, name: str, value: NDArray[Any]) -> tuple[str, ...]:
-        """What the positions of an array are of, in the contract's words."""
+        """The names of an array's axes in the contract."""
         known = type(self).AXES.get(name, ())
         return (
             known
@@ -349,9 +351,9 @@ class Answer:
 
 
 def _with_ends(frame: pandas.DataFrame, network: Mapping[str, Any]) -> pandas.DataFrame:
-    """The frame with columns `tail` and `head`, names of nodes or else their numbers, where each
-    row is of one link of this network, by its index or, of a large field, by a column, which count
-    from 0."""
+    """The frame with columns `tail` and `head`, which hold names of nodes or else their numbers,
+    if each row is of one link of this network. Links are numbered from 0 in the index or, of a
+    large field, in a column."""
     links, names = network.get("links") or (), network.get("node_names")
     if "link" in frame.index.names:
         places = frame.index.get_level_values("link")
@@ -369,8 +371,8 @@ def _with_ends(frame: pandas.DataFrame, network: Mapping[str, Any]) -> pandas.Da
 
 
 def _most(frame: pandas.DataFrame, axis: str, first: int) -> int:
-    """How many positions of an axis a frame has numbers for; 0 where it has none. A column of
-    numbers counts from `first`, an index or the columns from 0."""
+    """How many positions of an axis a frame has, by their numbers; 0 if it has no numbers of this
+    axis. A column counts from `first`, an index or the columns from 0."""
     if axis in frame.columns:
         numbered = len(frame) and frame[axis].dtype.kind in "iu"
         return int(frame[axis].max()) + 1 - first if numbered else 0
@@ -384,8 +386,8 @@ def _with_names(
     frame: pandas.DataFrame, axis: str, names: Sequence[Any], first: int
 ) -> pandas.DataFrame:
     """The frame with these names for an axis: an index or the columns, which count from 0, or a
-    column of numbers that counts from `first`. Nothing changes where the frame has no such axis, or
-    has names there already."""
+    column of numbers, which counts from `first`. Unchanged if the frame has no such axis, or names
+    there already."""
     if not (most := _most(frame, axis, first)):
         return frame
     if most > len(names):
@@ -403,7 +405,7 @@ def _with_names(
 
 def _array(value: Any) -> Any:
     """Nested lists of numbers as an array; lists of unequal length as a list of arrays; anything
-    else as it is."""
+    else unchanged."""
     if not isinstance(value, list) or not _numeric(value):
         return value
     try:
@@ -413,34 +415,23 @@ def _array(value: Any) -> Any:
 
 
 def _numeric(value: Any) -> bool:
-    if isinstance(value, list):
-        return all(_numeric(item) for item in value)
-    return isinstance(value, int | float) and not isinstance(value, bool)
+    return all(map(_numeric, value)) if isinstance(value, list) else is_number(value)
 
 
 def _array_of_table(name: str, table: pyarrow.Table) -> NDArray[Any]:
-    """The array of a table that has its positions in all columns but the last; what has no row is
+    """The array of a table with positions in all columns but the last; positions without a row are
     0."""
-    import pyarrow  # noqa: PLC0415 - it has read the table
+    from pyarrow.types import is_floating, is_integer  # noqa: PLC0415 - it has read the table
 
-    *axes, _ = table.column_names
-    if not axes or not all(
-        pyarrow.types.is_integer(table.schema.field(axis).type) for axis in axes
-    ):
+    *axes, kind = table.schema.types
+    if not axes or not all(map(is_integer, axes)) or not (is_floating(kind) or is_integer(kind)):
         raise TypeError(
-            f"{name!r} is no array; take answer.table({name!r}) or answer.frame({name!r})"
+            f"{name!r} is not an array; use answer.table({name!r}) or answer.frame({name!r})"
         )
     *positions, numbers = (column.to_numpy() for column in table.columns)
-    if not (
-        pyarrow.types.is_floating(table.schema.types[-1])
-        or pyarrow.types.is_integer(table.schema.types[-1])
-    ):
-        raise TypeError(
-            f"{name!r} is no array; take answer.table({name!r}) or answer.frame({name!r})"
-        )
     shape = tuple(int(axis.max()) + 1 for axis in positions)
     if math.prod(shape) > MAX_CELLS:
-        raise TypeError(f"{name!r} has {math.prod(shape)} cells; take answer.table({name!r})")
+        raise TypeError(f"{name!r} has {math.prod(shape)} cells; use answer.table({name!r})")
     array = np.zeros(shape, dtype=numbers.dtype)
     array[tuple(positions)] = numbers
     return array

@@ -14,12 +14,12 @@ from discreet_client.errors import ApiError, Unreachable, api_error
 ATTEMPTS = 5
 BACKOFF_SECONDS = 0.2
 MAX_WAIT_SECONDS = 60.0
-"""A server that asks for more patience than this gets none: the error is the caller's."""
+"""If the server asks for a longer wait, the request is not repeated and its error is raised."""
 BUSY = (429, 503)
 
 
 def problem_of(response: httpx.Response) -> ApiError:
-    """The refusal in a response that was read."""
+    """The error in a response whose body was read."""
     try:
         problem = response.json()
     except ValueError:
@@ -31,7 +31,7 @@ def problem_of(response: httpx.Response) -> ApiError:
 
 
 def retry_after(headers: Mapping[str, str]) -> float | None:
-    """Seconds of the header Retry-After, which may hold a number or a date; None without one."""
+    """The seconds of the header Retry-After, which holds a number or a date; None without one."""
     text = headers.get("retry-after", "").strip()
     if text.isdecimal():
         return float(text)
@@ -45,8 +45,8 @@ def retry_after(headers: Mapping[str, str]) -> float | None:
 
 
 def backoff(attempt: int, asked: float | None = None) -> float:
-    """Seconds to wait after failed attempt 1, 2, …: doubled each time, spread, never less than the
-    server asked for."""
+    """Seconds to wait after failed attempt 1, 2, …: doubled each time, with jitter, and never less
+    than the server asked for."""
     own = BACKOFF_SECONDS * 2.0 ** (attempt - 1) * random.uniform(1, 1.25)  # noqa: S311 - no secret
     return max(own, asked or 0.0)
 
@@ -54,8 +54,8 @@ def backoff(attempt: int, asked: float | None = None) -> float:
 class Attempts:
     """The attempts of one request.
 
-    A request that is not `repeatable` (a POST without an idempotency key) is sent again only where
-    it surely did nothing: its connection was never made, or the server refused it with 429.
+    A request that is not `repeatable` (a POST without an idempotency key) is sent again only if it
+    certainly had no effect: its connection was never made, or the server refused it with 429.
     """
 
     def __init__(self, *, repeatable: bool, server: str, busy_codes: tuple[str, ...] = ()) -> None:
@@ -65,8 +65,8 @@ class Attempts:
         self._done = 0
 
     def broke(self, error: httpx.TransportError) -> float:
-        """Seconds to wait after a broken connection; raises Unreachable when it was the last
-        attempt."""
+        """Seconds to wait after a broken connection; raises Unreachable if the request must not be
+        sent again."""
         self._done += 1
         never_sent = isinstance(
             error, httpx.ConnectError | httpx.ConnectTimeout | httpx.PoolTimeout
@@ -76,7 +76,7 @@ class Attempts:
         return backoff(self._done)
 
     def refused(self, response: httpx.Response) -> float:
-        """Seconds to wait after a refusal; raises it when it is an answer."""
+        """Seconds to wait after a refusal; raises it if the request must not be sent again."""
         self._done += 1
         refusal = problem_of(response)
         busy = refusal.status in BUSY or refusal.code in self._busy_codes

@@ -1,8 +1,8 @@
-"""Which server, and with which key: what is given, else the environment, else the `discreet up` of
-this user.
+"""The address and the key of a server: those given, else those in the environment, else those of
+this user's `discreet up`.
 
 `discreet up` leaves its address (`ready.json`) and the first owner's key (`owner.key`, readable by
-its user alone) in its state folder. That key is for that server: it is sent to no other.
+its user alone) in its state folder. That key is sent to no other server.
 """
 
 from __future__ import annotations
@@ -21,8 +21,8 @@ LOOK_SECONDS = 0.5
 
 
 def state_folder() -> Path:
-    """Where `discreet up` keeps its state when nobody says where: `DISCREET_STATE`, or in the
-    user's data folder."""
+    """The default state folder of `discreet up`: `DISCREET_STATE`, or a folder in the user's data
+    folder."""
     named = os.environ.get("DISCREET_STATE")
     return Path(named).expanduser() if named else platformdirs.user_data_path("discreet")
 
@@ -39,8 +39,8 @@ def running(state: Path) -> str | None:
 
 
 def starting(state: Path) -> bool:
-    """Whether a `discreet up` holds this state folder that is not ready yet (or stops): it says in
-    `lock` where it will answer long before it does."""
+    """Whether a `discreet up` that holds this state folder is not ready yet, or is stopping: `lock`
+    holds its address long before it answers there."""
     try:
         held = json.loads((state / "lock").read_bytes())
         os.kill(held["pid"], 0)
@@ -50,9 +50,9 @@ def starting(state: Path) -> bool:
 
 
 def await_ready(state: Path, seconds: float, tell: Callable[[], None]) -> None:
-    """Until a `discreet up` that is starting on this state folder is ready or ends; for so long at
-    most. `tell` is called once, where there is something to wait for. Two small files are read
-    every half second."""
+    """Wait until a `discreet up` that is starting on this state folder is ready or ends, at most
+    for so many seconds. `tell` is called once, if there is something to wait for. Two small files
+    are read every half second."""
     if not starting(state):
         return
     tell()
@@ -62,15 +62,14 @@ def await_ready(state: Path, seconds: float, tell: Callable[[], None]) -> None:
 
 
 def kept_key(state: Path, role: str = "owner") -> str:
-    """The key that `discreet up` left in its state folder. Unauthenticated where there is none to
-    read."""
+    """The key that `discreet up` left in its state folder. Unauthenticated if it cannot be read."""
     path = state / f"{role}.key"
     try:
         return path.read_text().strip()
     except OSError as error:
         problem = {
             "code": "unauthenticated",
-            "detail": f"no key: set DISCREET_KEY, or let {path} be readable",
+            "detail": f"no key: set DISCREET_KEY, or make {path} readable",
         }
         raise Unauthenticated(401, problem) from error
 
@@ -78,8 +77,7 @@ def kept_key(state: Path, role: str = "owner") -> str:
 def found(
     server: str | None, key: str | None, state: Path | None = None, role: str = "owner"
 ) -> tuple[str, str]:
-    """Address and key. Errors: Unreachable where no server is known, Unauthenticated where no key
-    is."""
+    """Address and key. Raises Unreachable if no server is known, Unauthenticated if no key is."""
     folder = state or state_folder()
     here = running(folder)
     address = server if server is not None else os.environ.get("DISCREET_URL") or here

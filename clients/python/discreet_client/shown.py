@@ -1,4 +1,4 @@
-"""JSON answers that notebooks show as people read them; elsewhere they are the dictionaries of
+"""JSON answers that notebooks show as tables; otherwise they are plain dictionaries, as in
 `rest.models`."""
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from discreet_client.intervals import figure, plain
 
 
 def table(rows: Sequence[Sequence[str]], head: Sequence[str] = ()) -> str:
-    """A table of texts, the first of each row its name."""
+    """An HTML table of texts; the first of each row is its name."""
     top = f"<tr>{''.join(f'<th>{escape(one)}</th>' for one in head)}</tr>" if head else ""
     body = "".join(
         f"<tr><th>{escape(name)}</th>{''.join(f'<td>{escape(one)}</td>' for one in rest)}</tr>"
@@ -26,7 +26,7 @@ def spent(amount: Mapping[str, Any]) -> str:
 
 
 class Plan(dict[str, Any]):
-    """What a problem would cost, what noise it would have, and whether it would be admitted."""
+    """The price and the noise that a problem would have, and whether it would be admitted."""
 
     def _repr_html_(self) -> str:
         plan, binding = self["plan"], self.get("binding")
@@ -58,7 +58,7 @@ class Plan(dict[str, Any]):
 
 
 class Budget(dict[str, Any]):
-    """What is spent and left of an account."""
+    """An account: what is spent and what is left."""
 
     def _repr_html_(self) -> str:
         return Budgets([self])._repr_html_()

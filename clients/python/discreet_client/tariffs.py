@@ -1,11 +1,11 @@
-"""Day-ahead price files, as exchanges publish them, as the `price` of a demand response.
+"""The `price` of a demand response from day-ahead price files, as exchanges publish them.
 
     MTU (CET/CEST);Day-ahead Price [EUR/MWh]     Datum von;Datum bis;Deutschland/Luxemburg [€/MWh]
     25.10.2026 00:00 - 25.10.2026 01:00;86.37         25.10.2026 00:00;25.10.2026 01:00;86,37
 
-A row holds from its time to the next one's, be that an hour or a quarter of one; a step of the
-problem has the mean of the prices in it, by time. Files are of the local time of a market: hours
-that clocks show twice are told by the order of rows. Prices may be below 0, as on exchanges.
+A price holds until the time of the next row, an hour or a quarter of an hour later; the price of a
+step is the time-weighted mean of those within it. Times are the local times of a market: an hour
+that clocks show twice is resolved by the order of rows. Prices may be negative, as on exchanges.
 """
 
 from __future__ import annotations
@@ -24,14 +24,14 @@ from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 import numpy as np
 
 from discreet_client.meters import in_zone
-from discreet_client.reading import counted
+from discreet_client.reading import counted, joined
 from discreet_client.tables import DATES, MOST_NAMED, Table, TableError, table_of
 
 KW_HOURS = {"kWh": 1.0, "MWh": 1000.0}
-"""Units of energy that prices are of."""
+"""The units of energy that prices may be per, in kWh."""
 MOST_STEPS = 100_000
 LONGEST = 3600.0
-"""Seconds that one price of an exchange holds at most."""
+"""The most seconds for which one price of an exchange holds."""
 PRICE = re.compile(r"price|preis|prix|precio|prijs|pris\b", re.IGNORECASE)
 UNIT = re.compile(r"/\s*([kM])Wh(?![a-z])", re.IGNORECASE)
 TIME = re.compile(
@@ -43,16 +43,17 @@ _BESIDE = re.compile(r"\s*\([^()]*\)")
 
 
 class Tariff(NamedTuple):
-    """What a file of prices says of the steps of a problem."""
+    """The prices of a problem's steps."""
 
     price: list[float]
-    """Of a kW in each step, in the money of the file: that of a kWh times the hours of a step."""
+    """The price of a kW in each step, in the currency of the file: the price of a kWh times the
+    hours of a step."""
     notes: list[str]
-    """What was taken, and what to mind, in sentences."""
+    """Sentences about what was read and what to be aware of."""
 
 
 class Span(NamedTuple):
-    """Of one price, by the kWh, in seconds since 1970."""
+    """The time, in seconds since 1970, for which a price per kWh holds."""
 
     begin: float
     end: float
@@ -74,12 +75,13 @@ def tariff_of(
     """The price of each of so many steps of `interval_seconds` from `start` on, from a table of
     prices.
 
-    source: a path of a .csv or .parquet file, a frame or columns columns: the table's names for
-    `time` and `price`; without them those that are named like one, where one alone is per: `kWh`
-    or `MWh`, where the name of the price's column does not say it, as in `EUR/MWh` dates:
-    `day_first` or `month_first`, of times such as 01/02/2026
+    source: a path of a .csv or .parquet file, a frame, or columns
+    columns: the table's names for `time` and `price`; by default the only columns that are named
+        like these
+    per: `kWh` or `MWh`; needed if the name of the price's column does not say it, as in `EUR/MWh`
+    dates: `day_first` or `month_first`; needed for times such as 01/02/2026
 
-    Raises TableError for what is wrong, naming the place, or the first time that has no price.
+    Raises TableError that names the place of a mistake, or the first step without a price.
     """
     place = _place_of(time_zone)
     if not 0 < steps <= MOST_STEPS or interval_seconds <= 0:
@@ -89,7 +91,7 @@ def tariff_of(
     names = _named(table, columns or {})
     if dates not in (None, *DATES):
         raise TableError(f"dates are {' or '.join(DATES)}, not {dates!r}")
-    told = _joined(replace(table, dates=dates), names).named(names, ["time", "price"])
+    told = joined(replace(table, dates=dates), names).named(names, ["time", "price"])
     unit = _unit(names.get("price", "price"), per)
     moments = _moments(told, place)
     prices = told.numbers("price")
@@ -104,15 +106,15 @@ def tariff_of(
     ]
     if below := sum(one < 0 for one in price):
         notes.append(
-            f"in {counted(below, 'step', steps)} the price is below 0: whoever draws power then is "
-            "paid, and a policy makes loads draw more"
+            f"in {counted(below, 'step', steps)} the price is below 0: drawing power is paid for "
+            "then, and a policy makes loads draw more"
         )
     return Tariff(price, notes)
 
 
 def steps_of_day(day: str, time_zone: str | None, interval_seconds: int) -> tuple[datetime, int]:
-    """When a day begins in a place, and how many steps it has: of quarters of an hour 92 or 100
-    where clocks change."""
+    """When a day begins in a place, and how many steps it has: with steps of a quarter of an hour,
+    92 or 100 on days when clocks change."""
     place = _place_of(time_zone)
     if place is None:
         raise TableError(
@@ -120,23 +122,22 @@ def steps_of_day(day: str, time_zone: str | None, interval_seconds: int) -> tupl
         )
     try:
         first = date.fromisoformat(day)
-    except ValueError:
+        begin, end = (
+            datetime(one.year, one.month, one.day, tzinfo=place)
+            for one in (first, first + timedelta(days=1))
+        )
+        length = end.astimezone(UTC) - begin.astimezone(UTC)
+    except (ValueError, OverflowError):  # overflow: the first or the last day of all
         raise TableError(f"a day such as 2026-10-25 is needed, not {day[:40]!r}") from None
-    begin, end = (
-        datetime(one.year, one.month, one.day, tzinfo=place)
-        for one in (first, first + timedelta(days=1))
-    )
-    steps, rest = divmod(
-        (end.astimezone(UTC) - begin.astimezone(UTC)).total_seconds(), interval_seconds
-    )
+    steps, rest = divmod(length.total_seconds(), interval_seconds)
     if rest:
-        raise TableError(f"a step of {interval_seconds} seconds is no whole part of that day")
+        raise TableError(f"steps of {interval_seconds} seconds do not divide that day")
     return begin, int(steps)
 
 
 def _named(table: Table, columns: Mapping[str, str]) -> dict[str, str]:
-    """Both columns: those that are said, else that which is named like a price, and like a time
-    that is no end."""
+    """The names of both columns: those given, else the one named like a price, and the first named
+    like a time that is not an end."""
     names = dict(columns)
     own = [name for name in table.columns if name not in names.values()]
     if "price" not in names:
@@ -170,22 +171,9 @@ def _unit(name: str, per: str | None) -> str:
     return "MWh" if said[1].upper() == "M" else "kWh"
 
 
-def _joined(table: Table, names: Mapping[str, str]) -> Table:
-    """The table with a column for a time that stands in two: `Datum+Stunde`."""
-    time = names.get("time", "")
-    parts = [part.strip() for part in time.split("+")]
-    if time in table.columns or len(parts) < 2 or not all(part in table.columns for part in parts):
-        return table
-    texts = [
-        " ".join(map(str, row))
-        for row in zip(*(table.values(part).tolist() for part in parts), strict=True)
-    ]
-    return replace(table, columns={**table.columns, time: np.array(texts, dtype=object)})
-
-
 def _moments(table: Table, place: ZoneInfo | None) -> list[datetime]:
-    """When each price begins: of `00:00 - 01:00` the first, without the zone that stands beside it
-    in brackets."""
+    """When each price begins: the first time in `00:00 - 01:00`, without a zone in brackets behind
+    it."""
     values = table.values("time")
     if values.dtype.kind == "O":
         texts = [_begin(one) if isinstance(one, str) else one for one in values.tolist()]
@@ -211,24 +199,24 @@ def _moments(table: Table, place: ZoneInfo | None) -> list[datetime]:
 
 
 def _begin(text: str) -> str:
-    """The begin of what a market calls a time: `25.10.2026 00:00 - 25.10.2026 01:00`, `25.10.2026
-    00 - 01`."""
+    """The beginning of a market's interval: `25.10.2026 00:00 - 25.10.2026 01:00`, `25.10.2026 00 -
+    01`."""
     first = _BETWEEN.split(_BESIDE.sub("", text).strip())[0].strip()
     return f"{first}:00" if re.fullmatch(r"\S+[ T]\d\d", first) else first
 
 
 def _spans(table: Table, moments: Sequence[datetime], prices: Sequence[float]) -> list[Span]:
-    """In the order of time; each lasts to the next one, at most an hour. Where rows are a longer
-    time apart than they usually are, and those before and after are not, rows are missing
-    between."""
+    """The spans in order of time; each lasts until the next one, at most an hour. Where one gap
+    between rows is longer than usual, unlike the gaps before and after it, rows are missing: the
+    span then lasts as long as usual."""
     seconds = np.array([one.timestamp() for one in moments])
     order = np.argsort(seconds, kind="stable")
     twice = np.zeros(seconds.size, dtype=bool)
     twice[order[1:]] = np.diff(seconds[order]) == 0
-    says = "there is a price of this time already: have one area and one auction in the file"
+    says = "there is a price of this time already: keep one area and one auction in the file"
     table.refuse(twice, "time", says, table.columns["time"])
     if seconds.size < 2:
-        raise TableError("two prices at least are needed: how long one holds follows from the next")
+        raise TableError("at least two prices are needed: each holds until the next one")
     begins = [float(seconds[one]) for one in order]
     gaps = [min(later - earlier, LONGEST) for earlier, later in pairwise(begins)]
     usual = Counter(gaps).most_common(1)[0][0]
@@ -243,7 +231,7 @@ def _spans(table: Table, moments: Sequence[datetime], prices: Sequence[float]) -
 def _by_step(
     spans: Sequence[Span], start: datetime, steps: int, seconds: int, place: ZoneInfo | None
 ) -> list[float]:
-    """The mean price of each step. TableError for the first one of which a part has none."""
+    """The mean price of each step. TableError for the first step that prices do not cover."""
     begins, first, found = [one.begin for one in spans], start.timestamp(), list[float]()
     for step in range(steps):
         begin, end = first + step * seconds, first + (step + 1) * seconds

@@ -1,19 +1,20 @@
-"""The TNTP text format of traffic assignment, read: networks, trips and places of nodes.
+"""A reader of the TNTP text format of traffic assignment: networks, trips and coordinates of nodes.
 
-TNTP (Bar-Gera, "Transportation Network Test Problems") is what the field's public test networks are
-written in: lines `<NAME> value` of metadata, then rows that end with `;`, and comments from `~` to
-the end of the line. A network file has a row a link (tail, head, capacity, length, free flow time,
-b, power, speed, toll, type; speed and type say nothing of its cost), a trips file a section `Origin
-n` of entries `destination : trips;`, a node file a row a node (number, x, y).
+TNTP (Bar-Gera, "Transportation Network Test Problems") is the format of the field's public test
+networks: lines `<NAME> value` of metadata, then rows that end with `;`, and comments from `~` to
+the end of the line. A network file has a row for each link (tail, head, capacity, length, free flow
+time, b, power, speed, toll, type; its cost does not depend on speed and type), a trips file has
+sections `Origin n` of entries `destination : trips;`, and a node file has a row for each node
+(number, x, y).
 
 The generalized cost of a link is its travel time + toll factor x toll + distance factor x length.
-The factors stand in `<TOLL FACTOR>` and `<DISTANCE FACTOR>` or nowhere; then the caller knows them,
-or length counts for nothing.
+The factors are in `<TOLL FACTOR>` and `<DISTANCE FACTOR>`, or given by the caller. Without either,
+length costs nothing, and tolls are refused.
 
-Nodes have any numbers. Here they are 1..n in their order; files that say 1..n already keep their
-numbers.
+Nodes may have any numbers. Here they are renumbered 1..n in ascending order, so files that use 1..n
+keep their numbers.
 
-Only the format is read here; what is wrong with it is a `TableError` that names the line.
+Only the format is checked here: mistakes are a `TableError` that names the line.
 """
 
 from __future__ import annotations
@@ -44,16 +45,16 @@ _COLUMNS = (
 _NEEDED = 7
 _CAPACITY, _LENGTH, _FREE_FLOW_TIME, _B, _POWER, _TOLL = 2, 3, 4, 5, 6, 8
 MOST_NODES = 1_000_000
-"""Of a network of a job."""
+"""The most nodes of a job's network."""
 MOST_CAPACITY = 1e12
-"""Of a link of a job; a larger one, infinity among them, is said by a smaller b."""
+"""The largest capacity of a job's link; a larger or infinite one is expressed by a smaller b."""
 
 
 @dataclass(frozen=True)
 class LinkRow:
-    """A directed link; nodes are 1..n. `t(y) = free_flow_time (1 + b (y/capacity)^power)`. What
-    `length` and `toll` cost is another matter. The capacity is positive, and finite. `line` is
-    where it stood."""
+    """A directed link; nodes are 1..n. `t(y) = free_flow_time (1 + b (y/capacity)^power)`, without
+    the costs of `length` and `toll`. The capacity is positive and finite. `line`: its line in the
+    file."""
 
     tail: int
     head: int
@@ -68,11 +69,11 @@ class LinkRow:
 
 @dataclass(frozen=True)
 class NetworkFile:
-    """A network file: zones are the nodes 1..zones, nodes below `first_through_node` are not passed
-    through.
+    """A network file: zones are the nodes 1..zones, and routes do not pass through nodes below
+    `first_through_node`.
 
-    `numbers` are those of the nodes in the file, ascending; the factors are None where the file
-    does not say them.
+    `numbers` are those of the nodes in the file, ascending; the factors are None if the file does
+    not state them.
     """
 
     nodes: int
@@ -86,25 +87,25 @@ class NetworkFile:
     def fixed_costs(
         self, toll_weight: float | None = None, distance_weight: float | None = None
     ) -> list[float]:
-        """What each link costs at any flow: toll and length by their weights, which win over the
-        file's factors.
+        """The cost of each link that does not depend on its flow: toll and length times their
+        weights, which take precedence over the file's factors.
 
-        TableError names the first link with a toll where neither says what a toll weighs.
+        TableError names the first link with a toll if neither gives the weight of tolls.
         """
         toll = self.toll_factor if toll_weight is None else toll_weight
         distance = (self.distance_factor if distance_weight is None else distance_weight) or 0.0
         for link in self.links:
             if toll is None and link.toll:
                 raise TableError(
-                    f"network file, line {link.line}: a toll of {link.toll:g}, and no word of what "
-                    "a toll is in time: say toll_weight (0: tolls count for nothing)"
+                    f"network file, line {link.line}: a toll of {link.toll:g}, but no factor that "
+                    "converts tolls to time: give toll_weight (0 to ignore tolls)"
                 )
         return [(toll or 0.0) * link.toll + distance * link.length for link in self.links]
 
 
 @dataclass(frozen=True)
 class TripsRow:
-    """The trips of an ordered pair of zones, 1..n, as written: perhaps 0, perhaps no integer."""
+    """The trips of an ordered pair of zones, 1..n, as written: they may be 0, or not an integer."""
 
     origin: int
     destination: int
@@ -114,7 +115,7 @@ class TripsRow:
 
 @dataclass(frozen=True)
 class TripsFile:
-    """A trips file: at most one row an ordered pair of zones."""
+    """A trips file, with at most one row for each ordered pair of zones."""
 
     zones: int
     rows: tuple[TripsRow, ...]
@@ -164,8 +165,8 @@ def read_network(text: str) -> NetworkFile:
 
 
 def _numbers(file: _File, nodes: int, ends: Sequence[int]) -> Sequence[int]:
-    """The numbers of all nodes, ascending: 1..nodes where the ends of links are among these, else
-    the ends."""
+    """The numbers of all nodes, ascending: 1..nodes if all ends of links are among these, else the
+    numbers of the ends."""
     if max(ends, default=0) <= nodes:
         return range(1, nodes + 1)
     numbers = sorted(set(ends))
@@ -201,8 +202,8 @@ def _link(file: _File, line: int, fields: list[str], tail: int, head: int) -> Li
 
 
 def read_trips(text: str, numbers: Sequence[int] | None = None) -> TripsFile:
-    """The trips file `text`, whose zones have these numbers, ascending, 1..n by default. TableError
-    names the line that is wrong."""
+    """The trips file `text`. `numbers`: those of the network's nodes, ascending, by default 1..n;
+    zones are the first of them. TableError names the line that is wrong."""
     file = _File("trips file", text)
     zones = file.count("NUMBER OF ZONES")
     names = None if numbers is None or isinstance(numbers, range) else list(numbers[:zones])
@@ -236,8 +237,8 @@ def read_trips(text: str, numbers: Sequence[int] | None = None) -> TripsFile:
 
 
 def read_places(text: str) -> dict[int, tuple[float, float]]:
-    """The coordinates (x, y) of the nodes of the node file `text`, by number. TableError names the
-    wrong line."""
+    """The coordinates (x, y) in the node file `text`, by the number of the node. TableError names
+    the line that is wrong."""
     file = _File("node file", text)
     rows = (
         file.rows[1:] if file.rows and file.rows[0][1].split()[0].lower() == "node" else file.rows
@@ -258,7 +259,7 @@ def read_places(text: str) -> dict[int, tuple[float, float]]:
 
 
 class _File:
-    """The lines of a file that say something, and how its errors read."""
+    """The metadata and the rows of a file, without comments and empty lines; it words errors."""
 
     def __init__(self, name: str, text: str) -> None:
         self.name = name
@@ -303,8 +304,8 @@ class _File:
     def index(
         self, text: str, count: int | None, what: str, line: int, names: list[int] | None = None
     ) -> int:
-        """A number of 1..count, or of any size; with `names`, which ascend, its place among these,
-        from 1."""
+        """A number in 1..count, or of any size if `count` is None; with `names`, which ascend, its
+        position among these, from 1."""
         if not _INTEGER.fullmatch(text) or int(text) < 1:
             raise self.wrong(
                 f"{text!r} is not a {what}{'' if count is None else f' of 1..{count}'}", line

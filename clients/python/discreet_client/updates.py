@@ -1,14 +1,14 @@
-"""The agents' own steps: what runs where the data are, for encrypted quadratic programs and cloud
-multi-agent problems.
+"""The steps that agents compute where their data are, for coupled quadratic programs and
+multi-agent problems through a cloud.
 
-**Quadratic programs**: the shrunken primal-dual subgradient method.
-The problem (Huo & Liu, eq. 1) is `min ½|Σ A_u,i x_i + c|² + Σ f_i(x_i)` with `x_i` in X_i and `Σ
-A_g,i x_i + d <= 0`. What couples the agents are two sums, `s = Σ A_u,i x_i + c` and `l = Σ A_g,i
-x_i + d`; given these each agent makes its next x_i and, the same everywhere, the next multipliers
-(eq. 4). `discreet.solvers.saddle.spds` runs the very same class on plain sums.
+**Quadratic programs**: the shrunken primal-dual subgradient method. The problem (Huo & Liu, eq. 1)
+is `min ½|Σ A_u,i x_i + c|² + Σ f_i(x_i)` with `x_i` in X_i and `Σ A_g,i x_i + d <= 0`. Two sums
+couple the agents, `s = Σ A_u,i x_i + c` and `l = Σ A_g,i x_i + d`; from these each agent computes
+its next x_i and the next multipliers, which are the same for all (eq. 4).
+`discreet.solvers.saddle.spds` runs the same class on plain sums.
 
-**Multi-agent problems** (Hale & Egerstedt 2015): `agent_step` and the step sizes that all sides
-share.
+**Multi-agent problems** (Hale & Egerstedt 2015): `agent_step` and the step sizes that agents and
+cloud share.
 """
 
 from __future__ import annotations
@@ -30,8 +30,8 @@ Floats = NDArray[np.float64]
 @dataclass(frozen=True)
 class Steps:
     """Step sizes: `primal` alpha > 0, `dual` beta > 0, `shrink` tau in (0, 1]; `regularization` >=
-    0 adds `ε/2 |x|²` to each cost and subtracts `ε/2 |λ|²` (Koshal, Nedić, Shanbhag 2011): it moves
-    the answer by O(ε).
+    0 adds `ε/2 |x|²` to each cost and subtracts `ε/2 |λ|²` (Koshal, Nedić, Shanbhag 2011), which
+    moves the solution by O(ε).
     """
 
     primal: float
@@ -41,11 +41,11 @@ class Steps:
 
     def __post_init__(self) -> None:
         if not (0 < self.primal < np.inf and 0 < self.dual < np.inf):
-            raise ValueError(f"steps are positive: primal {self.primal}, dual {self.dual}")
+            raise ValueError(f"steps must be positive: primal {self.primal}, dual {self.dual}")
         if not 0 < self.shrink <= 1:
-            raise ValueError(f"shrink lies in (0, 1], not {self.shrink}")
+            raise ValueError(f"shrink must lie in (0, 1], not {self.shrink}")
         if not 0 <= self.regularization < np.inf:
-            raise ValueError(f"regularization is not negative: {self.regularization}")
+            raise ValueError(f"regularization must not be negative: {self.regularization}")
 
 
 class Participant:
@@ -53,10 +53,10 @@ class Participant:
     (float64[m_g]).
 
     A_u float64[m_u, k], A_g float64[m_g, k]; m_u or m_g may be 0. It starts at the point of its set
-    closest to zero. A part of its cost whose curvature has no bound takes the place of the
-    projection in a step, which is then proximal (Combettes & Wajs 2005). Raises ValueError when
-    shapes disagree, or for tau < 1 within a budget or a polytope or with such a part, where the
-    shrunken step has other fixed points.
+    closest to zero. If a part of its cost has unbounded curvature, the projection of a step becomes
+    a proximal step with this part (Combettes & Wajs 2005). Raises ValueError when shapes disagree,
+    and for tau < 1 with such a part, a budget or a polytope, where the shrunken step has other
+    fixed points.
     """
 
     def __init__(
@@ -69,11 +69,11 @@ class Participant:
             raise ValueError("A_u, A_g, A_q and a_l need one column a variable of the agent")
         if (domain.flat or cost.kinked) and steps.shrink < 1:
             raise ValueError(
-                "within a budget or polytope, and with costs that have kinks, shrink is 1"
+                "within a budget or polytope, and with costs that have kinks, shrink must be 1"
             )
         self.cost, self.domain, self.steps = cost, domain, steps
-        # Shrinking is toward the set's point nearest to zero: that is zero itself, as in the paper,
-        # where the set has it.
+        # Steps shrink toward the point of the set nearest to zero, which is zero, as in the paper,
+        # if the set contains it.
         self._origin = domain.project(np.zeros(size))
         if self._origin.shape != (size,):
             raise ValueError("the set has another dimension than x")
@@ -81,7 +81,7 @@ class Participant:
         self.multipliers = np.zeros(self.A_g.shape[0])
 
     def contribution(self) -> Floats:
-        """`(A_u x, A_g x)`, float64[m_u + m_g]: what goes into the encrypted sum."""
+        """`(A_u x, A_g x)`, float64[m_u + m_g], the agent's part of the secure sum."""
         return np.concatenate([self.A_u @ self.x, self.A_g @ self.x])
 
     def update(self, sums: Floats) -> None:
@@ -122,7 +122,7 @@ class Rounds:
         self.trend = Trend(participant.A_u.shape[0])
         self._last: Floats | None = None
         self._moved: Floats = np.zeros(0)
-        """By which the last step has moved the multipliers."""
+        """The last change of the multipliers."""
 
     def __call__(self, sums: Floats | None) -> Floats | None:
         """The next contribution, or None at the end."""
@@ -163,16 +163,16 @@ class Rounds:
 
     @property
     def why(self) -> str:
-        """What kept the sums from settling."""
+        """The sentence that says why the sums have not settled."""
         return (
             f"after {self.done} rounds the sums still move by {self.moving:.2g} of the longest "
             f"move, and the constraints are broken by {self.violation:.2g} of the largest sum: x "
-            "is no optimum. More iterations, other steps, or constraints that can be kept are "
-            "needed"
+            "is no optimum. It takes more iterations, other steps, or constraints that can be "
+            "satisfied"
         )
 
     def state(self) -> dict[str, Any]:
-        """For another process, as JSON. Private: x is in it."""
+        """The state as JSON, for `resume` in another process. Private: it holds x."""
         x, multipliers = self.participant.x.tolist(), self.participant.multipliers.tolist()
         return {"x": x, "multipliers": multipliers, "done": self.done, "trend": self.trend.state()}
 
@@ -182,36 +182,35 @@ class Rounds:
             np.array(state["multipliers"]),
         )
         self.done = state["done"]
-        if "trend" in state:  # an older version has kept none
+        if "trend" in state:  # older versions did not keep it
             self.trend.resume(state["trend"])
 
 
 WINDOW = 10
-"""Moves that must all be small: an oscillation stands still where it turns."""
+"""How many successive moves must all be small, since an oscillation stands still where it turns."""
 ROUNDING = 1e-9
-"""Of the largest entry that a sum had: moves below it are the fixed point's rounding."""
+"""Moves below this fraction of the largest entry of any sum are rounding of the fixed point."""
 
 
 class Trend:
-    """How the opened sums move, and whether they keep the constraints: what everybody who sees them
-    can tell.
+    """Whether the opened sums still move, and whether they satisfy the constraints, which everybody
+    who sees them can compute.
 
-    A short move alone means little, since short steps make short moves. What tells is how short the
-    last moves are beside the longest of the run: a contraction by rho a round has made them
-    rho^rounds of it, whatever the steps, while an iteration that creeps, swings or diverges moves
-    on as it did.
+    A short move alone means little, since short steps make short moves. The last moves are compared
+    with the longest of the run: a contraction by rho a round makes them rho^rounds of it, whatever
+    the steps, while an iteration that creeps, oscillates or diverges keeps moving.
     """
 
     def __init__(self, coupled: int) -> None:
         self.coupled = coupled
-        """So many entries come before those of the constraints, which are to be at most 0."""
+        """The number of entries before those of the constraints, which must be at most 0."""
         self.last: Floats | None = None
         self.recent: list[float] = []
         """Lengths of the last moves, newest last."""
         self.longest = self.largest = 0.0
 
     def follow(self, sums: Floats) -> None:
-        """The next sums, float64[m_u + m_g]."""
+        """Take the next sums, float64[m_u + m_g]."""
         if self.last is not None:
             moved = float(np.max(np.abs(sums - self.last), initial=0.0))
             self.recent = [*self.recent, moved][-WINDOW:]
@@ -221,8 +220,8 @@ class Trend:
 
     @property
     def moving(self) -> float:
-        """The longest of the last moves, in parts of the longest of the run; infinite before there
-        are enough."""
+        """The longest of the last moves as a fraction of the longest of the run; infinite before
+        there are enough."""
         if len(self.recent) < WINDOW:
             return math.inf
         moved = max(self.recent)
@@ -230,19 +229,19 @@ class Trend:
 
     @property
     def violation(self) -> float:
-        """The largest entry of the last constraints above zero, in parts of the largest entry that
-        any sum had."""
+        """The largest violation of a constraint in the last sums, as a fraction of the largest
+        entry of any sum."""
         if self.last is None:
             return math.inf
         above = float(np.max(self.last[self.coupled :], initial=0.0))
         return above / self.largest if above > 0 else 0.0
 
     def settled(self, tolerance: float) -> bool:
-        """Whether the sums stand still and keep the constraints, both within the tolerance."""
+        """Whether the sums stand still and satisfy the constraints, both within the tolerance."""
         return max(self.moving, self.violation) <= tolerance
 
     def state(self) -> dict[str, Any]:
-        """For another process, as JSON."""
+        """The state as JSON, for `resume` in another process."""
         last = None if self.last is None else self.last.tolist()
         return {
             "last": last,
@@ -278,8 +277,8 @@ def agent_step(
     lower: float,
     upper: float,
 ) -> float:
-    """An agent's next state, eq. (15), from its own f_i'(x_i), and dG/dx_i and mu from the cloud.
-    Plain Python."""
+    """An agent's next state, eq. (15), from its own slope f_i'(x_i), and dG/dx_i (`gradient`) and
+    mu (`multipliers`) from the cloud. In plain Python."""
     pull = slope
     for entry, multiplier in zip(gradient, multipliers, strict=True):
         pull += entry * multiplier
@@ -289,7 +288,7 @@ def agent_step(
 def vector_step(
     state: Floats, slope: Floats, gradient: Floats, multipliers: Floats, gamma: float, alpha: float
 ) -> Floats:
-    """As `agent_step` for a state that is a vector, before it is projected on the agent's set.
+    """`agent_step` for a vector state, float64[d], before its projection onto the agent's set.
     `slope`: float64[d]; `gradient`: float64[m, d]."""
     moved: Floats = state - gamma * (slope + multipliers @ gradient + alpha * state)
     return moved

@@ -54,7 +54,7 @@ def sign_head(head: Mapping[str, Any], key: Signer) -> dict[str, Any]:
 
 def signed(said: Mapping[str, Any], key: Signer) -> dict[str, Any]:
     """The envelope of a statement, signed by the service."""
-    return dsse.seal(said, key.sign, bytes_of(public_key(key)))
+    return dsse.signed(said, key.sign, bytes_of(public_key(key)))
 
 
 def opened(envelope: Mapping[str, Any]) -> dict[str, Any]:

@@ -51,7 +51,7 @@ def receipt(identity: Identity, entry: Any, *, given_back: bool) -> dict[str, An
 
 def seal(predicate: Mapping[str, Any], identity: Identity) -> dict[str, Any]:
     """The envelope of a receipt, signed by its agent."""
-    return dsse.seal(
+    return dsse.signed(
         dsse.statement(subject(predicate), PREDICATE, predicate), identity.sign, identity.public_key
     )
 

@@ -1,10 +1,10 @@
-"""Which columns the files of a road network have, and what each is likely to be.
+"""The columns of a road network's files, and the likely role of each.
 
     for table in tables_of([FileInMemory("strassen.csv", content)]):
         table.columns, table.guessed  # ["Von-Knoten", …], {"Von-Knoten": "tail", …}
 
-Nothing is read by a guess: it fills a form in, or is told to who reads. A column whose name is that
-of a role is that role.
+Guesses are proposals only: they fill in a form, or are shown to whoever reads the files. A column
+with the name of a role has that role.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ USUAL = {
     "y": "ycoord ykoordinate lat latitude breitengrad northing hochwert",
     "zone": "zoneid taz bezirk verkehrszelle zelle",
 }
-"""What each role is called in files, in small letters and without anything between them."""
+"""The usual names of each role in files, in lower case and without separators."""
 _WORDS = {role: frozenset(words.split()) for role, words in USUAL.items()}
 _IN_BRACKETS = re.compile(r"[\[(][^\[\]()]*[\])]")
 _LETTERS = str.maketrans({"ä": "ae", "ö": "oe", "ü": "ue", "ß": "ss", "é": "e", "è": "e"})
@@ -71,15 +71,16 @@ class Columns(NamedTuple):
 
     @property
     def unknown(self) -> dict[str, str]:
-        """Guesses of columns that have names of their own, which a reader is told or leaves out."""
+        """Guesses for columns that are not named like their role: a reader must be told the role,
+        or leaves the column out."""
         return {column: role for column, role in self.guessed.items() if column != role}
 
 
 def tables_of(
     files: Sequence[AnyFile], *encodings: str | None, words: Words = PYTHON
 ) -> list[Columns]:
-    """Those whose roles may be said: none of TNTP, where places tell them, and of GMNS only what
-    nodes are called by. TableError where a file cannot be read at all."""
+    """The tables whose columns may be given roles: none of TNTP, whose columns have fixed places,
+    and of GMNS only that of nodes, for their names. TableError if a file cannot be read at all."""
     suffixes = [file.suffix.lower() for file in files]
     if any(suffix in (".geojson", ".json") for suffix in suffixes):
         return [found for file in files for found in _of_features(file)]
@@ -102,7 +103,8 @@ def tables_of(
 
 
 def guess(columns: Iterable[str], roles: Iterable[str]) -> dict[str, str]:
-    """The likely role of each of these columns that has one: its own name, else a usual one."""
+    """The likely role of each of these columns that has one: by its exact name, else by a usual
+    one."""
     columns, roles = list(columns), list(roles)
     found = {name: name for name in columns if name in roles}
     left = [role for role in roles if role not in found.values()]

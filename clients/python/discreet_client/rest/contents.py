@@ -1,4 +1,4 @@
-"""What contents of datasets may look like, by kind: `discreet_client.forms`."""
+"""The forms of datasets' contents by kind, which `discreet_client.forms` explains."""
 # Made from openapi/openapi.json by `make sdk`.
 
 from __future__ import annotations

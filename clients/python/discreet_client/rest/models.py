@@ -1,9 +1,8 @@
-"""What goes into requests and comes back, as the contract declares it: dictionaries
-with known names.
+"""The bodies of requests and answers as the contract declares them: dictionaries with
+known keys.
 
 `Trip(period=0, origin=1, destination=2, count=5)` makes one, as does `{"period": 0, …}` where a
-`Trip` is expected. The service checks what a type cannot say, such as bounds: they stand below the
-field.
+`Trip` is expected. The service checks what a type cannot express, such as the bounds below a field.
 """
 
 # Made from openapi/openapi.json by `make sdk`.

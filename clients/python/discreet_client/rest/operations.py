@@ -1,7 +1,7 @@
 """The operations of the contract, one function each, which makes the request and
 sends nothing.
 
-`Client.call` and `AsyncClient.call` send it and give what it answers, in the type that stands here.
+`Client.call` and `AsyncClient.call` send it and return the answer in the type that is stated here.
 Refusals are `discreet_client.errors.ApiError`, whose `code` is one of the problem codes named
 below.
 """
