@@ -214,9 +214,7 @@ def test_a_spreadsheet_may_write_numbers_with_commas() -> None:
 def test_tolls_need_a_weight(tmp_path: Path) -> None:
     tolled = LINK_CSV.replace(",name\n", ",toll\n").replace(",Main\n", ",2\n")
     written(tmp_path, {**GMNS, "link.csv": tolled})
-    with pytest.raises(
-        TableError, match="line 2, column toll: a toll, and no word of what it weighs"
-    ):
+    with pytest.raises(TableError, match="line 2, column toll: a toll whose weight nobody says"):
         read(tmp_path)
     links = read(tmp_path, toll_weight=0.5).network["links"]
     assert [link.get("fixed_cost") for link in links] == [1, 1, None]
@@ -227,7 +225,7 @@ def test_tolls_of_csv_and_geojson_need_a_weight(tmp_path: Path) -> None:
     no toll."""
     text = "tail,head,free_flow_time,capacity,fixed_cost,toll\n1,2,5,9,1,2\n2,1,5,9,,\n1,3,5,9,,4\n"
     [file] = written(tmp_path, {"roads.csv": f"{text}3,1,5,9,2,0\n"})
-    with pytest.raises(TableError, match=r"line 2, column toll: a toll.* say toll_weight, how"):
+    with pytest.raises(TableError, match=r"line 2, column toll: a toll.* give toll_weight, how"):
         read(file)
     links = read(file, toll_weight=0.5).network["links"]
     assert [link.get("fixed_cost") for link in links] == [2, None, 2, 2]

@@ -318,7 +318,7 @@ TNTP = "<NUMBER OF NODES> 2\n<NUMBER OF ZONES> 2\n<END OF METADATA>\n1 2 1 1 1 0
           ("length_unit", "are needed: say “the units of lengths and speeds”")]),
         ("a.csv", CSV.format(0, "x"), {"units": "km,kph"}, [("files", "line 3, column capacity")]),
         ("a.csv", CSV.format(5, 9), {"units": "km,kph"},
-         [("toll_weight", "say “Time that a unit of toll is worth”, how much")]),
+         [("toll_weight", "give “Time that a unit of toll is worth”, how much")]),
         ("a.csv", CSV.format(0, 9) + "1,2,1,30,9,0\n", {"units": "km,kph"},
          [("doubled", "“Duplicate links with the same figures: become one link with the sum")]),
         ("a.csv", "köpf".join(CSV.split("head")), {},

@@ -60,7 +60,7 @@ def toll_costs(table: Table, options: Options) -> list[float]:
     tolls[np.isnan(tolls)] = 0.0  # the file says none
     if options.toll_weight is None:
         says = (
-            f"a toll, and no word of what it weighs: say {options.words.option('toll_weight')}, "
+            f"a toll whose weight nobody says: give {options.words.option('toll_weight')}, "
             "how much time a unit of it is worth; 0 leaves tolls out"
         )
         table.refuse(tolls != 0, "toll", says, about="toll_weight")
