@@ -32,7 +32,7 @@ demo: ## start everything, run one job of every kind, print what came out
 
 test: ## all tests
 	$(call bootstrap,test)
-	@.venv/bin/python -m pytest -n 2 --dist loadfile $(ARGS)
+	@.venv/bin/python -m pytest -n 3 --dist loadfile $(ARGS)
 
 check: ## lint, formatting, types, layers, locks: what CI runs besides the tests
 	$(call bootstrap,test)
@@ -96,7 +96,7 @@ load: ## 200 submitters of 10 tenants for 10 minutes: nothing lost, fair turns, 
 fuzz: ## send whatever the contract allows, and what it does not; look for new examples of every property
 	$(call bootstrap,test)
 	@DISCREET_FUZZ=long .venv/bin/python -m pytest tests/api/test_fuzz.py tests/log/test_verifier.py tests/log/test_verifier_chains.py --timeout 3600 $(ARGS)
-	@.venv/bin/python -m pytest -n 2 --dist loadfile -m hypothesis --hypothesis-profile search --timeout 3600 $(ARGS)
+	@.venv/bin/python -m pytest -n 3 --dist loadfile -m hypothesis --hypothesis-profile search --timeout 3600 $(ARGS)
 
 openapi: ## write the contract again, after a change of the API
 	$(call bootstrap,test)

@@ -261,8 +261,8 @@ def test_numbers_keep_their_digits_and_what_is_no_toml_is_said(tmp_path: Path) -
     [
         ("a = " + "[" * 20_000 + "]" * 20_000, "nested too deep"),
         ("a" + ".a" * 20_000 + " = 1", "nested too deep"),
-        ("[problem]\nstart = 2026-01-01", "write it in quotes"),
-        ("a = [{b = 07:00:00}]", "write it in quotes"),
+        ("[problem]\nstart = 2026-01-01", "as text, in quotes"),
+        ("a = [{b = 07:00:00}]", "as text, in quotes"),
         ("a = " + "9" * 5000, "not TOML"),
         ("a = 1\na = 2", "not TOML"),
     ],

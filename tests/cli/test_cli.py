@@ -100,10 +100,20 @@ def test_solve_leaves_a_result_and_a_ledger_and_no_server(file: Path, tmp_path: 
         "0, with the other fields of this job"
     )
     assert "the largest request that passes is epsilon 0.9 " in refusal
+    assert not (state / "ready.json").exists()
 
-    asked = in_a_process(
-        "ask", job, "--set", "objective=user_equilibrium", "--state", str(state), "--out", str(out)
-    )
+
+def test_ask_says_what_changes_and_names_what_cannot(
+    service: Installation, file: Path, tmp_path: Path
+) -> None:
+    """Other answers from what one job released, at price 0."""
+    out = tmp_path / "result.json"
+    server = {"DISCREET_URL": service.url, "DISCREET_KEY": service.owner_key}
+    first = discreet("submit", str(file), "--wait", "--out", str(out), "--json", **server)
+    assert first.returncode == 0, first.stderr
+    answer = json.loads(out.read_text())
+    job = answer["job"]["id"]
+    asked = discreet("ask", job, "--set", "objective=user_equilibrium", "--out", str(out), **server)
     assert asked.returncode == 0, asked.stderr
     assert f"follows from what {job} released, which was charged epsilon 0.1" in " ".join(
         asked.stdout.split()
@@ -112,10 +122,10 @@ def test_solve_leaves_a_result_and_a_ledger_and_no_server(file: Path, tmp_path: 
     assert second["result"]["demand"] == answer["result"]["demand"]
     assert second["result"]["total_travel_time"] != answer["result"]["total_travel_time"]
     assert second["job"]["name"] == "objective=user_equilibrium"
-    wrong = in_a_process("ask", job, "--set", "method=gradient", "--state", str(state))
+    wrong = discreet("ask", job, "--set", "method=gradient", **server)
     assert (wrong.returncode, "/problem/method: fixed when" in wrong.stderr) == (1, True)
-    assert in_a_process("ask", job, "--set", "objective", "--state", str(state)).returncode == 2
-    named = in_a_process("ask", job, "--set", "network=roads.json", "--state", str(state))
+    assert discreet("ask", job, "--set", "objective", **server).returncode == 2
+    named = discreet("ask", job, "--set", "network=roads.json", **server)
     assert named.returncode == 2
     assert "network=@roads.json" in named.stderr
 
@@ -123,9 +133,7 @@ def test_solve_leaves_a_result_and_a_ledger_and_no_server(file: Path, tmp_path: 
     busiest = max(range(len(links)), key=lambda place: answer["result"]["link_flows"][place])
     road = f"{links[busiest]['tail']}->{links[busiest]['head']}"
     values = ["--set", "latency.type=bpr", "--set", "latency.b=0.2"]
-    closed = in_a_process(
-        "ask", job, "--close", road, *values, "--state", str(state), "--out", str(out)
-    )
+    closed = discreet("ask", job, "--close", road, *values, "--out", str(out), **server)
     assert closed.returncode == 0, closed.stderr
     assert f"closed: {road.replace('->', ' → ')}" in closed.stderr
     third = json.loads(out.read_text())
@@ -140,7 +148,7 @@ def test_solve_leaves_a_result_and_a_ledger_and_no_server(file: Path, tmp_path: 
     assert f"The 10 busiest of {len(links)} links" in closed.stdout
     assert third["job"]["price"]["epsilon"] == 0
     assert third["job"]["name"] == "; ".join([f"Without {road}", *values[1::2]])
-    unknown = in_a_process("ask", job, "--close", "Hauptstr.", "--state", str(state))
+    unknown = discreet("ask", job, "--close", "Hauptstr.", **server)
     assert (
         unknown.returncode,
         "no link is called 'Hauptstr.'; links are: \"1 → 2\"" in unknown.stderr,
