@@ -78,9 +78,17 @@ class BlockPage(Base):
     page: Mapped[int] = mapped_column(primary_key=True, autoincrement=False)
     tenant_id: Mapped[str]
     many: Mapped[int]
+    added: Mapped[str] = mapped_column(Text)
+    """Of the type block_amounts: what reads this row is the view."""
     limits: Mapped[list[Decimal | None] | None] = mapped_column(ARRAY(Numeric))
-    sums: Mapped[list[str]] = mapped_column(ARRAY(Text))
-    """Of the type block_amounts: what reads them is the view."""
+    delta: Mapped[list[Decimal]] = mapped_column(ARRAY(Numeric))
+    delta_z: Mapped[list[Decimal]] = mapped_column(ARRAY(Numeric))
+    epsilon: Mapped[list[Decimal]] = mapped_column(ARRAY(Numeric))
+    rho: Mapped[list[Decimal]] = mapped_column(ARRAY(Numeric))
+    reserved_delta: Mapped[list[Decimal]] = mapped_column(ARRAY(Numeric))
+    reserved_delta_z: Mapped[list[Decimal]] = mapped_column(ARRAY(Numeric))
+    reserved_epsilon: Mapped[list[Decimal]] = mapped_column(ARRAY(Numeric))
+    reserved_rho: Mapped[list[Decimal]] = mapped_column(ARRAY(Numeric))
 
 
 _AMOUNTS = ("delta", "delta_z", "epsilon", "rho")
