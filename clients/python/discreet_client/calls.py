@@ -176,8 +176,10 @@ def add_block(
 ) -> Script[models.BlockAnswer]:
     """The same content of the same block again is the same version, so this may be repeated."""
     added: models.BlockAnswer
-    if content is None or isinstance(content, Mapping):
-        body: Any = {"block": block, "content": dict(content or {})}
+    where = isinstance(content, str) and "://" in content
+    if content is None or where or isinstance(content, Mapping):
+        body: Any = {"block": block}
+        body |= {"content_from": content} if where else {"content": dict(content or {})}
         added = yield call(operations.add_block(source_id, body), repeatable=True)
         return added
     path = Path(content)
