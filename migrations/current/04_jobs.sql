@@ -74,8 +74,8 @@ GRANT SELECT, INSERT ON job_objects TO discreet_app;
 
 -- A version of a block that a job reads. The job's problem names them in order, under its tamper seal.
 CREATE TABLE job_blocks (
-  job_id text NOT NULL REFERENCES jobs,  -- which job
-  dataset_id text NOT NULL REFERENCES datasets,  -- which version
+  job_id text NOT NULL,  -- which job; whoever writes the row has written the job's in the same transaction
+  dataset_id text NOT NULL,  -- which version, locked by whoever writes the row; neither of both is ever deleted
   tenant_id text NOT NULL,  -- whose both are
   PRIMARY KEY (job_id, dataset_id)
 );

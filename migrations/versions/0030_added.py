@@ -59,6 +59,11 @@ REVOKE ALL ON FUNCTION ledger_block_text(block_amounts), ledger_page_sums(block_
 FROM PUBLIC;
 """
 GRANTS = "GRANT SELECT ON block_pages, block_sums TO {role}"
+KEYS = """
+ALTER TABLE job_blocks ADD FOREIGN KEY (job_id) REFERENCES jobs, ADD FOREIGN KEY (dataset_id) REFERENCES datasets;
+COMMENT ON COLUMN job_blocks.job_id IS 'which job';
+COMMENT ON COLUMN job_blocks.dataset_id IS 'which version';
+"""
 
 
 def execute_script(sql: str) -> None:
@@ -102,5 +107,5 @@ def downgrade() -> None:
         found = re.search(rf"CREATE (OR REPLACE )?FUNCTION {name}\(.*?\n\$\$;", before, re.DOTALL)
         assert found is not None
         execute_script(found[0])
-    execute_script(REVOKES)
+    execute_script(REVOKES + KEYS)
     grant()

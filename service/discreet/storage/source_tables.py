@@ -133,6 +133,6 @@ class JobBlock(Base):
 
     __tablename__ = "job_blocks"
     __table_args__ = (Index("job_blocks_dataset", "dataset_id"),)
-    job_id: Mapped[str] = mapped_column(ForeignKey("jobs.id"), primary_key=True)
-    dataset_id: Mapped[str] = mapped_column(ForeignKey("datasets.id"), primary_key=True)
+    job_id: Mapped[str] = mapped_column(primary_key=True)
+    dataset_id: Mapped[str] = mapped_column(primary_key=True)
     tenant_id: Mapped[str]
