@@ -127,10 +127,10 @@ CREATE FUNCTION ledger_blocks_after(
 )
 LANGUAGE plpgsql SET enable_seqscan = off AS $$
 -- Blocks as they stand once the price is added to their sums (1), taken away (-1), or as they are (0): how many there are, how
--- many of them are then within their limits, what a line binds of them, and, where anything changes, the pages that have them.
--- What is bound, as a JSON string, is the SHA-256 of the canonical JSON of [[number, reserved, totals], ...]. Jobs over many
--- blocks spend most of their time here, and most of that on this text: what is the same in the texts of all blocks of a page is
--- written once. Where all are named, the price goes to what was added, and they are within one filter, or looked at one by one.
+-- many of them are then within their limits, what a line binds of them, and the pages that have them. What is bound, as a JSON
+-- string, is the SHA-256 of the canonical JSON of [[number, reserved, totals], ...]. Jobs over many blocks spend most of their
+-- time here, so pages of which all blocks are named, and within one filter by their largest amounts, come first: the price goes
+-- to what was added, and what is the same in the texts of all blocks of a page is written once.
 DECLARE
   spent_delta numeric := _totals_sign * coalesce((_price->>'delta')::numeric, 0);
   spent_delta_z numeric := _totals_sign * coalesce((_price->>'delta_z')::numeric, 0);
@@ -140,106 +140,126 @@ DECLARE
   held_delta_z numeric := _reserved_sign * coalesce((_price->>'delta_z')::numeric, 0);
   held_epsilon numeric := _reserved_sign * coalesce((_price->>'epsilon')::numeric, 0);
   held_rho numeric := _reserved_sign * coalesce((_price->>'rho')::numeric, 0);
-  changes boolean := _totals_sign <> 0 OR _reserved_sign <> 0;
+  named bigint := (SELECT sum(upper(r) - lower(r)) FROM unnest(_blocks) AS r);
+  done integer[] := '{}';
+  texts text[] := '{}';
+  more record;
 BEGIN
-  SELECT coalesce(sum(t.there), 0), coalesce(sum(f.passed), 0), string_agg(t.parts, '"}],[' ORDER BY p.page), array_agg(a.page)
-  INTO there, passed, sums, pages
-  FROM (
-    SELECT p.*, _blocks @> int4range(p.page * 32 + 1, p.page * 32 + p.many, '[]') AS whole,
-      (p.added).delta + spent_delta AS more_delta, (p.added).delta_z + spent_delta_z AS more_delta_z,
-      (p.added).epsilon + spent_epsilon AS more_epsilon, (p.added).rho + spent_rho AS more_rho,
-      (p.added).reserved_delta + held_delta AS more_reserved_delta,
-      (p.added).reserved_delta_z + held_delta_z AS more_reserved_delta_z,
-      (p.added).reserved_epsilon + held_epsilon AS more_reserved_epsilon,
-      (p.added).reserved_rho + held_rho AS more_reserved_rho
-    FROM block_pages AS p
-    WHERE p.chain_id = _chain AND p.page BETWEEN ledger_page(lower(_blocks)) AND ledger_page(upper(_blocks) - 1)
-      AND _blocks && int4range(p.page * 32 + 1, p.page * 32 + 33)
-    OFFSET 0) AS p
-  CROSS JOIN LATERAL (  -- what all texts have up to epsilon; null where they differ
-    SELECT CASE WHEN cardinality(p.reserved_delta) = 1 AND cardinality(p.reserved_delta_z) = 1 THEN
-        ',{"delta":"' || p.reserved_delta[1] + p.more_reserved_delta || '","delta_z":"'
-        || p.reserved_delta_z[1] + p.more_reserved_delta_z || '","epsilon":"' END AS reserved,
-      CASE WHEN cardinality(p.delta) = 1 AND cardinality(p.delta_z) = 1 THEN
-        '"},{"delta":"' || p.delta[1] + p.more_delta || '","delta_z":"' || p.delta_z[1] + p.more_delta_z || '","epsilon":"'
-        END AS totals
-    OFFSET 0) AS d
-  CROSS JOIN LATERAL (  -- what they have up to rho
-    SELECT CASE WHEN cardinality(p.reserved_epsilon) = 1 AND cardinality(p.reserved_rho) = 1 THEN
-        d.reserved || p.reserved_epsilon[1] + p.more_reserved_epsilon || '","rho":"' || p.reserved_rho[1] + p.more_reserved_rho
-        END AS reserved,
-      CASE WHEN cardinality(p.epsilon) = 1 AND cardinality(p.rho) = 1 THEN
-        d.totals || p.epsilon[1] + p.more_epsilon || '","rho":"' || p.rho[1] + p.more_rho END AS totals
-    OFFSET 0) AS r
-  CROSS JOIN LATERAL (
-    SELECT count(*) AS there,
-      string_agg(n.number
-        || coalesce(r.reserved,
-          coalesce(d.reserved, ',{"delta":"' || n.reserved_delta + p.more_reserved_delta || '","delta_z":"'
-            || n.reserved_delta_z + p.more_reserved_delta_z || '","epsilon":"')
-          || n.reserved_epsilon + p.more_reserved_epsilon || '","rho":"' || n.reserved_rho + p.more_reserved_rho)
-        || coalesce(r.totals,
-          coalesce(d.totals, '"},{"delta":"' || n.delta + p.more_delta || '","delta_z":"' || n.delta_z + p.more_delta_z
-            || '","epsilon":"')
-          || n.epsilon + p.more_epsilon || '","rho":"' || n.rho + p.more_rho),
-        '"}],[') AS parts
-    FROM ledger_page_blocks(p.page, p.many, p.delta, p.delta_z, p.epsilon, p.rho,
-      p.reserved_delta, p.reserved_delta_z, p.reserved_epsilon, p.reserved_rho) AS n
-    WHERE p.whole OR _blocks @> n.number) AS t
-  CROSS JOIN LATERAL (
-    SELECT CASE WHEN p.whole AND p.limits IS NOT NULL
-        AND ((p.limits[1] - p.more_delta >= ALL (p.delta)) IS NOT false
+  there := 0;
+  passed := 0;
+  IF named >= 32 THEN
+    SELECT coalesce(sum(p.many), 0), coalesce(array_agg(p.page ORDER BY p.page), '{}'),
+      coalesce(array_agg(t.text ORDER BY p.page), '{}'),
+      array_agg(ROW(p.chain_id, p.page, p.tenant_id, p.many, ROW(p.more_delta, p.more_delta_z, p.more_epsilon, p.more_rho,
+          p.more_reserved_delta, p.more_reserved_delta_z, p.more_reserved_epsilon, p.more_reserved_rho)::block_amounts,
+        p.limits, p.delta, p.delta_z, p.epsilon, p.rho, p.reserved_delta, p.reserved_delta_z, p.reserved_epsilon,
+        p.reserved_rho)::block_pages)
+    INTO there, done, texts, pages
+    FROM (
+      SELECT p.*, (p.added).delta + spent_delta AS more_delta, (p.added).delta_z + spent_delta_z AS more_delta_z,
+        (p.added).epsilon + spent_epsilon AS more_epsilon, (p.added).rho + spent_rho AS more_rho,
+        (p.added).reserved_delta + held_delta AS more_reserved_delta,
+        (p.added).reserved_delta_z + held_delta_z AS more_reserved_delta_z,
+        (p.added).reserved_epsilon + held_epsilon AS more_reserved_epsilon,
+        (p.added).reserved_rho + held_rho AS more_reserved_rho
+      FROM block_pages AS p
+      WHERE p.chain_id = _chain AND p.page BETWEEN ledger_page(lower(_blocks)) AND ledger_page(upper(_blocks) - 1)
+        AND _blocks @> int4range(p.page * 32 + 1, p.page * 32 + p.many, '[]')
+      OFFSET 0) AS p
+    CROSS JOIN LATERAL (  -- what all texts have up to epsilon; null where they differ
+      SELECT CASE WHEN cardinality(p.reserved_delta) = 1 AND cardinality(p.reserved_delta_z) = 1 THEN
+          ',{"delta":"' || p.reserved_delta[1] + p.more_reserved_delta || '","delta_z":"'
+          || p.reserved_delta_z[1] + p.more_reserved_delta_z || '","epsilon":"' END AS reserved,
+        CASE WHEN cardinality(p.delta) = 1 AND cardinality(p.delta_z) = 1 THEN
+          '"},{"delta":"' || p.delta[1] + p.more_delta || '","delta_z":"' || p.delta_z[1] + p.more_delta_z || '","epsilon":"'
+          END AS totals
+      OFFSET 0) AS d
+    CROSS JOIN LATERAL (  -- what they have up to rho
+      SELECT CASE WHEN cardinality(p.reserved_epsilon) = 1 AND cardinality(p.reserved_rho) = 1 THEN
+          d.reserved || p.reserved_epsilon[1] + p.more_reserved_epsilon || '","rho":"' || p.reserved_rho[1] + p.more_reserved_rho
+          END AS reserved,
+        CASE WHEN cardinality(p.epsilon) = 1 AND cardinality(p.rho) = 1 THEN
+          d.totals || p.epsilon[1] + p.more_epsilon || '","rho":"' || p.rho[1] + p.more_rho END AS totals
+      OFFSET 0) AS r
+    CROSS JOIN LATERAL (
+      SELECT string_agg(n.number
+          || coalesce(r.reserved,
+            coalesce(d.reserved, ',{"delta":"' || n.reserved_delta + p.more_reserved_delta || '","delta_z":"'
+              || n.reserved_delta_z + p.more_reserved_delta_z || '","epsilon":"')
+            || n.reserved_epsilon + p.more_reserved_epsilon || '","rho":"' || n.reserved_rho + p.more_reserved_rho)
+          || coalesce(r.totals,
+            coalesce(d.totals, '"},{"delta":"' || n.delta + p.more_delta || '","delta_z":"' || n.delta_z + p.more_delta_z
+              || '","epsilon":"')
+            || n.epsilon + p.more_epsilon || '","rho":"' || n.rho + p.more_rho),
+          '"}],[') AS text
+      FROM ledger_page_blocks(p.page, p.many, p.delta, p.delta_z, p.epsilon, p.rho,
+          p.reserved_delta, p.reserved_delta_z, p.reserved_epsilon, p.reserved_rho) AS n) AS t
+    WHERE p.limits IS NOT NULL AND (
+        (p.limits[1] - p.more_delta >= ALL (p.delta)) IS NOT false
           AND (p.limits[2] - p.more_delta_z >= ALL (p.delta_z)) IS NOT false
           AND (p.limits[3] - p.more_epsilon >= ALL (p.epsilon)) IS NOT false
           AND (p.limits[4] - p.more_rho >= ALL (p.rho)) IS NOT false
-          OR cardinality(p.limits) > 4
+        OR cardinality(p.limits) > 4
           AND (p.limits[5] - p.more_delta >= ALL (p.delta)) IS NOT false
           AND (p.limits[6] - p.more_delta_z >= ALL (p.delta_z)) IS NOT false
           AND (p.limits[7] - p.more_epsilon >= ALL (p.epsilon)) IS NOT false
-          AND (p.limits[8] - p.more_rho >= ALL (p.rho)) IS NOT false)
-      THEN p.many ELSE (
-        SELECT count(*)
-        FROM ledger_page_blocks(p.page, p.many, p.delta, p.delta_z, p.epsilon, p.rho,
-          p.reserved_delta, p.reserved_delta_z, p.reserved_epsilon, p.reserved_rho) AS n
-        WHERE (p.whole OR _blocks @> n.number) AND ledger_within(
-          n.delta + p.more_delta, n.delta_z + p.more_delta_z, n.epsilon + p.more_epsilon, n.rho + p.more_rho,
-          coalesce(p.limits, (
-            SELECT c.limits FROM block_caps AS c WHERE c.chain_id = p.chain_id AND c.number = n.number))))
-      END AS passed
-    OFFSET 0) AS f
-  CROSS JOIN LATERAL (
-    SELECT CASE WHEN NOT changes THEN NULL WHEN p.whole THEN
-      ROW(p.chain_id, p.page, p.tenant_id, p.many,
-        ROW(p.more_delta, p.more_delta_z, p.more_epsilon, p.more_rho,
-          p.more_reserved_delta, p.more_reserved_delta_z, p.more_reserved_epsilon, p.more_reserved_rho)::block_amounts,
-        p.limits, p.delta, p.delta_z, p.epsilon, p.rho, p.reserved_delta, p.reserved_delta_z, p.reserved_epsilon,
-        p.reserved_rho)::block_pages
-      ELSE (
-        SELECT ROW(p.chain_id, p.page, p.tenant_id, p.many, ROW(0, 0, 0, 0, 0, 0, 0, 0)::block_amounts, p.limits,
-          ledger_shared(v.delta), ledger_shared(v.delta_z), ledger_shared(v.epsilon), ledger_shared(v.rho),
-          ledger_shared(v.reserved_delta), ledger_shared(v.reserved_delta_z), ledger_shared(v.reserved_epsilon),
-          ledger_shared(v.reserved_rho))::block_pages
+          AND (p.limits[8] - p.more_rho >= ALL (p.rho)) IS NOT false);
+    passed := there;
+  END IF;
+  IF there < named THEN  -- all other pages, block by block
+    SELECT coalesce(sum(a.there), 0) AS there, coalesce(sum(a.passed), 0) AS passed, array_agg(p.page ORDER BY p.page) AS done,
+      array_agg(a.text ORDER BY p.page) AS texts,
+      array_agg(ROW(p.chain_id, p.page, p.tenant_id, p.many, '(0,0,0,0,0,0,0,0)'::block_amounts, p.limits,
+        ledger_shared(a.delta), ledger_shared(a.delta_z), ledger_shared(a.epsilon), ledger_shared(a.rho),
+        ledger_shared(a.reserved_delta), ledger_shared(a.reserved_delta_z), ledger_shared(a.reserved_epsilon),
+        ledger_shared(a.reserved_rho))::block_pages) AS pages
+    INTO more
+    FROM (
+      SELECT p.*, (p.added).delta AS plus_delta, (p.added).delta_z AS plus_delta_z, (p.added).epsilon AS plus_epsilon,
+        (p.added).rho AS plus_rho,
+        (p.added).reserved_delta AS plus_reserved_delta, (p.added).reserved_delta_z AS plus_reserved_delta_z,
+        (p.added).reserved_epsilon AS plus_reserved_epsilon, (p.added).reserved_rho AS plus_reserved_rho
+      FROM block_pages AS p
+      WHERE p.chain_id = _chain AND p.page BETWEEN ledger_page(lower(_blocks)) AND ledger_page(upper(_blocks) - 1)
+        AND _blocks && int4range(p.page * 32 + 1, p.page * 32 + 33) AND p.page <> ALL (done)
+      OFFSET 0) AS p
+    CROSS JOIN LATERAL (
+      SELECT count(*) FILTER (WHERE b.named) AS there,
+        count(*) FILTER (WHERE b.named AND ledger_within(b.delta, b.delta_z, b.epsilon, b.rho, b.limits)) AS passed,
+        string_agg(b.number || ',{"delta":"' || b.reserved_delta || '","delta_z":"' || b.reserved_delta_z || '","epsilon":"'
+          || b.reserved_epsilon || '","rho":"' || b.reserved_rho || '"},{"delta":"' || b.delta || '","delta_z":"' || b.delta_z
+          || '","epsilon":"' || b.epsilon || '","rho":"' || b.rho, '"}],[') FILTER (WHERE b.named) AS text,
+        array_agg(b.delta) AS delta, array_agg(b.delta_z) AS delta_z, array_agg(b.epsilon) AS epsilon, array_agg(b.rho) AS rho,
+        array_agg(b.reserved_delta) AS reserved_delta, array_agg(b.reserved_delta_z) AS reserved_delta_z,
+        array_agg(b.reserved_epsilon) AS reserved_epsilon, array_agg(b.reserved_rho) AS reserved_rho
+      FROM (
+        SELECT n.number, n.named, coalesce(p.limits, (
+            SELECT c.limits FROM block_caps AS c WHERE c.chain_id = p.chain_id AND c.number = n.number)) AS limits,
+          n.delta + p.plus_delta + CASE WHEN n.named THEN spent_delta ELSE 0 END AS delta,
+          n.delta_z + p.plus_delta_z + CASE WHEN n.named THEN spent_delta_z ELSE 0 END AS delta_z,
+          n.epsilon + p.plus_epsilon + CASE WHEN n.named THEN spent_epsilon ELSE 0 END AS epsilon,
+          n.rho + p.plus_rho + CASE WHEN n.named THEN spent_rho ELSE 0 END AS rho,
+          n.reserved_delta + p.plus_reserved_delta + CASE WHEN n.named THEN held_delta ELSE 0 END AS reserved_delta,
+          n.reserved_delta_z + p.plus_reserved_delta_z + CASE WHEN n.named THEN held_delta_z ELSE 0 END AS reserved_delta_z,
+          n.reserved_epsilon + p.plus_reserved_epsilon + CASE WHEN n.named THEN held_epsilon ELSE 0 END AS reserved_epsilon,
+          n.reserved_rho + p.plus_reserved_rho + CASE WHEN n.named THEN held_rho ELSE 0 END AS reserved_rho
         FROM (
-          SELECT array_agg(b.delta + CASE WHEN b.named THEN p.more_delta ELSE (p.added).delta END) AS delta,
-            array_agg(b.delta_z + CASE WHEN b.named THEN p.more_delta_z ELSE (p.added).delta_z END) AS delta_z,
-            array_agg(b.epsilon + CASE WHEN b.named THEN p.more_epsilon ELSE (p.added).epsilon END) AS epsilon,
-            array_agg(b.rho + CASE WHEN b.named THEN p.more_rho ELSE (p.added).rho END) AS rho,
-            array_agg(b.reserved_delta + CASE WHEN b.named THEN p.more_reserved_delta ELSE (p.added).reserved_delta END)
-              AS reserved_delta,
-            array_agg(b.reserved_delta_z + CASE WHEN b.named THEN p.more_reserved_delta_z ELSE (p.added).reserved_delta_z END)
-              AS reserved_delta_z,
-            array_agg(b.reserved_epsilon + CASE WHEN b.named THEN p.more_reserved_epsilon ELSE (p.added).reserved_epsilon END)
-              AS reserved_epsilon,
-            array_agg(b.reserved_rho + CASE WHEN b.named THEN p.more_reserved_rho ELSE (p.added).reserved_rho END)
-              AS reserved_rho
-          FROM (
-            SELECT n.*, _blocks @> n.number AS named
-            FROM ledger_page_blocks(p.page, p.many, p.delta, p.delta_z, p.epsilon, p.rho,
-              p.reserved_delta, p.reserved_delta_z, p.reserved_epsilon, p.reserved_rho) AS n) AS b
-        ) AS v)
-      END AS page
-    OFFSET 0) AS a;
-  sums := '"' || encode(sha256(convert_to('[[' || sums || '"}]]', 'UTF8')), 'hex') || '"';
+          SELECT o.*, _blocks @> o.number AS named
+          FROM ledger_page_blocks(p.page, p.many, p.delta, p.delta_z, p.epsilon, p.rho,
+          p.reserved_delta, p.reserved_delta_z, p.reserved_epsilon, p.reserved_rho) AS o
+          OFFSET 0) AS n
+        OFFSET 0) AS b
+    ) AS a;
+    there := there + more.there;
+    passed := passed + more.passed;
+    pages := pages || more.pages;
+    IF cardinality(done) = 0 THEN
+      texts := more.texts;
+    ELSE
+      texts := ARRAY(SELECT u.text FROM unnest(done || more.done, texts || more.texts) AS u(page, text) ORDER BY u.page);
+    END IF;
+  END IF;
+  sums := '"' || encode(sha256(convert_to('[[' || array_to_string(texts, '"}],[') || '"}]]', 'UTF8')), 'hex') || '"';
 END
 $$;
 

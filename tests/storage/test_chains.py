@@ -328,6 +328,17 @@ def test_blocks_that_stand_at_the_same_share_their_sums(settings: Settings) -> N
             )
             return list(found.scalars())
 
+    async def one_more(database: Database) -> None:
+        async with database.transaction("ten_1") as connection:
+            await chains.open_block(
+                connection,
+                CHAIN,
+                cap=cap_amounts(CAP),
+                filters=filter_limits(CAP),
+                actor="owner",
+                reason="after others were charged",
+            )
+
     async def steps(database: Database) -> None:
         await opened(database, many=72)
         assert await shared(database) == [1, 1, 1]
@@ -344,19 +355,17 @@ def test_blocks_that_stand_at_the_same_share_their_sums(settings: Settings) -> N
             await settle(database, job)
         assert await shared(database) == [1, 1, 1]
         assert await spent(database, blocks) == [(1, 1)] * 72
-        async with database.transaction("ten_1") as connection:
-            await chains.open_block(
-                connection,
-                CHAIN,
-                cap=cap_amounts(CAP),
-                filters=filter_limits(CAP),
-                actor="owner",
-                reason="after others were charged",
-            )
+        await one_more(database)
         assert await shared(database) == [1, 1, 9]
         await touch(database, "job_1")
         await settle(database, "job_1")
         assert await spent(database, [blocks[71], f"{CHAIN}.73"]) == [(1, 0), (0, 0)]
+        # A job over whole pages, after which the last one grows.
+        await reserve(database, "job_4", [*blocks, f"{CHAIN}.73"])
+        await one_more(database)
+        stands = [(2, 1), (1, 1), (0, 0)]
+        last = [blocks[71], f"{CHAIN}.73", f"{CHAIN}.74"]
+        assert await spent(database, last) == stands
         await verified(database)
 
     run(settings, steps)
