@@ -17,8 +17,8 @@ down_revision = "0029"
 DOWNGRADE = """
 LOCK TABLE accounts, block_caps, block_pages IN ACCESS EXCLUSIVE MODE;
 SELECT set_config('discreet.tenant', '*', true);
-CREATE TEMPORARY TABLE sums_of_blocks ON COMMIT DROP AS TABLE block_sums;
-CREATE TEMPORARY TABLE pages_before ON COMMIT DROP AS TABLE block_pages;
+CREATE TEMPORARY TABLE sums_of_0030 ON COMMIT DROP AS TABLE block_sums;
+CREATE TEMPORARY TABLE pages_of_0030 ON COMMIT DROP AS TABLE block_pages;
 DROP VIEW block_sums;
 DROP FUNCTION ledger_write_blocks(
   ledger_entries, accounts, text, text, text, text, jsonb, integer, integer, int4multirange, text, block_pages[]);
@@ -33,11 +33,11 @@ FILL = """
 INSERT INTO block_pages
   SELECT p.chain_id, p.page, p.tenant_id, p.many, p.limits,
     CASE WHEN b.sums = array_fill(b.sums[1], ARRAY[p.many]) THEN b.sums[1:1] ELSE b.sums END
-  FROM pages_before AS p
+  FROM pages_of_0030 AS p
   CROSS JOIN LATERAL (
     SELECT array_agg(ROW(s.delta, s.delta_z, s.epsilon, s.rho, s.reserved_delta, s.reserved_delta_z, s.reserved_epsilon,
       s.reserved_rho)::block_amounts ORDER BY s.number) AS sums
-    FROM sums_of_blocks AS s WHERE s.chain_id = p.chain_id AND (s.number - 1) / 32 = p.page) AS b;
+    FROM sums_of_0030 AS s WHERE s.chain_id = p.chain_id AND (s.number - 1) / 32 = p.page) AS b;
 """
 SAID = re.compile(r"COMMENT ON (?:TABLE|COLUMN) block_pages\b.*?';\n", re.DOTALL)
 BEFORE = (

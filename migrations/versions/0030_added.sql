@@ -6,7 +6,7 @@
 LOCK TABLE accounts, block_caps, block_pages IN ACCESS EXCLUSIVE MODE;
 
 SELECT set_config('discreet.tenant', '*', true);
-CREATE TEMPORARY TABLE pages_before ON COMMIT DROP AS TABLE block_pages;
+CREATE TEMPORARY TABLE pages_of_0026 ON COMMIT DROP AS TABLE block_pages;
 DROP VIEW block_sums;
 DROP FUNCTION ledger_write_blocks(
   ledger_entries, accounts, text, text, text, text, jsonb, integer, integer, int4multirange, text, block_pages[]);
@@ -80,7 +80,7 @@ INSERT INTO block_pages
     ledger_shared(ARRAY(SELECT u.reserved_delta_z FROM unnest(b.sums) AS u)),
     ledger_shared(ARRAY(SELECT u.reserved_epsilon FROM unnest(b.sums) AS u)),
     ledger_shared(ARRAY(SELECT u.reserved_rho FROM unnest(b.sums) AS u))
-  FROM pages_before AS b;
+  FROM pages_of_0026 AS b;
 
 CREATE VIEW block_sums WITH (security_invoker = true) AS
   SELECT c.chain_id, c.number, c.account_id, c.tenant_id, c.cap, c.limits,
