@@ -18,7 +18,8 @@ DOWNGRADE = """
 LOCK TABLE accounts, block_caps, block_pages IN ACCESS EXCLUSIVE MODE;
 SELECT set_config('discreet.tenant', '*', true);
 CREATE TEMPORARY TABLE sums_of_0030 ON COMMIT DROP AS TABLE block_sums;
-CREATE TEMPORARY TABLE pages_of_0030 ON COMMIT DROP AS TABLE block_pages;
+CREATE TEMPORARY TABLE pages_of_0030 ON COMMIT DROP AS
+  SELECT chain_id, page, tenant_id, many, limits FROM block_pages;
 DROP VIEW block_sums;
 DROP FUNCTION ledger_write_blocks(
   ledger_entries, accounts, text, text, text, text, jsonb, integer, integer, int4multirange, text, block_pages[]);
