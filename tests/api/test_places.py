@@ -14,7 +14,9 @@ import anyio.from_thread
 import anyio.to_thread
 import psycopg
 import pytest
+from typer.testing import CliRunner
 
+from discreet.cli import app
 from discreet.errors import PayloadTooLarge
 from discreet.installation.postgres import EmbeddedPostgres
 from discreet.settings import Settings
@@ -426,6 +428,12 @@ def test_blocks_of_a_source_lie_elsewhere_too(running: tuple[Installation, Path]
             assert [one["pointer"] for one in refused.json()["errors"]] == ["/content_from"]
     with installation.http(installation.key_of("analyst")) as http:
         assert added("east", f"file://{place}/north-0.parquet").status_code == 403
+    with installation.client() as client:
+        made = client.sources.add(blocks.split("/")[3], "east", f"file://{place}/north-0.parquet")
+    command = ["source", "add", "wards", f"file://{place}/north-1.parquet", "--block", "west"]
+    ask = ["--server", installation.url, "--key", installation.owner_key, "--json"]
+    done = CliRunner().invoke(app, [*command, *ask])
+    assert (made["block"], json.loads(done.stdout)["block"]) == ("east", "west"), done.stderr
 
 
 def test_parts_with_other_columns_are_refused(running: tuple[Installation, Path]) -> None:

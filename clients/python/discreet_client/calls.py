@@ -176,10 +176,13 @@ def add_block(
 ) -> Script[models.BlockAnswer]:
     """The same content of the same block again is the same version, so this may be repeated."""
     added: models.BlockAnswer
-    where = isinstance(content, str) and "://" in content
-    if content is None or where or isinstance(content, Mapping):
-        body: Any = {"block": block}
-        body |= {"content_from": content} if where else {"content": dict(content or {})}
+    body: Any = {"block": block}
+    if isinstance(content, str) and "://" in content:
+        body["content_from"] = content
+        added = yield call(operations.add_block(source_id, body), repeatable=True)
+        return added
+    if content is None or isinstance(content, Mapping):
+        body["content"] = dict(content or {})
         added = yield call(operations.add_block(source_id, body), repeatable=True)
         return added
     path = Path(content)
