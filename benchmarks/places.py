@@ -1,19 +1,19 @@
-"""Rows in many Parquet files of a bucket, read as the blocks of a source, and one job over all of
-them: seconds and memory a part, and those of the processes that sum.
+"""Rows in many Parquet files of a bucket, read as the blocks of a source, and the release of a job
+over all of them: seconds and memory a part, and those of the processes that sum.
 
 `python -m benchmarks.places [MILLIONS] [PARTS]` runs it alone: so many million trips, then as many
 transitions, in so many files of an S3 server of moto on loopback, which is a process of its own
-beside the API and the worker. Each file is a block with a label. The job reads all blocks by 1, 2
-and 4 processes, each in a worker of its own, with one seed: that results and their tables are the
-same is checked.
+beside the API. Each file is a block with a label. What a worker's release of a job over all blocks
+does follows: contents into the spool, then children that sum, 1, 2 and 4 of them. That they release
+the same with one seed is checked.
 """
 
 from __future__ import annotations
 
+import asyncio
 import hashlib
 import io
 import json
-import os
 import signal
 import statistics
 import subprocess
@@ -21,9 +21,10 @@ import sys
 import tempfile
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -32,14 +33,19 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from benchmarks.parts import LIMITS, watched
 from benchmarks.scale import family_of
 from discreet.installation.database_roles import APP, OWNER
-from discreet.installation.parts import command
 from discreet.installation.postgres import EmbeddedPostgres
-from discreet.installation.prepared import environment_of, running
+from discreet.installation.prepared import running
+from discreet.isolation.children import Zygote
 from discreet.isolation.processes import dies_with_parent, end
-from discreet.problems import KINDS
+from discreet.problems import KINDS, read_as_one
+from discreet.problems.numbers import Privacy
 from discreet.settings import Settings
+from discreet.usecases.services import open_services
+from discreet.usecases.spooling import spool_large
+from discreet.worker.releasing import release_in_children
 
 MILLIONS, PARTS = 10, 64
 PROCESSES = (1, 2, 4)
@@ -73,6 +79,10 @@ class Case:
 def run(millions: int = MILLIONS, parts: int = PARTS) -> list[dict[str, Any]]:
     """Seconds and memory of each part as it is registered, and of a job over all, by how many
     processes read them."""
+    return list(_measured(millions, parts))
+
+
+def _measured(millions: int = MILLIONS, parts: int = PARTS) -> Iterator[dict[str, Any]]:
     with ExitStack() as stack:
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="discreet-bench-")))
         endpoint = stack.enter_context(_store())
@@ -101,12 +111,12 @@ def run(millions: int = MILLIONS, parts: int = PARTS) -> list[dict[str, Any]]:
                 trust_env=False,
             )
         )
-        rows = []
         for case in _cases(millions * 1_000_000 // parts):
             source = _registered(http, case, millions * 1_000_000 // parts, parts)
-            rows += _read(http, case, source, endpoint, ready["pid"], millions, parts)
-            rows += _summed(http, case, source, settings, millions, parts)
-        return rows
+            yield from _read(http, case, source, endpoint, ready["pid"], millions, parts)
+            shown = http.get(f"/v1/sources/{source}").raise_for_status().json()["blocks"]
+            versions = [one["dataset"] for one in sorted(shown, key=lambda one: one["block"])]
+            yield from _summed(case, versions, settings, millions)
 
 
 @contextmanager
@@ -176,7 +186,7 @@ def _read(
         label = f"part-{number:02d}"
         files.pipe_file(f"{BUCKET}/{case.kind}/{label}.parquet", out.getvalue())
         body = {"block": label, "content_from": f"s3://{BUCKET}/{case.kind}/{label}.parquet"}
-        with _watched(service) as (most, _):
+        with _watched(service) as most:
             began = time.perf_counter()
             answer = http.post(f"/v1/sources/{source}/blocks", json=body)
             seconds.append(time.perf_counter() - began)
@@ -206,101 +216,98 @@ def _read(
 
 
 def _summed(
-    http: httpx.Client, case: Case, source: str, settings: Settings, millions: int, parts: int
+    case: Case, versions: Sequence[str], settings: Settings, millions: int
+) -> Iterator[dict[str, Any]]:
+    """The release of a job over all blocks, as a worker makes it, by how many processes sum."""
+    yield from asyncio.run(_released(case, versions, settings, millions))
+
+
+async def _released(
+    case: Case, versions: Sequence[str], settings: Settings, millions: int
 ) -> list[dict[str, Any]]:
-    blocks = [f"part-{number:02d}" for number in range(parts)]
-    body = {
-        "problem": {**case.asked, "kind": case.kind, "source": {"id": source, "blocks": blocks}},
-        "privacy": {"epsilon": 1, "delta": 0},
+    kind, parts = KINDS[case.kind], len(versions)
+    assert kind.Dataset is not None
+    public = read_as_one(case.kind, [case.public] * parts)
+    problem = kind.model_validate({**case.asked, "kind": case.kind, "dataset": "all blocks"})
+    plan = problem.plan(public, problem.budget(Privacy.model_validate({"epsilon": 1, "delta": 0})))
+    header = {
+        "step": "release",
+        "kind": case.kind,
+        "problem": problem.model_dump(mode="json"),
+        "public": public.model_dump(mode="json"),
+        "plan": plan.model_dump(mode="json"),
+        "block": kind.Dataset.read_public(case.public).model_dump(mode="json"),
+        "simulation": False,
         "seed": 1,
     }
-    rows: list[dict[str, Any]] = []
-    digests = set()
-    for processes in PROCESSES:
-        with _worker(settings, processes) as worker, _watched(worker) as (peaks, busy):
-            answer = http.post(
-                "/v1/jobs", json=body, headers={"Idempotency-Key": os.urandom(8).hex()}
+    name, rows, digests = f"{millions}e6 {case.name} in {parts} parts", [], set()
+    zygote = Zygote()
+    async with open_services(settings) as services:
+        began = time.perf_counter()
+        spooled = await spool_large(services, versions)
+        seconds = time.perf_counter() - began
+    assert spooled is not None, "read as a whole"
+    size = spooled.sealed_bytes / 1e6
+    note = f"{size:.0f} MB sealed, each chunk opened on the way"
+    rows.append(
+        {"benchmark": f"{name}: into the spool", "ours": seconds, "unit": "s", "note": note}
+    )
+    try:
+        await zygote.start()
+        for processes in PROCESSES:
+            release = partial(
+                release_in_children, zygote, content=spooled, limits=LIMITS, processes=processes
             )
-            assert answer.status_code == 202, answer.text
-            job = f"/v1/jobs/{answer.json()['id']}"
-            began = time.perf_counter()
-            while (found := http.get(job).json())["finished_at"] is None:
-                time.sleep(0.1)
-            seconds = time.perf_counter() - began
-            assert found["state"] == "succeeded", found
-        answered = http.get(f"{job}/certificate").json()
-        certificate = answered.get("certificate", answered)
-        said = [certificate["result_digest"], sorted(certificate["tables"].items())]
-        digests.add(hashlib.sha256(json.dumps(said).encode()).hexdigest())
-        children = sorted(set(peaks) - {worker}, key=lambda pid: busy[pid], reverse=True)
-        longest = [pid for pid in children if busy[pid] > 0.05][:processes]
-        note = (
-            f"{max(peaks.values()) / 1e6:.0f} MB at most a process, "
-            f"{max((peaks[pid] for pid in longest), default=0) / 1e6:.0f} of those that read; "
-            f"busiest {max((busy[pid] for pid in longest), default=0):.1f} s of processor time; "
-            f"result {min(digests)[:12]}"
-        )
-        rows.append(
-            {
-                "benchmark": f"{millions}e6 {case.name} in {parts} parts, a job by {processes}",
-                "ours": seconds,
-                "unit": "s",
-                "note": note,
-            }
-        )
+            with watched(zygote) as (peaks, busy):
+                began = time.perf_counter()
+                await release(header)
+                seconds = time.perf_counter() - began
+            seeded = await release({**header, "simulation": True})
+            digests.add(hashlib.sha256(seeded.payload).hexdigest())
+            note = (
+                f"{size / seconds:.0f} MB/s; at most {max(peaks.values()) / 1e6:.0f} MB each; the "
+                f"busiest took {max(busy.values()):.1f} s of processor time; "
+                f"digest {min(digests)[:12]}"
+            )
+            rows.append(
+                {
+                    "benchmark": f"{name}: summed by {processes}",
+                    "ours": seconds,
+                    "unit": "s",
+                    "note": note,
+                }
+            )
+    finally:
+        await zygote.stop()
+        spooled.close()
     if len(digests) != 1:
-        raise RuntimeError(f"{case.name}: the results differ: {digests}")
+        raise RuntimeError(f"{case.name}: the releases differ: {digests}")
     return rows
 
 
 @contextmanager
-def _worker(settings: Settings, processes: int) -> Iterator[int]:
-    """A worker whose releases are summed by so many children; its process."""
-    given = settings.model_copy(update={"share_processes": processes})
-    process = subprocess.Popen(
-        command("worker"),
-        env=environment_of(given),
-        stdout=subprocess.DEVNULL,
-        stderr=subprocess.DEVNULL,
-        preexec_fn=dies_with_parent(signal.SIGTERM),  # noqa: PLW1509  it calls prctl and getppid, nothing else
-    )
-    try:
-        yield process.pid
-    finally:
-        end(process, (signal.SIGTERM, 60.0))
-
-
-@contextmanager
-def _watched(pid: int) -> Iterator[tuple[dict[int, int], dict[int, float]]]:
-    """Peak RSS in bytes, and seconds of processor time, of a process and all that it has started,
-    by its process, of what ran in the block."""
-    peaks, busy, before = dict[int, int](), dict[int, float](), dict[int, float]()
+def _watched(pid: int) -> Iterator[dict[int, int]]:
+    """The most RSS, in bytes, of a process and of all that it has started, by its process, of what
+    ran in the block."""
+    peaks, done = dict[int, int](), threading.Event()
     old = set(family_of(pid))  # whose largest may have been long ago
-    done, tick = threading.Event(), os.sysconf("SC_CLK_TCK")
 
     def look() -> None:
-        with suppress(OSError):
-            for one in family_of(pid):
-                with suppress(OSError):
-                    said = Path(f"/proc/{one}/status").read_text()
-                    spent = Path(f"/proc/{one}/stat").read_text().rpartition(")")[2].split()[11:13]
-                    seconds = sum(map(int, spent)) / tick
-                    before.setdefault(one, seconds)
-                    busy[one] = seconds - before[one]
-                    name = "VmRSS" if one in old else "VmHWM"
-                    for line in said.splitlines():
-                        if line.startswith(name):
-                            now = int(line.split()[1]) * 1024
-                            peaks[one] = max(peaks.get(one, 0), now)
+        for one in family_of(pid):
+            name = "VmRSS" if one in old else "VmHWM"
+            for line in Path(f"/proc/{one}/status").read_text().splitlines():
+                if line.startswith(name):
+                    peaks[one] = max(peaks.get(one, 0), int(line.split()[1]) * 1024)
 
     def watch() -> None:
         while not done.wait(SAMPLE_SECONDS):
-            look()
+            with suppress(OSError):  # one that has ended meanwhile
+                look()
 
     thread = threading.Thread(target=watch)
     thread.start()
     try:
-        yield peaks, busy
+        yield peaks
     finally:
         done.set()
         thread.join()
@@ -378,5 +385,6 @@ def _transitions(number: int, rows: int) -> pa.Table:
 
 if __name__ == "__main__":
     given = [int(one) for one in sys.argv[1:]]
-    for row in run(*given):
-        print(f"{row['benchmark']}: {row['ours']:.4g} {row['unit']} ({row['note']})")
+    for row in _measured(*given):
+        told = f"{row['benchmark']}: {row['ours']:.4g} {row['unit']} ({row['note']})"
+        print(told, f"{row['ratio']:.3g}" if "ratio" in row else "", flush=True)
