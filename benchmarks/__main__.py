@@ -33,6 +33,7 @@ ALL = (
 )
 ON_REQUEST = (
     *("scale", "curves", "noise", "timing", "capacity", "blocks", "scheduling", "dropout", "parts"),
+    "places",
     *(
         "coverage",
         "inverse",

@@ -2,7 +2,9 @@
 same run, and what a job over thirty blocks writes from its acceptance to its end.
 
 The statement that accepts jobs, as the service sends it, on a fresh database, with one submitter
-and with 16. Rounds alternate, so that both meet the same machine.
+and with 16. Rounds alternate, so that both meet the same machine. What the ledger does is measured
+by itself, and beside it the whole statement, which also locks the versions that a job names and
+keeps their names.
 """
 
 from __future__ import annotations
@@ -31,14 +33,16 @@ from discreet.usecases.budgets import cap_amounts, filter_limits
 
 BLOCKS, MANY, ROUNDS = 30, 1000, 9
 CASES = (
-    (BLOCKS, 1, "acc_s"),
-    (BLOCKS, 16, "acc_s"),
-    (MANY, 1, "acc_s"),
-    (BLOCKS, 16, "acc_d"),
-    (MANY, 1, "acc_d"),
+    (BLOCKS, 1, "acc_s", False),
+    (BLOCKS, 16, "acc_s", False),
+    (MANY, 1, "acc_s", False),
+    (BLOCKS, 16, "acc_d", False),
+    (MANY, 1, "acc_d", False),
+    (BLOCKS, 1, "acc_d", True),
+    (MANY, 1, "acc_d", True),
 )
 """Blocks of a job, who submit at once, and of which source: on the second each block stands at
-sums of its own, so that no two can be looked at together."""
+sums of its own, so that no two can be looked at together. Whether the job names their versions."""
 JOBS = {1: 40, 16: 160}
 """A round has of each number of accounts."""
 CAP = Cap(10**15, 0)
@@ -85,15 +89,22 @@ async def _measured(settings: Settings) -> list[dict[str, Any]]:
                 await ledger.reserve(
                     connection, f"job_{number}", [block], price=price, events=[EVENT], actor="p"
                 )
+            await connection.execute(_SOURCE)
+            await connection.execute(_VERSIONS, {"most": MANY})
+        versions = tuple(f"dst_{number}" for number in range(1, MANY + 1))
         rows = []
-        for count, submitters, chain in CASES:
+        for count, submitters, chain, whole in CASES:
             pairs = []
+            named = versions[:count] if whole else ()
             for _ in range(ROUNDS + 1):  # the first warms up
                 one = await _rate(database, ["acc_1"], submitters)
-                pairs.append((await _rate(database, blocks[chain][:count], submitters), one))
+                ours = await _rate(database, blocks[chain][:count], submitters, named)
+                pairs.append((ours, one))
             many, one = (statistics.median(rates) for rates in zip(*pairs[1:], strict=True))
             ratios = sorted(ours / peer for ours, peer in pairs[1:])
             sums = "sums of their own" if chain == "acc_d" else "equal sums"
+            if whole:
+                sums += " and named versions"
             rows.append(
                 {
                     "benchmark": f"jobs accepted over {count} blocks with {sums}, "
@@ -152,14 +163,20 @@ async def _written(database: Database, accounts: Sequence[str]) -> float:
     return float(ended - begun) / JOBS[1]
 
 
-async def _rate(database: Database, accounts: Sequence[str], submitters: int) -> float:
+async def _rate(
+    database: Database, accounts: Sequence[str], submitters: int, versions: tuple[str, ...] = ()
+) -> float:
     jobs = JOBS[submitters]
     begun = time.perf_counter()
 
     async def submitter() -> None:
         for _ in range(jobs // submitters):
             found = await acceptance.submit(
-                database, _order(), tenant_id="ten_1", principal="p", accounts=list(accounts)
+                database,
+                _order(versions),
+                tenant_id="ten_1",
+                principal="p",
+                accounts=list(accounts),
             )
             assert found.outcome == "accepted"
 
@@ -167,7 +184,7 @@ async def _rate(database: Database, accounts: Sequence[str], submitters: int) ->
     return jobs / (time.perf_counter() - begun)
 
 
-def _order() -> JobOrder:
+def _order(versions: tuple[str, ...] = ()) -> JobOrder:
     name = uuid.uuid4().hex
     return JobOrder(
         key=name,
@@ -181,4 +198,24 @@ def _order() -> JobOrder:
         steps=1,
         price=Price.pure(1).to_json(),
         events=json.dumps([EVENT], separators=(",", ":"), sort_keys=True),
+        blocks=versions,
     )
+
+
+_SOURCE = text(
+    """
+    INSERT INTO sources (id, tenant_id, name, kind, public, mode, block_by, cap_of, cap,
+      block_bytes, chain_id, created_by)
+    VALUES ('src_1', 'ten_1', 'source', 'routing', '{}', 'private', 'label', 'block', '{}', 1024,
+      'acc_d', 'owner')
+    """
+)
+_VERSIONS = text(
+    """
+    INSERT INTO datasets (id, tenant_id, account_id, name, kind, public, mode, digest,
+      content_key_id, source_id, block, version)
+    SELECT 'dst_' || n, 'ten_1', 'acc_d.' || n, 'block', 'routing', '{}', 'private',
+      sha256(CAST(CAST(n AS text) AS bytea)), 'key', 'src_1', 'block ' || n, 1
+    FROM generate_series(1, :most) AS n
+    """
+)

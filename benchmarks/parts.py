@@ -132,7 +132,7 @@ async def _measure(zygote: Zygote, case: Case, content: Spooled, rows: int) -> l
     found, digests = [], set()
 
     async def measure(words: str, release: Callable[[Any], Awaitable[Output]]) -> None:
-        with _watched(zygote) as (peaks, cpu):
+        with watched(zygote) as (peaks, cpu):
             started = time.perf_counter()
             await release(header)
             seconds = time.perf_counter() - started
@@ -169,7 +169,7 @@ async def _measure(zygote: Zygote, case: Case, content: Spooled, rows: int) -> l
 
 
 @contextmanager
-def _watched(zygote: Zygote) -> Iterator[tuple[dict[int, int], dict[int, float]]]:
+def watched(zygote: Zygote) -> Iterator[tuple[dict[int, int], dict[int, float]]]:
     """Peak RSS in bytes, and seconds of processor time, of every child that the zygote has
     meanwhile, by its process."""
     assert zygote._process is not None

@@ -78,16 +78,30 @@ CREATE TYPE block_amounts AS (
   reserved_delta numeric, reserved_delta_z numeric, reserved_epsilon numeric, reserved_rho numeric
 );
 
--- What was spent on such blocks, 32 of them in a row, so that a job over many rewrites few rows. These sums follow from
--- the chain, whose lines bind them (sums), and change only together with it, under the lock of its account.
+-- What was spent on such blocks, 32 of them in a row, so that a job over many rewrites few rows. A job over all blocks of a
+-- row changes added alone, so of the row the log has that and no more. These sums follow from the chain, whose lines bind
+-- them (sums), and change only together with it, under the lock of its account.
 CREATE TABLE block_pages (
   chain_id text NOT NULL REFERENCES accounts,  -- the account, of scope source, whose lines say how the sums came about
   page integer NOT NULL,  -- page 0 has the blocks 1 to 32 of the chain, page 1 the next, and so on
   tenant_id text NOT NULL,  -- whose they are
   many integer NOT NULL,  -- how many blocks it has: 32, but the last of a chain
+  added block_amounts NOT NULL,  -- belongs to the sums of each of its blocks: what they were charged together
   limits numeric[],  -- those that block_caps has for all blocks of the page; null: they differ
-  sums block_amounts[] NOT NULL,  -- of each of its blocks, in order; one where all stand at the same
-  PRIMARY KEY (chain_id, page)
+  delta numeric[] NOT NULL,  -- of each of its blocks, in order, beside what was added; one where all are the same
+  delta_z numeric[] NOT NULL,  -- the same of delta_z
+  epsilon numeric[] NOT NULL,  -- the same of epsilon
+  rho numeric[] NOT NULL,  -- the same of rho
+  reserved_delta numeric[] NOT NULL,  -- the same of reserved_delta
+  reserved_delta_z numeric[] NOT NULL,  -- the same of reserved_delta_z
+  reserved_epsilon numeric[] NOT NULL,  -- the same of reserved_epsilon
+  reserved_rho numeric[] NOT NULL,  -- the same of reserved_rho
+  PRIMARY KEY (chain_id, page),
+  CONSTRAINT block_pages_sums CHECK (
+    cardinality(delta) IN (1, many) AND cardinality(delta_z) IN (1, many) AND cardinality(epsilon) IN (1, many)
+    AND cardinality(rho) IN (1, many) AND cardinality(reserved_delta) IN (1, many)
+    AND cardinality(reserved_delta_z) IN (1, many) AND cardinality(reserved_epsilon) IN (1, many)
+    AND cardinality(reserved_rho) IN (1, many))
 );
 -- Room for new sums next to the old ones, without compression, which would take longer than everything else.
 ALTER TABLE block_pages SET (fillfactor = 50, toast_tuple_target = 8160);
@@ -98,10 +112,18 @@ GRANT SELECT ON block_pages TO discreet_app;
 
 -- Both together, with one row per block: the view for readers.
 CREATE VIEW block_sums WITH (security_invoker = true) AS
-  SELECT c.chain_id, c.number, c.account_id, c.tenant_id, c.cap, c.limits, b.*
+  SELECT c.chain_id, c.number, c.account_id, c.tenant_id, c.cap, c.limits,
+    p.delta[least(i.place, cardinality(p.delta))] + (p.added).delta AS delta,
+    p.delta_z[least(i.place, cardinality(p.delta_z))] + (p.added).delta_z AS delta_z,
+    p.epsilon[least(i.place, cardinality(p.epsilon))] + (p.added).epsilon AS epsilon,
+    p.rho[least(i.place, cardinality(p.rho))] + (p.added).rho AS rho,
+    p.reserved_delta[least(i.place, cardinality(p.reserved_delta))] + (p.added).reserved_delta AS reserved_delta,
+    p.reserved_delta_z[least(i.place, cardinality(p.reserved_delta_z))] + (p.added).reserved_delta_z AS reserved_delta_z,
+    p.reserved_epsilon[least(i.place, cardinality(p.reserved_epsilon))] + (p.added).reserved_epsilon AS reserved_epsilon,
+    p.reserved_rho[least(i.place, cardinality(p.reserved_rho))] + (p.added).reserved_rho AS reserved_rho
   FROM block_caps AS c
   JOIN block_pages AS p ON p.chain_id = c.chain_id AND p.page = (c.number - 1) / 32
-  CROSS JOIN LATERAL (SELECT (p.sums[least((c.number - 1) % 32 + 1, cardinality(p.sums))]).*) AS b;
+  CROSS JOIN LATERAL (SELECT (c.number - 1) % 32 + 1 AS place) AS i;
 GRANT SELECT ON block_sums TO discreet_app;
 
 CREATE FUNCTION ledger_add(a jsonb, b jsonb, sign integer) RETURNS jsonb
@@ -278,19 +300,38 @@ BEGIN
 END
 $$;
 
-CREATE FUNCTION ledger_block_text(b block_amounts) RETURNS text
-LANGUAGE sql STABLE AS $$
-  -- Canonical JSON of reserved and totals, as the end of an array. (STABLE as || of a number is: else it is not inlined. concat
-  -- takes twice the time, which is most of what a block costs.)
-  SELECT ',{"delta":"' || b.reserved_delta || '","delta_z":"' || b.reserved_delta_z || '","epsilon":"' || b.reserved_epsilon
-    || '","rho":"' || b.reserved_rho || '"},{"delta":"' || b.delta || '","delta_z":"' || b.delta_z || '","epsilon":"' || b.epsilon
-    || '","rho":"' || b.rho || '"}]'
+CREATE FUNCTION ledger_shared(_amounts numeric[]) RETURNS numeric[]
+LANGUAGE sql IMMUTABLE AS $$
+  -- amounts of blocks as block_pages has them: one where all are the same
+  SELECT CASE WHEN _amounts[1] = ALL (_amounts) THEN _amounts[1:1] ELSE _amounts END
 $$;
 
-CREATE FUNCTION ledger_page_sums(_sums block_amounts[], _many integer) RETURNS block_amounts[]
+CREATE FUNCTION ledger_page_amounts(_amounts numeric[], _many integer, _added numeric) RETURNS numeric[]
 LANGUAGE sql IMMUTABLE AS $$
-  -- those of each block of a page, also where all stand at the same
-  SELECT CASE cardinality(_sums) WHEN 1 THEN array_fill(_sums[1], ARRAY[_many]) ELSE _sums END
+  -- one amount of each block of a page, with what was added
+  SELECT ARRAY(SELECT _amounts[least(n, cardinality(_amounts))] + _added FROM generate_series(1, _many) AS n)
+$$;
+
+CREATE FUNCTION ledger_page_blocks(
+  _page integer, _many integer, _delta numeric[], _delta_z numeric[], _epsilon numeric[], _rho numeric[],
+  _reserved_delta numeric[], _reserved_delta_z numeric[], _reserved_epsilon numeric[], _reserved_rho numeric[]
+) RETURNS TABLE (
+  number integer, delta numeric, delta_z numeric, epsilon numeric, rho numeric, reserved_delta numeric,
+  reserved_delta_z numeric, reserved_epsilon numeric, reserved_rho numeric
+)
+LANGUAGE sql IMMUTABLE AS $$
+  -- The blocks of a page in order, without what was added. (unnest of one amount gives it to the first row, and null to the
+  -- others; what nobody asks for is not looked up, since this is inlined.)
+  SELECT n.number, coalesce(n.delta, _delta[1]), coalesce(n.delta_z, _delta_z[1]), coalesce(n.epsilon, _epsilon[1]),
+    coalesce(n.rho, _rho[1]), coalesce(n.reserved_delta, _reserved_delta[1]),
+    coalesce(n.reserved_delta_z, _reserved_delta_z[1]), coalesce(n.reserved_epsilon, _reserved_epsilon[1]),
+    coalesce(n.reserved_rho, _reserved_rho[1])
+  FROM (
+    SELECT generate_series(_page * 32 + 1, _page * 32 + _many) AS number, unnest(_delta) AS delta, unnest(_delta_z) AS delta_z,
+      unnest(_epsilon) AS epsilon, unnest(_rho) AS rho, unnest(_reserved_delta) AS reserved_delta,
+      unnest(_reserved_delta_z) AS reserved_delta_z, unnest(_reserved_epsilon) AS reserved_epsilon,
+      unnest(_reserved_rho) AS reserved_rho
+    OFFSET 0) AS n
 $$;
 
 CREATE FUNCTION ledger_blocks_after(
@@ -299,10 +340,10 @@ CREATE FUNCTION ledger_blocks_after(
 )
 LANGUAGE plpgsql SET enable_seqscan = off AS $$
 -- Blocks as they stand once the price is added to their sums (1), taken away (-1), or as they are (0): how many there are, how
--- many of them are then within their limits, what a line binds of them, and the pages that have them. What is bound, as a
--- JSON string, is the SHA-256 of the canonical JSON of [[number, reserved, totals], ...]. Jobs over many blocks spend most of
--- their time here: one pass over the blocks, in the order in which unnest has them, does all of it, and a page of which all
--- blocks are named, and all stand at the same, counts as one block.
+-- many of them are then within their limits, what a line binds of them, and the pages that have them. What is bound, as a JSON
+-- string, is the SHA-256 of the canonical JSON of [[number, reserved, totals], ...]. Jobs over many blocks spend most of their
+-- time here, so pages of which all blocks are named, and within one filter by their largest amounts, come first: the price goes
+-- to what was added, and what is the same in the texts of all blocks of a page is written once.
 DECLARE
   spent_delta numeric := _totals_sign * coalesce((_price->>'delta')::numeric, 0);
   spent_delta_z numeric := _totals_sign * coalesce((_price->>'delta_z')::numeric, 0);
@@ -312,48 +353,126 @@ DECLARE
   held_delta_z numeric := _reserved_sign * coalesce((_price->>'delta_z')::numeric, 0);
   held_epsilon numeric := _reserved_sign * coalesce((_price->>'epsilon')::numeric, 0);
   held_rho numeric := _reserved_sign * coalesce((_price->>'rho')::numeric, 0);
+  named bigint := (SELECT sum(upper(r) - lower(r)) FROM unnest(_blocks) AS r);
+  done integer[] := '{}';
+  texts text[] := '{}';
+  more record;
 BEGIN
-  SELECT coalesce(sum(b.there), 0), coalesce(sum(b.passed), 0), string_agg(b.parts, ',' ORDER BY p.page),
-    array_agg(ROW(p.chain_id, p.page, p.tenant_id, p.many, p.limits,
-      CASE WHEN b.sums = array_fill(b.sums[1], ARRAY[p.many]) THEN b.sums[1:1] ELSE b.sums END)::block_pages)
-  INTO there, passed, sums, pages
-  FROM block_pages AS p
-  CROSS JOIN LATERAL (
-    SELECT CASE WHEN cardinality(p.sums) = 1 AND p.limits IS NOT NULL
-      AND _blocks @> int4range(p.page * 32 + 1, p.page * 32 + p.many, '[]') THEN p.many ELSE 1 END AS many OFFSET 0) AS w
-  CROSS JOIN LATERAL (
-    SELECT sum(w.many) FILTER (WHERE a.named) AS there,
-      sum(w.many) FILTER (WHERE a.named AND ledger_within(a.delta, a.delta_z, a.epsilon, a.rho, a.limits)) AS passed,
-      string_agg(CASE w.many WHEN 1 THEN '[' || a.number || a.text ELSE (
-        SELECT string_agg('[' || n || a.text, ',') FROM generate_series(a.number, a.number + w.many - 1) AS n) END,
-        ',') FILTER (WHERE a.named) AS parts,
-      array_agg(ROW(a.delta, a.delta_z, a.epsilon, a.rho, a.reserved_delta, a.reserved_delta_z, a.reserved_epsilon,
-        a.reserved_rho)::block_amounts) AS sums
+  there := 0;
+  passed := 0;
+  IF named >= 32 THEN
+    SELECT coalesce(sum(p.many), 0), coalesce(array_agg(p.page ORDER BY p.page), '{}'),
+      coalesce(array_agg(t.text ORDER BY p.page), '{}'),
+      array_agg(ROW(p.chain_id, p.page, p.tenant_id, p.many, ROW(p.more_delta, p.more_delta_z, p.more_epsilon, p.more_rho,
+          p.more_reserved_delta, p.more_reserved_delta_z, p.more_reserved_epsilon, p.more_reserved_rho)::block_amounts,
+        p.limits, p.delta, p.delta_z, p.epsilon, p.rho, p.reserved_delta, p.reserved_delta_z, p.reserved_epsilon,
+        p.reserved_rho)::block_pages)
+    INTO there, done, texts, pages
     FROM (
-      SELECT s.*, ledger_block_text(ROW(s.delta, s.delta_z, s.epsilon, s.rho, s.reserved_delta, s.reserved_delta_z,
-        s.reserved_epsilon, s.reserved_rho)::block_amounts) AS text
+      SELECT p.*, (p.added).delta + spent_delta AS more_delta, (p.added).delta_z + spent_delta_z AS more_delta_z,
+        (p.added).epsilon + spent_epsilon AS more_epsilon, (p.added).rho + spent_rho AS more_rho,
+        (p.added).reserved_delta + held_delta AS more_reserved_delta,
+        (p.added).reserved_delta_z + held_delta_z AS more_reserved_delta_z,
+        (p.added).reserved_epsilon + held_epsilon AS more_reserved_epsilon,
+        (p.added).reserved_rho + held_rho AS more_reserved_rho
+      FROM block_pages AS p
+      WHERE p.chain_id = _chain AND p.page BETWEEN ledger_page(lower(_blocks)) AND ledger_page(upper(_blocks) - 1)
+        AND _blocks @> int4range(p.page * 32 + 1, p.page * 32 + p.many, '[]')
+      OFFSET 0) AS p
+    CROSS JOIN LATERAL (  -- what all texts have up to epsilon; null where they differ
+      SELECT CASE WHEN cardinality(p.reserved_delta) = 1 AND cardinality(p.reserved_delta_z) = 1 THEN
+          ',{"delta":"' || p.reserved_delta[1] + p.more_reserved_delta || '","delta_z":"'
+          || p.reserved_delta_z[1] + p.more_reserved_delta_z || '","epsilon":"' END AS reserved,
+        CASE WHEN cardinality(p.delta) = 1 AND cardinality(p.delta_z) = 1 THEN
+          '"},{"delta":"' || p.delta[1] + p.more_delta || '","delta_z":"' || p.delta_z[1] + p.more_delta_z || '","epsilon":"'
+          END AS totals
+      OFFSET 0) AS d
+    CROSS JOIN LATERAL (  -- what they have up to rho
+      SELECT CASE WHEN cardinality(p.reserved_epsilon) = 1 AND cardinality(p.reserved_rho) = 1 THEN
+          d.reserved || p.reserved_epsilon[1] + p.more_reserved_epsilon || '","rho":"' || p.reserved_rho[1] + p.more_reserved_rho
+          END AS reserved,
+        CASE WHEN cardinality(p.epsilon) = 1 AND cardinality(p.rho) = 1 THEN
+          d.totals || p.epsilon[1] + p.more_epsilon || '","rho":"' || p.rho[1] + p.more_rho END AS totals
+      OFFSET 0) AS r
+    CROSS JOIN LATERAL (
+      SELECT string_agg(n.number
+          || coalesce(r.reserved,
+            coalesce(d.reserved, ',{"delta":"' || n.reserved_delta + p.more_reserved_delta || '","delta_z":"'
+              || n.reserved_delta_z + p.more_reserved_delta_z || '","epsilon":"')
+            || n.reserved_epsilon + p.more_reserved_epsilon || '","rho":"' || n.reserved_rho + p.more_reserved_rho)
+          || coalesce(r.totals,
+            coalesce(d.totals, '"},{"delta":"' || n.delta + p.more_delta || '","delta_z":"' || n.delta_z + p.more_delta_z
+              || '","epsilon":"')
+            || n.epsilon + p.more_epsilon || '","rho":"' || n.rho + p.more_rho),
+          '"}],[') AS text
+      FROM ledger_page_blocks(p.page, p.many, p.delta, p.delta_z, p.epsilon, p.rho,
+          p.reserved_delta, p.reserved_delta_z, p.reserved_epsilon, p.reserved_rho) AS n) AS t
+    WHERE p.limits IS NOT NULL AND (
+        (p.limits[1] - p.more_delta >= ALL (p.delta)) IS NOT false
+          AND (p.limits[2] - p.more_delta_z >= ALL (p.delta_z)) IS NOT false
+          AND (p.limits[3] - p.more_epsilon >= ALL (p.epsilon)) IS NOT false
+          AND (p.limits[4] - p.more_rho >= ALL (p.rho)) IS NOT false
+        OR cardinality(p.limits) > 4
+          AND (p.limits[5] - p.more_delta >= ALL (p.delta)) IS NOT false
+          AND (p.limits[6] - p.more_delta_z >= ALL (p.delta_z)) IS NOT false
+          AND (p.limits[7] - p.more_epsilon >= ALL (p.epsilon)) IS NOT false
+          AND (p.limits[8] - p.more_rho >= ALL (p.rho)) IS NOT false);
+    passed := there;
+  END IF;
+  IF there < named THEN  -- all other pages, block by block
+    SELECT coalesce(sum(a.there), 0) AS there, coalesce(sum(a.passed), 0) AS passed, array_agg(p.page ORDER BY p.page) AS done,
+      array_agg(a.text ORDER BY p.page) AS texts,
+      array_agg(ROW(p.chain_id, p.page, p.tenant_id, p.many, '(0,0,0,0,0,0,0,0)'::block_amounts, p.limits,
+        ledger_shared(a.delta), ledger_shared(a.delta_z), ledger_shared(a.epsilon), ledger_shared(a.rho),
+        ledger_shared(a.reserved_delta), ledger_shared(a.reserved_delta_z), ledger_shared(a.reserved_epsilon),
+        ledger_shared(a.reserved_rho))::block_pages) AS pages
+    INTO more
+    FROM (
+      SELECT p.*, (p.added).delta AS plus_delta, (p.added).delta_z AS plus_delta_z, (p.added).epsilon AS plus_epsilon,
+        (p.added).rho AS plus_rho,
+        (p.added).reserved_delta AS plus_reserved_delta, (p.added).reserved_delta_z AS plus_reserved_delta_z,
+        (p.added).reserved_epsilon AS plus_reserved_epsilon, (p.added).reserved_rho AS plus_reserved_rho
+      FROM block_pages AS p
+      WHERE p.chain_id = _chain AND p.page BETWEEN ledger_page(lower(_blocks)) AND ledger_page(upper(_blocks) - 1)
+        AND _blocks && int4range(p.page * 32 + 1, p.page * 32 + 33) AND p.page <> ALL (done)
+      OFFSET 0) AS p
+    CROSS JOIN LATERAL (
+      SELECT count(*) FILTER (WHERE b.named) AS there,
+        count(*) FILTER (WHERE b.named AND ledger_within(b.delta, b.delta_z, b.epsilon, b.rho, b.limits)) AS passed,
+        string_agg(b.number || ',{"delta":"' || b.reserved_delta || '","delta_z":"' || b.reserved_delta_z || '","epsilon":"'
+          || b.reserved_epsilon || '","rho":"' || b.reserved_rho || '"},{"delta":"' || b.delta || '","delta_z":"' || b.delta_z
+          || '","epsilon":"' || b.epsilon || '","rho":"' || b.rho, '"}],[') FILTER (WHERE b.named) AS text,
+        array_agg(b.delta) AS delta, array_agg(b.delta_z) AS delta_z, array_agg(b.epsilon) AS epsilon, array_agg(b.rho) AS rho,
+        array_agg(b.reserved_delta) AS reserved_delta, array_agg(b.reserved_delta_z) AS reserved_delta_z,
+        array_agg(b.reserved_epsilon) AS reserved_epsilon, array_agg(b.reserved_rho) AS reserved_rho
       FROM (
         SELECT n.number, n.named, coalesce(p.limits, (
             SELECT c.limits FROM block_caps AS c WHERE c.chain_id = p.chain_id AND c.number = n.number)) AS limits,
-          CASE WHEN n.named THEN n.delta + spent_delta ELSE n.delta END AS delta,
-          CASE WHEN n.named THEN n.delta_z + spent_delta_z ELSE n.delta_z END AS delta_z,
-          CASE WHEN n.named THEN n.epsilon + spent_epsilon ELSE n.epsilon END AS epsilon,
-          CASE WHEN n.named THEN n.rho + spent_rho ELSE n.rho END AS rho,
-          CASE WHEN n.named THEN n.reserved_delta + held_delta ELSE n.reserved_delta END AS reserved_delta,
-          CASE WHEN n.named THEN n.reserved_delta_z + held_delta_z ELSE n.reserved_delta_z END AS reserved_delta_z,
-          CASE WHEN n.named THEN n.reserved_epsilon + held_epsilon ELSE n.reserved_epsilon END AS reserved_epsilon,
-          CASE WHEN n.named THEN n.reserved_rho + held_rho ELSE n.reserved_rho END AS reserved_rho
+          n.delta + p.plus_delta + CASE WHEN n.named THEN spent_delta ELSE 0 END AS delta,
+          n.delta_z + p.plus_delta_z + CASE WHEN n.named THEN spent_delta_z ELSE 0 END AS delta_z,
+          n.epsilon + p.plus_epsilon + CASE WHEN n.named THEN spent_epsilon ELSE 0 END AS epsilon,
+          n.rho + p.plus_rho + CASE WHEN n.named THEN spent_rho ELSE 0 END AS rho,
+          n.reserved_delta + p.plus_reserved_delta + CASE WHEN n.named THEN held_delta ELSE 0 END AS reserved_delta,
+          n.reserved_delta_z + p.plus_reserved_delta_z + CASE WHEN n.named THEN held_delta_z ELSE 0 END AS reserved_delta_z,
+          n.reserved_epsilon + p.plus_reserved_epsilon + CASE WHEN n.named THEN held_epsilon ELSE 0 END AS reserved_epsilon,
+          n.reserved_rho + p.plus_reserved_rho + CASE WHEN n.named THEN held_rho ELSE 0 END AS reserved_rho
         FROM (
-          SELECT u.*, p.page * 32 + u.place::integer AS number, _blocks @> (p.page * 32 + u.place::integer) AS named
-          FROM unnest(CASE WHEN w.many > 1 THEN p.sums ELSE ledger_page_sums(p.sums, p.many) END) WITH ORDINALITY
-            AS u(delta, delta_z, epsilon, rho, reserved_delta, reserved_delta_z, reserved_epsilon, reserved_rho, place)
+          SELECT o.*, _blocks @> o.number AS named
+          FROM ledger_page_blocks(p.page, p.many, p.delta, p.delta_z, p.epsilon, p.rho,
+          p.reserved_delta, p.reserved_delta_z, p.reserved_epsilon, p.reserved_rho) AS o
           OFFSET 0) AS n
-        OFFSET 0) AS s
-      OFFSET 0) AS a
-  ) AS b
-  WHERE p.chain_id = _chain AND p.page BETWEEN ledger_page(lower(_blocks)) AND ledger_page(upper(_blocks) - 1)
-    AND _blocks && int4range(p.page * 32 + 1, p.page * 32 + 33);
-  sums := '"' || encode(sha256(convert_to('[' || sums || ']', 'UTF8')), 'hex') || '"';
+        OFFSET 0) AS b
+    ) AS a;
+    there := there + more.there;
+    passed := passed + more.passed;
+    pages := pages || more.pages;
+    IF cardinality(done) = 0 THEN
+      texts := more.texts;
+    ELSE
+      texts := ARRAY(SELECT u.text FROM unnest(done || more.done, texts || more.texts) AS u(page, text) ORDER BY u.page);
+    END IF;
+  END IF;
+  sums := '"' || encode(sha256(convert_to('[[' || array_to_string(texts, '"}],[') || '"}]]', 'UTF8')), 'hex') || '"';
 END
 $$;
 
@@ -440,11 +559,26 @@ BEGIN
   INSERT INTO block_caps (chain_id, number, account_id, tenant_id, cap, limits)
     VALUES (_chain, block.number, block.account_id, chain.tenant_id, _cap, ledger_limits(_filters)) RETURNING * INTO block;
   INSERT INTO block_pages
-    VALUES (_chain, ledger_page(block.number), chain.tenant_id, 1, block.limits, ARRAY['(0,0,0,0,0,0,0,0)'::block_amounts])
-    ON CONFLICT (chain_id, page) DO UPDATE SET many = block_pages.many + 1,
-      sums = CASE WHEN block_pages.sums = EXCLUDED.sums THEN EXCLUDED.sums
-        ELSE ledger_page_sums(block_pages.sums, block_pages.many) || EXCLUDED.sums END,
-      limits = CASE WHEN block_pages.limits = EXCLUDED.limits THEN EXCLUDED.limits END;
+    VALUES (_chain, ledger_page(block.number), chain.tenant_id, 1, '(0,0,0,0,0,0,0,0)', block.limits,
+      '{0}', '{0}', '{0}', '{0}', '{0}', '{0}', '{0}', '{0}')
+    ON CONFLICT (chain_id, page) DO UPDATE SET many = block_pages.many + 1, added = EXCLUDED.added,
+      limits = CASE WHEN block_pages.limits = EXCLUDED.limits THEN EXCLUDED.limits END,
+      delta = ledger_shared(
+        ledger_page_amounts(block_pages.delta, block_pages.many, (block_pages.added).delta) || 0::numeric),
+      delta_z = ledger_shared(
+        ledger_page_amounts(block_pages.delta_z, block_pages.many, (block_pages.added).delta_z) || 0::numeric),
+      epsilon = ledger_shared(
+        ledger_page_amounts(block_pages.epsilon, block_pages.many, (block_pages.added).epsilon) || 0::numeric),
+      rho = ledger_shared(
+        ledger_page_amounts(block_pages.rho, block_pages.many, (block_pages.added).rho) || 0::numeric),
+      reserved_delta = ledger_shared(
+        ledger_page_amounts(block_pages.reserved_delta, block_pages.many, (block_pages.added).reserved_delta) || 0::numeric),
+      reserved_delta_z = ledger_shared(
+        ledger_page_amounts(block_pages.reserved_delta_z, block_pages.many, (block_pages.added).reserved_delta_z) || 0::numeric),
+      reserved_epsilon = ledger_shared(
+        ledger_page_amounts(block_pages.reserved_epsilon, block_pages.many, (block_pages.added).reserved_epsilon) || 0::numeric),
+      reserved_rho = ledger_shared(
+        ledger_page_amounts(block_pages.reserved_rho, block_pages.many, (block_pages.added).reserved_rho) || 0::numeric);
   PERFORM ledger_write(last, chain, 'open', NULL, _actor, _reason, '[]', '{}', coalesce(last.totals, zero),
     coalesce(last.reserved, zero), _cap, ledger_filters_text(_filters), ledger_block(block.number),
     (ledger_blocks_after(_chain, ledger_block(block.number), '{}', 0, 0)).sums);
@@ -534,9 +668,10 @@ LANGUAGE plpgsql SET enable_seqscan = off AS $$
 -- One line in a chain of blocks whose lock the caller holds, and what ledger_blocks_after says of these blocks with it.
 BEGIN
   IF _totals_sign <> 0 OR _reserved_sign <> 0 THEN
-    UPDATE block_pages AS p SET sums = n.sums
-    FROM (SELECT u.page, u.sums FROM unnest(_pages) AS u OFFSET 0) AS n  -- no more than this goes along, which is faster
-    WHERE p.chain_id = _chain.id AND p.page = n.page;
+    UPDATE block_pages AS p SET added = n.added, delta = n.delta, delta_z = n.delta_z, epsilon = n.epsilon, rho = n.rho,
+      reserved_delta = n.reserved_delta, reserved_delta_z = n.reserved_delta_z, reserved_epsilon = n.reserved_epsilon,
+      reserved_rho = n.reserved_rho
+    FROM unnest(_pages) AS n WHERE p.chain_id = _chain.id AND p.page = n.page;
   END IF;
   RETURN ledger_write(_last, _chain, _kind, _job, _actor, NULL, _events, _price,
     CASE _totals_sign WHEN 0 THEN _last.totals ELSE ledger_add(_last.totals, _price, _totals_sign) END,
@@ -855,7 +990,9 @@ REVOKE ALL ON FUNCTION ledger_add(jsonb, jsonb, integer), ledger_text(jsonb), le
   ledger_write_blocks(
     ledger_entries, accounts, text, text, text, text, jsonb, integer, integer, int4multirange, text, block_pages[]),
   ledger_block(integer), ledger_blocks_text(int4multirange), ledger_blocks_after(text, int4multirange, jsonb, integer, integer),
-  ledger_block_text(block_amounts), ledger_page_sums(block_amounts[], integer),
+  ledger_shared(numeric[]), ledger_page_amounts(numeric[], integer, numeric),
+  ledger_page_blocks(
+    integer, integer, numeric[], numeric[], numeric[], numeric[], numeric[], numeric[], numeric[], numeric[]),
   ledger_page(integer), ledger_amounts(numeric, numeric, numeric, numeric), ledger_limits(jsonb),
   ledger_within(numeric, numeric, numeric, numeric, numeric[]),
   ledger_open_chain(text, text, text), ledger_open_block(text, jsonb, jsonb, text, text),

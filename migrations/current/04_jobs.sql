@@ -42,8 +42,9 @@ CREATE INDEX jobs_fair ON jobs (tenant_id, fair_tag) WHERE started_at IS NOT NUL
 CREATE INDEX jobs_turn ON jobs (fair_tag) WHERE started_at IS NOT NULL;
 CREATE INDEX jobs_active ON jobs (fair_tag) WHERE state IN ('queued', 'running');
 CREATE INDEX jobs_dataset ON jobs (dataset_id) WHERE dataset_id IS NOT NULL;
--- Jobs that have not ended, among all that have.
-CREATE INDEX jobs_open ON jobs (tenant_id, dataset_id) WHERE state IN ('queued', 'awaiting_agents', 'waiting', 'running');
+-- Jobs that have not ended, among all that have, with everything that is counted of them.
+CREATE INDEX jobs_open ON jobs (tenant_id, dataset_id) INCLUDE (state, kind, created_at, lease_until)
+  WHERE state IN ('queued', 'awaiting_agents', 'waiting', 'running');
 CREATE INDEX jobs_ended ON jobs (finished_at) WHERE finished_at IS NOT NULL AND result_gone_at IS NULL;
 CREATE INDEX jobs_lease ON jobs (lease_until) WHERE state = 'running';
 CREATE INDEX jobs_released ON jobs (tenant_id, release_key, ((price ->> 'rho')::numeric) DESC, created_at DESC)
@@ -73,8 +74,8 @@ GRANT SELECT, INSERT ON job_objects TO discreet_app;
 
 -- A version of a block that a job reads. The job's problem names them in order, under its tamper seal.
 CREATE TABLE job_blocks (
-  job_id text NOT NULL REFERENCES jobs,  -- which job
-  dataset_id text NOT NULL REFERENCES datasets,  -- which version
+  job_id text NOT NULL,  -- which job; whoever writes the row has written the job's in the same transaction
+  dataset_id text NOT NULL,  -- which version, locked by whoever writes the row; neither of both is ever deleted
   tenant_id text NOT NULL,  -- whose both are
   PRIMARY KEY (job_id, dataset_id)
 );

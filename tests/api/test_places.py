@@ -14,7 +14,9 @@ import anyio.from_thread
 import anyio.to_thread
 import psycopg
 import pytest
+from typer.testing import CliRunner
 
+from discreet.cli import app
 from discreet.errors import PayloadTooLarge
 from discreet.installation.postgres import EmbeddedPostgres
 from discreet.settings import Settings
@@ -389,6 +391,49 @@ def test_one_content_however_it_comes(running: tuple[Installation, Path]) -> Non
     for answer in (again, uploaded):
         assert (answer.status_code, answer.json()["id"]) == (200, first.json()["id"]), answer.text
     assert "content" not in first.text
+
+
+def test_blocks_of_a_source_lie_elsewhere_too(running: tuple[Installation, Path]) -> None:
+    """Parts of a folder are one block, of which the last has no records, as its footer says; a
+    block whose only part has none is empty."""
+    installation, place = running
+    whole = trips(1000, 20)
+    for number in range(3):
+        (place / f"north-{number}.parquet").write_bytes(parquet(whole.slice(10 * number, 10)))
+    source = {
+        "name": "wards",
+        "kind": "routing",
+        "by": "label",
+        "public": bodies.dataset()["public"],
+        "cap": {"epsilon": 1, "delta": 0},
+    }
+    with installation.http() as http:
+        blocks = f"/v1/sources/{http.post('/v1/sources', json=source).json()['id']}/blocks"
+
+        def added(block: str, address: str, **more: Any) -> Any:
+            return http.post(blocks, json={"block": block, "content_from": address, **more})
+
+        first = added("north", f"file://{place}/north-*.parquet")
+        assert first.status_code == 201, first.text
+        files = {"content": ("x.parquet", parquet(whole))}
+        again = http.post(blocks, data={"metadata": '{"block": "north"}'}, files=files)
+        assert (again.status_code, again.json()["version"]) == (200, first.json()["version"])
+        assert added("south", f"file://{place}/north-2.parquet").status_code == 201
+        for refused in (
+            added("east", f"file://{place}/north-0.parquet", content={}),
+            added("east", "file:///etc/passwd"),
+            added("east", f"file://{place.parent}/x.parquet"),
+        ):
+            assert refused.status_code == 422
+            assert [one["pointer"] for one in refused.json()["errors"]] == ["/content_from"]
+    with installation.http(installation.key_of("analyst")) as http:
+        assert added("east", f"file://{place}/north-0.parquet").status_code == 403
+    with installation.client() as client:
+        made = client.sources.add(blocks.split("/")[3], "east", f"file://{place}/north-0.parquet")
+    command = ["source", "add", "wards", f"file://{place}/north-1.parquet", "--block", "west"]
+    ask = ["--server", installation.url, "--key", installation.owner_key, "--json"]
+    done = CliRunner().invoke(app, [*command, *ask])
+    assert (made["block"], json.loads(done.stdout)["block"]) == ("east", "west"), done.stderr
 
 
 def test_parts_with_other_columns_are_refused(running: tuple[Installation, Path]) -> None:

@@ -273,7 +273,7 @@ def test_one_reservation_a_job_and_no_touch_without_one(settings: Settings) -> N
         "'', NULL, NULL)",
         "UPDATE block_caps SET limits = '{}'",
         "DELETE FROM block_caps",
-        "UPDATE block_pages SET sums = '{}'",
+        "UPDATE block_pages SET epsilon = '{0}'",
         "DELETE FROM block_pages",
         "INSERT INTO block_pages SELECT * FROM block_pages",
         "SELECT ledger_write_blocks(NULL, NULL, 'reserve', NULL, NULL, '[]', '{}', 1, 1, NULL, '', "

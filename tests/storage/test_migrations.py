@@ -253,7 +253,10 @@ def test_sums_of_blocks_go_into_pages_and_back(
             amounts = [json.dumps(cap_amounts(cap)), json.dumps(filter_limits(cap))]
             connection.execute("SELECT ledger_open_block('acc_s', %s, %s, 'o', 'b')", amounts)
         spend(connection)
-        for schema_after, down in (("0026", False), ("0025", True), ("0026", False)):
+        for schema_after, down in (
+            *(("0026", False), ("0025", True), ("0026", False)),
+            *(("0030", False), ("0026", True), ("0030", False)),
+        ):
             before = sums()
             migrate(settings, schema_after, down=down)
             assert sums() == before
@@ -267,17 +270,19 @@ def test_sums_of_blocks_go_into_pages_and_back(
         (number, block.totals["epsilon"], block.reserved["epsilon"])
         for number, block in sorted(chain.blocks.items())
     ]
-    assert chain.blocks[5].totals["epsilon"] == 12 * PRICE.epsilon
+    assert chain.blocks[5].totals["epsilon"] == 21 * PRICE.epsilon
 
 
-@pytest.mark.parametrize("down", [False, True])
+@pytest.mark.parametrize(
+    ("since", "to"), [("0025", "0026"), ("0026", "0025"), ("0029", "0030"), ("0030", "0029")]
+)
 def test_what_is_granted_while_sums_go_into_pages_is_kept(
-    postgres: EmbeddedPostgres, empty: Database, tmp_path: Path, down: bool
+    postgres: EmbeddedPostgres, empty: Database, tmp_path: Path, since: str, to: str
 ) -> None:
     """A process of before has lowered a cap, and not yet committed, when the migration begins, and
     another one waits behind both: the cap stands, and nobody waits in a circle."""
     settings = settings_of(empty, tmp_path)
-    migrate(settings, "0026" if down else "0025")
+    migrate(settings, since)
     fill(empty)
     wide, narrow = (
         [json.dumps(cap_amounts(cap)), json.dumps(filter_limits(cap))]
@@ -320,8 +325,7 @@ def test_what_is_granted_while_sums_go_into_pages_is_kept(
         )
         granter.commit()
         granter.execute("SELECT ledger_grant('acc_s.1', %s, %s, 'o', 'less')", narrow)
-        to = "0025" if down else "0026"
-        threads = [attempt(lambda: migrate(settings, to, down=down))]
+        threads = [attempt(lambda: migrate(settings, to, down=to < since))]
         eventually(lambda: waiting(1), "the migration waits for who grants")
         threads.append(
             attempt(lambda: other.execute("SELECT ledger_touch('job_a', 'w')").fetchall())

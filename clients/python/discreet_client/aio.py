@@ -89,7 +89,8 @@ class Sources:
     ) -> models.BlockAnswer:
         """Register a whole block, or a later version of one: rows as in JSON, or the path of a
         CSV, Parquet or JSON file, with a `date` in every record where blocks are days or months;
-        None for a block without records."""
+        None for a block without records. An address (`s3://…`) is read by the service, where its
+        operator allows that place."""
         return await self._client._drive(calls.add_block(source_id, block, content))
 
     async def set_rule(self, source_id: str, rule: Mapping[str, Any]) -> models.RuleAnswer:

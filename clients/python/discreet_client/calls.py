@@ -176,8 +176,13 @@ def add_block(
 ) -> Script[models.BlockAnswer]:
     """The same content of the same block again is the same version, so this may be repeated."""
     added: models.BlockAnswer
+    body: Any = {"block": block}
+    if isinstance(content, str) and "://" in content:
+        body["content_from"] = content
+        added = yield call(operations.add_block(source_id, body), repeatable=True)
+        return added
     if content is None or isinstance(content, Mapping):
-        body: Any = {"block": block, "content": dict(content or {})}
+        body["content"] = dict(content or {})
         added = yield call(operations.add_block(source_id, body), repeatable=True)
         return added
     path = Path(content)

@@ -4097,6 +4097,23 @@ export interface components {
             weight?: number;
         };
         /**
+         * PlacedBlockRequest
+         * @description A block of a source whose content lies somewhere that the operator allows
+         *     (`DISCREET_CONTENT_PLACES`).
+         */
+        PlacedBlockRequest: {
+            /**
+             * Block
+             * @description Its day, month or label
+             */
+            block: string;
+            /**
+             * Content From
+             * @description `file:///…`, `https://…` or `s3://bucket/…`: one Parquet, CSV or JSON file, or a pattern with `*` that matches several Parquet files with equal columns
+             */
+            content_from: string;
+        };
+        /**
          * PlacedDatasetRequest
          * @description A dataset to register whose content lies somewhere that the operator allows
          *     (`DISCREET_CONTENT_PLACES`).
@@ -10701,7 +10718,7 @@ export interface operations {
         };
         requestBody: {
             content: {
-                "application/json": components["schemas"]["BlockRequest"];
+                "application/json": components["schemas"]["BlockRequest"] | components["schemas"]["PlacedBlockRequest"];
                 "multipart/form-data": {
                     /**
                      * Format: binary
@@ -10780,7 +10797,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["ProblemDocument"];
                 };
             };
-            /** @description `content_known`: The content is registered otherwise */
+            /** @description `content_changed`: The content changed while it was read; `content_known`: The content is registered otherwise */
             409: {
                 headers: {
                     [name: string]: unknown;
@@ -10798,7 +10815,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["ProblemDocument"];
                 };
             };
-            /** @description `invalid_input`: A field is not valid */
+            /** @description `invalid_input`: A field is not valid; `place_refused`: Nothing is read from this address */
             422: {
                 headers: {
                     [name: string]: unknown;
@@ -10818,7 +10835,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["ProblemDocument"];
                 };
             };
-            /** @description `database_busy`: The database is too busy; `database_full`: The database's disk is full; `database_read_only`: The database takes no changes; `database_unavailable`: The database does not answer; `keys_unavailable`: The place where keys lie does not answer; `ledger_rolled_back`: The database lacks entries of the ledger; `not_isolated`: Uploads are not read on this machine; `not_read`: The upload could not be read; `provider_unavailable`: The identity provider does not answer; `reader_not_started`: Uploads cannot be read now; `spool_unavailable`: There is no room for the upload; `storage_denied`: The object storage refuses this service; `storage_full`: The object storage is full; `storage_unavailable`: The object storage does not answer; `unavailable`: The service cannot answer now; `wrong_schema`: The database has the schema of another version */
+            /** @description `database_busy`: The database is too busy; `database_full`: The database's disk is full; `database_read_only`: The database takes no changes; `database_unavailable`: The database does not answer; `keys_unavailable`: The place where keys lie does not answer; `ledger_rolled_back`: The database lacks entries of the ledger; `not_isolated`: Uploads are not read on this machine; `not_read`: The upload could not be read; `place_unavailable`: The place of the content does not answer; `places_unreadable`: The operator's file of places cannot be read; `provider_unavailable`: The identity provider does not answer; `reader_not_started`: Uploads cannot be read now; `spool_unavailable`: There is no room for the upload; `storage_denied`: The object storage refuses this service; `storage_full`: The object storage is full; `storage_unavailable`: The object storage does not answer; `unavailable`: The service cannot answer now; `wrong_schema`: The database has the schema of another version */
             503: {
                 headers: {
                     /** @description Seconds to wait before asking again */

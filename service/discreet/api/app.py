@@ -58,6 +58,7 @@ DESCRIPTION = (
 REQUEST_MODELS = (
     requests.DatasetRequest,
     requests.PlacedDatasetRequest,
+    requests.PlacedBlockRequest,
     requests.JobRequest,
     requests.NetworkRequest,
     requests.SourceRequest,

@@ -110,12 +110,13 @@ def create(
 @app.command("add")
 def add(
     given: SourceArgument,
-    file: Annotated[
-        Path | None,
+    content: Annotated[
+        str | None,
         typer.Argument(
-            exists=True,
-            dir_okay=False,
-            help="All records of the block: .csv, .parquet or .json; no file with --empty",
+            metavar="[FILE|URL]",
+            help="All records of the block: .csv, .parquet or .json, or the address of such a file "
+            "that the service reads (file:///…, https://…, s3://…, of Parquet also with *); none "
+            "with --empty",
         ),
     ] = None,
     block: Annotated[
@@ -142,22 +143,27 @@ def add(
 ) -> None:
     """Register a block. If the block exists, this is a later version that includes late records, on
     the same account."""
-    if (file is None) != empty:
+    if (content is None) != empty:
         raise typer.BadParameter("a file with the block's records, or --empty", param_hint="FILE")
+    where = content if content is not None and "://" in content else None
+    file = Path(content) if content is not None and where is None else None
     if file is not None:
+        if not file.is_file():
+            raise typer.BadParameter(f"there is no file {file}", param_hint="FILE")
         check_ending(file, FORMATS)
     names = pairs_of(columns)
     if names and file is None:
-        raise typer.BadParameter("a block without records has no columns", param_hint="--columns")
+        says = "a block without records, or at an address, is read with the columns of its kind"
+        raise typer.BadParameter(says, param_hint="--columns")
     with ExitStack() as stack, client_of(state, server, key) as client:
         source = client.sources.get(source_id(client, given))
         if block is None:
-            block = _named(source["by"], file)
+            block = _named(source["by"], content)
         if names and file is not None:
             from discreet.cli.renaming import renamed  # noqa: PLC0415 - loads NumPy
 
             file = stack.enter_context(renamed(file, names, _known(source)))
-        made = client.sources.add(source["id"], block, file)
+        made = client.sources.add(source["id"], block, where or file)
     tell(made, as_json, lambda: show_block(made))
 
 
@@ -170,9 +176,10 @@ def _known(source: Mapping[str, Any]) -> list[str]:
     return [*dated, *(column.name for column in kind.columns(kind.read_public(source["public"])))]
 
 
-def _named(by: str, file: Path | None) -> str:
-    """The one day or month that a file's name has."""
-    found = NAMED[by].findall(file.name) if file is not None and by in NAMED else []
+def _named(by: str, content: str | None) -> str:
+    """The one day or month that the name of a file, or the last part of an address, has."""
+    named = "" if content is None else content.partition("?")[0].rpartition("/")[2]
+    found = NAMED[by].findall(named) if by in NAMED else []
     if len(set(found)) != 1:
         raise typer.BadParameter("say which block it is", param_hint="--block")
     return str(found[0])

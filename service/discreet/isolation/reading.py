@@ -126,7 +126,7 @@ def _content(
     import pyarrow as pa  # noqa: PLC0415
 
     block = Block.of(job)
-    if job.get("block") is not None and _is_empty(kind, opened, job["format"]):
+    if job.get("block") is not None and _is_empty(kind, opened, job["format"], parts):
         return kind.nothing(public)
     if job["format"] == "json":
         return read_json(kind, public, opened(), block)
@@ -146,15 +146,17 @@ def _content(
         raise unreadable(name, error) from error
 
 
-def _is_empty(kind: Any, opened: Callable[[], BinaryIO], form: str) -> bool:
-    """Whether a file says that a block has no records: a table with only a header, or JSON whose
-    lists are empty or missing."""
+def _is_empty(
+    kind: Any, opened: Callable[[], BinaryIO], form: str, parts: Sequence[Callable[[], BinaryIO]]
+) -> bool:
+    """Whether a file, or each part of one, says that a block has no records: a table with only a
+    header, or JSON whose lists are empty or missing."""
     if form == "csv":
         file = opened()
         return bool(file.readline(FIRST_LINE_BYTES + 1)) and not file.read(1 << 16).strip()
     if form == "parquet":
         with contextlib.suppress(Exception):  # what is wrong with it is said where it is read
-            return read_parquet(opened())[1] == 0
+            return all(read_parquet(file())[1] == 0 for file in parts or [opened])
         return False
     text = opened().read(1 << 10)
     with contextlib.suppress(ValueError):

@@ -38,7 +38,7 @@ MOST_PENDING = 10_000
 async def figures(database: Database, witnesses: Sequence[str] = ()) -> Figures:
     """By index, or by PostgreSQL's own statistics: the cost does not grow with what has ended."""
     async with database.transaction(SYSTEM, snapshot=True) as connection:
-        active = (await connection.execute(_ACTIVE)).all()
+        active = (await connection.execute(ACTIVE)).all()
         row = (await connection.execute(_WAITING, {"queues": [QUEUE, LONG_QUEUE]})).mappings().one()
         pending = await log.pending(connection, MOST_PENDING)
         behind = await operations.witnesses(connection, witnesses)
@@ -66,10 +66,9 @@ def _fails(archived_at: datetime | None, failed_at: datetime | None) -> bool:
     return failed_at is not None and (archived_at is None or failed_at > archived_at)
 
 
-_ACTIVE = text(
+ACTIVE = text(
     """
-    SELECT kind, state, count(*),
-      CAST(max(extract(epoch FROM clock_timestamp() - created_at)) AS double precision)
+    SELECT kind, state, count(*), date_part('epoch', clock_timestamp() - min(created_at))
     FROM jobs WHERE state IN ('queued', 'awaiting_agents', 'waiting', 'running')
     GROUP BY kind, state
     """

@@ -46,18 +46,16 @@ async def processes(connection: AsyncConnection) -> list[dict[str, Any]]:
 # Queue and tenants --------------------------------------------------------------------------------
 
 
-async def queue(connection: AsyncConnection) -> dict[str, Any]:
+async def queue(connection: AsyncConnection) -> tuple[dict[str, Any], list[dict[str, Any]]]:
     """How many jobs wait, wait for agents and run, how long the oldest has waited, and how many
-    leases have run out."""
-    return dict((await connection.execute(_QUEUE)).mappings().one())
+    leases have run out; and the MOST_TENANTS tenants whose jobs have waited longest in all, of whom
+    `share` is that of all waiting time until now, in 0..1.
 
-
-async def waiting_tenants(connection: AsyncConnection) -> list[dict[str, Any]]:
-    """The tenants whose jobs have waited longest in all: `share` is that of all waiting time until
-    now, in 0..1."""
-    return [
-        dict(row) for row in (await connection.execute(_TENANTS, {"most": MOST_TENANTS})).mappings()
-    ]
+    One pass over the index `jobs_open`, which holds all that is counted.
+    """
+    row = (await connection.execute(QUEUE, {"most": MOST_TENANTS})).mappings().one()
+    counts = dict(row)
+    return counts, counts.pop("tenants")
 
 
 # The log ------------------------------------------------------------------------------------------
@@ -123,33 +121,37 @@ _PROCESSES = text(
     FROM processes AS p ORDER BY p.part, p.host, p.started_at, p.id
     """
 )
-_QUEUE = text(
+QUEUE = text(
     """
-    SELECT count(*) FILTER (WHERE state = 'queued') AS queued,
-      count(*) FILTER (WHERE state = 'awaiting_agents') AS awaiting_agents,
-      count(*) FILTER (WHERE state = 'waiting') AS waiting_for_budget,
-      count(*) FILTER (WHERE state = 'running') AS running,
-      count(*) FILTER (WHERE state = 'running' AND lease_until < clock_timestamp()) AS leases_over,
-      CAST(extract(epoch FROM now() - min(created_at) FILTER (WHERE state = 'queued'))
-           AS double precision) AS oldest_wait_seconds
-    FROM jobs WHERE state IN ('queued', 'awaiting_agents', 'waiting', 'running')
-    """
-)
-_TENANTS = text(
-    """
-    WITH waiting AS MATERIALIZED (
+    WITH open AS MATERIALIZED (
       SELECT tenant_id, count(*) FILTER (WHERE state = 'queued') AS queued,
+        count(*) FILTER (WHERE state = 'awaiting_agents') AS awaiting_agents,
+        count(*) FILTER (WHERE state = 'waiting') AS waiting_for_budget,
         count(*) FILTER (WHERE state = 'running') AS running,
-        max(extract(epoch FROM now() - created_at)) FILTER (WHERE state = 'queued') AS oldest,
-        sum(greatest(0, extract(epoch FROM now() - created_at)))
-          FILTER (WHERE state = 'queued') AS waited
-      FROM jobs WHERE state IN ('queued', 'running') GROUP BY tenant_id
+        count(*) FILTER (WHERE state = 'running' AND lease_until < clock_timestamp())
+          AS leases_over,
+        date_part('epoch', now() - min(created_at) FILTER (WHERE state = 'queued'))
+          AS oldest_wait_seconds,
+        sum(greatest(0, date_part('epoch', now() - created_at))) FILTER (WHERE state = 'queued')
+          AS waited
+      FROM jobs WHERE state IN ('queued', 'awaiting_agents', 'waiting', 'running')
+      GROUP BY tenant_id
+    ),
+    longest AS (
+      SELECT t.name AS tenant, o.queued, o.running, o.oldest_wait_seconds,
+        coalesce(o.waited / nullif(sum(o.waited) OVER (), 0), 0) AS share
+      FROM open AS o JOIN tenants AS t ON t.id = o.tenant_id
+      WHERE o.queued > 0 ORDER BY o.waited DESC, t.name LIMIT :most
     )
-    SELECT t.name AS tenant, w.queued, w.running,
-      CAST(w.oldest AS double precision) AS oldest_wait_seconds,
-      coalesce(CAST(w.waited / nullif(sum(w.waited) OVER (), 0) AS double precision), 0) AS share
-    FROM waiting AS w JOIN tenants AS t ON t.id = w.tenant_id
-    WHERE w.queued > 0 ORDER BY w.waited DESC, t.name LIMIT :most
+    SELECT CAST(coalesce(sum(queued), 0) AS bigint) AS queued,
+      CAST(coalesce(sum(awaiting_agents), 0) AS bigint) AS awaiting_agents,
+      CAST(coalesce(sum(waiting_for_budget), 0) AS bigint) AS waiting_for_budget,
+      CAST(coalesce(sum(running), 0) AS bigint) AS running,
+      CAST(coalesce(sum(leases_over), 0) AS bigint) AS leases_over,
+      max(oldest_wait_seconds) AS oldest_wait_seconds,
+      (SELECT coalesce(json_agg(l ORDER BY l.share DESC, l.tenant), '[]') FROM longest AS l)
+        AS tenants
+    FROM open
     """
 )
 _CHECKPOINT = text(

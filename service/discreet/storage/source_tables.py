@@ -78,9 +78,17 @@ class BlockPage(Base):
     page: Mapped[int] = mapped_column(primary_key=True, autoincrement=False)
     tenant_id: Mapped[str]
     many: Mapped[int]
+    added: Mapped[str] = mapped_column(Text)
+    """A value of the SQL type `block_amounts`, which only the view reads."""
     limits: Mapped[list[Decimal | None] | None] = mapped_column(ARRAY(Numeric))
-    sums: Mapped[list[str]] = mapped_column(ARRAY(Text))
-    """Values of the SQL type `block_amounts`, which only the view reads."""
+    delta: Mapped[list[Decimal]] = mapped_column(ARRAY(Numeric))
+    delta_z: Mapped[list[Decimal]] = mapped_column(ARRAY(Numeric))
+    epsilon: Mapped[list[Decimal]] = mapped_column(ARRAY(Numeric))
+    rho: Mapped[list[Decimal]] = mapped_column(ARRAY(Numeric))
+    reserved_delta: Mapped[list[Decimal]] = mapped_column(ARRAY(Numeric))
+    reserved_delta_z: Mapped[list[Decimal]] = mapped_column(ARRAY(Numeric))
+    reserved_epsilon: Mapped[list[Decimal]] = mapped_column(ARRAY(Numeric))
+    reserved_rho: Mapped[list[Decimal]] = mapped_column(ARRAY(Numeric))
 
 
 _AMOUNTS = ("delta", "delta_z", "epsilon", "rho")
@@ -125,6 +133,6 @@ class JobBlock(Base):
 
     __tablename__ = "job_blocks"
     __table_args__ = (Index("job_blocks_dataset", "dataset_id"),)
-    job_id: Mapped[str] = mapped_column(ForeignKey("jobs.id"), primary_key=True)
-    dataset_id: Mapped[str] = mapped_column(ForeignKey("datasets.id"), primary_key=True)
+    job_id: Mapped[str] = mapped_column(primary_key=True)
+    dataset_id: Mapped[str] = mapped_column(primary_key=True)
     tenant_id: Mapped[str]

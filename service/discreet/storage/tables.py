@@ -244,7 +244,11 @@ class Job(Base):
         Index("jobs_active", "fair_tag", postgresql_where=text("state IN ('queued', 'running')")),
         Index("jobs_dataset", "dataset_id", postgresql_where=text("dataset_id IS NOT NULL")),
         Index(
-            "jobs_open", "tenant_id", "dataset_id", postgresql_where=text(f"state IN {UNFINISHED}")
+            "jobs_open",
+            "tenant_id",
+            "dataset_id",
+            postgresql_include=("state", "kind", "created_at", "lease_until"),
+            postgresql_where=text(f"state IN {UNFINISHED}"),
         ),
         Index(
             "jobs_ended",

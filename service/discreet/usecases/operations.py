@@ -32,9 +32,10 @@ async def state(services: Services, principal: Principal) -> dict[str, Any]:
     witnesses = [one.verifier.name for one in cosigning.addresses(services.settings)]
     async with services.database.transaction(SYSTEM, snapshot=True) as connection:
         processes = await operations.processes(connection)
+        queue, tenants = await operations.queue(connection)
         found = {
-            "queue": await operations.queue(connection),
-            "tenants": await operations.waiting_tenants(connection),
+            "queue": queue,
+            "tenants": tenants,
             "log": {
                 "checkpoint": await operations.checkpoint(connection),
                 "pending": await log.pending(connection, MOST_PENDING),

@@ -98,6 +98,17 @@ class BlockRequest(Frozen):
     )
 
 
+class PlacedBlockRequest(Frozen):
+    """A block of a source whose content lies somewhere that the operator allows
+    (`DISCREET_CONTENT_PLACES`)."""
+
+    block: BlockName = Field(description="Its day, month or label")
+    content_from: Where = Field(
+        description="`file:///…`, `https://…` or `s3://bucket/…`: one Parquet, CSV or JSON file, "
+        "or a pattern with `*` that matches several Parquet files with equal columns"
+    )
+
+
 Wait = Annotated[float, Field(ge=0, le=MOST_WAIT_DAYS)]
 
 

@@ -23,6 +23,8 @@ from discreet.usecases import dataset_accounts, datasets, source_rules
 from discreet.usecases.access import require
 from discreet.usecases.budgets import best_balance, cap_amounts, figures, filter_limits, units_of
 from discreet.usecases.datasets import Registration, SealedContent
+from discreet.usecases.places.fetching import fetch
+from discreet.usecases.places.rules import Located
 from discreet.usecases.requests import SourceRequest
 from discreet.usecases.rotation import still_known
 from discreet.usecases.services import Services
@@ -171,18 +173,24 @@ async def blocks_of(
 
 
 async def add_block(
-    services: Services, principal: Principal, source: Mapping[str, Any], name: str, upload: Upload
+    services: Services,
+    principal: Principal,
+    source: Mapping[str, Any],
+    name: str,
+    content: Upload | Located,
 ) -> tuple[Row, bool]:
-    """The version of a block that has this content, and whether it is new.
+    """The version of a block that has this content, or what lies there, and whether it is new.
 
     A block's first version opens its account, later ones are charged to the same: late records go
     to the block of their own date. The same content again is the same version. InvalidInput for
     records of other blocks, PayloadTooLarge for more than a block may have, Conflict for what is
-    another block, or an older version, already.
+    another block, or an older version, already; errors of `fetch`.
     """
     try:
         require(principal, "owner")
         block = block_name(source["block_by"], name)
+        if isinstance(content, Located):
+            content = await fetch(services, principal, content.text)
         tenant = f"{principal.tenant_id}/{source['id']}"
         own = f"{tenant}/{block}"
         request = Registration(
@@ -192,7 +200,7 @@ async def add_block(
             mode=source["mode"],
             cap=None,
             account=None,
-            source=upload,
+            source=content,
             retention_days=source["retention_days"],
             # One content in two days is of other records, but under two labels it may be the same
             # file twice. Of no records there is one for each block.
@@ -213,7 +221,8 @@ async def add_block(
                 partial(_store, services, principal, source, block, request, sealed),
             )
     finally:
-        upload.close()
+        if isinstance(content, Upload):
+            content.close()
 
 
 async def _store(

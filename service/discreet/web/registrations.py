@@ -41,9 +41,14 @@ def beside(fields: Any, content: bool | None) -> dict[str, Any]:
     return fields
 
 
-def block_of(metadata: bytes, content: bool | None) -> BlockRequest:
-    """A block of a source, without its content."""
-    return bodies.validate(_BLOCK, {**beside(bodies.value_of(metadata), content), "content": {}})
+def block_of(metadata: bytes, content: bool | None) -> tuple[str, Located | None]:
+    """The name of a block of a source, and where its content lies, where that is said in its
+    place."""
+    fields: Any = bodies.value_of(metadata)
+    if content is not None and isinstance(fields, dict) and "content_from" in fields:
+        rest, where = _placed(fields)
+        return bodies.validate(_BLOCK, {**rest, "content": {}}).block, where
+    return bodies.validate(_BLOCK, {**beside(fields, content), "content": {}}).block, None
 
 
 def settings_and_place(metadata: bytes, content: bool | None) -> Beside:
@@ -56,6 +61,12 @@ def settings_and_place(metadata: bytes, content: bool | None) -> Beside:
 
 def placed(fields: dict[str, Any]) -> Beside:
     """The registration of a body whose content is read from an address."""
+    rest, where = _placed(fields)
+    return (*_settings_of(rest), where)
+
+
+def _placed(fields: dict[str, Any]) -> tuple[dict[str, Any], Located]:
+    """The other fields of such a body, and the address."""
     if "content" in fields:
         raise InvalidInput("give either the content itself or its address", pointer="/content_from")
     try:
@@ -63,7 +74,7 @@ def placed(fields: dict[str, Any]) -> Beside:
     except InvalidInput as error:
         raise error.under("/content_from") from None
     rest = {name: value for name, value in fields.items() if name != "content_from"}
-    return (*_settings_of(rest), Located(where))
+    return rest, Located(where)
 
 
 def _settings_of(fields: dict[str, Any]) -> tuple[str, Any, DatasetSettings]:

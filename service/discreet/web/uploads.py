@@ -67,13 +67,15 @@ async def add_block(
     access.require(principal, "owner")
     with services.turns.turn(principal.tenant_id):
         if _is_form(request):
-            given, upload = await _multipart(request, services.settings, block_of)
+            (block, where), upload = await _multipart(request, services.settings, block_of)
         else:
             coming = bodies.parts(
                 request, Limit("json_body_bytes", "bytes", services.settings.json_body_bytes)
             )
-            given, upload = await _large(services.settings, b"", coming, block_of)
-        return await sources.add_block(services, principal, source, given.block, upload)
+            (block, where), upload = await _large(services.settings, b"", coming, block_of)
+        if where is not None:
+            upload.close()  # nothing came
+        return await sources.add_block(services, principal, source, block, where or upload)
 
 
 async def registration(request: Request) -> Registration:

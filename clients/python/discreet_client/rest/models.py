@@ -1053,6 +1053,22 @@ class PiecewiseLinearTerm(TypedDict):
     """> 0; default `1.0`"""
 
 
+class PlacedBlockRequest(TypedDict):
+    """
+    A block of a source whose content lies somewhere that the operator allows
+    (`DISCREET_CONTENT_PLACES`).
+    """
+
+    block: str
+    """Its day, month or label; length >= 1, length <= 100"""
+    content_from: str
+    """
+    `file:///…`, `https://…` or `s3://bucket/…`: one Parquet, CSV or JSON file, or a pattern
+    with `*` that matches several Parquet files with equal columns; length >= 1, length <=
+    2000
+    """
+
+
 class PlacedDatasetRequest(TypedDict):
     """
     A dataset to register whose content lies somewhere that the operator allows

@@ -1118,7 +1118,9 @@ def get_source(source_id: str) -> Operation[models.SourceAnswer]:
     return Operation("GET", f"/v1/sources/{quoted(source_id)}")
 
 
-def add_block(source_id: str, body: models.BlockRequest) -> Operation[models.BlockAnswer]:
+def add_block(
+    source_id: str, body: models.BlockRequest | models.PlacedBlockRequest
+) -> Operation[models.BlockAnswer]:
     """Register a block, or a later version of one: complete, with its late records, on the same
     account. Registering the same content again returns the same version, with 200.
 
@@ -1130,14 +1132,14 @@ def add_block(source_id: str, body: models.BlockRequest) -> Operation[models.Blo
         token_expired, token_invalid, unauthenticated
     403 forbidden, no_role, several_tenants
     404 not_found
-    409 content_known
+    409 content_changed, content_known
     413 payload_too_large
-    422 invalid_input
+    422 invalid_input, place_refused
     429 rate_limited, too_many_bodies, too_many_uploads
     503 database_busy, database_full, database_read_only, database_unavailable,
-        keys_unavailable, ledger_rolled_back, not_isolated, not_read, provider_unavailable,
-        reader_not_started, spool_unavailable, storage_denied, storage_full,
-        storage_unavailable, unavailable, wrong_schema
+        keys_unavailable, ledger_rolled_back, not_isolated, not_read, place_unavailable,
+        places_unreadable, provider_unavailable, reader_not_started, spool_unavailable,
+        storage_denied, storage_full, storage_unavailable, unavailable, wrong_schema
     """
     return Operation("POST", f"/v1/sources/{quoted(source_id)}/blocks", body=body)
 

@@ -13,7 +13,7 @@ from discreet.api.operations import EVERYBODY, operation
 from discreet.api.source_schemas import BlockAnswer, RuleAnswer, SourceAnswer, SourcePage
 from discreet.problems.sources import SourceRule
 from discreet.usecases import source_rules, sources
-from discreet.usecases.requests import BlockRequest, SourceRequest
+from discreet.usecases.requests import BlockRequest, PlacedBlockRequest, SourceRequest
 from discreet.web import bodies, uploads
 from discreet.web.responses import Pages, answer, resource
 from discreet.web.security import CurrentPrincipal, CurrentServices
@@ -124,8 +124,10 @@ async def set_source_rule(
                 "reader_not_started",
             ),
             *("not_read", "not_isolated", "too_many_uploads"),
+            *("place_refused", "place_unavailable", "places_unreadable", "content_changed"),
         ],
         body=BlockRequest,
+        or_body=PlacedBlockRequest,
         examples=examples.blocks(),
         multipart=True,
         location=True,
