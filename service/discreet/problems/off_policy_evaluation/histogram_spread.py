@@ -15,10 +15,8 @@ from discreet.solvers.estimation.known_sums import Known
 from discreet.solvers.evaluation.value_draws import OwnRows, batches, draw_rewards, draw_values
 from discreet.solvers.evaluation.value_ends import NoisyCounts, gains, noise_of, range_of
 
-TOLD = 2.5
-"""A row of counts that is not so many deviations of its noise is mostly noise."""
 WEAK = 4.0
-"""And one that is not so many is weak: see `Solved.spread`."""
+"""A row of counts that is not so many deviations of its noise is weak: see `Solved.spread`."""
 
 
 @dataclass(frozen=True)

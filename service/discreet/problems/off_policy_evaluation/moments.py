@@ -24,11 +24,12 @@ from discreet.problems.off_policy_evaluation.around import model_around, profile
 from discreet.problems.off_policy_evaluation.dataset import transitions_of
 from discreet.problems.off_policy_evaluation.expectation import (
     MOSTLY_NOISE,
+    TOLD,
     UNEVEN,
     Outlook,
     model_of,
 )
-from discreet.problems.off_policy_evaluation.histogram_spread import TOLD, Solved, process_of
+from discreet.problems.off_policy_evaluation.histogram_spread import Solved, process_of
 from discreet.problems.off_policy_evaluation.method import UNCOUNTED, Chosen, MethodOfSums
 from discreet.problems.off_policy_evaluation.public import Floats, Ints
 from discreet.problems.plans import NoiseSummary
