@@ -51,8 +51,8 @@ class Solved:
         begins: the policy begins as the data do.
 
         The counts are what was released less noise that is drawn anew (`value_ends`). A weak row
-        would bring other states values of any size in some draws: beside theirs it is drawn from
-        the posterior, as is a row that is mostly noise.
+        would bring other states values of any size in some draws: beside its own state's value,
+        which the policy's may be a part of, it is drawn from the posterior.
         """
         counted, cells, public = self.counted, self.counted.cells, self.public
         states, fixed = counted.states, None if public.rewards is None else self.paid
@@ -68,16 +68,17 @@ class Solved:
                 met = counted.rows(prior)
                 some = draw_rewards(self.gained, met, counted.scale, counted.kind, rng)
                 paid = np.where(weak, some, rewards)
-        own, of_weak = np.flatnonzero(weak & ~self.noise), weak[cells[:, 0]]
+        own, of_weak, within = np.flatnonzero(weak), weak[cells[:, 0]], self._within()
 
         def values(counts: Floats, before: int) -> Floats:
-            return draw_values(
+            found = draw_values(
                 np.where(of_weak, prior, counts),
                 rewards=paid,
                 own=OwnRows(own, counts, rewards) if own.size else None,
                 progress=lambda batch: told(before + batch),
                 **self._process,
             )
+            return np.clip(found, *within, out=found)
 
         if public.topology is not None:  # of these transitions most occur
             low = high = values(counts, 0)
@@ -87,7 +88,7 @@ class Solved:
             low = values(np.where(hidden & (more > 0), 0.0, counts), 0)
             high = values(np.where(hidden & (more < 0), 0.0, counts), batches(draws, states))
         visits = counted.rows(np.where(self.noise[cells[:, 0]], prior, counts)) if begins else None
-        return Drawn(self.values, low, high, self._bare(), weak, self._within(), visits)
+        return Drawn(self.values, low, high, self._bare(), weak, within, visits)
 
     @property
     def weak(self) -> Marks:

@@ -59,7 +59,7 @@ PSEUDO_COUNT = 0.1  # of the noise's deviation
 DROWNED = 3.0
 """Beyond this share of noise the prior of counts would be all that is seen, and thresholds are
 nearer."""
-DRAWS, WORK, NUMBERS = (50, 200), 1.6e10, 2.5e6
+DRAWS, WORK, NUMBERS = (50, 200), 4e9, 2.5e6
 """Draws, fewer where there are so many states or cells that the work on them would take a
 minute."""
 

@@ -24,7 +24,7 @@ SHARES = (np.arange(10) + 0.5) / 10
 WIDTHS = np.array([1, 1 / 4, 1 / 16])
 ODDS, LEAST = 300.0, 1e-300
 """Logarithms above this, and numbers below that, make no difference."""
-ROOM = 4_000_000
+ROOM = 2_000_000
 """The most entries of the matrices that are solved at once."""
 
 

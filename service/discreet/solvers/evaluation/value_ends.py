@@ -29,7 +29,7 @@ from discreet.solvers.evaluation.temporal_difference import Floats, Ints
 Kind = Literal["laplace", "gaussian"]
 Marks = NDArray[np.bool_]
 
-HIDDEN = 3.0
+HIDDEN = 4.0
 """Noise alone may be all of a released count below so many of its deviations."""
 
 
