@@ -44,11 +44,10 @@ class Solved:
         draws: int,
         rng: np.random.Generator,
         told: Callable[[int], None],
-        *,
-        begins: bool,
+        start: Floats | None,
     ) -> Drawn:
         """Draws of the ends of the intervals. `told` is called with 1, 2, … for each batch of them;
-        begins: the policy begins as the data do.
+        start: where the policy begins, float64[states]; None: as the data do.
 
         The counts are what was released less noise that is drawn anew (`value_ends`). A weak row
         would bring other states values of any size in some draws: beside its own state's value,
@@ -68,7 +67,8 @@ class Solved:
                 met = counted.rows(prior)
                 some = draw_rewards(self.gained, met, counted.scale, counted.kind, rng)
                 paid = np.where(weak, some, rewards)
-        own, of_weak, within = np.flatnonzero(weak), weak[cells[:, 0]], self._within()
+        needed = ~self.noise | (start is None or start > 0)
+        own, of_weak, within = np.flatnonzero(weak & needed), weak[cells[:, 0]], self._within()
 
         def values(counts: Floats, before: int) -> Floats:
             found = draw_values(
@@ -87,7 +87,9 @@ class Solved:
             hidden = counted.hidden() & np.append(~self.noise, True)[cells[:, 1]]
             low = values(np.where(hidden & (more > 0), 0.0, counts), 0)
             high = values(np.where(hidden & (more < 0), 0.0, counts), batches(draws, states))
-        visits = counted.rows(np.where(self.noise[cells[:, 0]], prior, counts)) if begins else None
+        visits = None
+        if start is None:
+            visits = counted.rows(np.where(self.noise[cells[:, 0]], prior, counts))
         return Drawn(self.values, low, high, self._bare(), weak, within, visits)
 
     @property

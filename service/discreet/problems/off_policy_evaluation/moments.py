@@ -232,7 +232,7 @@ class TabularMoments(_Moments):
                 self._draws(),
                 seeded(released),
                 lambda batch: progress(batch, self.steps()),
-                begins=start is None,
+                start,
             )
 
         begin = distribution(met) if start is None else start

@@ -192,9 +192,9 @@ def draw_values(
         visits = onward.sum(axis=2)
         known = np.where(visits != 0, visits, 1.0)
         A = np.eye(states) - discount * onward[:, :, :states] / known[:, :, None]
-        right = np.concatenate(
-            [(gained / known)[:, :, None], np.tile(np.eye(states)[:, each], (len(A), 1, 1))], axis=2
-        )
+        right = np.zeros((len(A), states, 1 + (0 if own is None else own.states.size)))
+        right[:, :, 0] = gained / known
+        right[:, each, np.arange(1, right.shape[2])] = 1.0
         solved = np.linalg.solve(A, right)
         found, moved = solved[:, :, 0], solved[:, :, 1:]
         if own is not None:  # an update of rank one (Sherman and Morrison 1950) for each
