@@ -471,6 +471,8 @@ def test_expected_widths_fall_with_epsilon_and_data_and_rise_with_ratios() -> No
     assert high == pytest.approx(4 * low)
     private = public.model_copy(update={"trajectories": None})
     assert expected(private, 1) == {}
+    nothing = private.model_copy(update={"rewards": [0.0] * len(TOPOLOGY)})
+    assert problem(method="moments").plan(nothing, Budget(epsilon=10**9, delta=0)).advice == ()
     assert expected(public, 2, method="dp_lsl").keys() == {"values"}
     large = public.model_copy(update={"states": 2000, "topology": None})
     assert expected(large, 1, initial=None, method="moments") == {}

@@ -78,7 +78,7 @@ class Solved:
                 progress=lambda batch: told(before + batch),
                 **self._process,
             )
-            return np.clip(found, *within, out=found)
+            return np.asarray(np.clip(found, *within))
 
         if public.topology is not None:  # of these transitions most occur
             low = high = values(counts, 0)
@@ -107,7 +107,7 @@ class Solved:
         paid = self.paid
         if self.public.rewards is None:
             paid = np.where(self.noise, 0.0, paid)[None]
-        (found,) = draw_values(some[None], rewards=paid, **self._process)
+        found: Floats = draw_values(some[None], rewards=paid, **self._process)[0]
         return found
 
     def _within(self) -> tuple[float, float]:

@@ -174,7 +174,7 @@ def draw_values(
     draws = len(counts)
     values = np.empty((draws, states))
     many = _together(states)
-    each = slice(0) if own is None else own.states
+    each = np.empty(0, dtype=np.int64) if own is None else own.states
 
     def read(counts: Floats, rewards: Floats, some: slice) -> tuple[Floats, Floats]:
         """Counts float64[some, states, states + 1] and what they gained float64[some, states]."""
@@ -192,9 +192,9 @@ def draw_values(
         visits = onward.sum(axis=2)
         known = np.where(visits != 0, visits, 1.0)
         A = np.eye(states) - discount * onward[:, :, :states] / known[:, :, None]
-        right = np.zeros((len(A), states, 1 + (0 if own is None else own.states.size)))
+        right = np.zeros((len(A), states, 1 + each.size))
         right[:, :, 0] = gained / known
-        right[:, each, np.arange(1, right.shape[2])] = 1.0
+        right[:, each, 1 + np.arange(each.size)] = 1.0
         solved = np.linalg.solve(A, right)
         found, moved = solved[:, :, 0], solved[:, :, 1:]
         if own is not None:  # an update of rank one (Sherman and Morrison 1950) for each
