@@ -19,7 +19,7 @@ from discreet.solvers.evaluation import temporal_difference as td
 
 Marks = NDArray[np.bool_]
 
-TAIL, CHOSEN = 0.045, 0.015
+TAIL, CHOSEN = 0.04, 0.008
 """Parts of draws beyond either end of an interval: a little less than (1 - LEVEL) / 2, as each
 number is to be held so often, not their mean; and of numbers that have one only where noise was on
 their side."""
