@@ -74,6 +74,8 @@ def test_one_row_alone_is_another_for_its_own_value() -> None:
         plain = draw_values(counts, rewards=rewards, **given)
         found = draw_values(counts, rewards=rewards, own=OwnRows(chosen, own, paid), **given)
         others = np.setdiff1d(np.arange(states), chosen)
+        none = OwnRows(chosen, 0 * own, paid)
+        assert np.isfinite(draw_values(counts, rewards=rewards, own=none, **given)).all()
         assert found[:, others] == pytest.approx(plain[:, others])
         for state in chosen:
             row = cells[:, 0] == state

@@ -95,7 +95,7 @@ class Solved:
     @property
     def weak(self) -> Marks:
         counted = self.counted
-        return np.asarray(WEAK * counted.row_deviations() > counted.rows(counted.counts))
+        return np.asarray(WEAK * counted.row_deviations() >= counted.rows(counted.counts))
 
     @property
     def _process(self) -> dict[str, Any]:

@@ -197,7 +197,7 @@ class TabularMoments(_Moments):
         seen, gained = counted.rows(counted.counts), sums[size:]
         deviation = counted.deviation
         share = deviation * size / math.sqrt(2) / max(float(seen.sum()), deviation)
-        noise = (TOLD * counted.row_deviations() > seen) | (share > MOSTLY_NOISE)
+        noise = (TOLD * counted.row_deviations() >= seen) | (share > MOSTLY_NOISE)
         if share > DROWNED or size > MAX_CELLS:
             begin = distribution(seen) if start is None else start
             return Answer(

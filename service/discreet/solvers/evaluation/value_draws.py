@@ -204,6 +204,7 @@ def draw_values(
             row[:, places, each] += onward.sum(axis=2)
             left = gained - np.einsum("dws,ds->dw", row, found)
             slope = np.einsum("dws,dsw->dw", row, moved)
+            slope = np.where(slope != 0, slope, 1.0)  # of a row without counts
             found[:, each] += moved[:, each, places] * left / slope
         values[some] = found
         progress(first // many + 1)
