@@ -19,6 +19,11 @@ from discreet.solvers.evaluation import temporal_difference as td
 
 Marks = NDArray[np.bool_]
 
+TAIL, CHOSEN = 0.04, 0.008
+"""Parts of draws beyond either end of an interval: a little less than (1 - LEVEL) / 2, as each
+number is to be held so often, not their mean; and of numbers that have one only where noise was on
+their side."""
+
 
 class Spread(Protocol):
     """Where the weights would lie without noise."""
@@ -35,12 +40,8 @@ class Spread(Protocol):
 
 @dataclass(frozen=True)
 class Drawn:
-    """Draws float64[draws, d] of a posterior, beside the answer float64[d].
-
-    In a chain of many rarely visited states each draw takes some of them for absorbing, so the
-    values of all draws fall together, and those of the mean counts do not. So the interval holds
-    the quantiles of the draws, and the same quantiles moved until their median is the answer; where
-    the true value is exactly 0 and the answer is not, only the former hold it.
+    """Draws float64[draws, d] of the least and of the largest weights, whose quantiles are the ends
+    of intervals. These hold the answer float64[d] too, which has a prior that draws have not.
 
     bare: the answer float64[d] if nobody was ever in the states that are noise. Such a state is
     worth 0, which no draw says of many of them at once: the interval is extended by as much as this
@@ -48,26 +49,41 @@ class Drawn:
     """
 
     weights: Floats
-    draws: Floats
+    least: Floats
+    largest: Floats
     bare: Floats
+    weak: Marks
+    """Of each weight: whether noise may be most of what it follows from, so that it chose whether
+    there is an interval."""
+    within: tuple[float, float]
+    """Between what every weight lies, by public figures."""
     visits: Floats | None = None
     """Where the policy begins as the data do: draws float64[draws, d] of how often each state was
     visited."""
 
     def of(self, directions: Floats) -> tuple[Floats, Floats]:
-        return self._ends(self.draws @ directions.T, directions)
+        """`directions` are parts of a whole, not negative."""
+        return self._ends(self.least @ directions.T, self.largest @ directions.T, directions)
 
     def mean(self, start: Floats) -> tuple[Floats, Floats]:
         if self.visits is None:
             return self.of(start[None])
-        found = (distribution(self.visits) * self.draws).sum(axis=1, keepdims=True)
-        return self._ends(found, start[None])
+        begin = distribution(self.visits)
+        least, largest = (
+            (begin * draws).sum(axis=1, keepdims=True) for draws in (self.least, self.largest)
+        )
+        return self._ends(least, largest, start[None])
 
-    def _ends(self, draws: Floats, directions: Floats) -> tuple[Floats, Floats]:
-        lower, middle, upper = np.quantile(draws, [(1 - LEVEL) / 2, 0.5, (1 + LEVEL) / 2], axis=0)
-        shift, moved = directions @ self.weights - middle, directions @ (self.bare - self.weights)
-        lower, upper = lower + np.minimum(shift, 0.0), upper + np.maximum(shift, 0.0)
-        return lower + np.minimum(moved, 0.0), upper + np.maximum(moved, 0.0)
+    def _ends(self, least: Floats, largest: Floats, directions: Floats) -> tuple[Floats, Floats]:
+        answer, moved = directions @ self.weights, directions @ (self.bare - self.weights)
+        lower, upper = np.empty_like(answer), np.empty_like(answer)
+        chosen = directions @ self.weak > 0.5
+        for own, tail in ((chosen, CHOSEN), (~chosen, TAIL)):
+            lower[own] = np.quantile(least[:, own], tail, axis=0, method="weibull")
+            upper[own] = np.quantile(largest[:, own], 1 - tail, axis=0, method="weibull")
+        lower = np.minimum(lower, answer) + np.minimum(moved, 0.0)
+        upper = np.maximum(upper, answer) + np.maximum(moved, 0.0)
+        return np.maximum(lower, self.within[0]), np.minimum(upper, self.within[1])
 
 
 @dataclass(frozen=True)

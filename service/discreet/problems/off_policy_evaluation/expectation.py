@@ -45,6 +45,8 @@ NEARLY = 0.9
 """Another cap with more than this part of the error is hardly better."""
 MOSTLY_NOISE = 0.7
 """The share of all noise beyond which an answer is called noise."""
+TOLD = 2.5
+"""A row of counts that is not so many deviations of its noise is mostly noise."""
 UNEVEN = 1.3
 """Some states are visited more often than others: the factor by which the median state's value has
 more noise than in the model."""
@@ -190,7 +192,7 @@ class Outlook:
             self.noise(self.cap) * self.cells / math.sqrt(2),
             self.noise(self.cap) * self.model.row,
         )
-        drowned = share > MOSTLY_NOISE or row >= 1
+        drowned = share > MOSTLY_NOISE or TOLD * row >= 1
         found = []
         for name, what, unit in self._quantities(valued):
             half = self._half(unit, confidence)
@@ -207,6 +209,8 @@ class Outlook:
         if self.trajectories is not None:
             return tuple(one.sentence for one in self.expected(valued, LEVEL))
         good = GOOD * self.model.size
+        if good == 0:  # no transition pays anything, publicly
+            return ()
         return tuple(
             f"{what} within about ± {plain(good)} with {percent(LEVEL)}, of at most "
             f"{plain(self.model.size, 3)}, takes some "

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from abc import abstractmethod
-from typing import Any
 
 import numpy as np
 
@@ -25,10 +24,12 @@ from discreet.problems.off_policy_evaluation.around import model_around, profile
 from discreet.problems.off_policy_evaluation.dataset import transitions_of
 from discreet.problems.off_policy_evaluation.expectation import (
     MOSTLY_NOISE,
+    TOLD,
     UNEVEN,
     Outlook,
     model_of,
 )
+from discreet.problems.off_policy_evaluation.histogram_spread import Solved, process_of
 from discreet.problems.off_policy_evaluation.method import UNCOUNTED, Chosen, MethodOfSums
 from discreet.problems.off_policy_evaluation.public import Floats, Ints
 from discreet.problems.plans import NoiseSummary
@@ -39,7 +40,12 @@ from discreet.solvers.evaluation import least_squares_temporal_difference as lst
 from discreet.solvers.evaluation import temporal_difference as td
 from discreet.solvers.evaluation import visit_counts
 from discreet.solvers.evaluation.noised_solution import error_of_solution
-from discreet.solvers.evaluation.value_draws import batches, draw_rewards, draw_values, mean_rewards
+from discreet.solvers.evaluation.value_draws import (
+    batches,
+    draw_values,
+    mean_rewards,
+)
+from discreet.solvers.evaluation.value_ends import NoisyCounts
 from discreet_client.intervals import plain
 
 # Defaults, all of them public: tried on synthetic data that stand for no dataset
@@ -49,11 +55,11 @@ STACKED_RIDGE = 0.03  # of the noise matrix's norm
 STACKED_NOISE = 0.5  # of the least singular value of A: with more noise the answer is mostly noise
 PSEUDO_COUNT = 0.1  # of the noise's deviation
 DROWNED = 3.0
-"""Beyond this share of noise the posterior of counts is mostly its prior, and thresholds are more
-accurate."""
-DRAWS, WORK, NUMBERS = (50, 200), 1.6e10, 2.5e6
-"""The fewest and the most draws, and limits on the work on them and on their numbers: they would
-take a minute where there are many states or cells."""
+"""Beyond this share of noise the prior of counts would be all that is seen, and thresholds are
+nearer."""
+DRAWS, WORK, NUMBERS = (50, 200), 4e9, 2.5e6
+"""Draws, fewer where there are so many states or cells that the work on them would take a
+minute."""
 
 
 class _Moments(MethodOfSums):
@@ -182,58 +188,53 @@ class TabularMoments(_Moments):
         public, sums, cells = self.public, released["sums"] / self.unit, self.public.cells()
         assert public.states is not None
         states, size = public.states, len(cells)
-        visits, gains = sums[:size], sums[size:]
-        deviation = NoiseSummary.of(event, "", self.unit).standard_deviation
-
-        def rows(counts: Floats) -> Floats:
-            """Visits of each state, from counts float64[…, K] of transitions."""
-            each = [
-                np.bincount(cells[:, 0], some, minlength=states) for some in np.atleast_2d(counts)
-            ]
-            return np.array(each, dtype=np.float64)
-
-        seen, width = rows(visits)[0], rows(np.ones(size))[0]
-        share = deviation * size / math.sqrt(2) / max(float(visits.sum()), deviation)
-        noise = (deviation * np.sqrt(width) >= seen) | (share > MOSTLY_NOISE)
+        kind: Kind = "laplace" if event.noise == "discrete_laplace" else "gaussian"
+        scale, total = event.scale / self.unit, None
+        if public.trajectories is not None and not public.off_policy:  # each of them counts 1
+            total = float(public.trajectories)
+        counted = NoisyCounts.of(sums[:size], cells, states, scale, kind, total)
+        seen, gained = counted.rows(counted.counts), sums[size:]
+        deviation = counted.deviation
+        share = deviation * size / math.sqrt(2) / max(float(seen.sum()), deviation)
+        noise = (TOLD * counted.row_deviations() >= seen) | (share > MOSTLY_NOISE)
         if share > DROWNED or size > MAX_CELLS:
             begin = distribution(seen) if start is None else start
             return Answer(
                 self._thresholded(event, sums), begin, noise, bool(begin[noise].sum() > 0.5)
             )
 
-        kind: Kind = "laplace" if event.noise == "discrete_laplace" else "gaussian"
-        scale, known = event.scale / self.unit, None
-        if public.trajectories is not None and not public.off_policy:  # each of them counts 1
-            known = Known(np.ones((1, size)), np.array([float(public.trajectories)]), np.zeros(1))
-        posterior = CountPosterior.of(visits, scale, kind)
-        fixed = None if public.rewards is None else np.array(public.rewards)
-        given: dict[str, Any] = {
-            "cells": cells,
-            "states": states,
-            "discount": self.asked.discount,
-            "reward_bound": public.reward_bound,
-        }
-        mean = posterior.mean(known)[None]
-        expected = mean_rewards(gains, rows(mean)[0], scale, kind)[None] if fixed is None else fixed
-        (values,) = draw_values(mean, rewards=expected, **given)
-        begin = distribution(rows(mean)[0]) if start is None else start
+        known = None if total is None else Known(np.ones((1, size)), np.array([total]), np.zeros(1))
+        posterior = CountPosterior.of(sums[:size], scale, kind)
+        mean = posterior.mean(known)
+        met, process = counted.rows(mean), process_of(public, self.asked.discount)
+        if public.rewards is None:
+            paid = mean_rewards(gained, met, scale, kind)
+            (values,) = draw_values(mean[None], rewards=paid[None], **process)
+        else:
+            paid = np.array(public.rewards)
+            (values,) = draw_values(mean[None], rewards=paid, **process)
+        solved = Solved(
+            public,
+            self.asked.discount,
+            counted,
+            gained,
+            posterior,
+            known,
+            mean,
+            paid,
+            values,
+            noise,
+        )
 
         def spread() -> Drawn:
-            rng = seeded(released)
-            counts = posterior.draw(self._draws(), rng, known)
-            met = rows(counts)
-            gained = draw_rewards(gains, met, scale, kind, rng) if fixed is None else fixed
-            found = draw_values(
-                counts,
-                rewards=gained,
-                progress=lambda batch: progress(batch, self.steps()),
-                **given,
+            return solved.spread(
+                self._draws(),
+                seeded(released),
+                lambda batch: progress(batch, self.steps()),
+                start,
             )
-            some = np.where(noise[cells[:, 0]], 0.0, mean)
-            got = gained if fixed is not None else np.where(noise, 0.0, expected)
-            (bare,) = draw_values(some, rewards=got, **given)
-            return Drawn(values, found, bare, None if start is not None else met)
 
+        begin = distribution(met) if start is None else start
         return Answer(values, begin, noise, bool(begin[noise].sum() > 0.5), spread)
 
     def _thresholded(self, event: Event, sums: Floats) -> Floats:
@@ -259,7 +260,8 @@ class TabularMoments(_Moments):
         return lstd.solve_moments(*moments)
 
     def steps(self) -> int:
-        return 1 + batches(self._draws(), self.public.states or 1)
+        ends = 1 if self.public.topology is not None else 2
+        return 1 + ends * batches(self._draws(), self.public.states or 1)
 
     def _draws(self) -> int:
         return int(

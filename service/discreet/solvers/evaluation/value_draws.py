@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from typing import Literal
+from typing import Literal, NamedTuple
 
 import numpy as np
 from scipy.special import log_ndtr, ndtri_exp
@@ -24,7 +24,7 @@ SHARES = (np.arange(10) + 0.5) / 10
 WIDTHS = np.array([1, 1 / 4, 1 / 16])
 ODDS, LEAST = 300.0, 1e-300
 """Logarithms above this, and numbers below that, make no difference."""
-ROOM = 4_000_000
+ROOM = 2_000_000
 """The most entries of the matrices that are solved at once."""
 
 
@@ -141,6 +141,17 @@ def _together(states: int) -> int:
     return max(1, ROOM // (states * (states + 1)))
 
 
+class OwnRows(NamedTuple):
+    """Rows of other counts, each for the value of its own state alone."""
+
+    states: Ints
+    """int64[W]: whose they are."""
+    counts: Floats
+    """float64[draws, K]: of these states' cells, and of others whatever."""
+    rewards: Floats
+    """As those of `draw_values`."""
+
+
 def draw_values(
     counts: Floats,
     cells: Ints,
@@ -149,31 +160,52 @@ def draw_values(
     *,
     rewards: Floats,
     reward_bound: float,
+    own: OwnRows | None = None,
     progress: Callable[[int], None] = lambda batch: None,
 ) -> Floats:
     """The values float64[draws, states] of the processes of `counts` float64[draws, K] of the cells
     int64[K, 2].
 
     rewards: float64[draws, states], sums in parts of `reward_bound` by state; or float64[K], the
-    public reward of each cell. A state without counts has the value 0. `progress` is called with 1,
-    2, … `batches`.
+    public reward of each cell. own: each of these states' values is that of the process in which
+    its row alone is another. Counts may be negative; a state without any has the value 0.
+    `progress` is called with 1, 2, … `batches`.
     """
-    draws, (origin, target) = len(counts), cells.T
+    draws = len(counts)
     values = np.empty((draws, states))
     many = _together(states)
+    each = np.empty(0, dtype=np.int64) if own is None else own.states
+
+    def read(counts: Floats, rewards: Floats, some: slice) -> tuple[Floats, Floats]:
+        """Counts float64[some, states, states + 1] and what they gained float64[some, states]."""
+        onward = np.zeros((len(counts[some]), states, states + 1))
+        onward[:, cells[:, 0], cells[:, 1]] = counts[some]
+        if rewards.ndim == 2:
+            return onward, reward_bound * rewards[some]
+        worth = np.zeros((states, states + 1))
+        worth[cells[:, 0], cells[:, 1]] = rewards
+        return onward, np.einsum("dst,st->ds", onward, worth)
+
     for first in range(0, draws, many):
-        some = counts[first : first + many]
-        onward = np.zeros((len(some), states, states + 1))
-        onward[:, origin, target] = some
+        some = slice(first, first + many)
+        onward, gained = read(counts, rewards, some)
         visits = onward.sum(axis=2)
-        known = np.where(visits > 0, visits, 1.0)
-        if rewards.ndim == 1:
-            worth = np.zeros((states, states + 1))
-            worth[origin, target] = rewards
-            gained = np.einsum("dst,st->ds", onward, worth)
-        else:
-            gained = reward_bound * rewards[first : first + many]
+        known = np.where(visits != 0, visits, 1.0)
         A = np.eye(states) - discount * onward[:, :, :states] / known[:, :, None]
-        values[first : first + many] = np.linalg.solve(A, (gained / known)[:, :, None])[:, :, 0]
+        right = np.zeros((len(A), states, 1 + each.size))
+        right[:, :, 0] = gained / known
+        right[:, each, 1 + np.arange(each.size)] = 1.0
+        solved = np.linalg.solve(A, right)
+        found, moved = solved[:, :, 0], solved[:, :, 1:]
+        if own is not None:  # an update of rank one (Sherman and Morrison 1950) for each
+            onward, gained = (one[:, each] for one in read(own.counts, own.rewards, some))
+            places = np.arange(each.size)
+            row = -discount * onward[:, :, :states]
+            row[:, places, each] += onward.sum(axis=2)
+            left = gained - np.einsum("dws,ds->dw", row, found)
+            slope = np.einsum("dws,dsw->dw", row, moved)
+            slope = np.where(slope != 0, slope, 1.0)  # of a row without counts
+            found[:, each] += moved[:, each, places] * left / slope
+        values[some] = found
         progress(first // many + 1)
     return values
