@@ -315,7 +315,8 @@ TNTP = "<NUMBER OF NODES> 2\n<NUMBER OF ZONES> 2\n<END OF METADATA>\n1 2 1 1 1 0
     [
         ("a.csv", CSV.replace("head", "to").format(0, 9), {},
          [("columns", "say which column is head, where"),
-          ("length_unit", "are needed: say “the units of lengths and speeds”")]),
+          ("length_unit", "are needed: say “the units of lengths and speeds”"),
+          ("speed_unit", "are needed: say “the units of lengths and speeds”")]),
         ("a.csv", CSV.format(0, "x"), {"units": "km,kph"}, [("files", "line 3, column capacity")]),
         ("a.csv", CSV.format(5, 9), {"units": "km,kph"},
          [("toll_weight", "say “Time that a unit of toll is worth”, how much")]),
@@ -357,6 +358,9 @@ def test_guesses_take_each_role_once_and_own_names_first() -> None:
     csv = FileInMemory("a.csv", b"Knoten;Name;X;Y\n")
     nodes = tables_of([FileInMemory("l.csv", b"von;nach\n"), csv])[1]
     assert nodes.guessed == {"Knoten": "node", "Name": "node_name", "X": "x", "Y": "y"}
+    german = FileInMemory("a.csv", "Knoten;Länge;Breite\n".encode())
+    nodes = tables_of([FileInMemory("l.csv", b"von;nach\n"), german])[1]
+    assert nodes.guessed == {"Knoten": "node", "Länge": "x", "Breite": "y"}
 
 
 def test_reading_costs_in_proportion(tmp_path: Path) -> None:

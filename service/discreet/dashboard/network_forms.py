@@ -110,7 +110,7 @@ LABELS = {
     **dict(TICKS),
     "units": "the units of lengths and speeds",
 }
-_FIELD_OF = {"units": "length_unit"}
+_FIELDS_OF = {"units": ("length_unit", "speed_unit")}
 
 MEANINGS = {
     "tail": "where a link begins",
@@ -214,8 +214,9 @@ def issues_of(faults: Sequence[tuple[str, str]]) -> list[FieldIssue]:
     """What it refuses, each sentence beside the field that it is about."""
     fields = {COLUMNS, *LABELS}
     return [
-        FieldIssue(f"/{_FIELD_OF.get(about, about if about in fields else FILES)}", says)
+        FieldIssue(f"/{field}", says)
         for about, says in faults
+        for field in _FIELDS_OF.get(about, (about if about in fields else FILES,))
     ]
 
 

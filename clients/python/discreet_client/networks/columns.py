@@ -47,8 +47,8 @@ USUAL = {
     "power": "bprpower vdfbeta",
     "node": "nodeid id knoten knotennummer knotennr nr number nummer",
     "node_name": "nodename knotenname name bezeichnung ort",
-    "x": "xcoord xkoordinate lon lng long longitude laengengrad easting rechtswert",
-    "y": "ycoord ykoordinate lat latitude breitengrad northing hochwert",
+    "x": "xcoord xkoordinate lon lng long longitude laenge laengengrad easting rechtswert",
+    "y": "ycoord ykoordinate lat latitude breite breitengrad northing hochwert",
     "zone": "zoneid taz bezirk verkehrszelle zelle",
 }
 """What each role is called in files, in small letters and without anything between them."""

@@ -225,7 +225,8 @@ export class Rules {
       return says ? { says } : zoned;
     }
     const offset = this.offset.value.trim().replace("−", "-");
-    if (!OFFSET.test(offset)) return { says: "has no time zone: give the offset of your clocks from UTC above" };
+    if (offset === "") return { says: "has no time zone: give the offset of your clocks from UTC above" };
+    if (!OFFSET.test(offset)) return { says: `has no time zone: “${offset.slice(0, 40)}” above is neither an offset, such as +01:00, nor a place, such as Europe/Berlin` };
     return `${new Date(time).toISOString().slice(0, 19)}${offset}`;
   }
 
