@@ -355,6 +355,11 @@ def test_guesses_take_each_role_once_and_own_names_first() -> None:
         "From": "tail",
         "capacity": "capacity",
     }
+    assert guess(["laenge_km", "Tempo km/h", "kap_kfz/h", "m"], LINK_ROLES) == {
+        "laenge_km": "length",
+        "Tempo km/h": "speed",
+        "kap_kfz/h": "capacity",
+    }
     csv = FileInMemory("a.csv", b"Knoten;Name;X;Y\n")
     nodes = tables_of([FileInMemory("l.csv", b"von;nach\n"), csv])[1]
     assert nodes.guessed == {"Knoten": "node", "Name": "node_name", "X": "x", "Y": "y"}
@@ -429,8 +434,8 @@ def town(folder: Path) -> list[Path]:
     rows = [
         f"{morning},{origin},{destination},{40 + random.poisson(30)}"
         for morning in range(10)
-        for origin in range(1, 5)
-        for destination in range(1, 5)
+        for origin in sorted(places)
+        for destination in sorted(places)
         if origin != destination
     ]
     trips.write_text("\n".join(["period,origin,destination,count", *rows]) + "\n")
@@ -484,6 +489,8 @@ def test_from_login_to_an_answer_on_a_town_of_geojson(
         page.get_by_label("Periods", exact=True).fill("10")
         page.get_by_role("button", name="Next: the content").click()
         page.get_by_label("Parquet, CSV or JSON").set_input_files(trips)
+        page.get_by_text("is a name: list your zones above").first.wait_for()
+        page.get_by_label("Zones have the names of a stored network’s nodes").select_option("Ring")
         page.get_by_text("every cell is of the right form").wait_for()
         page.get_by_role("button", name="Upload and register").click()
         page.get_by_role("link", name="New job on it").wait_for()
