@@ -315,8 +315,8 @@ TNTP = "<NUMBER OF NODES> 2\n<NUMBER OF ZONES> 2\n<END OF METADATA>\n1 2 1 1 1 0
     [
         ("a.csv", CSV.replace("head", "to").format(0, 9), {},
          [("columns", "say which column is head, where"),
-          ("length_unit", "are needed: say “the units of lengths and speeds”"),
-          ("speed_unit", "are needed: say “the units of lengths and speeds”")]),
+          ("length_unit", "are needed: say “Lengths in the file are in” and “Speeds"),
+          ("speed_unit", "are needed: say “Lengths in the file are in” and “Speeds")]),
         ("a.csv", CSV.format(0, "x"), {"units": "km,kph"}, [("files", "line 3, column capacity")]),
         ("a.csv", CSV.format(5, 9), {"units": "km,kph"},
          [("toll_weight", "say “Time that a unit of toll is worth”, how much")]),
@@ -467,7 +467,7 @@ def test_from_login_to_an_answer_on_a_town_of_geojson(
         page.get_by_label("Name", exact=True).fill("Ring")
         page.get_by_role("button", name="Add the network").click()
         page.locator(
-            "#length_unit-wrong", has_text="are needed: say “the units of lengths and speeds”"
+            "#length_unit-wrong", has_text="are needed: say “Lengths in the file are in” and"
         ).wait_for()
         assert page.get_by_label("Autos").input_value() == "capacity"
         page.get_by_label("Lengths in the file are in").select_option("km")

@@ -108,7 +108,7 @@ BLANK = {
 LABELS = {
     **{one.name: one.label for pair in PAIRS for one in pair},
     **dict(TICKS),
-    "units": "the units of lengths and speeds",
+    "units": "Lengths in the file are in” and “Speeds in the file are in",
 }
 _FIELDS_OF = {"units": ("length_unit", "speed_unit")}
 
