@@ -868,7 +868,7 @@ def job(dataset: str, changes: dict[str, Any]) -> dict[str, Any]:
             "an id is needed, which begins with dst_",
         ),
         ({}, {"epsilon": 0}, "/privacy/epsilon", "must be greater than 0"),
-        ({}, {"epsilon": "1"}, "/privacy/epsilon", "a JSON number is needed"),
+        ({}, {"epsilon": "1"}, "/privacy/epsilon", "a number is needed, in JSON without quotes"),
         ({}, {"epsilon": 1, "unit": "household"}, "/privacy/unit", "request"),
         (
             {"network": bodies.network(2)},

@@ -309,6 +309,8 @@ def test_readings_of_a_local_clock_get_its_offset(people: Tenant, tmp_path: Path
         page.get_by_text(
             "has no time zone: give the offset of your clocks from UTC above"
         ).first.wait_for()
+        page.get_by_label("Offset of your clocks from UTC").fill("MEZ")
+        page.get_by_text("“MEZ” above is neither an offset, such as +01:00").first.wait_for()
         page.get_by_label("Offset of your clocks from UTC").fill("+01:00")
         page.get_by_text("kw: a cell in line 6 is empty; one more is wrong.").wait_for()
         page.get_by_label("Leave out readings without a value").press("Space")

@@ -382,6 +382,9 @@ def test_what_is_wrong_with_a_dataset_is_named(api_only: Installation) -> None:
                 400 if fields == {"public": "{"} else 422,
                 True,
             ), fields
+            marked = [values.get("name") for _, values in page.tags if "aria-invalid" in values]
+            marks = not {"public", "mode"} & {*fields}
+            assert marked == (list(fields) if marks else []), fields
             assert page.form("/datasets/new")["fields"]["name"] == fields.get(
                 "name", "x"
             )  # what was typed stays

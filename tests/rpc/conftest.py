@@ -99,6 +99,12 @@ class AgentProcess:
         return Identity.open(self.folder / "agent.key").fingerprint
 
     @property
+    def greeting(self) -> str:
+        """What it says first, on standard error."""
+        says = "this agent's fingerprint, for the owner to compare before signing"
+        return f"discreet-agent: {says}: {self.fingerprint}\n"
+
+    @property
     def answers(self) -> list[tuple[int, int, str]]:
         """Round, size of the state before, broadcast: of each decision that was taken."""
         try:

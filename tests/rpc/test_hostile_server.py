@@ -18,6 +18,7 @@ from discreet_client.agent import Agent, AgentError, LimitExceeded, NotTrusted, 
 from discreet_client.agent.cli import main
 from discreet_client.agent.multi_agent import minimize
 from discreet_client.federation import history
+from discreet_client.federation.identity import Identity
 from discreet_client.stubs import federation_pb2 as pb
 from tests.rpc.hostile import ANNOUNCED, Hostile, Listener, end, hostile, round_of
 
@@ -354,7 +355,10 @@ def test_the_command_of_an_agent_whose_session_failed_ends_with_1(
     given = ["--token", server.link("ses_1"), "--problem", str(path), "--patience", "3"]
     assert main([*given, "--identity", str(tmp_path / "agent.key")]) == 1
     said = capsys.readouterr()
-    assert (said.out, said.err) == ("", "discreet-agent: AgentError: the session failed\n")
+    first, failed = said.err.splitlines()
+    key = Identity.open(tmp_path / "agent.key").fingerprint
+    assert first.endswith(f"fingerprint, for the owner to compare before signing: {key}")
+    assert (said.out, failed) == ("", "discreet-agent: AgentError: the session failed")
 
 
 def test_an_answer_waits_until_its_time_however_long_it_took(

@@ -649,7 +649,7 @@ def test_the_same_bytes_again_after_a_break_and_by_a_new_process(
         lambda: agent.process is not None and agent.process.poll() is not None, "it was killed"
     )
     agent.start()
-    assert agent.ended() == (1, "", FAILED)
+    assert agent.ended() == (1, "", agent.greeting + FAILED)
     assert len({body for number, body in seen if number == 0}) == 1
     assert len({body for number, body in seen if number == 1}) == 1
     book = Ledger(agent.folder / "agent.ledger", identity)
@@ -691,7 +691,7 @@ def test_a_typescript_agent_whose_slope_throws_stays_in_its_session(
 
     server.script = script
     agent.start()
-    assert agent.ended() == (1, "", FAILED)
+    assert agent.ended() == (1, "", agent.greeting + FAILED)
     first, second = (struct.unpack("!d", body)[0] for body in contributions(server))
     assert (first, second) == (1.5, pytest.approx(1.5 - 0.1 * 0.1 * 1.5))
 
@@ -714,9 +714,9 @@ def test_two_processes_do_not_answer_for_one_typescript_agent(
 
     server.script = script
     first.start()
-    assert first.ended() == (1, "", FAILED)
+    assert first.ended() == (1, "", first.greeting + FAILED)
     assert contributions(server) == [struct.pack("!d", 1.5)]
     assert server.streams == 1
     second.start()
-    assert second.ended() == (1, "", FAILED)  # it knows what the first has seen
+    assert second.ended() == (1, "", second.greeting + FAILED)  # it knows what the first has seen
     assert server.streams == 1

@@ -108,9 +108,9 @@ BLANK = {
 LABELS = {
     **{one.name: one.label for pair in PAIRS for one in pair},
     **dict(TICKS),
-    "units": "the units of lengths and speeds",
+    "units": "Lengths in the file are in” and “Speeds in the file are in",
 }
-_FIELD_OF = {"units": "length_unit"}
+_FIELDS_OF = {"units": ("length_unit", "speed_unit")}
 
 MEANINGS = {
     "tail": "where a link begins",
@@ -214,8 +214,9 @@ def issues_of(faults: Sequence[tuple[str, str]]) -> list[FieldIssue]:
     """What it refuses, each sentence beside the field that it is about."""
     fields = {COLUMNS, *LABELS}
     return [
-        FieldIssue(f"/{_FIELD_OF.get(about, about if about in fields else FILES)}", says)
+        FieldIssue(f"/{field}", says)
         for about, says in faults
+        for field in _FIELDS_OF.get(about, (about if about in fields else FILES,))
     ]
 
 

@@ -45,7 +45,7 @@ def _exact(value: Any) -> Decimal:
     if isinstance(value, Decimal):
         return value
     if isinstance(value, bool) or not isinstance(value, int | float):
-        raise ValueError("a JSON number is needed")
+        raise ValueError("a number is needed, in JSON without quotes")
     try:
         number = Decimal(getattr(value, "text", repr(value)))
     except InvalidOperation:

@@ -51,6 +51,12 @@ def main(arguments: list[str] | None = None) -> int:
             patience_seconds=given.patience,
             answer_seconds=given.answer_seconds,
         )
+        print(
+            f"discreet-agent: this agent's fingerprint, for the owner to compare before signing: "
+            f"{agent.identity.fingerprint}",
+            file=sys.stderr,
+            flush=True,
+        )
         answer = kinds.solver(kind)(agent, problem)
     except (AgentError, OSError, grpc.RpcError) as error:
         print(f"discreet-agent: {type(error).__name__}: {error}", file=sys.stderr)

@@ -47,13 +47,14 @@ USUAL = {
     "power": "bprpower vdfbeta",
     "node": "nodeid id knoten knotennummer knotennr nr number nummer",
     "node_name": "nodename knotenname name bezeichnung ort",
-    "x": "xcoord xkoordinate lon lng long longitude laengengrad easting rechtswert",
-    "y": "ycoord ykoordinate lat latitude breitengrad northing hochwert",
+    "x": "xcoord xkoordinate lon lng long longitude laenge laengengrad easting rechtswert",
+    "y": "ycoord ykoordinate lat latitude breite breitengrad northing hochwert",
     "zone": "zoneid taz bezirk verkehrszelle zelle",
 }
 """The usual names of each role in files, in lower case and without separators."""
 _WORDS = {role: frozenset(words.split()) for role, words in USUAL.items()}
 _IN_BRACKETS = re.compile(r"[\[(][^\[\]()]*[\])]")
+_UNIT_AT_END = re.compile(r"(?<=\w)[ _-](?:km|m|mi|ft|km/?h|mph|min|(?:kfz|fz|pcu|veh)/?h)$")
 _LETTERS = str.maketrans({"ä": "ae", "ö": "oe", "ü": "ue", "ß": "ss", "é": "e", "è": "e"})
 
 
@@ -139,6 +140,8 @@ def _columns(file: str, of: str, columns: list[str], roles: tuple[str, ...]) -> 
 
 
 def _word(name: str) -> str:
-    """A name as it is compared: without units in brackets, case, signs and accents."""
+    """A name as it is compared: without units in brackets or at its end, case, signs and
+    accents."""
     plain = unicodedata.normalize("NFC", _IN_BRACKETS.sub("", name)).lower().translate(_LETTERS)
+    plain = _UNIT_AT_END.sub("", plain.strip())
     return "".join(letter for letter in plain if letter.isalnum())

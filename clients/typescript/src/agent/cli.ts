@@ -82,6 +82,7 @@ async function main(): Promise<number> {
   });
   const program = Object.hasOwn(PROGRAMS, String(kind)) ? PROGRAMS[String(kind)] : undefined;
   if (program === undefined) throw new BadUsage(`this agent has no program for the kind ${String(kind)}`);
+  console.error(`discreet-agent: this agent's fingerprint, for the owner to compare before signing: ${agent.identity.fingerprint}`);
   return program(agent, problem, given.slope as string | undefined);
 }
 

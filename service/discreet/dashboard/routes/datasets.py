@@ -15,16 +15,18 @@ from fastapi import APIRouter, Request
 from pydantic import TypeAdapter
 from starlette.responses import Response
 
-from discreet.dashboard import forms, paging, submissions
+from discreet.dashboard import forms, job_forms, paging, submissions
 from discreet.dashboard.dataset_forms import described, has_example, hint_of, layouts_of, schema_of
 from discreet.dashboard.pages import go_to, render, wants_page
-from discreet.dashboard.sessions import Owner, Reader
+from discreet.dashboard.sessions import Owner, Reader, Viewer
 from discreet.errors import Conflict, DiscreetError, InvalidInput, NotFound
 from discreet.problems import DATASETS, KINDS
 from discreet.problems.datasets import DatasetSettings
 from discreet.problems.numbers import PRESETS
-from discreet.usecases import budgets, datasets, erasure
+from discreet.problems.road_networks.network import RoadNetwork
+from discreet.usecases import budgets, datasets, erasure, objects
 from discreet.usecases.requests import DatasetRequest
+from discreet.usecases.services import Services
 from discreet.web import bodies, uploads
 from discreet.web.responses import answer
 from discreet.web.security import CurrentServices
@@ -108,7 +110,7 @@ async def describe(request: Request, services: CurrentServices, viewer: Owner) -
         metadata = await bodies.apart(lambda: _metadata(kind, form), len(form.get("public", "")))
     except InvalidInput as error:
         return await _form(request, services, viewer, kind, form, refused=error)
-    return await _content_page(request, metadata)
+    return await _content_page(request, services, viewer, metadata)
 
 
 @router.post("/datasets/upload")
@@ -135,7 +137,7 @@ async def paste(request: Request, services: CurrentServices, viewer: Owner) -> R
             )
     except (InvalidInput, Conflict, NotFound) as error:
         return await _content_page(
-            request, metadata, refused=error, content=form.get("content", "")
+            request, services, viewer, metadata, refused=error, content=form.get("content", "")
         )
     return _registered(request, datasets.view(row), new=new)
 
@@ -243,6 +245,8 @@ async def _form(
 
 async def _content_page(
     request: Request,
+    services: Services,
+    viewer: Viewer,
     metadata: dict[str, Any],
     *,
     refused: DiscreetError | None = None,
@@ -259,6 +263,7 @@ async def _content_page(
         metadata_text=text,
         public_text=public,
         layouts=layouts_of(kind, metadata.get("public")),
+        roads=await _roads(services, viewer, kind),
         assumes=DATASETS[kind].ASSUMES if kind in DATASETS else "",
         takes_example=kind in DATASETS and has_example(kind, metadata.get("public")),
         hint=hint_of(kind, metadata.get("public")),
@@ -266,6 +271,14 @@ async def _content_page(
         refused=refused,
         content=content,
     )
+
+
+async def _roads(services: Services, viewer: Viewer, kind: str) -> str:
+    """Id and name of stored networks, whose nodes name zones, as JSON; empty of other kinds."""
+    if kind not in KINDS or RoadNetwork not in KINDS[kind].objects.values():
+        return ""
+    rows = await objects.page(services, viewer.principal, RoadNetwork, None, job_forms.MOST_STORED)
+    return json.dumps([[row["id"], row["name"]] for row in rows]) if rows else ""
 
 
 def _registered(request: Request, dataset: dict[str, Any], *, new: bool) -> Response:

@@ -176,7 +176,7 @@ class Table {
     this.wide = isWide ? new Wide(layout, this.head.names, () => this.check()) : null;
     this.controls = columns.map((column, place) => this.control(column, place, guesses[place]));
     this.halve();
-    this.rules = new Rules(() => this.check());
+    this.rules = new Rules(() => this.check(), JSON.parse(panel.dataset.roads ?? "[]"));
     this.reader = layout.reads === "visits" ? new Visits(layout, this.head.names, () => this.check()) : null;
     const shape = made("select", { id: "layout" }, ...this.layouts.map(({ row }, at) => made("option", { value: String(at), textContent: row })));
     shape.value = String(this.layouts.indexOf(layout));

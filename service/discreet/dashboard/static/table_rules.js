@@ -60,11 +60,13 @@ export function choice(id, options) {
 }
 
 export class Rules {
-  // `changed` is called after every change of a rule.
-  constructor(changed) {
+  // `changed` is called after every change of a rule. `roads`: id and name of stored networks, whose nodes may name zones.
+  constructor(changed, roads = []) {
     this.ways = new Map(); // by column: how its cells are read; no entry if they have the form of the dataset
     this.numbers = new Map(); // of zones, by name
     this.zones = element("textarea", { id: "rule-zones", rows: 6, spellcheck: false });
+    this.roads = choice("rule-roads", [["", "choose …"], ...roads]);
+    this.most = 0; // zones of the public part
     this.start = element("input", { id: "rule-start", type: "datetime-local" });
     this.every = choice("rule-every", [
       ["day", "each day at this time"],
@@ -92,7 +94,10 @@ export class Rules {
     this.gaps = ""; // the treatment of values that a column lacks; empty if none may be missing
     this.becomes = element("span", { className: "note", id: "rule-lacking-note" });
     this.parts = {
-      zones: [labelled("Your zones by name, one per line", this.zones, length)],
+      zones: [
+        ...(roads.length ? [labelled("Zones have the names of a stored network’s nodes", this.roads, "Fills the list with the names of its first nodes.")] : []),
+        labelled("Your zones by name, one per line", this.zones, length),
+      ],
       dates: [labelled("In your file 01/02/2026 is", this.dates)],
       clock: [labelled("Period 0 begins", this.start), labelled("The others begin", this.every)],
       offset: [labelled("Offset of your clocks from UTC", this.offset, "+01:00 is Berlin in winter, −05:00 New York. Where clocks change in between, name the place: Europe/Berlin.")],
@@ -112,6 +117,7 @@ export class Rules {
       element("p", { className: "note" }, note),
       element("div", { className: "pair mapping" }, ...Object.values(this.parts).flat()),
     );
+    this.roads.addEventListener("change", () => this.nameZones());
     for (const control of [this.zones, this.start, this.every, this.dates, this.offset, this.units, this.elsewhere, this.lacking]) {
       control.addEventListener(control.tagName === "SELECT" || control.type === "checkbox" ? "change" : "input", () => {
         const names = this.zones.value.split("\n").map((one) => one.trim());
@@ -123,11 +129,22 @@ export class Rules {
     }
   }
 
+  async nameZones() {
+    if (this.roads.value === "") return;
+    const answer = await fetch(`/networks/${this.roads.value}/network.json`);
+    if (!answer.ok) return;
+    const { nodes, node_names: names } = await answer.json();
+    const called = names ?? Array.from({ length: nodes }, (_, place) => String(place + 1));
+    this.zones.value = called.slice(0, this.most).join("\n");
+    this.zones.dispatchEvent(new Event("input"));
+  }
+
   // Shows the rules that these columns need: `first` has the first cells of each, by its position in the file.
   suit(plan, first, isNumber) {
     this.ways.clear();
     let slashes = false;
     this.hours = plan.find(({ column }) => column.hours !== null)?.column.hours ?? null;
+    this.most = plan.find(({ column }) => column.named)?.column.high ?? 0;
     const isDoubtful = plan.some(({ column, label }) => column.hours !== null && ENERGY.test(label));
     if (this.hours !== null && isDoubtful !== this.isDoubtful) this.units.value = isDoubtful ? "" : "kW"; // as long as the columns stay
     if (this.hours !== null) this.isDoubtful = isDoubtful;
@@ -225,7 +242,8 @@ export class Rules {
       return says ? { says } : zoned;
     }
     const offset = this.offset.value.trim().replace("−", "-");
-    if (!OFFSET.test(offset)) return { says: "has no time zone: give the offset of your clocks from UTC above" };
+    if (offset === "") return { says: "has no time zone: give the offset of your clocks from UTC above" };
+    if (!OFFSET.test(offset)) return { says: `has no time zone: “${offset.slice(0, 40)}” above is neither an offset, such as +01:00, nor a place, such as Europe/Berlin` };
     return `${new Date(time).toISOString().slice(0, 19)}${offset}`;
   }
 

@@ -131,7 +131,8 @@ export class Visits {
       if (!parts.length || !figures.every((one) => one >= 0 && one <= 1)) {
         const needed = said.length === 2 ? "two probabilities, from 0 to 1" : "one probability, from 0 to 1";
         const example = said.length === 2 ? "treat 2/3 1" : "treat 2/3";
-        this.wrong.push(`Treatments: a line is a name and ${needed}, such as ${example}, not “${line.trim().slice(0, 40)}”.`);
+        const instead = said.length === 2 && !this.parts.rule.hidden ? " One is enough where a rule below gives the policy to be evaluated." : "";
+        this.wrong.push(`Treatments: a line is a name and ${needed}, such as ${example}, not “${line.trim().slice(0, 40)}”.${instead}`);
         return { behaviour: null, target: null }; // no cell is to blame
       }
       const name = nameOf(parts.join(" "));

@@ -69,7 +69,7 @@ class DrEnsembleDataset(DatasetOfRows):
     ROW_BYTES: ClassVar[int] = 8  # a state, or a probability
     OWNER: ClassVar[str] = "participant"
     RECORDS: ClassVar[str] = "start"
-    USUAL: ClassVar[tuple[str, ...]] = ("participants", "steps", "edges", "meters")
+    USUAL: ClassVar[tuple[str, ...]] = ("participants", "steps", "edges", "meters", "day")
     ROWS: ClassVar[Mapping[str, Any]] = {
         "trajectories": States,
         "transitions": Row,

@@ -157,6 +157,7 @@ def visits(public: OffPolicyPublic) -> list[Column]:
             words=(
                 *("date", "day", "visit", "week", "month"),
                 *("datum", "tag", "visite", "besuch", "woche", "monat"),
+                *("visitdate", "besuchsdatum", "visitendatum", "behandlungsdatum"),
             ),
             usual="0" if public.horizon == 1 else "",
         ),
