@@ -52,6 +52,8 @@ USUAL = {
     "zone": "zoneid taz bezirk verkehrszelle zelle",
 }
 """What each role is called in files, in small letters and without anything between them."""
+LONGEST_NAME = 200
+"""Letters of a column's name that is compared with them."""
 _WORDS = {role: frozenset(words.split()) for role, words in USUAL.items()}
 _IN_BRACKETS = re.compile(r"[\[(][^\[\]()]*[\])]")
 _LETTERS = str.maketrans({"ä": "ae", "ö": "oe", "ü": "ue", "ß": "ss", "é": "e", "è": "e"})
@@ -137,6 +139,9 @@ def _columns(file: str, of: str, columns: list[str], roles: tuple[str, ...]) -> 
 
 
 def _word(name: str) -> str:
-    """A name as it is compared: without units in brackets, case, signs and accents."""
+    """A name as it is compared: without units in brackets, case, signs and accents. Empty for a
+    name longer than any column has: to normalize marks that pile up takes time by their square."""
+    if len(name) > LONGEST_NAME:
+        return ""
     plain = unicodedata.normalize("NFC", _IN_BRACKETS.sub("", name)).lower().translate(_LETTERS)
     return "".join(letter for letter in plain if letter.isalnum())
