@@ -46,6 +46,7 @@ from discreet_client import (
 )
 from discreet_client import progress as bars
 from discreet_client.answers import ANSWERS, Answer, DrEnsembleAnswer, RoutingAnswer
+from discreet_client.day_clock import step_names
 from discreet_client.errors import OtherAccounts
 from discreet_client.events import EventParser
 from discreet_client.meters import states_of
