@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import os
+import stat
 from pathlib import Path
 
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
@@ -34,7 +36,8 @@ class DurableAgent:
     A folder that was restored from a copy knows less than its agent has said, and would say it
     again: keep it out of backups. Raises Unacceptable where the roster falls short of `demands`,
     Tampered where it lacks this agent, Reused where another process has the folder, Refused where
-    another run has.
+    another run has, or other users may look into it: who can take claims away makes this agent
+    answer again.
     """
 
     def __init__(
@@ -49,6 +52,9 @@ class DurableAgent:
         self.agent: Agent | None = None
         self._candidate: Candidate | None = None
         folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+        found = folder.stat()
+        if found.st_uid != os.geteuid() or found.st_mode & (stat.S_IRWXG | stat.S_IRWXO):
+            raise Refused(f"{folder} must be this user's own, and no other's to enter (chmod 700)")
         self._journal = FileJournal(folder / "claims")
         try:
             self._resume()
