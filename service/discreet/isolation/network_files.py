@@ -58,7 +58,11 @@ def read_network(
     network = text.encode(errors="replace")
     limit = Limit(**arguments["limit"])
     if len(network) > limit.allowed:
-        raise PayloadTooLarge(limit=Limit(limit.setting, limit.unit, limit.allowed, len(network)))
+        says = f"as a network these files have {len(network):,} bytes, and at most "
+        raise PayloadTooLarge(
+            f"{says}{limit.allowed:,} ({limit.setting}) are taken",
+            limit=Limit(limit.setting, limit.unit, limit.allowed, len(network)),
+        )
     notes = [note[:LONGEST_SENTENCE] for note in [*found.notes, *found.left_out][:MOST_NOTES]]
     warnings = [one[:LONGEST_SENTENCE] for one in found.warnings[:MOST_NOTES]]
     answer = {"name": found.name, "zones": found.zones, "notes": notes, "warnings": warnings}
