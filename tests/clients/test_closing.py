@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -115,6 +116,15 @@ def test_closed_links_are_named_by_their_positions_and_the_network_stays() -> No
     )
     with pytest.raises(InvalidInput, match="--close is for problems on a network"):
         questions.closed({"kind": "dr_ensemble"}, ["Bypass"])
+
+
+def test_no_file_of_a_question_has_numbers_that_no_request_carries(tmp_path: Path) -> None:
+    texts = {"a.json": '{"problem": {"b": NaN}}', "b.json": '{"problem": {"b": [1, 1e999]}}'}
+    for name, text in {**texts, "c.toml": "[problem]\nb = inf\n"}.items():
+        (tmp_path / name).write_text(text)
+        with pytest.raises(InvalidInput, match="finite number") as told:
+            questions.fields_of(f"@{tmp_path / name}")
+        assert told.value.issues[0].pointer.startswith("/problem/b")
 
 
 def test_one_figure_of_a_field_has_another_value() -> None:

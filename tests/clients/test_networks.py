@@ -667,6 +667,8 @@ def test_files_of_several_encodings(tmp_path: Path) -> None:
         network = read(*files, encoding="cp1252").network
         assert network["node_names"] == ["Köln", "Füssen"]
         assert network["link_names"] == ["Mühlweg", "Gäßle"]
+    with pytest.raises(TableError, match=r"such as encoding='cp1252'$"):
+        read(nodes, links, encoding="ascii")
 
 
 def test_lanes_beside_capacities_are_not_counted_and_it_is_said(tmp_path: Path) -> None:

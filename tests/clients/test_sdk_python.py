@@ -46,6 +46,7 @@ from discreet_client import (
 )
 from discreet_client import progress as bars
 from discreet_client.answers import ANSWERS, Answer, DrEnsembleAnswer, RoutingAnswer
+from discreet_client.day_clock import step_names
 from discreet_client.errors import OtherAccounts
 from discreet_client.events import EventParser
 from discreet_client.meters import states_of
@@ -875,6 +876,13 @@ def test_frames_tell_the_time_of_steps_and_blocks() -> None:
     pa.parquet.write_table(pa.table({"step": [0, 2], "from": [0, 0], "probability": [1, 1]}), file)
     large = DrEnsembleAnswer(document, {"policy": file.getvalue()})
     assert large.frame("policy")["step"].tolist() == ["06:00", "18:00"]
+    two_weeks = {**states, "day_steps": 56, "day_begins_on": "Monday", "first_step": 0}
+    names = step_names(two_weeks, 57)
+    assert names is not None
+    assert len({*names}) == 57
+    assert names[28:30] == ["week 2, Mon 00:00", "week 2, Mon 06:00"]
+    half = {**states, "day_steps": 2880, "step_seconds": 30, "day_begins": "23:59:45"}
+    assert step_names({**half, "first_step": 0}, 3) == ["23:59:45", "00:00:15", "00:00:45"]
     named = answer.frame("expected_power", called={"step": ["a", "b", "c", "d", "e"]})
     assert named.index.tolist() == ["a", "b", "c", "d", "e"]
     del states["first_step"]

@@ -336,6 +336,10 @@ def test_a_folder_is_one_runs_and_one_processes(tmp_path: Path) -> None:
         run.born(0)
     run.roster = ROSTER
     run.come_back(0)
+    run.kill(0)
+    (tmp_path / "0").chmod(0o770)
+    with pytest.raises(Refused, match="chmod 700"):
+        run.come_back(0)
 
 
 def test_a_folder_put_back_is_one_corrupt_agent_at_most(tmp_path: Path) -> None:

@@ -10,7 +10,7 @@ import subprocess
 import sys
 import threading
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -19,8 +19,9 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 from discreet.usecases.rpc_tls import self_signed
 from discreet_client.federation.identity import Identity
+from discreet_client.secure_sum.errors import Refused
 from discreet_client.sparse_sum import Conductor, Plan, Roster, Step
-from discreet_client.sparse_sum.__main__ import channel, main
+from discreet_client.sparse_sum.__main__ import channel, main, values_of
 from discreet_client.sparse_sum.conversation import HEAD
 from discreet_client.sparse_sum.serving import Relay, hello, serve
 from discreet_client.sparse_sum.wire import Kind, bitmap, statement
@@ -274,8 +275,17 @@ def test_the_commands_of_the_documentation(
     assert "asks for 1001" in refused(*join, "127.0.0.1:1", "--sigma", 1001)
     assert "has not accepted that" in refused(*join, "127.0.0.1:1", "--sigma", 0)
     assert "the server has not answered" in refused(*join, "127.0.0.1:1", "--patience", 0)
+    for text in ("[]", '{"roster": 5, "signature": ""}', "[" * 10_000, '{"roster": "\\ud800"}'):
+        (tmp_path / "wrong.json").write_text(text)
+        assert "no signed roster" in refused("join", tmp_path / "wrong.json", *join[2:], "x:1")
     serving = ["serve", roster, "--owner", owner, "--seconds", SECONDS, "--listen"]
     assert "--certificate and --key are needed" in refused(*serving, "0.0.0.0:0")
+    assert "go together" in refused(*serving, "127.0.0.1:0", "--certificate", keys)
+    assert "rounds are 0 to 1" in refused(*serving, "127.0.0.1:0", "--from-round", -1)
+    for line in ("[1.9]", '["5"]', "[true]", "[[1]]", "5", "[" * 10_000, f"[{2**63}]", "[1, 2]"):
+        keys.write_text(line)
+        with pytest.raises(Refused, match="line 1 of"):
+            values_of(keys, replace(PLAN, dimension=1))(0)
 
     chain, key = certificate(tmp_path)
     command = [*serving, "127.0.0.1:0", "--certificate", chain, "--key", key]

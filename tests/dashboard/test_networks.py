@@ -32,6 +32,8 @@ GERMAN = (
     "2;3;Süd;1,2;50;900;rot\n3;2;Süd;1,2;50;900;rot\n"
 ).encode("cp1252")
 EVIL = '<img src=x onerror="globalThis.hacked=1">'
+LINE = b"""{"features": [{"geometry": {"type": "LineString", "coordinates": [[0, 0], [1, 1]]},
+"properties": {%b}}]}"""
 LENGTHS = {"length_unit": "km", "speed_unit": "kph"}
 
 
@@ -228,6 +230,8 @@ def test_who_may_add_and_who_sees(api_only: Installation, visitor: Browser, owne
         ("a.csv", b"tail,head,free_flow_time,capacity\n1,2,nan,1\n"),
         ("a.csv", b"tail,head,free_flow_time,capacity\n1,2,1,1e999\n"),
         ("a.csv", b"tail,head,free_flow_time,capacity\n1,2,1,0.0\n" * 2),
+        ("a.geojson", LINE % rb'"\ud800": 1, "cap\udfff": 1'),
+        ("a.geojson", LINE % rb'"tail": 1, "head": 2, "capacity": 1, "free_flow_time": "\ud800"'),
     ],
 )
 def test_hostile_files_are_refused_beside_a_field(
@@ -246,7 +250,7 @@ def test_hostile_files_are_refused_beside_a_field(
         (b"", 400),
         (b"--x\r\n", 400),
         (b'--x\r\nContent-Disposition: form-data; name="a"\r\n\r\n' + b"a" * 5000, 400),
-        (b'--x\r\nContent-Disposition: form-data; name="a"\r\n\r\n1\r\n' * 400 + b"--x--", 400),
+        (b'--x\r\nContent-Disposition: form-data; name="a"\r\n\r\n1\r\n' * 600 + b"--x--", 400),
         (b"--x\r\n" + b"".join(b"A%d: 1\r\n" % one for one in range(50)), 400),
         (b"--x\r\nContent-Disposition: form-data\r\n\r\n1\r\n--x--\r\n", 422),
     ],
@@ -284,6 +288,43 @@ def test_what_is_too_large_is_refused_before_it_is_read(
     page = sent(visitor, visitor.get("/networks/new"), {"a.csv": b"a" * (most + 1)})
     assert page.status == 413
     assert "job_body_bytes" in page.text
+
+
+def test_names_of_half_a_surrogate_pair_and_places_that_touch_have_a_page(
+    visitor: Browser,
+) -> None:
+    half = LINE % rb'"tail": "\ud800", "head": "b", "free_flow_time": 1, "capacity": 1'
+    page = sent(visitor, visitor.get("/networks/new"), {"half.geojson": half})
+    assert (page.status, stored(visitor, page)["node_names"]) == (201, ["?", "b"]), page.text
+    links = b"tail,head,free_flow_time,capacity\n1,2,1,1\n2,1,1,1\n"
+    for places in (b"1,0,0\n2,5e-324,0\n", b"1,0,0\n2,1e-320,1\n", b"1,0,0\n2,0,0\n"):
+        files = {"links.csv": links, "nodes.csv": b"node,x,y\n" + places}
+        page = sent(visitor, visitor.get("/networks/new"), files)
+        assert page.status == 201, page.text
+        place = page.response.headers["content-location"]
+        drawn = visitor.http.get(f"{place}/charts/map.json")
+        assert drawn.status_code == 200
+        assert not {"Infinity", "NaN"} & {*drawn.text.replace(":", ",").split(",")}
+
+
+def test_wide_tables_and_names_of_two_lines_are_asked_about(visitor: Browser) -> None:
+    """All that two files may ask comes back with the form."""
+    wide = {
+        f"{name}.csv": ";".join(f"{name}{one}" for one in range(60)).encode() + b"\n"
+        for name in ("tail", "other")
+    }
+    page = sent(visitor, visitor.get("/networks/new"), wide)
+    assert (page.status, "means-119" in page.form("/networks/new")["fields"]) == (422, True)
+    again = sent(visitor, page, wide)
+    assert again.status == 422, again.text
+    table = b'"Von\nKnoten";Nach;"Zeit\n[min]";Kap\n1;2;3;4\n'
+    page = sent(visitor, visitor.get("/networks/new"), {"a.csv": table})
+    fields = page.form("/networks/new")["fields"]
+    assert fields["column-0"] == "Von\nKnoten"
+    typed = {name: value.replace("\n", "\r\n") for name, value in fields.items()}
+    page = sent(visitor, page, {"a.csv": table}, **{**typed, "means-0": "tail"})
+    assert page.status == 201, page.text
+    assert stored(visitor, page)["links"][0]["free_flow_time"] == 3
 
 
 def test_choices_of_columns_that_cannot_be_meant_so() -> None:
@@ -374,7 +415,7 @@ def test_reading_costs_in_proportion(tmp_path: Path) -> None:
 
     def read(content: bytes) -> None:
         asked = {
-            "files": [["a.csv", len(content)]],
+            "files": [["a.geojson" if content.startswith(b"{") else "a.csv", len(content)]],
             "options": {},
             **network_forms.WORDS,
             "chosen": False,
@@ -389,6 +430,14 @@ def test_reading_costs_in_proportion(tmp_path: Path) -> None:
     def columns(size: int) -> bytes:
         return ("(;" * size + ";".join(f"von{one}" for one in range(size)) + "\n1\n").encode()
 
+    def properties(size: int) -> bytes:
+        lines = (b'{"p%d": 1, "free_flow_time": 1, "capacity": 1}' % one for one in range(size))
+        line = LINE.removeprefix(b'{"features": [').removesuffix(b"]}").replace(b"{%b}", b"%b")
+        return b'{"features": [%b]}' % b",".join(line % one for one in lines)
+
+    def marks(size: int) -> bytes:
+        return ("a" + "\u0315\u0316" * size + "\n1\n").encode()
+
     def parts(size: int) -> bytes:
         return b'--x\r\nContent-Disposition: form-data; name="a"; filename="a"\r\n\r\n' + (
             b"\r\n--" * size
@@ -400,6 +449,8 @@ def test_reading_costs_in_proportion(tmp_path: Path) -> None:
 
     assert growth(links, read, 2000) < LINEAR
     assert growth(columns, read, 4000) < LINEAR
+    assert growth(properties, read, 500) < LINEAR
+    assert growth(marks, read, 1500) < LINEAR
     assert growth(parts, form, 20_000) < LINEAR
     assert "punycode" not in ENCODINGS
 

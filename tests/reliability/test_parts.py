@@ -10,6 +10,7 @@ import mmap
 import operator
 import os
 import signal
+import time
 from collections.abc import Awaitable, Callable, Iterator
 from dataclasses import replace
 from functools import partial
@@ -29,6 +30,7 @@ from discreet.usecases import datasets, running, spooling
 from discreet.usecases import jobs as job_uses
 from discreet.usecases.services import Services
 from discreet.usecases.uploads import SealedFile
+from discreet.worker.padding import Pad
 from discreet.worker.runner import Runner
 from tests import bodies, causes
 from tests.causes import CHARGED, FULL, NOTHING, RELEASED, Came, ended, inside
@@ -235,13 +237,27 @@ def test_a_worker_that_stops_while_children_read_leaves_nothing_behind(
 
 
 def test_a_content_that_does_not_open_charges_nothing(
-    settings: Settings, with_children: Callable[[Settings, Work], None]
+    settings: Settings,
+    with_children: Callable[[Settings, Work], None],
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """A chunk that was changed, cut off or made longer; a master key that is not known."""
+    """A chunk that was changed, cut off or made longer; a master key that is not known. When that
+    is told follows from no content: the time of opening is over first."""
+    waited = []
+    wait = Pad.wait
+
+    async def noted(pad: Pad) -> None:
+        await wait(pad)
+        waited.append(time.monotonic() - pad._started >= pad.seconds)
+
+    monkeypatch.setattr(Pad, "wait", noted)
 
     async def work(services: Services, owner: Principal, zygote: Zygote) -> None:
         async def comes_to(code: str) -> None:
+            waited.clear()
             await Runner(services, zygote).run(job)
+            assert waited
+            assert all(waited)
             assert await ended(services, owner, job) == Came.told(code, NOTHING, RELEASED)
 
         chunk = "UPDATE dataset_chunks SET sealed = {} WHERE dataset_id = (SELECT dataset_id FROM"

@@ -11,8 +11,9 @@ WEEKDAYS = ("Mon", "Tue", "Wed", "Thu", "Fri", "Sat", "Sun")
 
 def clock(states: Mapping[str, Any], step: int) -> str | None:
     """What a clock shows at a step of the day, where that is known; of blocks that begin again
-    after several days, on which of them: `Mon 06:00` of weeks, else `day 3, 06:00`. Where they
-    begin again at another time of the day no clock tells blocks apart.
+    after several days, on which of them: `Mon 06:00` of a week, `week 2, Mon 06:00` of several,
+    else `day 3, 06:00`. With seconds where steps are no whole minutes. Where they begin again at
+    another time of the day no clock tells blocks apart.
 
     states: the field `states` of the result.
     """
@@ -23,13 +24,17 @@ def clock(states: Mapping[str, Any], step: int) -> str | None:
         return None
     hours, minutes, seconds = map(int, states["day_begins"].split(":"))
     passed = step % states["day_steps"] * states["step_seconds"]
-    minute = (3600 * hours + 60 * minutes + seconds + passed) // 60
+    minute, second = divmod(3600 * hours + 60 * minutes + seconds + passed, 60)
     shown = f"{minute // 60 % 24:02}:{minute % 60:02}"
+    if states["step_seconds"] % 60:
+        shown = f"{shown}:{second:02}"
     if days == 1:
         return shown
+    day = minute // 1440
     if weekday := states.get("day_begins_on"):
-        return f"{WEEKDAYS[(WEEKDAYS.index(weekday[:3]) + minute // 1440) % 7]} {shown}"
-    return f"day {minute // 1440 % days + 1}, {shown}"
+        week = f"week {day % days // 7 + 1}, " if days > 7 else ""
+        return f"{week}{WEEKDAYS[(WEEKDAYS.index(weekday[:3]) + day) % 7]} {shown}"
+    return f"day {day % days + 1}, {shown}"
 
 
 def block_names(states: Mapping[str, Any]) -> list[str]:

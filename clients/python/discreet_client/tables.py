@@ -370,13 +370,9 @@ def first_line(path: Path) -> tuple[str, list[str]]:
 def header_of(
     content: bytes, name: str = "the file", *encodings: str | None, words: Words = EITHER
 ) -> list[str]:
-    """The names of the columns of CSV, in its first line, which is read as `read_csv` reads it.
+    """The names of the columns of CSV, as `read_csv` reads them: a name in quotes may have lines.
     TableError where nothing can be read of it."""
-    line = content[:FIRST_BYTES].partition(b"\n")[0]
-    if content.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
-        line = content[: len(content) & -2]
-    text = _decoded(line, name, [one or UTF_8 for one in encodings] or [UTF_8], words)
-    return _named_in(text.partition("\n")[0])
+    return _records(content, name, encodings, words)[1]
 
 
 def _named_in(line: str) -> list[str]:
@@ -384,6 +380,33 @@ def _named_in(line: str) -> list[str]:
         return [name.strip() for name in next(csv.reader([line], delimiter=_separator(line)), [])]
     except csv.Error as error:
         raise TableError(f"the first line is no CSV: {error}") from None
+
+
+def _records(
+    content: bytes, name: str, encodings: Sequence[str | None], words: Words
+) -> tuple[Any, list[str], str, bool]:
+    """The records of CSV below its names (a csv.reader), these, the separator, and whether there is
+    anything at all."""
+    text = _decoded(content, name, [one or UTF_8 for one in encodings] or [UTF_8], words)
+    separator = _separator(_first_record(text))
+    reader = csv.reader(io.StringIO(text, newline=""), delimiter=separator)
+    try:
+        header = [column.strip() for column in next(reader, [])]
+    except csv.Error as error:
+        raise TableError(f"the first line is no CSV: {error}") from None
+    return reader, header, separator, bool(text.strip())
+
+
+def _first_record(text: str) -> str:
+    """The first line, and those after it while a name in quotes goes on."""
+    end, quotes = -1, 1
+    while quotes % 2:
+        begin = end + 1
+        end = text.find("\n", begin)
+        if end < 0:
+            return text
+        quotes = text.count('"', begin, end) + (begin > 0)
+    return text[:end]
 
 
 def _separator(line: str) -> str:
@@ -397,13 +420,10 @@ def read_csv(
     and where there is none: UTF-8. words: how options are named to who reads."""
     if made := next((made for mark, made in OTHER_FILES.items() if content.startswith(mark)), None):
         raise TableError(f"{name} is {made}")
-    text = _decoded(content, name, [one or UTF_8 for one in encodings] or [UTF_8], words)
-    separator = _separator(text.partition("\n")[0])
-    reader = csv.reader(io.StringIO(text, newline=""), delimiter=separator)
-    header = [column.strip() for column in next(reader, [])]
+    reader, header, separator, anything = _records(content, name, encodings, words)
     if not any(header):
         raise TableError(
-            f"{name} is empty" if not text.strip() else f"the first line of {name} names no columns"
+            f"the first line of {name} names no columns" if anything else f"{name} is empty"
         )
     if twice := sorted(column for column, count in Counter(header).items() if count > 1):
         raise TableError(f"column {_shown(twice[0])} stands twice in the first line of {name}")
@@ -451,7 +471,7 @@ def _decoded(content: bytes, name: str, encodings: Sequence[str], words: Words) 
             what = "UTF-8" if encoding == UTF_8 else encoding
             such, why = "cp1252", " for one saved by Excel"
             if encoding != UTF_8:
-                such, why = "cp1252 or utf-8", ""
+                such, why = "utf-16" if encoding.lower() == "cp1252" else "cp1252", ""
             if content.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
                 such, why = "utf-16", ", in which it begins"
             says = (

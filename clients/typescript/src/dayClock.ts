@@ -13,19 +13,22 @@ export interface States {
 const DAY_SECONDS = 86_400;
 const WEEKDAYS = ["Mon", "Tue", "Wed", "Thu", "Fri", "Sat", "Sun"];
 
-/** What a clock shows at a step of the day: `06:00`, of weeks `Mon 06:00`, of several days `day 3, 06:00`; undefined where none is known. */
+/** What a clock shows at a step of the day: `06:00`, of a week `Mon 06:00`, of several `week 2, Mon 06:00`, of several days `day 3, 06:00`, with seconds where steps are no whole minutes; undefined where none is known. */
 function clock(states: States, step: number): string | undefined {
   const { day_begins: begins, day_begins_on: weekday, day_steps: cycle, step_seconds: length } = states;
   if (begins === undefined || cycle === undefined || length === undefined) return undefined;
   if ((cycle * length) % DAY_SECONDS) return undefined;
   const days = (cycle * length) / DAY_SECONDS;
   const [hours = 0, minutes = 0, seconds = 0] = begins.split(":").map(Number);
-  const minute = Math.floor((3600 * hours + 60 * minutes + seconds + (step % cycle) * length) / 60);
+  const second = 3600 * hours + 60 * minutes + seconds + (step % cycle) * length;
+  const minute = Math.floor(second / 60);
   const two = (value: number) => String(value).padStart(2, "0");
-  const shown = `${two(Math.floor(minute / 60) % 24)}:${two(minute % 60)}`;
+  const shown = `${two(Math.floor(minute / 60) % 24)}:${two(minute % 60)}${length % 60 ? `:${two(second % 60)}` : ""}`;
   if (days === 1) return shown;
   const day = Math.floor(minute / 1440);
-  return weekday === undefined ? `day ${(day % days) + 1}, ${shown}` : `${WEEKDAYS[(WEEKDAYS.indexOf(weekday.slice(0, 3)) + day) % 7]} ${shown}`;
+  if (weekday === undefined) return `day ${(day % days) + 1}, ${shown}`;
+  const week = days > 7 ? `week ${Math.floor((day % days) / 7) + 1}, ` : "";
+  return `${week}${WEEKDAYS[(WEEKDAYS.indexOf(weekday.slice(0, 3)) + day) % 7]} ${shown}`;
 }
 
 /** The hours of each block of a day, or its steps. */

@@ -90,6 +90,10 @@ test("steps and blocks of a day are told by the clock", async () => {
   const steps = async (states: object) => (await said("expected_power", states)).map((row) => row.step);
   assert.deepEqual(await steps(states), ["06:00", "12:00", "18:00", "00:00", "06:00 (2)"]);
   assert.deepEqual(await steps(week), ["Mon 06:00", "Mon 12:00", "Mon 18:00", "Tue 00:00", "Tue 06:00"]);
+  assert.deepEqual(await steps({ ...week, day_steps: 56, first_step: 55 }), [
+    ...["week 2, Sun 18:00", "week 1, Mon 00:00", "week 1, Mon 06:00", "week 1, Mon 12:00", "week 1, Mon 18:00"],
+  ]);
+  assert.deepEqual((await steps({ ...states, day_steps: 2880, step_seconds: 30 })).slice(0, 2), ["00:00:30", "00:01:00"]);
   assert.deepEqual(await steps({ ...states, first_step: undefined }), [0, 1, 2, 3, 4]);
   assert.deepEqual(await said("block_transitions", states, [[[1]], [[0.5]]]), [
     { block: "00:00 to 18:00", from: 0, to: 0, block_transitions: 1 },

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import math
+import re
 import tomllib
 from datetime import date, time
 from pathlib import Path
@@ -11,12 +13,27 @@ from typing import Any
 from discreet.errors import InvalidInput
 from discreet_client import canonical
 
+_PERHAPS_NOT_FINITE = re.compile(rb"NaN|Infinity|[eE]\+?\d{3}")
+
 
 def strict(text: bytes) -> Any:
-    """The value of strict JSON. InvalidInput names the place of the error."""
+    """The value of strict JSON without NaN and infinite numbers, which no request can carry.
+    InvalidInput names the place of the error."""
     from discreet.intake.strict_json import loads  # noqa: PLC0415 - loads NumPy, which the supervisor does without
 
-    return loads(text)
+    value = loads(text)
+    if _PERHAPS_NOT_FINITE.search(text):
+        _refuse_not_finite(value)
+    return value
+
+
+def _refuse_not_finite(value: Any) -> None:
+    from discreet.intake.field_issues import pointer  # noqa: PLC0415 - as above
+    from discreet.intake.unstorable import walk  # noqa: PLC0415
+
+    for path, one in walk([((), value)]):
+        if isinstance(one, float) and not math.isfinite(one):
+            raise InvalidInput("a finite number is needed", pointer=pointer(path))
 
 
 def read_body(file: Path) -> Any:
@@ -35,6 +52,7 @@ def _toml(file: Path) -> dict[str, Any]:
     try:
         body = tomllib.loads(file.read_text(encoding="utf-8-sig"), parse_float=Number)
         _refuse_dates(body, "")
+        _refuse_not_finite(body)
     except ValueError as error:
         raise InvalidInput(f"{file}: not TOML: {error}") from error
     except RecursionError:

@@ -180,10 +180,17 @@ def asked(form: forms.Form) -> Asked:
 def meanings(form: forms.Form) -> dict[tuple[str, str], str]:
     """The role that the form assigns to each column, by its file (links or nodes) and its name."""
     return {
-        (form.get(f"of-{place}", ""), form[f"column-{place}"]): form.get(f"means-{place}", "")
+        (form.get(f"of-{place}", ""), _as_read(form[f"column-{place}"])): form.get(
+            f"means-{place}", ""
+        )
         for place in range(MOST_COLUMNS)
         if f"column-{place}" in form
     }
+
+
+def _as_read(column: str) -> str:
+    """A name with the ends of lines that spreadsheets write: browsers send others."""
+    return column.replace("\r\n", "\n")
 
 
 def _columns(form: forms.Form) -> tuple[dict[str, str], list[FieldIssue]]:

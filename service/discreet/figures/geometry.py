@@ -94,7 +94,8 @@ def _principal(where: Floats) -> Floats:
 def inches(where: Floats) -> Floats:
     """The coordinates in inches on the map, with the origin at the lower left."""
     extent = float(np.ptp(where, axis=0).max())
-    scaled: Floats = (where - where.min(axis=0)) * (MAP_INCHES / extent if extent > 0 else 1.0)
+    # divided first: of the smallest extents the factor would be infinite
+    scaled: Floats = (where - where.min(axis=0)) / (extent if extent > 0 else 1.0) * MAP_INCHES
     return scaled
 
 

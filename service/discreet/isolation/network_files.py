@@ -53,16 +53,27 @@ def read_network(
         found = networks.read(*files, words=words, **options)
     except TableError as error:
         told = [[about, says[:LONGEST_SENTENCE]] for about, says in error.faults[:MOST_NOTES]]
-        return {"refused": told, "columns": [*map(_shown, tables)]}, b""
+        return _sendable({"refused": told, "columns": [*map(_shown, tables)]}), b""
     text = json.dumps(found.network, ensure_ascii=False, separators=(",", ":"))
     network = text.encode(errors="replace")
     limit = Limit(**arguments["limit"])
     if len(network) > limit.allowed:
-        raise PayloadTooLarge(limit=Limit(limit.setting, limit.unit, limit.allowed, len(network)))
+        says = f"as a network these files have {len(network):,} bytes, and at most "
+        raise PayloadTooLarge(
+            f"{says}{limit.allowed:,} ({limit.setting}) are taken",
+            limit=Limit(limit.setting, limit.unit, limit.allowed, len(network)),
+        )
     notes = [note[:LONGEST_SENTENCE] for note in [*found.notes, *found.left_out][:MOST_NOTES]]
     warnings = [one[:LONGEST_SENTENCE] for one in found.warnings[:MOST_NOTES]]
     answer = {"name": found.name, "zones": found.zones, "notes": notes, "warnings": warnings}
-    return answer, network
+    return _sendable(answer), network
+
+
+def _sendable(answer: dict[str, Any]) -> dict[str, Any]:
+    """The answer without halves of surrogate pairs, which GeoJSON may hold and no page can."""
+    text = json.dumps(answer, ensure_ascii=False).encode(errors="replace")
+    sendable: dict[str, Any] = json.loads(text)
+    return sendable
 
 
 def _shown(table: Any) -> dict[str, Any]:

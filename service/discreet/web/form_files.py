@@ -14,7 +14,7 @@ from discreet.errors import Limit
 from discreet.web import bodies
 from discreet.web.multipart import Multipart, broken
 
-MOST_PARTS = 300
+MOST_PARTS = 500
 """Most fields and files of a form."""
 FIELD_BYTES = 1 << 12
 """Most bytes of one field."""

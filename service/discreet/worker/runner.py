@@ -236,7 +236,11 @@ class Runner:
         """The claim with what the mechanism released, which is stored."""
         opening = Pad(held, "opening", held.plan.resources.opening_seconds)
         with contextlib.ExitStack() as opened:
-            content = await self._stubbornly(lambda: running.open_content(self._services, held))
+            try:
+                content = await self._stubbornly(lambda: running.open_content(self._services, held))
+            except (SealBroken, Unavailable):
+                await opening.wait()  # nor how much of it could be read
+                raise
             if isinstance(content, Spooled):
                 opened.callback(content.close)
             # How long that took goes with the size of the content, and the ledger shows when the

@@ -52,6 +52,8 @@ USUAL = {
     "zone": "zoneid taz bezirk verkehrszelle zelle",
 }
 """The usual names of each role in files, in lower case and without separators."""
+LONGEST_NAME = 200
+"""Characters of a column's name that is compared with them, at most."""
 _WORDS = {role: frozenset(words.split()) for role, words in USUAL.items()}
 _IN_BRACKETS = re.compile(r"[\[(][^\[\]()]*[\])]")
 _UNIT_AT_END = re.compile(r"(?<=\w)[ _-](?:km|m|mi|ft|km/?h|mph|min|(?:kfz|fz|pcu|veh)/?h)$")
@@ -140,8 +142,11 @@ def _columns(file: str, of: str, columns: list[str], roles: tuple[str, ...]) -> 
 
 
 def _word(name: str) -> str:
-    """A name as it is compared: without units in brackets or at its end, case, signs and
-    accents."""
+    """A name as it is compared: without units in brackets or at its end, case, signs and accents.
+    Empty for a name longer than any column has: normalizing combining marks that pile up takes
+    quadratic time."""
+    if len(name) > LONGEST_NAME:
+        return ""
     plain = unicodedata.normalize("NFC", _IN_BRACKETS.sub("", name)).lower().translate(_LETTERS)
     plain = _UNIT_AT_END.sub("", plain.strip())
     return "".join(letter for letter in plain if letter.isalnum())

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from itertools import islice
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from discreet_client.networks.assembly import assembled, each_street_once, with_opposite_links
 from discreet_client.networks.links import link_figures, links_of, street_names
@@ -111,12 +112,30 @@ def _coordinates(value: Any) -> tuple[Point, ...] | None:
 
 def _properties(features: Sequence[Json]) -> Table:
     properties = [feature.get("properties") or {} for feature in features]
-    names = dict.fromkeys(name for one in properties for name in one)
-    columns = {
-        name: np.array([one.get(name) for one in properties] + [None], dtype=object)[:-1]
-        for name in names
-    }
-    return Table(columns, np.arange(len(features)), "feature")
+    return Table(_Columns(properties), np.arange(len(features)), "feature")
+
+
+class _Columns(Mapping[str, NDArray[Any]]):
+    """Properties by their names, each an array when it is asked for: where every feature has names
+    of its own, all of them would be the square of a file."""
+
+    def __init__(self, properties: Sequence[Json]) -> None:
+        self._properties = properties
+        self._names = dict.fromkeys(name for one in properties for name in one)
+
+    def __getitem__(self, name: str) -> NDArray[Any]:
+        if name not in self._names:
+            raise KeyError(name)
+        return np.array([one.get(name) for one in self._properties] + [None], dtype=object)[:-1]
+
+    def __contains__(self, name: object) -> bool:
+        return name in self._names
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._names)
+
+    def __len__(self) -> int:
+        return len(self._names)
 
 
 def _zones_of_points(

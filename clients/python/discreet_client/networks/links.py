@@ -4,9 +4,10 @@ lengths and speeds."""
 from __future__ import annotations
 
 import math
+from collections import ChainMap
 from dataclasses import replace
 from functools import partial
-from typing import NamedTuple
+from typing import Any, NamedTuple, cast
 
 import numpy as np
 
@@ -56,9 +57,8 @@ def links_of(source: Table, file: str, of: str, options: Options, *, ends: bool)
         if timed or options.columns.get("speed", "speed") in source.columns:
             options.refuse(f"{of} with a column {'free_flow_time' if timed else 'speed'}", "speed")
         every = np.full(source.rows, options.speed)
-        source = replace(
-            source, columns={**source.columns, options.columns.get("speed", "speed"): every}
-        )
+        added = {options.columns.get("speed", "speed"): every}
+        source = replace(source, columns=ChainMap(added, cast(dict[str, Any], source.columns)))
     measured = not timed and all(options.columns.get(one, one) in source.columns for one in LENGTH)
     chosen = {
         role: name

@@ -15,6 +15,7 @@ from __future__ import annotations
 import argparse
 import asyncio
 import json
+import math
 import sys
 from pathlib import Path
 from typing import Any
@@ -41,7 +42,7 @@ def main(arguments: list[str] | None = None) -> int:
     given = _parser().parse_args(arguments)
     try:
         given.command(given)
-    except (SecureSumError, AgentError, OSError, ValueError, KeyError, TypeError) as error:
+    except (SecureSumError, AgentError, OSError, ValueError, ArithmeticError) as error:
         print(f"sparse_sum: {type(error).__name__}: {error}", file=sys.stderr)
         return 1
     return 0
@@ -71,14 +72,17 @@ def _sign(given: argparse.Namespace) -> None:
 
 
 def _serve(given: argparse.Namespace) -> None:
-    read = json.loads(given.roster.read_text())
     # Agents check the owner's signature themselves; the server gains nothing by a wrong key here.
-    roster = Roster.read(
-        read["roster"].encode(), bytes.fromhex(read["signature"]), bytes.fromhex(given.owner)
-    )
+    roster = _signed_roster(given)
+    if not 0 <= given.from_round <= roster.plan.rounds:
+        raise ValueError(f"rounds are 0 to {roster.plan.rounds - 1}, not {given.from_round}")
+    if not 0 < given.seconds < math.inf:
+        raise ValueError(f"--seconds is a number above 0, not {given.seconds}")
     host, _, _ = given.listen.rpartition(":")
     if given.certificate is None and not is_loopback(host.strip("[]")):
         raise ValueError(f"{host} is not a loopback address: --certificate and --key are needed")
+    if (given.certificate is None) != (given.key is None):
+        raise ValueError("--certificate and --key go together")
     pair = None
     if given.certificate is not None:
         pair = (given.key.read_bytes(), given.certificate.read_bytes())
@@ -93,10 +97,7 @@ def _serve(given: argparse.Namespace) -> None:
 
 
 def _join(given: argparse.Namespace) -> None:
-    read = json.loads(given.roster.read_text())
-    roster = Roster.read(
-        read["roster"].encode(), bytes.fromhex(read["signature"]), bytes.fromhex(given.owner)
-    )
+    roster = _signed_roster(given)
     demands = Demands(given.corrupt, given.sigma, given.rounds, given.crowd, given.exposure)
     identity = Identity.open(given.folder / "agent.key")
     values = values_of(given.values, roster.plan)
@@ -113,6 +114,15 @@ def _join(given: argparse.Namespace) -> None:
         durable.close()
 
 
+def _signed_roster(given: argparse.Namespace) -> Roster:
+    try:
+        read = json.loads(given.roster.read_text())
+        content, signature = read["roster"].encode(), bytes.fromhex(read["signature"])
+    except (ValueError, LookupError, TypeError, AttributeError, RecursionError) as error:
+        raise Refused(f"{given.roster} holds no signed roster: {error!r}") from None
+    return Roster.read(content, signature, bytes.fromhex(given.owner))
+
+
 def values_of(path: Path, plan: Plan) -> Values:
     """The values of a file with one line per round, a JSON list of 64-bit integers. Raises Refused
     for a round whose line is missing or has another form."""
@@ -120,8 +130,11 @@ def values_of(path: Path, plan: Plan) -> Values:
 
     def values(number: int) -> Integers:
         try:
-            found = np.array(json.loads(lines[number]), dtype=np.int64)
-        except (LookupError, ValueError, TypeError, OverflowError) as error:
+            told = json.loads(lines[number])
+            if not all(type(one) is int for one in told):  # else 1.9 would be added as 1
+                raise ValueError("something else is among them")
+            found = np.array(told, dtype=np.int64)
+        except (LookupError, ValueError, TypeError, OverflowError, RecursionError) as error:
             raise Refused(f"line {number + 1} of {path}: not a list of integers: {error}") from None
         if found.shape != (plan.dimension,):
             raise Refused(f"line {number + 1} of {path} does not hold {plan.dimension} integers")

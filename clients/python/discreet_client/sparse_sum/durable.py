@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import os
+import stat
 from pathlib import Path
 
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
@@ -34,7 +36,8 @@ class DurableAgent:
     After the folder is restored from a copy, the agent could answer a second time what it has
     already answered: keep it out of backups. Raises Unacceptable if the roster falls short of
     `demands`, Tampered if it lacks this agent, Reused if another process holds the folder, Refused
-    if the folder belongs to another run.
+    if the folder belongs to another run, or is open to other users: whoever can take claims away
+    makes this agent answer again.
     """
 
     def __init__(
@@ -49,6 +52,9 @@ class DurableAgent:
         self.agent: Agent | None = None
         self._candidate: Candidate | None = None
         folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+        found = folder.stat()
+        if found.st_uid != os.geteuid() or found.st_mode & (stat.S_IRWXG | stat.S_IRWXO):
+            raise Refused(f"{folder} must be this user's own, and no other's to enter (chmod 700)")
         self._journal = FileJournal(folder / "claims")
         try:
             self._resume()

@@ -48,7 +48,6 @@ def road_map(roads: RoadNetwork, zones: int | None) -> Chart | None:
     data = [polygons("links", arrows[drawn], QUIET)]
     data += [link_hovers(where, network, roads, drawn, texts)]
     data += node_traces(where, network, roads, radius)
-    across, up = np.ptp(where, axis=0)
     left_out = (
         ""
         if drawn.size == len(roads.links)
@@ -72,7 +71,7 @@ def road_map(roads: RoadNetwork, zones: int | None) -> Chart | None:
         caption="Each link is a half arrow on the right of its direction: the wider, the larger "
         f"its capacity. Circles are {circles}. Nodes stand where the network's coordinates "
         f"say.{left_out}",
-        figure=map_figure(data, float(up / across) if across > 0 else 0.5),
+        figure=map_figure(data, where),
         table=Table.of(("link", "from node", "to node", "free-flow time", "capacity"), rows),
     )
 

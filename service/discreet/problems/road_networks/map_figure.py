@@ -13,6 +13,8 @@ from discreet.problems.road_networks.network import RoadNetwork
 from discreet.solvers.traffic.traffic_assignment import Network
 
 Floats = NDArray[np.float64]
+NARROWEST = 1e-9
+"""Inches: a narrower map is a line."""
 NAMED_ZONES = 300
 MAX_NODES = 10_000
 """Larger networks are not drawn: their layout would take seconds."""
@@ -20,7 +22,10 @@ MAX_LINKS = 4000
 """If there are more links, those with the largest flows or capacities are drawn."""
 
 
-def map_figure(data: list[Trace], shape: float) -> Figure:
+def map_figure(data: list[Trace], where: Floats) -> Figure:
+    """`where`: the nodes, in inches."""
+    across, up = np.ptp(where, axis=0).tolist()
+    shape = up / across if across > NARROWEST else 0.5
     hidden = {"visible": False, "automargin": False}
     return figure(
         data,

@@ -322,7 +322,7 @@ NetworkOrId = Annotated[
     Annotated[RoadNetwork, Tag(RoadNetwork.__name__)]
     | Annotated[str, Field(max_length=64), Tag("id")],
     Discriminator(_named_or_whole),
-    Field(description="The network, or the id of a stored one (`POST /v1/networks`)"),
+    Field(description="The network, or the id of a stored one"),
 ]
 
 

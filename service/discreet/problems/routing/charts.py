@@ -127,7 +127,6 @@ def network_map(
     ends = interval_of(result, "link_flows") if counted else None
     data += [hover_texts(where, network, roads, flow, ratio if counted else None, ends, drawn)]
     data += node_traces(where, network, roads, radius)
-    across, up = np.ptp(where, axis=0)
     rows = [
         (roads.link_called(k), *_ends(roads, k), float(flow[k]), float(ratio[k]))[
             : 5 if counted else 4
@@ -159,7 +158,7 @@ def network_map(
         f"zones. {_LAID_OUT if known is None else _PLACED} All of it follows from {released}, so "
         "noise in that moves flows, and no more about the trips can be read from "
         f"it.{left_out}{noise_of(plan)}",
-        figure=map_figure(data, float(up / across) if across > 0 else 0.5),
+        figure=map_figure(data, where),
         table=Table.of(
             ("link", "from node", "to node", "flow", "flow / capacity")[: 5 if counted else 4], rows
         ),
