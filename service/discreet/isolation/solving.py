@@ -160,15 +160,25 @@ def session(task: Task) -> None:
         for one in header["agents"]
     ]
     session = problem.open_session(Plan.model_validate(header["plan"]), members)
+    session.roster_digest = bytes.fromhex(header["roster"])
     seed = header["seed"]
     noise = Noise.secure() if seed is None else Noise.seeded(seed + header["round"])
+
+    def tell(header: dict[str, Any], kept: bytes, broadcast: bytes) -> None:
+        """What the coordinator is told after an opening or a step. Deliveries come last, in the
+        order in which the header has their lengths."""
+        told = session.deliveries()
+        lengths = [(agent, len(told[agent])) for agent in sorted(told)]
+        body = b"".join([kept, broadcast, *(told[agent] for agent, _ in lengths)])
+        header |= {"state": len(kept), "broadcast": len(broadcast), "deliveries": lengths}
+        channel.sendall(frame(header, body))
+
     if header["state"]:
         session.restore(task.payload)
-        channel.sendall(frame({"rounds": session.rounds}))
+        tell({"rounds": session.rounds}, b"", b"")
     else:
         broadcast = session.opening(noise)
-        opened = session.state()
-        channel.sendall(frame({"rounds": session.rounds, "state": len(opened)}, opened + broadcast))
+        tell({"rounds": session.rounds}, session.state(), broadcast)
     while True:
         try:
             asked, payload = receive(channel)
@@ -193,12 +203,7 @@ def session(task: Task) -> None:
         except SessionFailed as failure:
             channel.sendall(frame({"failed": failure.code}))
             return
-        kept = session.state()
-        channel.sendall(
-            frame(
-                {"done": session.done, "state": len(kept), "used": sorted(usable)}, kept + broadcast
-            )
-        )
+        tell({"done": session.done, "used": sorted(usable)}, session.state(), broadcast)
 
 
 def encode(

@@ -19,7 +19,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from typing import Any
 
 import structlog
@@ -167,6 +167,7 @@ class Coordinator:
             await self._gather()
         async with SessionChild.open(self._zygote, held, self._limits()) as child:
             number, transcript, broadcast = held.round, held.transcript, held.broadcast or b""
+            deliveries = child.deliveries
             if child.opening is not None:
                 broadcast = child.opening.broadcast
                 await self._keep(0, child.opening, transcript)
@@ -174,12 +175,13 @@ class Coordinator:
             while True:
                 # Not the step itself: how long it takes depends on what agents sent.
                 with telemetry.span("round", number=number):
-                    messages = await self._round(number, broadcast, transcript)
+                    messages = await self._round(number, broadcast, transcript, deliveries)
                 stepped = await self._step(child, number, messages)
-                number, broadcast, transcript = (
+                number, broadcast, transcript, deliveries = (
                     number + 1,
                     stepped.broadcast,
                     chained(transcript, stepped),
+                    stepped.deliveries,
                 )
                 self._agents.close_round()
                 if stepped.done or number == child.rounds:
@@ -210,28 +212,37 @@ class Coordinator:
             if self._agents.declined & names and self._aborts:
                 raise Ending("failed", "agent_declined")
             if time.monotonic() >= end or names == there | (self._agents.declined & names):
-                if not self._aborts and len(there & names) >= self.held.terms.least:
+                enough = len(there & names) >= self.held.terms.least
+                if not self._aborts and enough and not self.held.problem.begins_with_all:
                     self._agents.absent = names - there
                     return
                 raise Ending("failed", "agents_absent")
             await self._agents.wait(end - time.monotonic())
 
-    async def _round(self, number: int, broadcast: bytes, transcript: bytes) -> dict[str, bytes]:
+    async def _round(
+        self,
+        number: int,
+        broadcast: bytes,
+        transcript: bytes,
+        deliveries: Mapping[str, bytes],
+    ) -> dict[str, bytes]:
         """Ask all agents and collect their answers until all are there or the deadline passes."""
         seconds = self.held.terms.round_seconds
-        self._agents.open_round(number, broadcast, transcript, seconds)
+        self._agents.open_round(number, broadcast, transcript, seconds, deliveries)
         deadline = time.monotonic() + seconds
         names = set(self.held.accounts)
+        waits = self.held.problem.waits_for_gone(number)
         while (left := deadline - time.monotonic()) > 0:
             if self._aborts and self._agents.declined & names:
                 raise Ending("failed", "agent_declined")
             answered = self._agents.messages.keys()
             # Who missed the last round and has not come back is not waited for, while the others
             # are enough.
+            awaited = names - self._agents.absent
+            if not waits:
+                awaited &= self._agents.ready()
             if names <= answered or (
-                not self._aborts
-                and len(answered) >= self.held.terms.least
-                and names - self._agents.absent <= answered
+                not self._aborts and len(answered) >= self.held.terms.least and awaited <= answered
             ):
                 break
             await self._agents.wait(left)
@@ -298,6 +309,7 @@ class Coordinator:
                     "least": held.terms.least,
                     "rounds": held.round,
                     "transcript": held.transcript.hex(),
+                    **held.problem.evidence(held.plan),
                 },
             )
         )

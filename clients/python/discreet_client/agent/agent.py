@@ -460,7 +460,7 @@ class Agent:
             raise NotTrusted("a round came before the roster")
         if message.number >= self._start.rounds:
             raise NotTrusted(f"the server asks for round {message.number} of {self._start.rounds}")
-        memory, answers = self._memory, signing.digest(message.broadcast)
+        memory, answers = self._memory, signing.answers(message.broadcast, message.delivery)
         last = memory.sent
         if last is None or message.number > last.number:
             current = Round(
@@ -477,6 +477,7 @@ class Agent:
                 job=self._charge["job"],
                 identity=self.identity,
                 price=self._charge["price"],
+                delivery=message.delivery,
             )
             due = time.monotonic() + self._answer_seconds
             try:

@@ -24,6 +24,7 @@ from attrs import define
 from numpy.typing import NDArray
 
 from discreet_client.agent.agent import Agent
+from discreet_client.agent.demands import Demands
 from discreet_client.agent.rounds import Outcome, Party, Round, Step
 from discreet_client.expressions import derivative, parse, value
 from discreet_client.federation import history, signing
@@ -58,9 +59,18 @@ class Minimum:
     have told them something else."""
     without_slope: int = 0
     """Steps in which the slope was no number, or raised: there the objective did not pull."""
+    refused: int = 0
+    """Of masked sums: what this agent was asked for and did not answer, since it must not, or had
+    dropped from the round."""
 
 
-def minimize(agent: Party, slope: Slope, *, initial: float | list[float] | None = None) -> Minimum:
+def minimize(
+    agent: Party,
+    slope: Slope,
+    *,
+    initial: float | list[float] | None = None,
+    demands: Demands | None = None,
+) -> Minimum:
     """Take part with an objective whose derivative is `slope`.
 
     Starts at `initial`, or in the middle of the range, or at the point of its set nearest to
@@ -68,9 +78,38 @@ def minimize(agent: Party, slope: Slope, *, initial: float | list[float] | None 
     told. A slope that raises, or is no number, does not pull in that step: an agent that left there
     would show everybody where it stands. At the start it is tried before anybody is met, and
     AgentError says what it raised. Other errors as `Agent.participate`.
+
+    An agent that announces `masks: "sparse"` takes part in masked sums alone
+    (`discreet_client.agent.masked_sums`): its state leaves this process in no other form, and
+    `demands` are what it asks of the sums that the owner has signed.
     """
+    from discreet_client.agent import masked_sums  # noqa: PLC0415  # it uses this module
+
     _try_slope(agent.announcement, slope, initial)
+    if masked_sums.announced(agent.announcement):
+        return masked_sums.minimize(agent, slope, initial=initial, demands=demands)
+    if demands is not None:
+        raise AgentError(
+            "demands are of masked sums, and this agent does not announce them (masks: 'sparse'): "
+            "the cloud would see its states"
+        )
     outcome = agent.participate(step_of(slope, initial))
+
+    def last_move(kept: dict[str, Any], told: bytes) -> dict[str, Any]:
+        return _moved(kept, slope, kept["steps"], told)
+
+    return ended(agent, outcome, last_move)
+
+
+def ended(
+    agent: Party,
+    outcome: Outcome,
+    last_move: Callable[[dict[str, Any], bytes], dict[str, Any]],
+    more: int = 0,
+) -> Minimum:
+    """How a session ended, from what the agent has kept. `last_move`: what is kept after the last
+    broadcast, of which it may have missed the first copy; its doubles are followed by `more`
+    bytes."""
     kept = json.loads(outcome.final_state or "{}")
     if not outcome.succeeded or not kept:
         return Minimum(
@@ -79,18 +118,24 @@ def minimize(agent: Party, slope: Slope, *, initial: float | list[float] | None 
             kept.get("x", math.nan),
             tuple(kept.get("multipliers", ())),
             without_slope=kept.get("without_slope", 0),
+            refused=kept.get("refused", 0),
         )
-    return _ended(agent, kept, slope, outcome)
+    return _ended(agent, kept, outcome, last_move, more)
 
 
 def step_of(slope: Slope, initial: float | list[float] | None = None) -> Step:
     """What an agent answers to each broadcast, see `minimize`."""
 
     def step(current: Round) -> bytes:
+        if "sums" in current.parameters:
+            raise AgentError(
+                "the sums of this job are masked: an agent takes part that announces it (masks: "
+                "'sparse')"
+            )
         try:
             before, told = history.split(current.broadcast)
             if not current.state:
-                kept = _begun(current, initial, told)
+                kept = begun(current, initial, told)
             else:
                 kept = json.loads(current.state)
                 if kept["number"] == current.number - 1 and kept["history"] != before.hex():
@@ -118,11 +163,17 @@ def step_of(slope: Slope, initial: float | list[float] | None = None) -> Step:
     return step
 
 
-def _ended(agent: Party, kept: dict[str, Any], slope: Slope, outcome: Outcome) -> Minimum:
+def _ended(
+    agent: Party,
+    kept: dict[str, Any],
+    outcome: Outcome,
+    last_move: Callable[[dict[str, Any], bytes], dict[str, Any]],
+    more: int,
+) -> Minimum:
     """After success: the last broadcast repeats the one before, which this agent may have missed,
     and has what the others signed of it."""
     try:
-        length = history.DIGEST_BYTES + 8 * (kept["outputs"] + len(kept["multipliers"]))
+        length = history.DIGEST_BYTES + 8 * (kept["outputs"] + len(kept["multipliers"])) + more
         last, signed = outcome.broadcast[:length], history.unpacked(outcome.broadcast[length:])
         before, told = history.split(last)
         end = history.after(last).hex()
@@ -134,7 +185,7 @@ def _ended(agent: Party, kept: dict[str, Any], slope: Slope, outcome: Outcome) -
                 "the cloud's last broadcast does not follow from the one that this agent was shown"
             )
         if kept["number"] < kept["steps"]:
-            kept = _moved(kept, slope, kept["steps"], told)
+            kept = last_move(kept, told)
     except (struct.error, LookupError, TypeError, ValueError) as error:
         raise NotTrusted(f"the cloud's message cannot be read: {type(error).__name__}") from error
     listed = [
@@ -150,6 +201,7 @@ def _ended(agent: Party, kept: dict[str, Any], slope: Slope, outcome: Outcome) -
         end,
         tuple(missing),
         kept.get("without_slope", 0),
+        kept.get("refused", 0),
     )
 
 
@@ -181,7 +233,7 @@ def _try_slope(
         )
 
 
-def _begun(current: Round, initial: float | list[float] | None, broadcast: bytes) -> dict[str, Any]:
+def begun(current: Round, initial: float | list[float] | None, broadcast: bytes) -> dict[str, Any]:
     """What is kept from round to round: state, multipliers, and the public figures that steps
     need."""
     parameters = current.parameters
@@ -235,19 +287,38 @@ def _moved(kept: dict[str, Any], slope: Slope, k: int, broadcast: bytes) -> dict
     """The same after step k, from the cloud's answer: its noised outputs, then the next
     multipliers."""
     answer = _doubles(broadcast)
-    if isinstance(kept["x"], list):
-        moved_to = _vector_moved(kept, slope, k, answer)
-        return {**kept, "x": moved_to, "multipliers": answer[kept["outputs"] :]}
     gradient = [0.0] * len(kept["multipliers"])
-    for place, constraint in kept["own"]:
-        gradient[constraint] = answer[place]
+    if isinstance(kept["x"], list):
+        rows = np.zeros((len(kept["multipliers"]), len(kept["x"])))
+        for place, constraint, coordinate in kept["own"]:
+            rows[constraint, coordinate] = answer[place]
+        gradient = rows.tolist()
+    else:
+        for place, constraint in kept["own"]:
+            gradient[constraint] = answer[place]
+    return moved_along(kept, slope, k, gradient, answer[kept["outputs"] :])
+
+
+def moved_along(
+    kept: dict[str, Any],
+    slope: Slope,
+    k: int,
+    gradient: list[Any],
+    multipliers: list[float],
+) -> dict[str, Any]:
+    """The same after step k, along these derivatives of the constraints: a number of each, or of a
+    state that is a vector a list. `multipliers`: the next ones; the step is made with those
+    before."""
+    if isinstance(kept["x"], list):
+        moved_to = _vector_moved(kept, slope, k, np.array(gradient, dtype=np.float64))
+        return {**kept, "x": moved_to, "multipliers": multipliers}
     x = kept["x"]
     sizes = tikhonov_sizes(k, *kept["schedule"])
     pull = float(_pull(kept, slope))
     moved = agent_step(x, pull, gradient, kept["multipliers"], *sizes, *kept["range"])
     if not math.isfinite(moved):
         moved = x
-    return {**kept, "x": moved, "multipliers": answer[kept["outputs"] :]}
+    return {**kept, "x": moved, "multipliers": multipliers}
 
 
 def _pull(kept: dict[str, Any], slope: Slope) -> NDArray[np.float64]:
@@ -265,12 +336,11 @@ def _pull(kept: dict[str, Any], slope: Slope) -> NDArray[np.float64]:
     return np.where(unknown, 0.0, pull)
 
 
-def _vector_moved(kept: dict[str, Any], slope: Slope, k: int, answer: list[float]) -> list[float]:
+def _vector_moved(
+    kept: dict[str, Any], slope: Slope, k: int, gradient: NDArray[np.float64]
+) -> list[float]:
     """The next state that is a vector."""
     x = np.array(kept["x"], dtype=np.float64)
-    gradient = np.zeros((len(kept["multipliers"]), len(x)))
-    for place, constraint, coordinate in kept["own"]:
-        gradient[constraint, coordinate] = answer[place]
     pull = _pull(kept, slope)
     multipliers = np.array(kept["multipliers"], dtype=np.float64)
     gamma, alpha = tikhonov_sizes(k, *kept["schedule"])
@@ -291,7 +361,7 @@ def _end(given: Any, place: int) -> float:
 
 def run(agent: Agent, problem: dict[str, Any]) -> dict[str, Any]:
     """`discreet-agent --problem FILE`: `{kind, name, objective, announcement: {lower, upper,
-    radius}, initial?}`.
+    radius}, initial?, demands?}`.
 
     The objective is an expression in the agent's own name, the one that the constraints call it by;
     with a `dimension` in its coordinates, `name_1`, `name_2`, …
@@ -315,7 +385,11 @@ def run(agent: Agent, problem: dict[str, Any]) -> dict[str, Any]:
         found = [value(one, point) for one in slopes]
         return found[0] if dimension is None else found
 
-    found = minimize(agent, slope, initial=problem.get("initial"))
+    try:
+        demands = Demands(**problem["demands"]) if "demands" in problem else None
+    except (TypeError, ValueError) as error:
+        raise AgentError(f"demands of the problem file: {error}") from error
+    found = minimize(agent, slope, initial=problem.get("initial"), demands=demands)
     if found.state != "succeeded":
         raise AgentError(f"the session {found.state}" + (f": {found.code}" if found.code else ""))
     return {
@@ -326,6 +400,7 @@ def run(agent: Agent, problem: dict[str, Any]) -> dict[str, Any]:
         "history": found.history,
         "unsigned": list(found.unsigned),
         "without_slope": found.without_slope,
+        **({"refused": found.refused} if found.refused else {}),
     }
 
 

@@ -36,6 +36,8 @@ class Round:
     price: dict[str, str] = field(factory=dict)
     """What the agent's ledger has booked for this session: epsilon in units of 1e-9, delta of
     1e-18."""
+    delivery: bytes = field(default=b"", repr=False)
+    """What this agent alone was told beside the broadcast; empty in most kinds."""
     on_saved: Callable[[], None] | None = field(default=None, repr=False)
     """The step may set it: called when answer and state are on disk, before the answer is sent."""
 

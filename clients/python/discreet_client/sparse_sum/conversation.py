@@ -10,17 +10,20 @@ from __future__ import annotations
 import struct
 from collections.abc import Callable
 from enum import IntEnum
+from typing import Any
 
 from discreet_client.packing import Integers
 from discreet_client.secure_sum.errors import Missing, Refused, Tampered
 from discreet_client.sparse_sum.agent import Agent
 from discreet_client.sparse_sum.durable import DurableAgent
 from discreet_client.sparse_sum.group import Group, Member
-from discreet_client.sparse_sum.plan import SETUPS
+from discreet_client.sparse_sum.plan import SETUPS, Plan
 from discreet_client.sparse_sum.roster import Roster
 from discreet_client.sparse_sum.server import Server
 from discreet_client.sparse_sum.wire import (
+    CHECKS,
     KEY,
+    MEMBER,
     PROOF,
     SEALED,
     SIGNATURE,
@@ -94,6 +97,13 @@ def _ended(rest: bytes) -> None:
         raise Refused(f"{len(rest)} bytes too many")
 
 
+def longest_answer(plan: Plan) -> int:
+    """Bytes of the longest honest answer."""
+    k = plan.neighbours
+    shares, vector = 2 * 32 + (SEALED + 32) * k, 8 * (plan.dimension + CHECKS) + PROOF * k
+    return SIGNATURE + max(MEMBER, shares, vector)
+
+
 class Conductor:
     """The server's side of a whole run: `messages` are due to agents, by place; `take` their
     answers, and `advance` when no more are waited for.
@@ -110,7 +120,52 @@ class Conductor:
         self.summed: frozenset[int] = frozenset()
         """Places of those in the last sum."""
         self._setup, self._list = 0, list[bytes]()
+        self._taken: list[tuple[Step, dict[int, bytes]]] = []
+        """What was said in earlier steps of this round, or of this setup."""
         self._begin(Step.COMMIT)
+
+    @property
+    def progress(self) -> dict[str, Any]:
+        """What `resume` needs, in JSON: members, the round, and what was said in each of its steps
+        (or of those of the setup)."""
+        steps = [*self._taken, (self.step, self._said)]
+        members = None if self.group is None else members_to(self.group.members).hex()
+        if members is not None:
+            steps = [one for one in steps if one[0] not in SETTING_UP or one[0] is Step.JOIN]
+        return {
+            "setup": self._setup,
+            "round": self._round,
+            "members": members,
+            "summed": sorted(self.summed),
+            "said": [
+                [int(step), {str(place): said.hex() for place, said in sorted(answers.items())}]
+                for step, answers in steps
+            ],
+        }
+
+    @classmethod
+    def resume(cls, roster: Roster, progress: dict[str, Any]) -> Conductor:
+        """One that asks the same, as if nothing had happened: what was said is taken again, and so
+        checked again."""
+        found = cls(roster, progress["round"])
+        found._setup, found.summed = progress["setup"], frozenset(progress["summed"])
+        if progress["members"] is None:
+            found._begin(Step.COMMIT)
+        else:
+            members = members_from(bytes.fromhex(progress["members"]), roster.plan.agents)
+            found.group = Group(roster.plan, members, roster.digest)
+            found._taken = []
+            if Step(progress["said"][0][0]) is Step.JOIN:
+                found._begin(Step.JOIN)
+            else:
+                found._next_round(progress["round"])
+        for place, (step, answers) in enumerate(progress["said"]):
+            if place:
+                found.advance()
+            assert found.step == step
+            for one, said in answers.items():
+                found.take(int(one), bytes.fromhex(said))
+        return found
 
     @property
     def number(self) -> int:
@@ -197,6 +252,10 @@ class Conductor:
         self._begin(Step.SHARES)
 
     def _begin(self, step: Step) -> None:
+        if step in (Step.COMMIT, Step.SHARES):
+            self._taken = []
+        else:
+            self._taken.append((self.step, self._said))
         self.step = step
         self._said: dict[int, bytes] = {}
         self.messages = {

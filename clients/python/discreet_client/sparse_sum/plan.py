@@ -14,6 +14,8 @@ CORRECTNESS_BITS = 20
 SETUPS = 16
 """Attempts at a setup that the bound pays for: whoever does not open its commitment, having seen
 the others', gets one more throw of the graph."""
+FAILURE_UNITS = -(-(10**18) // 2**SECURITY_BITS)
+"""2^-SECURITY_BITS in units of 1e-18, rounded up: what a price adds to its delta."""
 LEAST_VARIANCE = 100
 """Of an agent's noise on the grid: shares sum to a discrete Gaussian but for e^-900 (Kairouz et al.
 2021, Lemma 10). Of smaller shares the variances add up, and the law is another than was priced."""
@@ -73,20 +75,42 @@ class Plan:
         units of the grid, that the honest survivors' noise has at least. Raises Unacceptable where
         no number of neighbours will do.
         """
-        if agents < 3 or dimension < 1 or rounds < 1 or not (0 <= gamma < 1 and 0 <= delta < 1):
-            raise Unacceptable("at least three agents, one entry, one round, and shares below 1")
-        corrupt, dropping = math.floor(gamma * agents), math.floor(delta * agents)
+        if not (0 <= gamma < 1 and 0 <= delta < 1):
+            raise Unacceptable("shares of agents are below 1")
+        return cls.of(
+            agents,
+            dimension,
+            rounds,
+            corrupt=math.floor(gamma * agents),
+            dropping=math.floor(delta * agents),
+            variance=Fraction(sigma) ** 2,
+        )
+
+    @classmethod
+    def of(
+        cls,
+        agents: int,
+        dimension: int,
+        rounds: int,
+        *,
+        corrupt: int,
+        dropping: int,
+        variance: Fraction = Fraction(0),
+    ) -> Plan:
+        """The same of counts of agents, and of the variance of the honest survivors' noise."""
+        if agents < 3 or dimension < 1 or rounds < 1 or corrupt < 0 or dropping < 0:
+            raise Unacceptable("at least three agents, one entry and one round")
         minimum = agents - dropping
         honest = minimum - corrupt
         if honest < 2:
             raise Unacceptable(f"{honest} honest survivors: a sum hides nobody")
         k, t = _neighbours(agents, corrupt, dropping, rounds)
         jurors, quorum = _jury(agents, corrupt, dropping, rounds)
-        variance = math.ceil(Fraction(sigma) ** 2 / honest)
-        _check_variance(variance)
+        each = math.ceil(variance / honest)
+        _check_variance(each)
         return cls(
             *(agents, k, t, corrupt, dropping, minimum, jurors, quorum, dimension, rounds),
-            variance,
+            each,
         )
 
     @lru_cache  # noqa: B019 plans are few, and who plays many agents asks for each

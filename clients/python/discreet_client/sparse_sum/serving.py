@@ -15,12 +15,17 @@ import grpc
 
 from discreet_client.packing import Integers
 from discreet_client.secure_sum.errors import Missing, SecureSumError, Tampered
-from discreet_client.sparse_sum.conversation import HEAD, SETTING_UP, Conductor, Step
+from discreet_client.sparse_sum.conversation import (
+    HEAD,
+    SETTING_UP,
+    Conductor,
+    Step,
+    longest_answer,
+)
 from discreet_client.sparse_sum.group import digest
-from discreet_client.sparse_sum.plan import Plan
 from discreet_client.sparse_sum.roster import Roster
 from discreet_client.sparse_sum.signing import verify
-from discreet_client.sparse_sum.wire import CHECKS, MEMBER, PROOF, SEALED, SIGNATURE
+from discreet_client.sparse_sum.wire import SIGNATURE
 
 SERVICE, METHOD = "discreet.SparseSum", "Converse"
 PLACE = struct.Struct(">I")
@@ -37,13 +42,6 @@ Seat = asyncio.Queue[bytes | None]
 def hello(roster: Roster, nonce: bytes) -> bytes:
     """What an agent signs to have its place: a stream's first message is its place and this."""
     return digest(b"hello", roster.digest, nonce)
-
-
-def longest_answer(plan: Plan) -> int:
-    """Bytes of the longest honest answer, its head included."""
-    k = plan.neighbours
-    shares, vector = 2 * 32 + (SEALED + 32) * k, 8 * (plan.dimension + CHECKS) + PROOF * k
-    return HEAD.size + SIGNATURE + max(MEMBER, shares, vector)
 
 
 class Relay:
@@ -184,7 +182,7 @@ async def serve(
     """Serve a run to its end. `certificate`: key and chain (PEM), without which nothing is
     encrypted. `ready` is told the port. OSError where the address cannot be had."""
     handler = grpc.stream_stream_rpc_method_handler(relay.converse)
-    longest = longest_answer(relay.conductor.roster.plan)
+    longest = HEAD.size + longest_answer(relay.conductor.roster.plan)
     server = grpc.aio.server(options=[("grpc.max_receive_message_length", longest)])
     server.add_generic_rpc_handlers(
         (grpc.method_handlers_generic_handler(SERVICE, {METHOD: handler}),)

@@ -4,7 +4,7 @@ protection."""
 from __future__ import annotations
 
 import math
-from typing import Annotated, Any, Self
+from typing import Annotated, Any, Literal, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -114,6 +114,12 @@ class Announcement(Frozen):
         default=None,
         exclude_if=_absent,
         description="Rows that the coordinates keep, within the box",
+    )
+    masks: Literal["sparse"] | None = Field(
+        default=None,
+        exclude_if=_absent,
+        description="Of a job with masks, and only of one: the agent takes part in masked sums "
+        "alone, and never sends its state",
     )
     radius: Annotated[Real, Field(gt=0, le=1e9)] = Field(
         description="Neighbouring trajectories of this agent's state differ by at most this in l2, "

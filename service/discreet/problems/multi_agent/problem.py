@@ -26,9 +26,9 @@ from discreet.problems.accuracy import LEVEL, Expected
 from discreet.problems.base import ALWAYS, Neighbours
 from discreet.problems.contents import Content, Progress, Released
 from discreet.problems.federation import ROUNDS_ARE_SEEN, Member, Session
-from discreet.problems.multi_agent import examples
+from discreet.problems.multi_agent import examples, masked
 from discreet.problems.multi_agent.agents import Announcement
-from discreet.problems.multi_agent.constraints import names_in, proven, tightened
+from discreet.problems.multi_agent.constraints import names_in, proven, read, tightened
 from discreet.problems.multi_agent.dataset import (
     MultiAgentDataset,
     MultiAgentPublic,
@@ -37,6 +37,7 @@ from discreet.problems.multi_agent.dataset import (
 from discreet.problems.multi_agent.intervals import expected_values, uncertainty_of
 from discreet.problems.multi_agent.iteration import form_of, run_of
 from discreet.problems.multi_agent.joint_noise import joint_noise
+from discreet.problems.multi_agent.masked_session import MaskedSession
 from discreet.problems.multi_agent.request import MultiAgentRequest
 from discreet.problems.multi_agent.result import MultiAgentResult
 from discreet.problems.multi_agent.session import PATH_POINTS, STATE, CloudSession
@@ -49,6 +50,9 @@ from discreet.solvers.saddle import saddle_iteration, saddle_point
 from discreet.solvers.saddle.saddle_kernels import Outputs
 from discreet_client.expressions import Expression
 from discreet_client.federation import history
+from discreet_client.sparse_sum import exchanges as sparse_exchanges
+from discreet_client.sparse_sum.conversation import longest_answer
+from discreet_client.sparse_sum.plan import FAILURE_UNITS
 
 DRAWS_A_SECOND = 400_000
 OPERATION_SECONDS = 12e-9
@@ -107,7 +111,10 @@ class MultiAgent(MultiAgentRequest):
         steps = self.schedule.iterations
         joint = joint_noise(g, public, box, steps)
         width, coordinates = joint.width, len(public.names)
-        event = _event(budget, width * steps)
+        masked_sums = self.masks == "sparse"
+        if masked_sums:
+            masked.check_linear(g)
+        event = _event(budget, width * steps, masked_sums)
         if width * steps > LONGEST_SECONDS * DRAWS_A_SECOND:
             says = (
                 f"{width} outputs in each of {steps} steps are more noise than is drawn in "
@@ -127,7 +134,7 @@ class MultiAgent(MultiAgentRequest):
             memory_bytes=(1 << 28) + 8 * held * (width + len(g) + coordinates),
             steps=1
             if self.protocol == "job"
-            else steps + 1,  # at the end the agents sign what they saw
+            else self.exchanges + 1,  # at the end the agents sign what they saw
         )
         if resources.release_quantum_seconds > LONGEST_SECONDS:
             says = (
@@ -136,6 +143,13 @@ class MultiAgent(MultiAgentRequest):
             )
             raise InvalidInput(says, pointer="/problem/schedule/iterations")
         operations = f"{public.most_operations} operations of all objectives"
+        sums: dict[str, Any] = {}
+        trusted: tuple[str, ...] = ("the cloud is trusted with the states",)
+        if masked_sums:
+            assert self.federation is not None
+            terms = (min(self.federation.least, len(public.agents)), self.colluding or 1)
+            sums = {"sums": masked.signed(g, public, box, joint, event, terms, steps)}
+            trusted = masked.assumptions(sparse_exchanges.plan_of(sums["sums"]))
         plan = Plan.priced(
             [event],
             noise=tuple(
@@ -153,7 +167,7 @@ class MultiAgent(MultiAgentRequest):
             neighbours=NEIGHBOURS,
             assumptions=(
                 "constraints, step sizes, the agents' ranges and radii are public",
-                "the cloud is trusted with the states",
+                *trusted,
                 protection(public, steps),
                 sized(operations) if self.protocol == "job" else ROUNDS_ARE_SEEN,
             ),
@@ -163,10 +177,18 @@ class MultiAgent(MultiAgentRequest):
                 "box": [[name, *ends] for name, ends in box.items()],
                 **joint.parameters,
                 "schedule": self.schedule.model_dump(),
+                **sums,
             },
         )
+        most = masked.largest_noise(plan)
         return plan.model_copy(
-            update={"advice": tuple(one.sentence for one in self.expected(public, plan, LEVEL))}
+            update={
+                "noise": tuple(
+                    one.model_copy(update={"standard_deviation": one.standard_deviation * most})
+                    for one in plan.noise
+                ),
+                "advice": tuple(one.sentence for one in self.expected(public, plan, LEVEL)),
+            }
         )
 
     def expected(
@@ -261,9 +283,45 @@ class MultiAgent(MultiAgentRequest):
 
     # Federated: every agent keeps its objective and its state -------------------------------------
 
+    failures: ClassVar[dict[str, str]] = masked.FAILURES
+
+    @property
+    def exchanges(self) -> int:
+        """Broadcasts and their answers before the agents sign."""
+        steps = self.schedule.iterations
+        return sparse_exchanges.exchanges(steps) if self.masks == "sparse" else steps
+
+    @property
+    def signs_parameters(self) -> bool:
+        return self.masks == "sparse"
+
+    @property
+    def parameters_of_roster(self) -> bool:
+        return self.masks == "sparse"
+
+    @property
+    def begins_with_all(self) -> bool:
+        return self.masks == "sparse"
+
+    def waits_for_gone(self, number: int) -> bool:
+        return self.masks == "none" or number < sparse_exchanges.SETTING_UP
+
+    def evidence(self, plan: Plan) -> Mapping[str, Any]:
+        return masked.evidence(plan) if self.masks == "sparse" else {}
+
     def check_announcement(self, announcement: Any) -> None:
         try:
-            Announcement.model_validate(announcement).check_set()
+            found = Announcement.model_validate(announcement)
+            if (found.masks == "sparse") is not (self.masks == "sparse"):
+                says = (
+                    'this job\'s sums are masked: an agent must announce `"masks": "sparse"`, as '
+                    "Python agents do from this version on; others cannot take part"
+                    if self.masks == "sparse"
+                    else "this agent takes part in masked sums alone, and in this job the cloud "
+                    "would see its states"
+                )
+                raise FieldError("masks", says)
+            found.check_set()
         except ValidationError as error:
             raise InvalidInput(issues_of(error.errors(include_url=False), announcement)) from None
         except FieldError as error:
@@ -276,6 +334,8 @@ class MultiAgent(MultiAgentRequest):
             return self.plan(self._public_of(agents), budget)
         names = names_in(self.constraints)
         assert self.federation is not None
+        if self.masks == "sparse":
+            masked.check_linear([read(text, names) for text in self.constraints])
         least = len(
             {re.sub(r"_[1-9][0-9]*$", "", name) for name in names}
         )  # ev_1, ev_2: these may belong to one agent
@@ -287,10 +347,12 @@ class MultiAgent(MultiAgentRequest):
             raise InvalidInput(says, pointer="/problem/constraints")
         steps, m = self.schedule.iterations, len(self.constraints)
         return Plan.priced(
-            [_event(budget, steps * m * (1 + self.federation.agents))],
+            [_event(budget, steps * m * (1 + self.federation.agents), self.masks == "sparse")],
             noise=(),
             iterations={"steps": steps},
-            resources=Resources(release_quantum_seconds=0.5, memory_bytes=1 << 28, steps=steps + 1),
+            resources=Resources(
+                release_quantum_seconds=0.5, memory_bytes=1 << 28, steps=self.exchanges + 1
+            ),
             unit="trajectory",
             neighbours=NEIGHBOURS,
             assumptions=(ROUNDS_ARE_SEEN,),
@@ -313,21 +375,33 @@ class MultiAgent(MultiAgentRequest):
         most = max(
             (dimension or 1 for _, dimension, _ in plan.parameters.get("agents", [])), default=1
         )
+        if "sums" in plan.parameters:
+            return longest_answer(sparse_exchanges.plan_of(plan.parameters["sums"]))
         return max(STATE.size * most, history.SIGNATURE_BYTES)
 
     def open_session(self, plan: Plan, agents: Sequence[Member]) -> Session:
-        return CloudSession(*self.solver_form(plan, {}), self.schedule.solver_form(), plan, agents)
+        parts = (*self.solver_form(plan, {}), self.schedule.solver_form(), plan, agents)
+        if self.masks == "none":
+            return CloudSession(*parts)
+        names = [name for name, *_ in plan.parameters["box"]]
+        return MaskedSession(*parts, [read(text, names) for text in self.constraints])
 
     @classmethod
     def rehearse_session(cls) -> None:
         examples.rehearse_session(cls)
 
 
-def _event(budget: Budget, dimension: int) -> Gaussian:
-    """The event of outputs of this many numbers that move by 1 in l2, at the budget's price."""
+def _event(budget: Budget, dimension: int, masks: bool) -> Gaussian:
+    """The event of outputs of this many numbers that move by 1 in l2, at the budget's price. With
+    `masks` that of the chance that they do not hide is in it."""
     try:
         return calibration.gaussian(
-            1.0, budget.epsilon, budget.delta, neighbours=NEIGHBOURS, dimension=dimension
+            1.0,
+            budget.epsilon,
+            budget.delta,
+            neighbours=NEIGHBOURS,
+            dimension=dimension,
+            failure=FAILURE_UNITS if masks else None,
         )
     except ValueError as error:
         pointer = "/privacy/delta" if budget.delta == 0 else "/privacy/epsilon"
