@@ -12,7 +12,6 @@ from typing import Any
 import numpy as np
 
 from discreet.privacy.noise import Noise
-from discreet.privacy.units import display
 from discreet.problems.federation import Member
 from discreet.problems.multi_agent.problem import MultiAgent
 from discreet.problems.numbers import Budget
@@ -198,7 +197,3 @@ class Session:
             {names[one.fingerprint] for one, bit in zip(self.members, row, strict=False) if bit}
             for row in rows.tolist()
         ]
-
-
-def delta(units: int) -> str:
-    return display(units, 10**18)

@@ -1,21 +1,33 @@
-"""Masked sums of multi-agent sessions, in one process: exact whoever drops, whatever dies."""
+"""Masked sums of multi-agent sessions, in one process: exact whoever drops, whatever dies; and what
+agents refuse."""
 
 from __future__ import annotations
 
 import json
 import random
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 
+from discreet.errors import InvalidInput
+from discreet.problems.federation import SessionFailed
+from discreet_client.agent import multi_agent
+from discreet_client.agent.demands import Demands
+from discreet_client.federation.errors import AgentError, NotTrusted
+from discreet_client.federation.identity import Identity
 from discreet_client.sparse_sum import agent as sums_agent
 from discreet_client.sparse_sum import exchanges
+from discreet_client.sparse_sum.conversation import HEAD, Step
+from discreet_client.sparse_sum.plan import FAILURE_UNITS
+from discreet_client.sparse_sum.wire import bitmap, members_from, members_to
 from tests.problems import masked
 
 AGENTS, STEPS = 50, 3
+FEW = 10
+"""Enough for two that collude and one that drops."""
 CONTRIBUTE = 1
 
 
@@ -87,3 +99,274 @@ def test_sums_are_exact_while_agents_drop_and_processes_die(
     assert session.number == session.cloud.rounds
     agreement = json.loads(session.cloud.released()["agreement"].tobytes())
     assert len(agreement["signatures"]) == AGENTS
+
+
+def test_who_has_missed_the_group_is_in_the_next_round(opened: Any) -> None:
+    session = opened(FEW, 2)
+    late = session.parties[3]
+    for _ in range(exchanges.SETTING_UP - 1):
+        session.exchange()
+    session.exchange([late.name])
+    for _ in range(2 * exchanges.IN_A_ROUND):
+        session.exchange()
+    everybody = {one.name for one in session.parties}
+    assert session.survivors == [everybody - {late.name}, everybody]
+
+
+def test_a_setup_without_an_agent_ends_before_anything_is_opened(opened: Any) -> None:
+    """And is not charged: `first_round_with_data`."""
+    session = opened(FEW, 1)
+    session.exchange()
+    with pytest.raises(SessionFailed) as failed:
+        session.exchange([session.parties[0].name])
+    assert failed.value.code == "setup_incomplete"
+    assert session.number < session.asked.first_round_with_data
+
+
+def test_a_sum_that_cannot_be_opened_ends_the_session(opened: Any) -> None:
+    """One more than may drop: nothing is opened, and there is no second sum of these states."""
+    session = opened(FEW, 2)
+    for _ in range(exchanges.SETTING_UP + 1):
+        session.exchange()
+    with pytest.raises(SessionFailed) as failed:
+        session.exchange([one.name for one in session.parties[:2]])
+    assert failed.value.code == "sum_lost"
+    assert failed.value.code in session.asked.failures
+
+
+# What a cloud might try ---------------------------------------------------------------------------
+
+
+def until(session: Any, step: Step) -> None:
+    while exchanges.step_of(session.number) != (step, 0):
+        session.exchange()
+
+
+def delivery(session: Any, party: Any) -> bytes:
+    """What the agent is told in this exchange."""
+    told: bytes = session.cloud.deliveries()[party.identity.fingerprint]
+    return told
+
+
+def another_set(session: Any) -> bytes:
+    """Survivors without the first agent."""
+    return bitmap(range(1, FEW), FEW)
+
+
+def test_a_juror_signs_one_set_of_survivors(opened: Any) -> None:
+    session = opened(FEW, 1)
+    until(session, Step.VOTE)
+    named = session.cloud.deliveries()
+    juror = next(one for one in session.parties if one.identity.fingerprint in named)
+    head = delivery(session, juror)[: HEAD.size]
+    assert session.answer(juror)
+    assert session.answer(juror, delivery=head + another_set(session)) == b""
+    session.again(juror)  # nor does its next process
+    assert session.answer(juror, delivery=head + another_set(session)) == b""
+    assert session.answer(juror) == b""
+
+
+def test_shares_are_given_once_and_for_a_set_that_jurors_have_signed(opened: Any) -> None:
+    """One set that the jury has signed is answered, another is not, before or after; so nobody
+    gives both secrets of an agent."""
+    session = opened(FEW, 1)
+    until(session, Step.RELEASE)
+    party = session.parties[4]
+    told = delivery(session, party)
+    size = len(another_set(session))
+    lie = told[: HEAD.size] + another_set(session) + told[HEAD.size + size :]
+    assert session.answer(party, delivery=lie) == b""
+    assert session.answer(party)
+    assert session.answer(party) == b""
+    assert session.answer(party, delivery=lie) == b""
+    other = session.parties[5]
+    session.again(other)  # its secrets died with its process
+    assert session.answer(other) == b""
+    assert json.loads(session.kept[other.identity.fingerprint])["refused"] == 1
+
+
+@pytest.mark.parametrize("whose", ["another agent", "this agent, once more"])
+def test_the_group_is_the_owners_roster_and_no_other(opened: Any, whose: str) -> None:
+    """A cloud that puts agents of its own in the place of honest ones, or opens commitments on two
+    lists, is answered by nobody."""
+    session = opened(FEW, 1)
+    until(session, Step.OPEN if whose != "another agent" else Step.JOIN)
+    party = session.parties[0]
+    told = delivery(session, party)
+    if whose == "another agent":
+        members = list(members_from(told[HEAD.size :], FEW))
+        victim = next(at for at, one in enumerate(members) if one.identity != party.member.key)
+        theirs = Identity.generate().public_key
+        members[victim] = type(members[victim])(theirs, *[members[victim].exchange] * 2, bytes(64))
+        told = told[: HEAD.size] + members_to(members)
+    else:
+        assert session.answer(party)
+        first = told[HEAD.size :]
+        own = first.index(session.steps[party.identity.fingerprint]._durable.commit(0))
+        place = 0 if own else 32
+        told = told[: HEAD.size] + first[:place] + bytes(32) + first[place + 32 :]
+    assert session.answer(party, delivery=told) == b""
+
+
+def test_another_step_than_that_of_the_exchange_is_not_answered(opened: Any) -> None:
+    session = opened(FEW, 2)
+    until(session, Step.SHARES)
+    party = session.parties[0]
+    for head in (HEAD.pack(Step.SHARES, 1), HEAD.pack(Step.COMMIT, 1), b"", HEAD.pack(9, 0)):
+        assert session.answer(party, delivery=head) == b""
+    assert session.answer(party)
+
+
+def weaker(**changes: Any) -> Callable[[dict[str, Any]], None]:
+    def change(parameters: dict[str, Any]) -> None:
+        parameters["sums"]["plan"] |= changes
+
+    return change
+
+
+def quieter(parameters: dict[str, Any]) -> None:
+    parameters["sums"]["plan"]["variance"] //= 2
+
+
+def finer(parameters: dict[str, Any]) -> None:
+    parameters["units"] = [unit / 2 for unit in parameters["units"]]
+
+
+def unnoised(parameters: dict[str, Any]) -> None:
+    parameters["units"][1] = 0.0
+    parameters["sums"]["plan"]["dimension"] = 1
+
+
+def louder(parameters: dict[str, Any]) -> None:
+    """All noise is less, and says so: then the price is too low."""
+    parameters["sums"]["scale"] /= 2
+    parameters["sums"]["plan"]["variance"] = -(-parameters["sums"]["plan"]["variance"] // 4)
+
+
+@pytest.mark.parametrize(
+    ("change", "says"),
+    [
+        (weaker(threshold=3), "threshold"),
+        (weaker(quorum=2), "quorum|jury"),
+        (weaker(minimum=3), "hides nobody|noise"),
+        (weaker(rounds=5), "other rounds"),
+        (weaker(agents=9, neighbours=8), "other agents|threshold|jury"),
+        (weaker(another=1), "no plan"),
+        (weaker(corrupt=0), "withstand 0"),
+        (quieter, "noise of the fewest"),
+        (finer, "too small for this agent's radius"),
+        (unnoised, "without noise"),
+        (louder, "delta is"),
+        (lambda parameters: parameters.pop("sums"), "signed no masked sums"),
+    ],
+)
+def test_what_the_owner_has_signed_must_hold_what_it_promises(
+    opened: Any, change: Callable[[dict[str, Any]], Any], says: str
+) -> None:
+    """Computed again by every agent, before it says a word."""
+    session = opened(FEW, 2)
+    change(session.roster["parameters"])
+    with pytest.raises((AgentError, NotTrusted), match=says):
+        session.answer(session.parties[0])
+    assert not session.kept
+
+
+def test_an_agent_believes_no_parameters_but_the_owners(opened: Any) -> None:
+    session = opened(FEW, 1)
+    changed = json.loads(json.dumps(session.roster["parameters"]))
+    changed["schedule"]["gamma"] *= 2
+    with pytest.raises(NotTrusted, match="not those that the owner has signed"):
+        session.answer(session.parties[0], parameters=changed)
+
+
+def test_demands_are_of_the_signed_plan(opened: Any) -> None:
+    session = opened(FEW, 2)
+    party = session.parties[0]
+    for asked, says in (
+        ({"agents": FEW + 1}, "roster of 10 agents"),
+        ({"colluding": 3}, "withstand 2"),
+        ({"rounds": 1}, "2 sums would be opened"),
+        ({"known": ["0" * 16]}, "0 are on the roster"),
+    ):
+        session.steps[party.identity.fingerprint] = session.agent(party, **asked)
+        with pytest.raises(AgentError, match=says):
+            session.answer(party)
+    session.steps[party.identity.fingerprint] = session.agent(party)
+    assert session.answer(party)
+
+
+def test_an_agent_without_masks_says_nothing_in_a_session_with_them(opened: Any) -> None:
+    """Nor does one of before there were masks, whose first lines read the broadcast as a chain."""
+    session = opened(FEW, 1)
+    session.exchange()
+    current = session.asked_of(session.parties[0], state=b"")
+    with pytest.raises(AgentError, match="masked"):
+        multi_agent.step_of(lambda x: x)(current)
+    current.parameters = {one: v for one, v in current.parameters.items() if one != "sums"}
+    with pytest.raises(NotTrusted, match="cannot be read"):
+        multi_agent.step_of(lambda x: x)(current)
+
+
+def test_demands_of_masks_need_the_masks(opened: Any) -> None:
+    party = opened(FEW, 1).parties[0]
+    party.announcement = {"lower": 0, "upper": 5, "radius": 0.5}
+    with pytest.raises(AgentError, match="the cloud would see its states"):
+        multi_agent.minimize(party, lambda x: x, demands=Demands())
+
+
+# Plan and request ---------------------------------------------------------------------------------
+
+
+def test_the_price_has_the_chance_that_masks_fail(opened: Any) -> None:
+    session = opened(FEW, 2)
+    (event,) = session.plan.events
+    assert event.failure == FAILURE_UNITS == -(-(10**18) // 2**40)
+    assert session.plan.total.delta == masked.BUDGET.delta
+    assert session.plan.total.delta_z == FAILURE_UNITS
+    assert event.delta(1.0) <= masked.BUDGET.delta / 10**18
+    sums = session.asked.evidence(session.plan)["sums"]
+    assert (sums["agents"], sums["least"], sums["colluding"]) == (FEW, FEW - 1, 2)
+    plain = masked.problem(FEW, 2, masks="none", colluding=None)
+    without = plain.plan_federation(
+        [
+            type(one)(one.fingerprint, one.name, one.key, {"lower": 0, "upper": 5, "radius": 0.5})
+            for one in session.members
+        ],
+        masked.BUDGET,
+    )
+    assert without.total.delta_z == 0
+    assert event.scale > without.events[0].scale
+    # All agents add their share of the fewest honest ones' noise: intervals are as wide as that.
+    most = session.plan.noise[0].standard_deviation
+    assert most == pytest.approx(
+        event.scale * session.plan.parameters["units"][0] * np.sqrt(FEW / (FEW - 1 - 2)), rel=1e-6
+    )
+
+
+def test_the_draft_is_refused_for_what_no_masks_can_do() -> None:
+    with pytest.raises(InvalidInput, match="must be linear"):
+        masked.problem(FEW, 1, constraints=["a0^2 + a1 - 3"]).plan_federation((), masked.BUDGET)
+    for changes, says in (
+        ({"protocol": "job", "federation": None, "dataset": "dst_x"}, "protocol `federated`"),
+        ({"masks": "none"}, "goes with masks"),
+    ):
+        with pytest.raises(ValueError, match=says):
+            masked.problem(FEW, 1, **changes)
+
+
+def test_who_announces_masks_is_in_masked_sums_alone() -> None:
+    asked, plain = masked.problem(FEW, 1), masked.problem(FEW, 1, masks="none", colluding=None)
+    asked.check_announcement(masked.ANNOUNCED)
+    figures = {name: one for name, one in masked.ANNOUNCED.items() if name != "masks"}
+    plain.check_announcement(figures)
+    with pytest.raises(InvalidInput, match="must announce"):
+        asked.check_announcement(figures)
+    with pytest.raises(InvalidInput, match="the cloud would see its states"):
+        plain.check_announcement(masked.ANNOUNCED)
+
+
+def test_stored_problems_without_masks_are_as_they_were() -> None:
+    plain = masked.problem(FEW, 1, masks="none", colluding=None)
+    assert not {"masks", "colluding"} & plain.model_dump(mode="json").keys()
+    assert not plain.signs_parameters
+    assert plain.waits_for_gone(5)

@@ -179,6 +179,12 @@ class FederatedProblem(Problem):
         finish`."""
         return False
 
+    @property
+    def first_round_with_data(self) -> int:
+        """Answers to earlier rounds hold nothing of agents' data: a session that ends before is not
+        charged, and agents who know that take the charge off their ledgers."""
+        return 0
+
     def waits_for_gone(self, number: int) -> bool:
         """Whether a round waits until its deadline for agents whose stream has ended, although the
         others are enough: they may come back and answer. Where a drop costs the others nothing,

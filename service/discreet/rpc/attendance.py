@@ -219,7 +219,7 @@ class Attendance:
                     "another message for this round was accepted before", code="contradiction"
                 )
             return
-        if not self._touched:
+        if not self._touched and number >= self.held.problem.first_round_with_data:
             async with self._touching:
                 if not self._touched:
                     await stubbornly(

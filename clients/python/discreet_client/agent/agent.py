@@ -93,6 +93,7 @@ class Agent:
         self._patience = patience_seconds
         self._answer_seconds = answer_seconds
         self._heard = time.monotonic()
+        self._first_with_data = 0
 
     @classmethod
     def from_token(
@@ -175,7 +176,11 @@ class Agent:
         contradicts itself, Lost when it stays silent, AgentError when another process takes part
         with the same files, or what was decided cannot be written. Whatever `step` raises ends the
         agent: run it again to go on.
+
+        A step may have an attribute `first_round_with_data`: what it answers to earlier rounds
+        holds nothing of this agent's data, so a session that ends before costs nothing.
         """
+        self._first_with_data = int(getattr(step, "first_round_with_data", 0))
         with self._memory.alone():
             self._patiently(self._enroll)
             if self._memory.ended is None:
@@ -497,7 +502,9 @@ class Agent:
         self._stream.send(message.number, contribution=contribution)
 
     def _end(self, end: pb.End) -> None:
-        if not end.charged and self._memory.sent is None and self._memory.roster:
+        sent = self._memory.sent
+        told_nothing = sent is None or sent.number < self._first_with_data
+        if not end.charged and told_nothing and self._memory.roster:
             self.ledger.release(json.loads(self._memory.roster)["job"])
         self._memory.keep(
             ended=Ended(end.state, end.code, end.rounds, end.broadcast, end.transcript)

@@ -152,6 +152,8 @@ class Signed:
 class MaskedSteps:
     """What the agent answers to each exchange of a session, see `minimize`."""
 
+    first_round_with_data = exchanges.SETTING_UP
+
     def __init__(
         self,
         agent: Party,
@@ -218,7 +220,8 @@ class MaskedSteps:
             }
         if number >= exchanges.SETTING_UP:
             before, told = history.split(current.broadcast)
-            follows = kept["number"] == number - 1 or number == exchanges.SETTING_UP
+            first = number == exchanges.SETTING_UP > kept["number"]
+            follows = first or kept["number"] == number - 1
             if follows and kept["history"] != before.hex():
                 raise NotTrusted(
                     "the cloud's broadcast does not follow from the one that this agent was shown"

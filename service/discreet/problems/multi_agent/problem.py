@@ -303,6 +303,10 @@ class MultiAgent(MultiAgentRequest):
     def begins_with_all(self) -> bool:
         return self.masks == "sparse"
 
+    @property
+    def first_round_with_data(self) -> int:
+        return sparse_exchanges.SETTING_UP if self.masks == "sparse" else 0
+
     def waits_for_gone(self, number: int) -> bool:
         return self.masks == "none" or number < sparse_exchanges.SETTING_UP
 
