@@ -359,7 +359,7 @@ def test_who_announces_masks_is_in_masked_sums_alone() -> None:
     asked.check_announcement(masked.ANNOUNCED)
     figures = {name: one for name, one in masked.ANNOUNCED.items() if name != "masks"}
     plain.check_announcement(figures)
-    with pytest.raises(InvalidInput, match="must announce"):
+    with pytest.raises(InvalidInput, match="an agent announces"):
         asked.check_announcement(figures)
     with pytest.raises(InvalidInput, match="the cloud would see its states"):
         plain.check_announcement(masked.ANNOUNCED)

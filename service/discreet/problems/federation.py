@@ -162,6 +162,11 @@ class FederatedProblem(Problem):
     )
 
     @property
+    def server_sees(self) -> str:
+        """The same of this request's session."""
+        return self.seen_by_the_server
+
+    @property
     def signs_parameters(self) -> bool:
         """Whether the owner's signature over the roster covers the plan's parameters too: then
         agents believe no others."""

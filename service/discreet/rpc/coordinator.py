@@ -35,7 +35,7 @@ from discreet.rpc.attendance import Attendance
 from discreet.rpc.interceptors import Checked, Received
 from discreet.rpc.patience import stubbornly
 from discreet.rpc.session_child import SessionChild, StepFailed, Stepped, TooFew, chained
-from discreet.rpc.statements import end_message
+from discreet.rpc.statements import certified, end_message
 from discreet.storage import jobs
 from discreet.storage.database import SYSTEM
 from discreet.usecases import leases, running
@@ -43,7 +43,6 @@ from discreet.usecases.claims import CancelRequested, Claim, LostJob
 from discreet.usecases.services import Services
 from discreet.usecases.sessions import rounds
 from discreet.usecases.sessions.rounds import SessionLease
-from discreet_client.federation import signing
 
 log = structlog.get_logger()
 
@@ -301,16 +300,7 @@ class Coordinator:
                 output.tables,
                 headline=output.headline,
                 assumptions=[one for one in ASSUMPTIONS if one not in held.plan.assumptions],
-                federation={
-                    "session": held.session_id,
-                    "roster": signing.digest(held.roster or b"").hex(),
-                    "owner": signing.fingerprint(held.owner_key or b""),
-                    "agents": len(held.members),
-                    "least": held.terms.least,
-                    "rounds": held.round,
-                    "transcript": held.transcript.hex(),
-                    **held.problem.evidence(held.plan),
-                },
+                federation=certified(held),
             )
         )
 

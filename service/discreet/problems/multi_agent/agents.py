@@ -115,12 +115,6 @@ class Announcement(Frozen):
         exclude_if=_absent,
         description="Rows that the coordinates keep, within the box",
     )
-    masks: Literal["sparse"] | None = Field(
-        default=None,
-        exclude_if=_absent,
-        description="Of a job with masks, and only of one: the agent takes part in masked sums "
-        "alone, and never sends its state",
-    )
     radius: Annotated[Real, Field(gt=0, le=1e9)] = Field(
         description="Neighbouring trajectories of this agent's state differ by at most this in l2, "
         "over all steps"
@@ -247,6 +241,17 @@ class Announcement(Frozen):
         low, high = (self.lowers(), self.uppers()) if self.polytope is None else self.cut()
         width = float(np.linalg.norm(high - low))
         return width if self.ball is None else min(width, 2 * self.ball.radius)
+
+
+class SessionAnnouncement(Announcement):
+    """What an agent of a session announces."""
+
+    masks: Literal["sparse"] | None = Field(
+        default=None,
+        exclude_if=_absent,
+        description="Of a job with masks, and only of one: the agent takes part in masked sums "
+        "alone, and never sends its state",
+    )
 
 
 class AgentFigures(Announcement):

@@ -27,7 +27,7 @@ from discreet.problems.base import ALWAYS, Neighbours
 from discreet.problems.contents import Content, Progress, Released
 from discreet.problems.federation import ROUNDS_ARE_SEEN, Member, Session
 from discreet.problems.multi_agent import examples, masked
-from discreet.problems.multi_agent.agents import Announcement
+from discreet.problems.multi_agent.agents import SessionAnnouncement
 from discreet.problems.multi_agent.constraints import names_in, proven, read, tightened
 from discreet.problems.multi_agent.dataset import (
     MultiAgentDataset,
@@ -37,8 +37,8 @@ from discreet.problems.multi_agent.dataset import (
 from discreet.problems.multi_agent.intervals import expected_values, uncertainty_of
 from discreet.problems.multi_agent.iteration import form_of, run_of
 from discreet.problems.multi_agent.joint_noise import joint_noise
+from discreet.problems.multi_agent.masked_request import MaskedRequest
 from discreet.problems.multi_agent.masked_session import MaskedSession
-from discreet.problems.multi_agent.request import MultiAgentRequest
 from discreet.problems.multi_agent.result import MultiAgentResult
 from discreet.problems.multi_agent.session import PATH_POINTS, STATE, CloudSession
 from discreet.problems.multi_agent.synthesis import SYNTHESIS
@@ -65,7 +65,7 @@ NEIGHBOURS = (
 )
 
 
-class MultiAgent(MultiAgentRequest):
+class MultiAgent(MaskedRequest):
     """Minimize the sum of the agents' objectives subject to `constraints` <= 0, by a noised
     primal-dual iteration.
 
@@ -265,6 +265,11 @@ class MultiAgent(MultiAgentRequest):
             values["uncertainty"] = uncertainty_of(
                 self.constraints, plan, released["mean_outputs"][:m]
             )
+        if "survivors" in released:
+            survivors = released["survivors"]
+            values["survivors"] = Output(
+                lambda: [row.tobytes().hex() for row in survivors], numbers=survivors.size
+            )
         if "agreement" in released:
             values["agreement"] = json.loads(released["agreement"].tobytes())
         if "true_states" in released:
@@ -283,48 +288,10 @@ class MultiAgent(MultiAgentRequest):
 
     # Federated: every agent keeps its objective and its state -------------------------------------
 
-    failures: ClassVar[dict[str, str]] = masked.FAILURES
-
-    @property
-    def exchanges(self) -> int:
-        """Broadcasts and their answers before the agents sign."""
-        steps = self.schedule.iterations
-        return sparse_exchanges.exchanges(steps) if self.masks == "sparse" else steps
-
-    @property
-    def signs_parameters(self) -> bool:
-        return self.masks == "sparse"
-
-    @property
-    def parameters_of_roster(self) -> bool:
-        return self.masks == "sparse"
-
-    @property
-    def begins_with_all(self) -> bool:
-        return self.masks == "sparse"
-
-    @property
-    def first_round_with_data(self) -> int:
-        return sparse_exchanges.SETTING_UP if self.masks == "sparse" else 0
-
-    def waits_for_gone(self, number: int) -> bool:
-        return self.masks == "none" or number < sparse_exchanges.SETTING_UP
-
-    def evidence(self, plan: Plan) -> Mapping[str, Any]:
-        return masked.evidence(plan) if self.masks == "sparse" else {}
-
     def check_announcement(self, announcement: Any) -> None:
         try:
-            found = Announcement.model_validate(announcement)
-            if (found.masks == "sparse") is not (self.masks == "sparse"):
-                says = (
-                    'this job\'s sums are masked: an agent must announce `"masks": "sparse"`, as '
-                    "Python agents do from this version on; others cannot take part"
-                    if self.masks == "sparse"
-                    else "this agent takes part in masked sums alone, and in this job the cloud "
-                    "would see its states"
-                )
-                raise FieldError("masks", says)
+            found = SessionAnnouncement.model_validate(announcement)
+            self.check_masks(found)
             found.check_set()
         except ValidationError as error:
             raise InvalidInput(issues_of(error.errors(include_url=False), announcement)) from None
@@ -367,7 +334,13 @@ class MultiAgent(MultiAgentRequest):
         )
 
     def _public_of(self, agents: Sequence[Member]) -> MultiAgentPublic:
-        figures = [{"name": agent.name, **agent.announcement} for agent in agents]
+        figures = [
+            {
+                "name": agent.name,
+                **{field: of for field, of in agent.announcement.items() if field != "masks"},
+            }
+            for agent in agents
+        ]
         try:
             return MultiAgentPublic.model_validate({"unit": "trajectory", "agents": figures})
         except ValidationError as error:

@@ -15,8 +15,7 @@ from discreet.problems.multi_agent.dataset import (
     MAX_CONSTRAINTS,
     LongText,
 )
-from discreet.problems.multi_agent.masked import MOST_SUMS
-from discreet.problems.numbers import Flag, Frozen, Positive, Real
+from discreet.problems.numbers import Flag, Frozen, Real
 from discreet.problems.reuse import ProblemOnData
 from discreet.solvers.saddle import saddle_point
 
@@ -54,35 +53,10 @@ class MultiAgentRequest(FederatedProblem, ProblemOnData):
     )
     schedule: StepSchedule
     uncertainty: Flag = INTERVALS
-    masks: Literal["none", "sparse"] = Field(
-        default="none",
-        exclude_if=lambda value: value == "none",
-        description="With protocol `federated`: `none`: agents send the cloud their states. "
-        "`sparse`: they send masked parts of the constraints' values with noise in them, of which "
-        "the cloud opens the sums alone, also when agents drop; constraints are linear then",
-    )
-    colluding: Positive | None = Field(
-        default=None,
-        exclude_if=lambda value: value is None,
-        description="With masks: the most agents that may pool what they know with the cloud; 1 by "
-        "default",
-    )
 
     @property
     def needs_data(self) -> bool:
         return self.protocol == "job"
-
-    @model_validator(mode="after")
-    def _masks_are_of_sessions(self) -> Self:
-        if self.masks == "none" and self.colluding is not None:
-            raise FieldError("colluding", "goes with masks `sparse`")
-        if self.masks == "sparse" and self.protocol != "federated":
-            raise FieldError("masks", "go with protocol `federated`: agents mask what they send")
-        if self.masks == "sparse" and self.schedule.iterations > MOST_SUMS:
-            raise FieldError(
-                "schedule/iterations", f"at most {MOST_SUMS} with masks: each is a sum of all"
-            )
-        return self
 
     @model_validator(mode="after")
     def _texts_are_short(self) -> Self:
