@@ -18,8 +18,9 @@ server that lies, and why they suffice, are in docs/decisions/0025-sparse-masks.
 - A `Conductor` and `answer` speak of all this in messages; `python -m discreet_client.sparse_sum`
   carries them between real processes.
 
-The server sees the sum, unlike in `discreet_client.secure_sum`, and federated sessions do not use
-this package: they run over the complete graph, and end when an agent drops.
+- `exchanges` counts the same as exchanges of a federated session (`multi_agent` with masks).
+
+The server sees the sum, unlike in `discreet_client.secure_sum`.
 """
 
 from discreet_client.sparse_sum.agent import Agent
