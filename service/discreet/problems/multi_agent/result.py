@@ -66,8 +66,8 @@ class MultiAgentResult(NoisedFields, total=False):
     survivors: Annotated[
         list[str],
         shown(
-            "Of masked sums: who was in that of each step, as a bitmap in hexadecimal whose first "
-            "bit is the roster's first agent"
+            "Who was in the sum of each step, a bitmap in hexadecimal whose first bit is the "
+            "roster's first agent; of protocol federated with masks"
         ),
     ]
     state: Annotated[
