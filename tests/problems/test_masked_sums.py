@@ -369,4 +369,4 @@ def test_stored_problems_without_masks_are_as_they_were() -> None:
     plain = masked.problem(FEW, 1, masks="none", colluding=None)
     assert not {"masks", "colluding"} & plain.model_dump(mode="json").keys()
     assert not plain.signs_parameters
-    assert plain.waits_for_gone(5)
+    assert plain.enough(5, None) is None

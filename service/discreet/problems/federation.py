@@ -190,11 +190,11 @@ class FederatedProblem(Problem):
         charged, and agents who know that take the charge off their ledgers."""
         return 0
 
-    def waits_for_gone(self, number: int) -> bool:
-        """Whether a round waits until its deadline for agents whose stream has ended, although the
-        others are enough: they may come back and answer. Where a drop costs the others nothing,
-        they need not wait."""
-        return True
+    def enough(self, number: int, plan: Plan) -> int | None:
+        """Of how many agents answers that are not empty are enough for a round, so that it does not
+        wait for those whose stream has ended; a drop costs the others nothing then. None: it waits
+        for them until its deadline, unless they missed the round before."""
+        return None
 
     def evidence(self, plan: Plan) -> Mapping[str, Any]:
         """What a certificate says of the session beside roster and transcript, by name."""

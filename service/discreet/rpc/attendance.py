@@ -56,6 +56,11 @@ class Attendance:
         """Whether an agent is connected."""
         return bool(self._seats)
 
+    @property
+    def said(self) -> int:
+        """Answers to the open round that are not empty."""
+        return sum(map(bool, self.messages.values()))
+
     def ready(self) -> set[str]:
         """Agents that have accepted the roster and are connected."""
         return {name for name, seat in self._seats.items() if seat.ready}
@@ -230,7 +235,8 @@ class Attendance:
                 return
         self.messages[seat.fingerprint] = contribution.body
         self.absent.discard(seat.fingerprint)
-        if len(self.messages) >= len(self.held.members) - len(self.absent):
+        there = min(len(self.held.members), len(self._seats))
+        if len(self.messages) >= there - len(self.absent):
             self.changed.set()
 
     def _ask(self, seat: Seat) -> None:

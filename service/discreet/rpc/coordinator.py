@@ -50,6 +50,9 @@ POLL_SECONDS = 0.25
 """How soon a signed roster is noticed."""
 PROGRESS_SECONDS = 0.25
 FAREWELL_SECONDS = 5.0
+GONE_SECONDS = 5.0
+"""For how long agents that have gone are waited for where a round can do without them, but too few
+of the others have said something: longer than they pause before they come back."""
 
 ASSUMPTIONS = (
     "every agent on the roster saw the broadcast of every round; who answered a round and when is "
@@ -219,32 +222,29 @@ class Coordinator:
             await self._agents.wait(end - time.monotonic())
 
     async def _round(
-        self,
-        number: int,
-        broadcast: bytes,
-        transcript: bytes,
-        deliveries: Mapping[str, bytes],
+        self, number: int, broadcast: bytes, transcript: bytes, deliveries: Mapping[str, bytes]
     ) -> dict[str, bytes]:
         """Ask all agents and collect their answers until all are there or the deadline passes."""
         seconds = self.held.terms.round_seconds
         self._agents.open_round(number, broadcast, transcript, seconds, deliveries)
         deadline = time.monotonic() + seconds
         names = set(self.held.accounts)
-        waits = self.held.problem.waits_for_gone(number)
+        enough = self.held.problem.enough(number, self.held.plan)
+        patience = deadline if enough is None else time.monotonic() + GONE_SECONDS
         while (left := deadline - time.monotonic()) > 0:
             if self._aborts and self._agents.declined & names:
                 raise Ending("failed", "agent_declined")
             answered = self._agents.messages.keys()
             # Who missed the last round and has not come back is not waited for, while the others
             # are enough.
-            awaited = names - self._agents.absent
-            if not waits:
+            awaited, now = names - self._agents.absent, time.monotonic()
+            if enough is not None and (self._agents.said >= enough or now >= patience):
                 awaited &= self._agents.ready()
             if names <= answered or (
                 not self._aborts and len(answered) >= self.held.terms.least and awaited <= answered
             ):
                 break
-            await self._agents.wait(left)
+            await self._agents.wait(min(left, patience - now) if now < patience else left)
         return self._agents.messages
 
     async def _step(self, child: SessionChild, number: int, messages: dict[str, bytes]) -> Stepped:

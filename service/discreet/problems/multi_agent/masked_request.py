@@ -14,6 +14,7 @@ from discreet.problems.multi_agent.request import MultiAgentRequest
 from discreet.problems.numbers import Positive
 from discreet.problems.plans import Plan
 from discreet_client.sparse_sum import exchanges as sparse
+from discreet_client.sparse_sum.conversation import Step
 
 
 class MaskedRequest(MultiAgentRequest):
@@ -74,8 +75,12 @@ class MaskedRequest(MultiAgentRequest):
     def first_round_with_data(self) -> int:
         return sparse.SETTING_UP if self.masks == "sparse" else 0
 
-    def waits_for_gone(self, number: int) -> bool:
-        return self.masks == "none" or number < sparse.SETTING_UP
+    def enough(self, number: int, plan: Plan) -> int | None:
+        if self.masks == "none" or not sparse.SETTING_UP <= number < self.exchanges:
+            return None
+        step, _ = sparse.step_of(number)
+        masks = sparse.plan_of(plan.parameters["sums"])
+        return masks.quorum if step is Step.VOTE else masks.minimum
 
     def evidence(self, plan: Plan) -> Mapping[str, Any]:
         return masked.evidence(plan) if self.masks == "sparse" else {}
