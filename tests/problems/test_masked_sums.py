@@ -6,6 +6,7 @@ from __future__ import annotations
 import json
 import random
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +19,7 @@ from discreet_client.agent import multi_agent
 from discreet_client.agent.demands import Demands
 from discreet_client.federation.errors import AgentError, NotTrusted
 from discreet_client.federation.identity import Identity
+from discreet_client.secure_sum.noise import discrete_gaussian
 from discreet_client.sparse_sum import agent as sums_agent
 from discreet_client.sparse_sum import exchanges
 from discreet_client.sparse_sum.conversation import HEAD, Step
@@ -35,7 +37,7 @@ CONTRIBUTE = 1
 def drawn(monkeypatch: pytest.MonkeyPatch) -> list[list[int]]:
     """The noise of all agents, in the order of their contributions."""
     kept: list[list[int]] = []
-    draw = sums_agent.discrete_gaussian
+    draw = discrete_gaussian
 
     def noted(variance: int, count: int) -> list[int]:
         kept.append(draw(variance, count))
@@ -324,12 +326,12 @@ def test_the_price_has_the_chance_that_masks_fail(opened: Any) -> None:
     assert session.plan.total.delta == masked.BUDGET.delta
     assert session.plan.total.delta_z == FAILURE_UNITS
     assert event.delta(1.0) <= masked.BUDGET.delta / 10**18
-    sums = session.asked.evidence(session.plan)["sums"]
+    sums = session.asked.certified_terms(session.plan)["sums"]
     assert (sums["agents"], sums["least"], sums["colluding"]) == (FEW, FEW - 1, 2)
     plain = masked.problem(FEW, 2, masks="none", colluding=None)
     without = plain.plan_federation(
         [
-            type(one)(one.fingerprint, one.name, one.key, {"lower": 0, "upper": 5, "radius": 0.5})
+            replace(one, announcement={"lower": 0, "upper": 5, "radius": 0.5})
             for one in session.members
         ],
         masked.BUDGET,
@@ -369,4 +371,4 @@ def test_stored_problems_without_masks_are_as_they_were() -> None:
     plain = masked.problem(FEW, 1, masks="none", colluding=None)
     assert not {"masks", "colluding"} & plain.model_dump(mode="json").keys()
     assert not plain.signs_parameters
-    assert plain.enough(5, None) is None
+    assert plain.enough(5, plain.plan_federation((), masked.BUDGET)) is None

@@ -196,7 +196,7 @@ class FederatedProblem(Problem):
         for them until its deadline, unless they missed the round before."""
         return None
 
-    def evidence(self, plan: Plan) -> Mapping[str, Any]:
+    def certified_terms(self, plan: Plan) -> Mapping[str, Any]:
         """What a certificate says of the session beside roster and transcript, by name."""
         return {}
 

@@ -69,5 +69,5 @@ def certified(held: SessionLease) -> dict[str, Any]:
         "least": held.terms.least,
         "rounds": held.round,
         "transcript": held.transcript.hex(),
-        **held.problem.evidence(held.plan),
+        **held.problem.certified_terms(held.plan),
     }

@@ -287,7 +287,7 @@ def _moved(kept: dict[str, Any], slope: Slope, k: int, broadcast: bytes) -> dict
     """The same after step k, from the cloud's answer: its noised outputs, then the next
     multipliers."""
     answer = _doubles(broadcast)
-    gradient = [0.0] * len(kept["multipliers"])
+    gradient: list[Any] = [0.0] * len(kept["multipliers"])
     if isinstance(kept["x"], list):
         rows = np.zeros((len(kept["multipliers"]), len(kept["x"])))
         for place, constraint, coordinate in kept["own"]:

@@ -177,7 +177,7 @@ def assumptions(plan: sparse_sum.Plan) -> tuple[str, ...]:
     )
 
 
-def evidence(plan: Plan) -> dict[str, Any]:
+def certified_terms(plan: Plan) -> dict[str, Any]:
     """For the certificate."""
     masks = exchanges.plan_of(plan.parameters["sums"])
     return {

@@ -79,10 +79,11 @@ def rehearse(kind: type[FederatedProblem], schedule: dict[str, Any]) -> None:
     def values(number: int) -> Integers:
         return np.zeros(1, dtype=np.int64)
 
+    durable: dict[str, Any] = dict(agents)
     for number in range(session.rounds):
         told: dict[str, Any] = dict(session.deliveries())
         answers = {
-            name: sparse_sum.answer(agents[name], told[name], values) if name in told else b""
+            name: sparse_sum.answer(durable[name], told[name], values) if name in told else b""
             for name in agents
         }
         if number == session.rounds - 1:

@@ -82,8 +82,8 @@ class MaskedRequest(MultiAgentRequest):
         masks = sparse.plan_of(plan.parameters["sums"])
         return masks.quorum if step is Step.VOTE else masks.minimum
 
-    def evidence(self, plan: Plan) -> Mapping[str, Any]:
-        return masked.evidence(plan) if self.masks == "sparse" else {}
+    def certified_terms(self, plan: Plan) -> Mapping[str, Any]:
+        return masked.certified_terms(plan) if self.masks == "sparse" else {}
 
     def check_masks(self, announced: SessionAnnouncement) -> None:
         """FieldError unless the agent speaks as this job does: one that knows no masks would send

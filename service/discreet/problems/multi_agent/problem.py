@@ -180,11 +180,11 @@ class MultiAgent(MaskedRequest):
                 **sums,
             },
         )
-        most = masked.largest_noise(plan)
+        louder = masked.largest_noise(plan)
         return plan.model_copy(
             update={
                 "noise": tuple(
-                    one.model_copy(update={"standard_deviation": one.standard_deviation * most})
+                    one.model_copy(update={"standard_deviation": one.standard_deviation * louder})
                     for one in plan.noise
                 ),
                 "advice": tuple(one.sentence for one in self.expected(public, plan, LEVEL)),
