@@ -131,6 +131,35 @@ def test_agents_that_announce_figures_are_planned_with(tmp_path: Path) -> None:
         compare(file, job, parameters, members)
 
 
+def test_parameters_that_follow_from_the_roster_are_computed_here(tmp_path: Path) -> None:
+    """Those of masked sums: for the agents that the owner chooses, in whatever order they are
+    listed, and whatever the server shows."""
+    asked = {
+        "problem": {
+            "kind": "multi_agent",
+            "constraints": ["left + right + else - 3"],
+            "schedule": {"gamma": 0.0005, "alpha": 0.2, "c1": 0.3333, "c2": 0.25, "iterations": 20},
+            "protocol": "federated",
+            "federation": {"agents": 3},
+            "masks": "sparse",
+        },
+        "privacy": {"epsilon": 1, "delta": 0.01},
+    }
+    file = tmp_path / "job.json"
+    file.write_text(json.dumps(asked))
+    job, _ = told(asked)
+    announced = {"lower": -10, "upper": 10, "radius": 1, "masks": "sparse"}
+    named = zip(agents(announced), ("left", "right", "else"), strict=True)
+    members = [{**one, "name": name} for one, name in named]
+    signed = compare(file, job, {"sums": "weaker"}, members)
+    assert signed == compare(file, job, None, members[::-1])
+    assert signed["sums"]["plan"]["agents"] == 3
+    assert signed["sums"]["plan"]["corrupt"] == 1
+    job["problem"]["colluding"] = 0
+    with pytest.raises(DiscreetError, match="/problem/colluding"):
+        compare(file, job, None, members)
+
+
 def test_a_file_of_another_job_is_refused(tmp_path: Path) -> None:
     file = tmp_path / "job.json"
     file.write_text(json.dumps({"problem": {**JOB["problem"], "protocol": "job"}}))

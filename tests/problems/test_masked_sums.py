@@ -20,8 +20,8 @@ from discreet_client.agent.demands import Demands
 from discreet_client.federation.errors import AgentError, NotTrusted
 from discreet_client.federation.identity import Identity
 from discreet_client.secure_sum.noise import discrete_gaussian
+from discreet_client.sparse_sum import Member, exchanges
 from discreet_client.sparse_sum import agent as sums_agent
-from discreet_client.sparse_sum import exchanges
 from discreet_client.sparse_sum.conversation import HEAD, Step
 from discreet_client.sparse_sum.plan import FAILURE_UNITS
 from discreet_client.sparse_sum.wire import bitmap, members_from, members_to
@@ -199,7 +199,8 @@ def test_the_group_is_the_owners_roster_and_no_other(opened: Any, whose: str) ->
         members = list(members_from(told[HEAD.size :], FEW))
         victim = next(at for at, one in enumerate(members) if one.identity != party.member.key)
         theirs = Identity.generate().public_key
-        members[victim] = type(members[victim])(theirs, *[members[victim].exchange] * 2, bytes(64))
+        key = members[victim].exchange
+        members[victim] = Member(theirs, key, key, bytes(64))
         told = told[: HEAD.size] + members_to(members)
     else:
         assert session.answer(party)

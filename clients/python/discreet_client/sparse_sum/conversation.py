@@ -114,6 +114,8 @@ class Conductor:
     agents have answered. Nothing that it does is trusted by an agent.
     """
 
+    step: Step
+
     def __init__(self, roster: Roster, first_round: int = 0) -> None:
         self.roster, self._round = roster, first_round
         self.group: Group | None = None
@@ -252,7 +254,7 @@ class Conductor:
         self._begin(Step.SHARES)
 
     def _begin(self, step: Step) -> None:
-        if step in (Step.COMMIT, Step.SHARES):
+        if step in (Step.COMMIT, Step.SHARES):  # which begin a setup, or a round
             self._taken = []
         else:
             self._taken.append((self.step, self._said))
