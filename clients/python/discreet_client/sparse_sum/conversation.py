@@ -7,10 +7,10 @@ bodies is in docs/protocol.md.
 
 from __future__ import annotations
 
+import json
 import struct
 from collections.abc import Callable
 from enum import IntEnum
-from typing import Any
 
 from discreet_client.packing import Integers
 from discreet_client.secure_sum.errors import Missing, Refused, Tampered
@@ -36,6 +36,7 @@ from discreet_client.sparse_sum.wire import (
 )
 
 HEAD = struct.Struct(">BI")
+LENGTH = struct.Struct(">I")
 Values = Callable[[int], Integers]
 """Of a round: what this agent adds to its sum."""
 
@@ -127,46 +128,52 @@ class Conductor:
         self._begin(Step.COMMIT)
 
     @property
-    def progress(self) -> dict[str, Any]:
-        """What `resume` needs, in JSON: members, the round, and what was said in each of its steps
-        (or of those of the setup)."""
+    def progress(self) -> bytes:
+        """What `resume` needs: members, the round, and what was said in each of its steps (or of
+        those of the setup)."""
         steps = [*self._taken, (self.step, self._said)]
-        members = None if self.group is None else members_to(self.group.members).hex()
-        if members is not None:
+        members = b"" if self.group is None else members_to(self.group.members)
+        if members:
             steps = [one for one in steps if one[0] not in SETTING_UP or one[0] is Step.JOIN]
-        return {
+        told = [(step, sorted(answers.items())) for step, answers in steps]
+        head = {
             "setup": self._setup,
             "round": self._round,
-            "members": members,
+            "members": len(members),
             "summed": sorted(self.summed),
             "said": [
-                [int(step), {str(place): said.hex() for place, said in sorted(answers.items())}]
-                for step, answers in steps
+                [int(step), [[place, len(said)] for place, said in answers]]
+                for step, answers in told
             ],
         }
+        text = json.dumps(head).encode()
+        said = [said for _, answers in told for _, said in answers]
+        return b"".join([LENGTH.pack(len(text)), text, members, *said])
 
     @classmethod
-    def resume(cls, roster: Roster, progress: dict[str, Any]) -> Conductor:
+    def resume(cls, roster: Roster, progress: bytes) -> Conductor:
         """One that asks the same, as if nothing had happened: what was said is taken again, and so
         checked again."""
-        found = cls(roster, progress["round"])
-        found._setup, found.summed = progress["setup"], frozenset(progress["summed"])
-        if progress["members"] is None:
-            found._begin(Step.COMMIT)
-        else:
-            members = members_from(bytes.fromhex(progress["members"]), roster.plan.agents)
+        (length,) = LENGTH.unpack_from(progress)
+        at = LENGTH.size + length
+        head = json.loads(progress[LENGTH.size : at])
+        found = cls(roster, head["round"])
+        found._setup, found.summed = head["setup"], frozenset(head["summed"])
+        if head["members"]:
+            at, begin = at + head["members"], at
+            members = members_from(progress[begin:at], roster.plan.agents)
             found.group = Group(roster.plan, members, roster.digest)
-            found._taken = []
-            if Step(progress["said"][0][0]) is Step.JOIN:
+            if head["said"][0][0] == Step.JOIN:
                 found._begin(Step.JOIN)
             else:
-                found._next_round(progress["round"])
-        for place, (step, answers) in enumerate(progress["said"]):
+                found._next_round(head["round"])
+        for place, (step, answers) in enumerate(head["said"]):
             if place:
                 found.advance()
             assert found.step == step
-            for one, said in answers.items():
-                found.take(int(one), bytes.fromhex(said))
+            for one, size in answers:
+                found.take(one, progress[at : at + size])
+                at += size
         return found
 
     @property

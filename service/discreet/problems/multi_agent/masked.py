@@ -28,8 +28,8 @@ from discreet_client.sparse_sum.plan import SECURITY_BITS
 MOST_SUMS = 10_000
 """Steps of a job with masks: each is four exchanges of all agents."""
 SEEN = (
-    "The cloud sees the agents' sums with noise in them, and who was in each; an agent's own part "
-    "is masked."
+    "The cloud sees the agents' sums with noise in them; an agent's own part is masked. The result "
+    "says who was in each sum."
 )
 FAILURES = {
     "setup_incomplete": "an agent of the roster did not take part in setting up the masks: this "

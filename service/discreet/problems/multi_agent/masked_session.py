@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -147,14 +146,16 @@ class MaskedSession(CloudSession):
         return self._told
 
     def state(self) -> bytes:
-        kept = {"progress": self.conductor.progress, "joined": sorted(self._joined)}
-        self._now["masks"] = np.frombuffer(json.dumps(kept).encode(), dtype=np.uint8)
+        progress = np.frombuffer(self.conductor.progress, dtype=np.uint8)
+        self._now |= {
+            "progress": progress,
+            "joined": np.array(sorted(self._joined), dtype=np.int64),
+        }
         state = super().state()
-        del self._now["masks"]
+        del self._now["progress"], self._now["joined"]
         return state
 
     def restore(self, state: bytes) -> None:
         super().restore(state)
-        kept = json.loads(self._now.pop("masks").tobytes())
-        self._conductor = Conductor.resume(self._roster, kept["progress"])
-        self._joined = set(kept["joined"])
+        self._conductor = Conductor.resume(self._roster, self._now.pop("progress").tobytes())
+        self._joined = set(self._now.pop("joined").tolist())
