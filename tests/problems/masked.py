@@ -85,9 +85,13 @@ class Party:
 class Session:
     """A cloud and its agents, exchange by exchange. `slope` of agent a_i pulls to i modulo 5."""
 
-    def __init__(self, folder: Path, asked: MultiAgent, agents: int) -> None:
+    def __init__(
+        self, folder: Path, asked: MultiAgent, agents: int, announced: Mapping[str, Any] = ANNOUNCED
+    ) -> None:
         self.asked = asked
-        self.parties = [Party(f"a{place}", folder) for place in range(agents)]
+        self.parties = [
+            Party(f"a{place}", folder, announcement=dict(announced)) for place in range(agents)
+        ]
         self.members = sorted((one.member for one in self.parties), key=lambda one: one.fingerprint)
         self.plan: Plan = asked.plan_federation(self.members, BUDGET)
         parameters = self.plan.model_dump(mode="json")["parameters"]
@@ -115,7 +119,11 @@ class Session:
     def agent(self, party: Party, **demands: Any) -> MaskedSteps:
         """A process of this agent."""
         target = int(party.name[1:]) % 5
-        return MaskedSteps(party, lambda x: 2 * (x - target), None, Demands(**demands))
+
+        def slope(x: Any) -> Any:
+            return [2 * (one - target) for one in x] if isinstance(x, list) else 2 * (x - target)
+
+        return MaskedSteps(party, slope, None, Demands(**demands))
 
     def deliveries(self) -> Mapping[str, bytes]:
         """Of this exchange."""
@@ -188,8 +196,8 @@ class Session:
         self.cloud.restore(state)
         assert self.cloud.deliveries() == before
 
-    def x(self, party: Party) -> float:
-        return float(json.loads(self.kept[party.identity.fingerprint])["x"])
+    def x(self, party: Party) -> Any:
+        return json.loads(self.kept[party.identity.fingerprint])["x"]
 
     def close(self) -> None:
         for step in self.steps.values():

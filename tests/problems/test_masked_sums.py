@@ -51,8 +51,11 @@ def drawn(monkeypatch: pytest.MonkeyPatch) -> list[list[int]]:
 def opened(tmp_path: Path) -> Iterator[Any]:
     made: list[masked.Session] = []
 
-    def open_(agents: int = AGENTS, steps: int = STEPS, **changes: Any) -> masked.Session:
-        made.append(masked.Session(tmp_path, masked.problem(agents, steps, **changes), agents))
+    def open_(
+        agents: int = AGENTS, steps: int = STEPS, announced: Any = masked.ANNOUNCED, **changes: Any
+    ) -> masked.Session:
+        asked = masked.problem(agents, steps, **changes)
+        made.append(masked.Session(tmp_path, asked, agents, announced))
         return made[-1]
 
     yield open_
@@ -101,6 +104,33 @@ def test_sums_are_exact_while_agents_drop_and_processes_die(
     assert session.number == session.cloud.rounds
     agreement = json.loads(session.cloud.released()["agreement"].tobytes())
     assert len(agreement["signatures"]) == AGENTS
+
+
+def test_states_that_are_vectors(opened: Any, drawn: list[list[int]]) -> None:
+    """Of two hours with an energy between them: each agent adds its part of each hour's sum, moves
+    by its own derivatives, and stays in its set."""
+    hours = [" + ".join(f"a{place}_{hour}" for place in range(FEW)) for hour in (1, 2)]
+    announced = {**masked.ANNOUNCED, "dimension": 2, "budget": {"lower": 3, "upper": 4}}
+    session = opened(FEW, 3, announced, constraints=[f"{hours[0]} - 9", f"2*{hours[1]} - 30"])
+    parameters = session.roster["parameters"]
+    units = np.array(parameters["units"][:2]) * parameters["sums"]["grid"]
+    for _ in range(exchanges.SETTING_UP):
+        session.exchange()
+    for _ in range(3):
+        session.exchange()
+        drawn.clear()
+        session.exchange()
+        x = np.array([session.x(one) for one in session.parties])
+        noise = np.array(drawn).sum(axis=0)
+        session.exchange()
+        session.exchange()
+        told = np.frombuffer(session.broadcast[32:48], dtype=">f8")
+        exact = x.sum(axis=0) + np.array([-9, x[0, 1] - 30])  # a0_2 counts twice
+        assert np.abs(told - exact - noise * units).max() <= FEW * units.max()
+        assert (np.abs(x.sum(axis=1) - 3.5) <= 0.5 + 1e-9).all()
+        assert ((x >= 0) & (x <= 5)).all()
+    session.exchange()
+    assert len({str(session.x(one)) for one in session.parties}) > 1
 
 
 def test_who_has_missed_the_group_is_in_the_next_round(opened: Any) -> None:

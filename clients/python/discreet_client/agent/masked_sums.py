@@ -37,8 +37,6 @@ from discreet_client.sparse_sum.conversation import HEAD, Step
 from discreet_client.sparse_sum.plan import SECURITY_BITS
 
 SPARSE = "sparse"
-LOOSENESS = 1 + Fraction(1, 10**6)
-"""What rounding of units may do to a distance of 1."""
 
 
 def announced(announcement: Mapping[str, Any]) -> bool:
@@ -126,7 +124,7 @@ class Signed:
             if square and not unit > 0:
                 raise NotTrusted("the owner has signed a sum without noise that shows this agent")
             moved += square / Fraction(unit) ** 2 if square else 0
-        if moved * Fraction(own["radius"]) ** 2 > LOOSENESS:
+        if moved * Fraction(own["radius"]) ** 2 > 1:
             raise NotTrusted("the units of the sums are too small for this agent's radius")
         scale, grid, plan = Fraction(sums["scale"]), Fraction(sums["grid"]), self.plan
         honest = plan.minimum - plan.corrupt
