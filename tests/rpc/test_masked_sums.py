@@ -1,4 +1,4 @@
-"""Masked sums over a real installation: fifty agents, of whom some drop in every round."""
+"""Masked sums over a real installation: agents of whom some drop in every round."""
 
 from __future__ import annotations
 
@@ -28,7 +28,9 @@ from tests.problems.masked import ANNOUNCED, LIMIT, problem
 from tests.rpc.conftest import Federation
 from tests.rpc.helpers import entries, final
 
-AGENTS, STEPS, SHARE = 50, 4, 0.05
+AGENTS, STEPS, DROPS = 20, 4, 2
+"""Fifty took 90 s beside much other work; `tests/problems/test_masked_sums.py` has as many."""
+LEAST = AGENTS - AGENTS // 10
 
 
 class Dies(Exception):
@@ -110,7 +112,7 @@ def added(monkeypatch: pytest.MonkeyPatch) -> dict[int, dict[int, Integers]]:
     return found
 
 
-def test_one_of_twenty_drops_in_every_round_and_the_server_is_killed(
+def test_agents_drop_in_every_round_and_the_server_is_killed(
     shared: Federation, tmp_path: Path, added: dict[int, dict[int, Integers]]
 ) -> None:
     """No sum is lost or begun again. What comes of each is what was added by those who were in it;
@@ -125,7 +127,7 @@ def test_one_of_twenty_drops_in_every_round_and_the_server_is_killed(
     names = [f"a{place}" for place in range(AGENTS)]
     dies: dict[str, set[int]] = {name: set() for name in names}
     for k in range(STEPS):
-        for name in generator.sample(names[1:], round(SHARE * AGENTS)):
+        for name in generator.sample(names[1:], DROPS):
             dies[name].add(exchanges.exchanges(k) + generator.randrange(1, exchanges.IN_A_ROUND))
     expected = sum(map(len, dies.values()))
     halts = exchanges.exchanges(1) + 2  # votes are due, of what all have contributed
@@ -145,7 +147,7 @@ def test_one_of_twenty_drops_in_every_round_and_the_server_is_killed(
         agent.thread.join()
         assert agent.failed is None
     assert ended["state"] == "succeeded"
-    assert sum(agent.deaths for agent in agents) == expected >= STEPS * 2
+    assert sum(agent.deaths for agent in agents) == expected == STEPS * DROPS
     outcomes = [agent.found for agent in agents if agent.found is not None]
     assert len(outcomes) == AGENTS
     with shared.client() as client:
@@ -163,7 +165,7 @@ def test_one_of_twenty_drops_in_every_round_and_the_server_is_killed(
         {place for place, bit in enumerate(bits(row)) if bit} for row in result["survivors"]
     ]
     assert len(survivors) == STEPS
-    assert all(len(one) >= 45 for one in survivors)
+    assert all(len(one) >= LEAST for one in survivors)
     assert any(len(one) < AGENTS for one in survivors)
     told = values(survivors, added, json.loads(roster))
     mean = told[STEPS // 2 :].mean(axis=0)
@@ -176,7 +178,7 @@ def test_one_of_twenty_drops_in_every_round_and_the_server_is_killed(
     assert result["multipliers"] == pytest.approx(multipliers, rel=1e-12)
 
     sums = certificate["federation"]["sums"]
-    assert (sums["agents"], sums["least"], sums["colluding"]) == (AGENTS, 45, 2)
+    assert (sums["agents"], sums["least"], sums["colluding"]) == (AGENTS, LEAST, 2)
     assert certificate["events"][0]["failure"] == "909495"
     assert any("pool what they know with the cloud" in one for one in certificate["assumptions"])
     charged = entries(shared, job)
