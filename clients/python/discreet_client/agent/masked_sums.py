@@ -26,7 +26,7 @@ import numpy as np
 from discreet_client import sparse_sum
 from discreet_client.agent.demands import Demands
 from discreet_client.agent.guarantees import check_gaussian
-from discreet_client.agent.multi_agent import Minimum, Slope, begun, ended, moved_along
+from discreet_client.agent.own_state import Minimum, Slope, begun, ended, moved_along
 from discreet_client.agent.rounds import Outcome, Party, Round
 from discreet_client.federation import history, signing
 from discreet_client.federation.errors import AgentError, NotTrusted
