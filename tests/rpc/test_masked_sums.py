@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 
 from discreet.solvers.saddle import saddle_point
-from discreet_client.agent import Agent
+from discreet_client.agent import Agent, multi_agent
 from discreet_client.agent.demands import Demands
 from discreet_client.agent.masked_sums import MaskedSteps
 from discreet_client.agent.multi_agent import Minimum
@@ -61,8 +61,8 @@ class Mortal:
         except BaseException as error:
             self.failed = error
 
-    def _try(self) -> None:
-        agent = Agent.from_token(
+    def _agent(self) -> Agent:
+        return Agent.from_token(
             self._token,
             self._folder / self.name / "agent.key",
             name=self.name,
@@ -70,6 +70,9 @@ class Mortal:
             limit_epsilon="2",
             limit_delta="0.05",
         )
+
+    def _try(self) -> None:
+        agent = self._agent()
         target = int(self.name[1:]) % 5
         steps = MaskedSteps(agent, lambda x: 2 * (x - target), None, Demands(agents=AGENTS))
 
@@ -88,6 +91,28 @@ class Mortal:
             self.deaths += 1
         finally:
             steps.close()
+
+
+class OfFile(Mortal):
+    """The same by a problem file, as `discreet-agent` runs it."""
+
+    def _try(self) -> None:
+        told = multi_agent.run(
+            self._agent(),
+            {
+                "objective": f"({self.name} - 4)^2",
+                "announcement": ANNOUNCED,
+                "demands": {"agents": AGENTS, "colluding": 2, "rounds": STEPS},
+            },
+        )
+        self.found = Minimum(
+            told["state"],
+            told["code"],
+            told["x"],
+            tuple(told["multipliers"]),
+            told["history"],
+            tuple(told["unsigned"]),
+        )
 
 
 @pytest.fixture
@@ -127,12 +152,14 @@ def test_agents_drop_in_every_round_and_the_server_is_killed(
     names = [f"a{place}" for place in range(AGENTS)]
     dies: dict[str, set[int]] = {name: set() for name in names}
     for k in range(STEPS):
-        for name in generator.sample(names[1:], DROPS):
+        for name in generator.sample(names[1:-1], DROPS):
             dies[name].add(exchanges.exchanges(k) + generator.randrange(1, exchanges.IN_A_ROUND))
     expected = sum(map(len, dies.values()))
     halts = exchanges.exchanges(1) + 2  # votes are due, of what all have contributed
     agents = [
-        Mortal(tmp_path, token, name, set(dies[name]), halts if name == names[0] else None)
+        (OfFile if name == names[-1] else Mortal)(
+            tmp_path, token, name, set(dies[name]), halts if name == names[0] else None
+        )
         for token, name in zip(shared.invite(job, AGENTS), names, strict=True)
     ]
     shared.joined(job, AGENTS)
