@@ -165,13 +165,19 @@ def session(task: Task) -> None:
     noise = Noise.secure() if seed is None else Noise.seeded(seed + header["round"])
 
     def tell(header: dict[str, Any], kept: bytes, broadcast: bytes) -> None:
-        """What the coordinator is told after an opening or a step. Deliveries come last, in the
-        order in which the header has their lengths."""
-        told = session.deliveries()
-        lengths = [(agent, len(told[agent])) for agent in sorted(told)]
-        body = b"".join([kept, broadcast, *(told[agent] for agent, _ in lengths)])
-        header |= {"state": len(kept), "broadcast": len(broadcast), "deliveries": lengths}
-        channel.sendall(frame(header, body))
+        """What the coordinator is told after an opening or a step. What is delivered comes last,
+        each text once, however many agents get it; the header has the lengths, and the place of
+        each agent's."""
+        texts: dict[bytes, int] = {}
+        told = sorted(session.deliveries().items())
+        places = [(agent, texts.setdefault(text, len(texts))) for agent, text in told]
+        header |= {
+            "state": len(kept),
+            "broadcast": len(broadcast),
+            "delivered": [len(text) for text in texts],
+            "deliveries": places,
+        }
+        channel.sendall(frame(header, b"".join([kept, broadcast, *texts])))
 
     if header["state"]:
         session.restore(task.payload)

@@ -50,9 +50,6 @@ POLL_SECONDS = 0.25
 """How soon a signed roster is noticed."""
 PROGRESS_SECONDS = 0.25
 FAREWELL_SECONDS = 5.0
-GONE_SECONDS = 5.0
-"""For how long agents that have gone are waited for where a round can do without them, but too few
-of the others have said something: longer than they pause before they come back."""
 
 ASSUMPTIONS = (
     "every agent on the roster saw the broadcast of every round; who answered a round and when is "
@@ -92,6 +89,7 @@ class Coordinator:
         self._reported = 0.0
         self._reporting: asyncio.Task[None] | None = None
         self._approved = held.roster is not None
+        self._returning = held.session_state is not None
         # A new fencing token must not come between a renewal and its answer.
         self._leasing = asyncio.Lock()
 
@@ -230,21 +228,22 @@ class Coordinator:
         deadline = time.monotonic() + seconds
         names = set(self.held.accounts)
         enough = self.held.problem.enough(number, self.held.plan)
-        patience = deadline if enough is None else time.monotonic() + GONE_SECONDS
+        if self._returning:  # all agents are gone because this process is new, and come back
+            enough, self._returning = None, False
         while (left := deadline - time.monotonic()) > 0:
             if self._aborts and self._agents.declined & names:
                 raise Ending("failed", "agent_declined")
             answered = self._agents.messages.keys()
             # Who missed the last round and has not come back is not waited for, while the others
             # are enough.
-            awaited, now = names - self._agents.absent, time.monotonic()
-            if enough is not None and (self._agents.said >= enough or now >= patience):
+            awaited = names - self._agents.absent
+            if enough is not None and self._agents.said >= enough:
                 awaited &= self._agents.ready()
             if names <= answered or (
                 not self._aborts and len(answered) >= self.held.terms.least and awaited <= answered
             ):
                 break
-            await self._agents.wait(min(left, patience - now) if now < patience else left)
+            await self._agents.wait(left)
         return self._agents.messages
 
     async def _step(self, child: SessionChild, number: int, messages: dict[str, bytes]) -> Stepped:

@@ -114,9 +114,9 @@ def chained(transcript: bytes, stepped: Stepped) -> bytes:
 
 def _parts(answer: Mapping[str, Any], payload: bytes) -> tuple[bytes, bytes, dict[str, bytes]]:
     """State, broadcast and deliveries of a child's answer."""
-    told, at = answer["state"], answer["state"] + answer["broadcast"]
-    deliveries = {}
-    for agent, length in answer["deliveries"]:
+    parts, at = [], 0
+    for length in (answer["state"], answer["broadcast"], *answer["delivered"]):
         at, begin = at + length, at
-        deliveries[str(agent)] = payload[begin:at]
-    return payload[:told], payload[told : told + answer["broadcast"]], deliveries
+        parts.append(payload[begin:at])
+    state, broadcast, *texts = parts
+    return state, broadcast, {str(agent): texts[place] for agent, place in answer["deliveries"]}

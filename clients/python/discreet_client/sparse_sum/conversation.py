@@ -267,9 +267,9 @@ class Conductor:
             self._taken.append((self.step, self._said))
         self.step = step
         self._said: dict[int, bytes] = {}
-        self.messages = {
-            place: self._headed(step, body) for place, body in self._bodies(step).items()
-        }
+        bodies = self._bodies(step)
+        headed = {body: self._headed(step, body) for body in set(bodies.values())}
+        self.messages = {place: headed[body] for place, body in bodies.items()}
         self.waited_for = set(self.messages)
         """Places that are told something and have neither answered nor refused."""
 
