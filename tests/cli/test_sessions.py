@@ -32,8 +32,8 @@ JOB = {
 }
 
 
-def agents(announcement: dict[str, Any]) -> list[dict[str, Any]]:
-    keys = [base64.b64encode(bytes([number]) * 32).decode() for number in range(3)]
+def agents(announcement: dict[str, Any], count: int = 3) -> list[dict[str, Any]]:
+    keys = [base64.b64encode(bytes([number]) * 32).decode() for number in range(count)]
     return [
         {
             "fingerprint": f"{number:064x}",
@@ -129,6 +129,35 @@ def test_agents_that_announce_figures_are_planned_with(tmp_path: Path) -> None:
     job["price"]["delta"] = 0.5
     with pytest.raises(DiscreetError, match="/price/delta"):
         compare(file, job, parameters, members)
+
+
+def test_parameters_that_follow_from_the_roster_are_computed_here(tmp_path: Path) -> None:
+    """Those of masked sums: for the agents that the owner chooses, in whatever order they are
+    listed, and whatever the server shows."""
+    asked = {
+        "problem": {
+            "kind": "multi_agent",
+            "constraints": ["left + right + up + down - 3"],
+            "schedule": {"gamma": 0.0005, "alpha": 0.2, "c1": 0.3333, "c2": 0.25, "iterations": 20},
+            "protocol": "federated",
+            "federation": {"agents": 4},
+            "masks": "sparse",
+        },
+        "privacy": {"epsilon": 1, "delta": 0.01},
+    }
+    file = tmp_path / "job.json"
+    file.write_text(json.dumps(asked))
+    job, _ = told(asked)
+    announced = {"lower": -10, "upper": 10, "radius": 1, "masks": "sparse"}
+    named = zip(agents(announced, 4), ("left", "right", "up", "down"), strict=True)
+    members = [{**one, "name": name} for one, name in named]
+    signed = compare(file, job, {"sums": "weaker"}, members)
+    assert signed == compare(file, job, None, members[::-1])
+    assert signed["sums"]["plan"]["agents"] == 4
+    assert signed["sums"]["plan"]["corrupt"] == 1
+    job["problem"]["colluding"] = 0
+    with pytest.raises(DiscreetError, match="/problem/colluding"):
+        compare(file, job, None, members)
 
 
 def test_a_file_of_another_job_is_refused(tmp_path: Path) -> None:

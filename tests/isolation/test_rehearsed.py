@@ -316,6 +316,7 @@ def test_a_solver_loads_and_opens_nothing(solving: Watching, kind: str) -> None:
             for what, payload in inputs(draw, content or b"state"):
                 for state in (True, False):
                     session = {"step": "session", "agents": [], "round": 0, "state": state}
+                    session |= {"roster": ""}
                     await watch.run(f"session {what} {state}", {**header, **session}, payload)
 
     watch = solving(work)

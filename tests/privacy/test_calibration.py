@@ -87,6 +87,27 @@ def test_gaussian(sensitivity: float, epsilon: int, delta: int, dimension: int, 
             event.model_copy(update={"scale": event.scale * (1 - 1e-6)}).price()
 
 
+@settings(max_examples=30)
+@given(EPSILONS, DELTAS, st.floats(0.001, 0.999))
+def test_gaussian_that_may_fail(epsilon: int, delta: int, share: float) -> None:
+    """The noise is that of the rest of delta; the chance itself is in delta and delta_z, or it is
+    refused."""
+    failure = max(1, int(share * delta))
+    event = gaussian(1.0, epsilon, delta, dimension=3, neighbours=X, failure=failure)
+    fits(event, epsilon, delta)
+    plain = gaussian(1.0, epsilon, delta - failure, dimension=3, neighbours=X)
+    assert plain.scale <= event.scale <= plain.scale * (1 + 1e-6)
+    price = event.price()
+    assert (price.delta, price.delta_z) == (delta, failure)
+    assert plain.price().rho * (1 - 1e-5) - 1 <= price.rho <= plain.price().rho
+    assert event.delta(epsilon / EPSILON_UNIT) >= failure / DELTA_UNIT
+    with pytest.raises(NotCertified):
+        event.model_copy(update={"failure": delta}).price()
+    with pytest.raises(ValueError, match="masks"):
+        gaussian(1.0, epsilon, failure, dimension=3, neighbours=X, failure=failure)
+    assert "failure" not in plain.model_dump(mode="json")
+
+
 @settings(deadline=None)
 @given(st.integers(1, 200).map(math.sqrt), EPSILONS, DELTAS, st.integers(1, 50))
 def test_discrete_gaussian(sensitivity: float, epsilon: int, delta: int, count: int) -> None:

@@ -188,7 +188,7 @@ CASES = [
     for kind in WITH_DATASETS
     for place in range(1 + len(problems.KINDS[kind].worst_cases()))
 ]
-NOT_ASKED = {"kind", "dataset", "asked_of", "source"} | (
+NOT_ASKED = {"kind", "dataset", "asked_of", "source", "masks", "colluding"} | (
     FederatedProblem.model_fields.keys() - Problem.model_fields.keys()
 )
 """What a request says of where the data are, and how agents meet: nothing that a release could

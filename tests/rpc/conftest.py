@@ -232,9 +232,10 @@ class Federation(Installation):
 
         with self.client() as client:
             found = client.session(job)
-        return self.hand_in(
-            job, roster_document(found["id"], job, found["kind"], found["agents"]), **more
+        document = roster_document(
+            found["id"], job, found["kind"], found["agents"], found["parameters"]
         )
+        return self.hand_in(job, document, **more)
 
     def hand_in(self, job: str, document: bytes, **more: Any) -> dict[str, Any]:
         """A roster, signed by the owner."""

@@ -147,8 +147,9 @@ def hostile() -> Iterator[Hostile]:
             server.stop(None).wait()
 
 
-def round_of(number: int, broadcast: bytes = b"b") -> dict[str, Any]:
-    return {"round": pb.Round(number=number, broadcast=broadcast, milliseconds=1000)}
+def round_of(number: int, broadcast: bytes = b"b", delivery: bytes = b"") -> dict[str, Any]:
+    told = pb.Round(number=number, broadcast=broadcast, milliseconds=1000, delivery=delivery)
+    return {"round": told}
 
 
 def end(*, charged: bool, state: str = "failed") -> dict[str, Any]:

@@ -17,7 +17,7 @@ import pytest
 from discreet_client.agent import Agent, AgentError, LimitExceeded, NotTrusted, Outcome, Round, Tls
 from discreet_client.agent.cli import main
 from discreet_client.agent.multi_agent import minimize
-from discreet_client.federation import history
+from discreet_client.federation import history, signing
 from discreet_client.federation.identity import Identity
 from discreet_client.stubs import federation_pb2 as pb
 from tests.rpc.hostile import ANNOUNCED, Hostile, Listener, end, hostile, round_of
@@ -255,6 +255,65 @@ def test_two_processes_do_not_answer_for_one_agent(server: Hostile, tmp_path: Pa
     first.participate(step)
     assert [said.body for said in server.heard[1:]] == [b"the first's"]
     assert take_part(second).state == "failed"  # it knows what the first has seen
+
+
+@pytest.mark.parametrize("again", [False, True])
+def test_one_delivery_a_round(server: Hostile, tmp_path: Path, again: bool) -> None:
+    """Another for the same round is a contradiction; the same is answered with the same bytes, of
+    which the answer says that they answer it."""
+    agent = agent_of(server, tmp_path, "ses_1")
+
+    def script(server: Hostile, listener: Listener) -> Iterator[Any]:
+        yield server.start("ses_1", agent.identity)
+        listener.hear()
+        for delivery in (b"one", b"one" if again else b"another"):
+            yield round_of(0, delivery=delivery)
+            listener.hear()
+        yield end(charged=True)
+
+    server.script = script
+    asked = []
+
+    def step(current: Round) -> bytes:
+        asked.append(current.delivery)
+        return b"answer"
+
+    if again:
+        agent.participate(step)
+    else:
+        with pytest.raises(NotTrusted, match="two different broadcasts"):
+            agent.participate(step)
+    assert asked == [b"one"]
+    told = [said for said in server.heard if isinstance(said, pb.Contribution)]
+    assert [said.body for said in told] == [b"answer"] * (2 if again else 1)
+    assert {said.answers for said in told} == {signing.answers(b"b", b"one")}
+
+
+@pytest.mark.parametrize("reached", [2, 3])
+def test_a_session_that_ends_before_data_costs_nothing(
+    server: Hostile, tmp_path: Path, reached: int
+) -> None:
+    """A step that says from which round on its answers hold data: what was answered before is no
+    reason to keep the charge. Afterwards it is, whatever the server says."""
+    agent = agent_of(server, tmp_path, "ses_1")
+
+    class Steps:
+        first_round_with_data = 2
+
+        def __call__(self, current: Round) -> bytes:
+            return b"answer"
+
+    def script(server: Hostile, listener: Listener) -> Iterator[Any]:
+        yield server.start("ses_1", agent.identity, epsilon=str(SPENT))
+        listener.hear()
+        for number in range(reached):
+            yield round_of(number)
+            listener.hear()
+        yield end(charged=False)
+
+    server.script = script
+    assert not agent.participate(Steps()).succeeded
+    assert spent(agent) == (0 if reached == 2 else SPENT)
 
 
 # multi_agent --------------------------------------------------------------------------------------

@@ -151,6 +151,9 @@ class MultiAgentAnswer(Answer):
     """State of each agent after the last step; only for simulations"""
     state_path: Floats
     """States at the steps of `multiplier_path`, by agent; only for simulations; [point, agent]"""
+    survivors: list[str]
+    """Who was in the sum of each step, a bitmap in hexadecimal whose first bit is the roster's
+    first agent; of protocol federated with masks"""
     uncertainty: models.Uncertainty
     """How far the noise may have moved the numbers of this result"""
 

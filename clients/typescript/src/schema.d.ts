@@ -3267,6 +3267,12 @@ export interface components {
          */
         MultiAgent: {
             /**
+             * Colluding
+             * @description With masks: the most agents that may pool what they know with the cloud; 1 by default
+             * @default null
+             */
+            colluding?: number | null;
+            /**
              * Constraints
              * @description Expressions in the names of agents or of their coordinates, convex, meant <= 0
              */
@@ -3287,6 +3293,13 @@ export interface components {
              * @enum {string}
              */
             kind: "multi_agent";
+            /**
+             * Masks
+             * @description With protocol `federated`: `none`: agents send the cloud their states. `sparse`: they send masked parts of the constraints' values with noise in them, of which the cloud opens the sums alone, also when agents drop; constraints are linear then
+             * @default none
+             * @enum {string}
+             */
+            masks?: "none" | "sparse";
             /**
              * Protocol
              * @default job
@@ -3442,6 +3455,11 @@ export interface components {
              * @description States at the steps of `multiplier_path`, by agent; only for simulations
              */
             state_path?: number[][];
+            /**
+             * Survivors
+             * @description Who was in the sum of each step, a bitmap in hexadecimal whose first bit is the roster's first agent; of protocol federated with masks
+             */
+            survivors?: string[];
             /**
              * Tables
              * @description Fields with more than a million numbers: left out here and given as Parquet
@@ -4811,7 +4829,7 @@ export interface components {
             method?: "auto" | "counts" | "gradient";
             /**
              * Network
-             * @description The network, or the id of a stored one (`POST /v1/networks`)
+             * @description The network, or the id of a stored one
              */
             network: components["schemas"]["RoadNetwork"] | string;
             /**

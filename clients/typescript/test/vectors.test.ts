@@ -8,6 +8,7 @@ import { after, test } from "node:test";
 
 import { fromBinary, toBinary } from "@bufbuild/protobuf";
 
+import type { Agent } from "../src/agent/agent.js";
 import { concat, type Bytes, fromHex, hex, sha256, utf8 } from "../src/agent/bytes.js";
 import { readCharge, readRoster } from "../src/agent/documents.js";
 import { BadLink, NotDue, NotTrusted, OutOfRange, Tampered } from "../src/agent/errors.js";
@@ -31,7 +32,7 @@ import { type Entry, Ledger, unitsOf } from "../src/agent/ledger.js";
 import { isLoopback, parseLink } from "../src/agent/link.js";
 import { Machine, type Update } from "../src/agent/machine.js";
 import { commitment, extract, keystream } from "../src/agent/masks.js";
-import { stepOf } from "../src/agent/multiAgent.js";
+import { minimize, stepOf } from "../src/agent/multiAgent.js";
 import { sumsOf } from "../src/agent/parameters.js";
 import type { Round } from "../src/agent/rounds.js";
 import * as signing from "../src/agent/signing.js";
@@ -192,6 +193,14 @@ test("multi_agent answers with the same states, and signs the same end", async (
     assert.deepEqual(missing, end[`${name}unsigned`]);
   }
   assert.deepEqual(end.forged_unsigned, [vectors.keys.agent_2.fingerprint]);
+});
+
+test("multi_agent takes part in no masked sums, before and after it is told of them", async () => {
+  const step = stepOf((x) => x);
+  const round = roundOf(0, "6d61736b73", "");
+  assert.throws(() => step({ ...round, parameters: { ...(round.parameters as object), sums: {} } }), /masked/);
+  assert.throws(() => step(round), NotTrusted); // as an agent does that knows no masks
+  await assert.rejects(minimize({ announcement: { masks: "sparse" } } as unknown as Agent, (x) => x), /Python agent/);
 });
 
 // Encrypted sums

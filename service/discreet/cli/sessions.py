@@ -202,7 +202,7 @@ def session_approve(
         found = client.session(job_id)
         chosen = _chosen(found["agents"], agent)
         if job is not None:
-            compare(job, client.job(job_id), found["parameters"], chosen)
+            found["parameters"] = compare(job, client.job(job_id), found["parameters"], chosen)
         if not as_json:
             # Agents believe the owner alone, and the owner sees here what the server would have it
             # sign.
@@ -240,9 +240,10 @@ def _chosen(
 
 def compare(
     file: Path, job: Mapping[str, Any], parameters: Any, agents: Sequence[Mapping[str, Any]]
-) -> None:
-    """DiscreetError where the server has another problem, price or parameters than the job file
-    gives with these agents."""
+) -> Any:
+    """The parameters to sign. DiscreetError where the server has another problem, price or
+    parameters than the job file gives with these agents; where parameters follow from who is on the
+    roster, those of the file are signed whatever the server shows."""
     from pydantic import TypeAdapter  # noqa: PLC0415 - with all kinds of problems
 
     from discreet.problems.federation import FederatedProblem, Member  # noqa: PLC0415
@@ -262,22 +263,21 @@ def compare(
             Member(
                 one["fingerprint"], one["name"], base64.b64decode(one["key"]), one["announcement"]
             )
-            for one in agents
+            for one in sorted(agents, key=lambda one: str(one["fingerprint"]))  # as on the roster
         ],
         budget,
     )
+    signed = plan.model_dump(mode="json")["parameters"] if problem.signs_parameters else None
     pairs = {
         "problem": (json.loads(problem.model_dump_json()), job["problem"]),
         "price": (price_view(problem.plan_federation((), budget).total), job["price"]),
-        "parameters": (
-            plan.model_dump(mode="json")["parameters"] if problem.signs_parameters else None,
-            parameters,
-        ),
+        "parameters": (signed, signed if problem.parameters_of_roster else parameters),
     }
     for name, (own, theirs) in pairs.items():
         if (place := first_difference(own, theirs)) is not None:
             says = f"the server's {name} is not what {file} gives, at /{'/'.join([name, *place])}"
             raise DiscreetError(f"{says}. Nothing was signed: do not sign what you did not ask for")
+    return signed
 
 
 def first_difference(own: Any, theirs: Any) -> list[str] | None:

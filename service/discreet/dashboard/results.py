@@ -25,12 +25,11 @@ from discreet.dashboard.sessions import CurrentViewer, Viewer
 from discreet.errors import InvalidInput, NotFound
 from discreet.figures.charts import Chart
 from discreet.figures.timelines import session_chart
-from discreet.problems import KINDS
 from discreet.problems.charts import charts_module
 from discreet.problems.federation import is_session
 from discreet.usecases import jobs, published
 from discreet.usecases.services import Services
-from discreet.usecases.sessions import rosters
+from discreet.usecases.sessions import records, rosters
 from discreet.web.drawings import Drawn, drawn
 from discreet.web.responses import resource
 from discreet.web.results import result_text
@@ -52,7 +51,7 @@ async def charts_of(services: Services, viewer: Viewer, row: Mapping[str, Any]) 
 
 async def _session(services: Services, viewer: Viewer, row: Mapping[str, Any]) -> Chart:
     shown = await rosters.show(services, viewer.principal, row["id"])
-    return session_chart(shown, row, getattr(KINDS.get(row["kind"]), "seen_by_the_server", ""))
+    return session_chart(shown, row, records.read_problem(row).server_sees)
 
 
 async def chart_answer(chart: Chart) -> Response:

@@ -160,15 +160,31 @@ def session(task: Task) -> None:
         for one in header["agents"]
     ]
     session = problem.open_session(Plan.model_validate(header["plan"]), members)
+    session.roster_digest = bytes.fromhex(header["roster"])
     seed = header["seed"]
     noise = Noise.secure() if seed is None else Noise.seeded(seed + header["round"])
+
+    def tell(header: dict[str, Any], kept: bytes, broadcast: bytes) -> None:
+        """What the coordinator is told after an opening or a step. What is delivered comes last,
+        each text once, however many agents get it; the header has the lengths, and the place of
+        each agent's."""
+        texts: dict[bytes, int] = {}
+        told = sorted(session.deliveries().items())
+        places = [(agent, texts.setdefault(text, len(texts))) for agent, text in told]
+        header |= {
+            "state": len(kept),
+            "broadcast": len(broadcast),
+            "delivered": [len(text) for text in texts],
+            "deliveries": places,
+        }
+        channel.sendall(frame(header, b"".join([kept, broadcast, *texts])))
+
     if header["state"]:
         session.restore(task.payload)
-        channel.sendall(frame({"rounds": session.rounds}))
+        tell({"rounds": session.rounds}, b"", b"")
     else:
         broadcast = session.opening(noise)
-        opened = session.state()
-        channel.sendall(frame({"rounds": session.rounds, "state": len(opened)}, opened + broadcast))
+        tell({"rounds": session.rounds}, session.state(), broadcast)
     while True:
         try:
             asked, payload = receive(channel)
@@ -193,12 +209,7 @@ def session(task: Task) -> None:
         except SessionFailed as failure:
             channel.sendall(frame({"failed": failure.code}))
             return
-        kept = session.state()
-        channel.sendall(
-            frame(
-                {"done": session.done, "state": len(kept), "used": sorted(usable)}, kept + broadcast
-            )
-        )
+        tell({"done": session.done, "used": sorted(usable)}, session.state(), broadcast)
 
 
 def encode(

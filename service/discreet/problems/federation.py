@@ -110,8 +110,16 @@ class Session(ABC):
     """
 
     rounds: int
+    roster_digest: bytes = b""
+    """SHA-256 of the roster that the owner has signed; whoever opens the session sets it."""
     done: bool = False
     """Set by a step that ends the session before `rounds`: only by what every agent may know."""
+
+    def deliveries(self) -> Mapping[str, bytes]:
+        """What goes to single agents, by fingerprint, beside the last broadcast: such as what they
+        have sealed for each other. Follows from the state alone: a round that is asked again asks
+        for the same."""
+        return {}
 
     @abstractmethod
     def opening(self, noise: Noise) -> bytes:
@@ -147,14 +155,50 @@ class FederatedProblem(Problem):
     """For people, in a sentence: what the server sees of what agents send."""
     failures: ClassVar[dict[str, str]] = {}
     """Fixed texts by code of what may end its sessions."""
-    signs_parameters: ClassVar[bool] = False
-    """The owner's signature over the roster covers the plan's parameters too: agents believe no
-    others."""
 
     protocol: Literal["job", "federated"] = "job"
     federation: FederationTerms | None = Field(
         default=None, description="Needed with protocol `federated`"
     )
+
+    @property
+    def server_sees(self) -> str:
+        """The same of this request's session."""
+        return self.seen_by_the_server
+
+    @property
+    def signs_parameters(self) -> bool:
+        """Whether the owner's signature over the roster covers the plan's parameters too: then
+        agents believe no others."""
+        return False
+
+    @property
+    def parameters_of_roster(self) -> bool:
+        """Whether the parameters follow from what the agents of a roster announce, so that they are
+        known only once it is."""
+        return False
+
+    @property
+    def begins_with_all(self) -> bool:
+        """Whether the first round needs everybody on the roster, also under `on_missing:
+        finish`."""
+        return False
+
+    @property
+    def first_round_with_data(self) -> int:
+        """Answers to earlier rounds hold nothing of agents' data: a session that ends before is not
+        charged, and agents who know that take the charge off their ledgers."""
+        return 0
+
+    def enough(self, number: int, plan: Plan) -> int | None:
+        """Of how many agents answers that are not empty are enough for a round, so that it does not
+        wait for those whose stream has ended; a drop costs the others nothing then. None: it waits
+        for them until its deadline, unless they missed the round before."""
+        return None
+
+    def certified_terms(self, plan: Plan) -> Mapping[str, Any]:
+        """What a certificate says of the session beside roster and transcript, by name."""
+        return {}
 
     @property
     def terms(self) -> FederationTerms | None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import base64
 import contextlib
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Mapping
 from typing import Any
 
 from discreet.errors import Conflict, DiscreetError, Forbidden, InvalidInput, Unavailable
@@ -42,8 +42,10 @@ class Attendance:
         self._signer: Signer = services.secrets.signer
         self._seats: dict[str, Seat] = {}
         self._number: int | None = None
-        self._broadcast_digest = b""
+        self._round = pb.Round()
         self._announcement: pb.OperatorMessage | None = None
+        """The open round as all are told it who are delivered nothing of their own."""
+        self._deliveries: Mapping[str, bytes] = {}
         self._touching = asyncio.Lock()
         self._touched = held.touched
         self._farewell: pb.OperatorMessage | None = None
@@ -53,6 +55,11 @@ class Attendance:
     def anybody(self) -> bool:
         """Whether an agent is connected."""
         return bool(self._seats)
+
+    @property
+    def said(self) -> int:
+        """Answers to the open round that are not empty."""
+        return sum(map(bool, self.messages.values()))
 
     def ready(self) -> set[str]:
         """Agents that have accepted the roster and are connected."""
@@ -72,18 +79,24 @@ class Attendance:
             self._seating.stands_up(seat)
             self._welcome(seat)
 
-    def open_round(self, number: int, broadcast: bytes, transcript: bytes, seconds: float) -> None:
-        """Ask all agents, including those that connect before the round is closed."""
+    def open_round(
+        self,
+        number: int,
+        broadcast: bytes,
+        transcript: bytes,
+        seconds: float,
+        deliveries: Mapping[str, bytes],
+    ) -> None:
+        """Ask all agents, including those that connect before the round is closed. `deliveries`:
+        what single agents are told beside it."""
         self.messages = {}
-        self._broadcast_digest = signing.digest(broadcast)
-        self._announcement = self._signed(
-            round=pb.Round(
-                number=number,
-                broadcast=broadcast,
-                transcript=transcript,
-                milliseconds=int(min(seconds, 4e6) * 1000),
-            )
+        self._round = pb.Round(
+            number=number,
+            broadcast=broadcast,
+            transcript=transcript,
+            milliseconds=int(min(seconds, 4e6) * 1000),
         )
+        self._announcement, self._deliveries = self._signed(round=self._round), deliveries
         self._number = number
         for seat in self._seats.values():
             if seat.ready:
@@ -201,7 +214,8 @@ class Attendance:
             raise Conflict(f"round {number} was not asked of this stream", code="wrong_round")
         if number != self._number:
             return  # too late for its round, which harms nobody else
-        if contribution.answers != self._broadcast_digest:
+        delivered = self._deliveries.get(seat.fingerprint, b"")
+        if contribution.answers != signing.answers(self._round.broadcast, delivered):
             raise Conflict("this answers another broadcast", code="wrong_broadcast")
         known = self.messages.get(seat.fingerprint)
         if known is not None:
@@ -210,7 +224,7 @@ class Attendance:
                     "another message for this round was accepted before", code="contradiction"
                 )
             return
-        if not self._touched:
+        if not self._touched and number >= self.held.problem.first_round_with_data:
             async with self._touching:
                 if not self._touched:
                     await stubbornly(
@@ -221,13 +235,19 @@ class Attendance:
                 return
         self.messages[seat.fingerprint] = contribution.body
         self.absent.discard(seat.fingerprint)
-        if len(self.messages) >= len(self.held.members) - len(self.absent):
+        there = min(len(self.held.members), len(self._seats))
+        if len(self.messages) >= there - len(self.absent):
             self.changed.set()
 
     def _ask(self, seat: Seat) -> None:
         assert self._announcement is not None
         assert self._number is not None
-        seat.ask(self._number, self._announcement)
+        message, delivery = self._announcement, self._deliveries.get(seat.fingerprint)
+        if delivery:
+            told = pb.Round(delivery=delivery)
+            told.MergeFrom(self._round)
+            message = self._signed(round=told)
+        seat.ask(self._number, message)
 
     def _signed(self, **content: Any) -> pb.OperatorMessage:
         return signed(self._signer, self.held.session_id, **content)

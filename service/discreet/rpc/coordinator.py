@@ -19,7 +19,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from typing import Any
 
 import structlog
@@ -35,7 +35,7 @@ from discreet.rpc.attendance import Attendance
 from discreet.rpc.interceptors import Checked, Received
 from discreet.rpc.patience import stubbornly
 from discreet.rpc.session_child import SessionChild, StepFailed, Stepped, TooFew, chained
-from discreet.rpc.statements import end_message
+from discreet.rpc.statements import certified, end_message
 from discreet.storage import jobs
 from discreet.storage.database import SYSTEM
 from discreet.usecases import leases, running
@@ -43,7 +43,6 @@ from discreet.usecases.claims import CancelRequested, Claim, LostJob
 from discreet.usecases.services import Services
 from discreet.usecases.sessions import rounds
 from discreet.usecases.sessions.rounds import SessionLease
-from discreet_client.federation import signing
 
 log = structlog.get_logger()
 
@@ -90,6 +89,7 @@ class Coordinator:
         self._reported = 0.0
         self._reporting: asyncio.Task[None] | None = None
         self._approved = held.roster is not None
+        self._returning = held.session_state is not None
         # A new fencing token must not come between a renewal and its answer.
         self._leasing = asyncio.Lock()
 
@@ -167,6 +167,7 @@ class Coordinator:
             await self._gather()
         async with SessionChild.open(self._zygote, held, self._limits()) as child:
             number, transcript, broadcast = held.round, held.transcript, held.broadcast or b""
+            deliveries = child.deliveries
             if child.opening is not None:
                 broadcast = child.opening.broadcast
                 await self._keep(0, child.opening, transcript)
@@ -174,12 +175,13 @@ class Coordinator:
             while True:
                 # Not the step itself: how long it takes depends on what agents sent.
                 with telemetry.span("round", number=number):
-                    messages = await self._round(number, broadcast, transcript)
+                    messages = await self._round(number, broadcast, transcript, deliveries)
                 stepped = await self._step(child, number, messages)
-                number, broadcast, transcript = (
+                number, broadcast, transcript, deliveries = (
                     number + 1,
                     stepped.broadcast,
                     chained(transcript, stepped),
+                    stepped.deliveries,
                 )
                 self._agents.close_round()
                 if stepped.done or number == child.rounds:
@@ -210,28 +212,35 @@ class Coordinator:
             if self._agents.declined & names and self._aborts:
                 raise Ending("failed", "agent_declined")
             if time.monotonic() >= end or names == there | (self._agents.declined & names):
-                if not self._aborts and len(there & names) >= self.held.terms.least:
+                enough = len(there & names) >= self.held.terms.least
+                if not self._aborts and enough and not self.held.problem.begins_with_all:
                     self._agents.absent = names - there
                     return
                 raise Ending("failed", "agents_absent")
             await self._agents.wait(end - time.monotonic())
 
-    async def _round(self, number: int, broadcast: bytes, transcript: bytes) -> dict[str, bytes]:
+    async def _round(
+        self, number: int, broadcast: bytes, transcript: bytes, deliveries: Mapping[str, bytes]
+    ) -> dict[str, bytes]:
         """Ask all agents and collect their answers until all are there or the deadline passes."""
         seconds = self.held.terms.round_seconds
-        self._agents.open_round(number, broadcast, transcript, seconds)
+        self._agents.open_round(number, broadcast, transcript, seconds, deliveries)
         deadline = time.monotonic() + seconds
         names = set(self.held.accounts)
+        enough = self.held.problem.enough(number, self.held.plan)
+        if self._returning:  # all agents are gone because this process is new, and come back
+            enough, self._returning = None, False
         while (left := deadline - time.monotonic()) > 0:
             if self._aborts and self._agents.declined & names:
                 raise Ending("failed", "agent_declined")
             answered = self._agents.messages.keys()
             # Who missed the last round and has not come back is not waited for, while the others
             # are enough.
+            awaited = names - self._agents.absent
+            if enough is not None and self._agents.said >= enough:
+                awaited &= self._agents.ready()
             if names <= answered or (
-                not self._aborts
-                and len(answered) >= self.held.terms.least
-                and names - self._agents.absent <= answered
+                not self._aborts and len(answered) >= self.held.terms.least and awaited <= answered
             ):
                 break
             await self._agents.wait(left)
@@ -290,15 +299,7 @@ class Coordinator:
                 output.tables,
                 headline=output.headline,
                 assumptions=[one for one in ASSUMPTIONS if one not in held.plan.assumptions],
-                federation={
-                    "session": held.session_id,
-                    "roster": signing.digest(held.roster or b"").hex(),
-                    "owner": signing.fingerprint(held.owner_key or b""),
-                    "agents": len(held.members),
-                    "least": held.terms.least,
-                    "rounds": held.round,
-                    "transcript": held.transcript.hex(),
-                },
+                federation=certified(held),
             )
         )
 

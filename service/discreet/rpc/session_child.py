@@ -5,7 +5,8 @@ from __future__ import annotations
 import contextlib
 import hashlib
 from collections.abc import AsyncIterator, Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from typing import Any
 
 from discreet.isolation.children import Zygote
 from discreet.isolation.conversations import Conversation
@@ -28,23 +29,30 @@ class StepFailed(Exception):
 
 @dataclass(frozen=True)
 class Stepped:
-    """The result of a step: the state and the broadcast of the next round, and the messages that
-    were used."""
+    """The result of a step: the state and the broadcast of the next round, what goes with it to
+    single agents, and the messages that were used."""
 
     state: bytes
     broadcast: bytes
+    deliveries: Mapping[str, bytes] = field(default_factory=dict)
     done: bool = False
     used: Mapping[str, bytes] | None = None
 
 
 class SessionChild:
     """A child with the session of a lease in it. `opening` is the first broadcast with its state;
-    None where the lease has a state to go on from. ChildFailed from every method when the child
-    ends."""
+    None where the lease has a state to go on from. `deliveries` are those of the round that is open
+    then. ChildFailed from every method when the child ends."""
 
-    def __init__(self, conversation: Conversation, rounds: int, opening: Stepped | None) -> None:
+    def __init__(
+        self,
+        conversation: Conversation,
+        rounds: int,
+        opening: Stepped | None,
+        deliveries: Mapping[str, bytes],
+    ) -> None:
         self._conversation = conversation
-        self.rounds, self.opening = rounds, opening
+        self.rounds, self.opening, self.deliveries = rounds, opening, deliveries
 
     @classmethod
     @contextlib.asynccontextmanager
@@ -65,16 +73,16 @@ class SessionChild:
                 }
                 for m in lease.members
             ],
+            "roster": signing.digest(lease.roster or b"").hex(),
             "seed": lease.seed,
             "round": lease.round,
             "state": lease.session_state is not None,
         }
         async with zygote.converse(header, lease.session_state or b"", limits) as conversation:
             answer, payload = await conversation.receive()
-            opening = (
-                Stepped(*_split(answer["state"], payload)) if lease.session_state is None else None
-            )
-            yield cls(conversation, int(answer["rounds"]), opening)
+            opened = Stepped(*_parts(answer, payload))
+            opening = opened if lease.session_state is None else None
+            yield cls(conversation, int(answer["rounds"]), opening, opened.deliveries)
 
     async def step(self, number: int, messages: Mapping[str, bytes], least: int) -> Stepped:
         """The session's step on at least `least` usable messages by agent; TooFew and StepFailed
@@ -88,7 +96,7 @@ class SessionChild:
         if "failed" in answer:
             raise StepFailed(str(answer["failed"]))
         used = {name: messages[name] for name in answer["used"]}
-        return Stepped(*_split(answer["state"], payload), done=bool(answer["done"]), used=used)
+        return Stepped(*_parts(answer, payload), done=bool(answer["done"]), used=used)
 
     async def release(self) -> bytes:
         """What the whole session releases, packed."""
@@ -104,5 +112,11 @@ def chained(transcript: bytes, stepped: Stepped) -> bytes:
     return hashlib.sha256(transcript + b"".join(parts) + signing.digest(stepped.broadcast)).digest()
 
 
-def _split(size: int, payload: bytes) -> tuple[bytes, bytes]:
-    return payload[:size], payload[size:]
+def _parts(answer: Mapping[str, Any], payload: bytes) -> tuple[bytes, bytes, dict[str, bytes]]:
+    """State, broadcast and deliveries of a child's answer."""
+    parts, at = [], 0
+    for length in (answer["state"], answer["broadcast"], *answer["delivered"]):
+        at, begin = at + length, at
+        parts.append(payload[begin:at])
+    state, broadcast, *texts = parts
+    return state, broadcast, {str(agent): texts[place] for agent, place in answer["deliveries"]}

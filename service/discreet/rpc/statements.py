@@ -1,9 +1,10 @@
-"""What the operator tells agents under its signature: roster and charge at the start, and how
-the session ended."""
+"""What the operator tells agents under its signature, roster and charge at the start and how the
+session ended; and what a certificate says of a session."""
 
 from __future__ import annotations
 
 import json
+from typing import Any
 
 from discreet.ledger.signer import Signer
 from discreet.rpc.interceptors import signed
@@ -56,3 +57,17 @@ def end_message(found: Farewell) -> pb.End:
         rounds=found.rounds,
         charged=found.charged,
     )
+
+
+def certified(held: SessionLease) -> dict[str, Any]:
+    """Roster and transcript of a session that has ended, and what its kind adds."""
+    return {
+        "session": held.session_id,
+        "roster": signing.digest(held.roster or b"").hex(),
+        "owner": signing.fingerprint(held.owner_key or b""),
+        "agents": len(held.members),
+        "least": held.terms.least,
+        "rounds": held.round,
+        "transcript": held.transcript.hex(),
+        **held.problem.certified_terms(held.plan),
+    }

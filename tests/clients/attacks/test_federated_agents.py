@@ -22,8 +22,9 @@ from discreet.problems.coupled_qp.problem import CoupledQp
 from discreet.problems.federation import Member
 from discreet_client import secure_sum
 from discreet_client.agent import Round
-from discreet_client.agent.coupled_qp import _gaussian_delta, _Run, _somewhere, check_price
+from discreet_client.agent.coupled_qp import _Run, _somewhere, check_price
 from discreet_client.agent.demands import Demands
+from discreet_client.agent.guarantees import gaussian_delta
 from discreet_client.convex_sets import Box
 from discreet_client.costs import QuadraticCost
 from discreet_client.federation.errors import AgentError, NotTrusted
@@ -414,5 +415,5 @@ def test_the_bound_is_the_gaussians_curve() -> None:
     for epsilon, mu in ((0.1, 0.3), (1.0, 1.0), (3.0, 0.9), (10.0, 2.0)):
         p, q = (np.exp(-((z - at) ** 2) / 2) / math.sqrt(2 * math.pi) for at in (mu / 2, -mu / 2))
         expected = float(np.trapezoid(np.maximum(0, p - math.exp(epsilon) * q), z))
-        assert _gaussian_delta(epsilon, mu) == pytest.approx(expected, rel=1e-4)
-    assert 0 < _gaussian_delta(900.0, 35.0) < 1  # e^900 is no double
+        assert gaussian_delta(epsilon, mu) == pytest.approx(expected, rel=1e-4)
+    assert 0 < gaussian_delta(900.0, 35.0) < 1  # e^900 is no double

@@ -91,6 +91,7 @@ class Agent:
         self._patience = patience_seconds
         self._answer_seconds = answer_seconds
         self._heard = time.monotonic()
+        self._first_with_data = 0
 
     @classmethod
     def from_token(
@@ -173,7 +174,11 @@ class Agent:
         contradicts itself; Lost when it stays silent; AgentError when another process takes part
         with the same files, or one of them cannot be read or written. An exception of `step` ends
         the call: call again to go on.
+
+        A step may have an attribute `first_round_with_data`: its answers to earlier rounds hold
+        nothing of this agent's data, so a session that ends before that round costs nothing.
         """
+        self._first_with_data = int(getattr(step, "first_round_with_data", 0))
         with self._memory.alone():
             self._patiently(self._enroll)
             if self._memory.ended is None:
@@ -462,7 +467,7 @@ class Agent:
             raise NotTrusted("a round came before the roster")
         if message.number >= self._start.rounds:
             raise NotTrusted(f"the server asks for round {message.number} of {self._start.rounds}")
-        memory, answers = self._memory, signing.digest(message.broadcast)
+        memory, answers = self._memory, signing.answers(message.broadcast, message.delivery)
         last = memory.sent
         if last is None or message.number > last.number:
             current = Round(
@@ -479,6 +484,7 @@ class Agent:
                 job=self._charge["job"],
                 identity=self.identity,
                 price=self._charge["price"],
+                delivery=message.delivery,
             )
             due = time.monotonic() + self._answer_seconds
             try:
@@ -498,7 +504,9 @@ class Agent:
         self._stream.send(message.number, contribution=contribution)
 
     def _end(self, end: pb.End) -> None:
-        if not end.charged and self._memory.sent is None and self._memory.roster:
+        sent = self._memory.sent
+        told_nothing = sent is None or sent.number < self._first_with_data
+        if not end.charged and told_nothing and self._memory.roster:
             with self._writing() as ledger:
                 ledger.release(json.loads(self._memory.roster)["job"])
         self._memory.keep(

@@ -27,6 +27,7 @@ from numpy.typing import ArrayLike, NDArray
 from discreet_client import secure_sum
 from discreet_client.agent import on_shares
 from discreet_client.agent.demands import Demands
+from discreet_client.agent.guarantees import check_gaussian
 from discreet_client.agent.rounds import Party, Round
 from discreet_client.best_responses import Responder, own_haze
 from discreet_client.convex_sets import Box, BudgetedBox, Polytope
@@ -44,10 +45,6 @@ Domain = Box | BudgetedBox | Polytope
 METHODS = ("spds", "rpds", "auto")
 """`rpds` makes the steps of `spds` with other signed step parameters: no step shrinks, and all are
 regularized."""
-
-PRICE_TOLERANCE = 1e-6
-"""Relative; the discrete curve that prices come from and the continuous one differ by less on any
-useful grid."""
 
 WINDOW_BITS = 6
 """Window of the precomputed tables of powers: 6 MB for a key of 2048 bits, computed in a tenth of a
@@ -417,30 +414,8 @@ def _somewhere(domain: Domain, otherwise: Floats) -> Floats:
 def check_price(sums: secure_sum.Parameters, price: Mapping[str, str]) -> None:
     """NotTrusted if the charged price (units of the ledger) is below what the signed noise costs.
 
-    The server names the price on which the agent's limit relies; the agents themselves draw the
-    noise. With noise of standard deviation sigma in each sum from the honest agents, `rounds` sums
-    and contributions of norm at most the clip: `delta >= Phi(mu/2 - eps/mu) - e^eps Phi(-mu/2 -
-    eps/mu)`, `mu = 2 clip sqrt(rounds)/sigma` (Balle & Wang 2018, Theorem 8).
+    With noise of standard deviation sigma in each sum from the honest agents, `rounds` sums and
+    contributions of norm at most the clip: `mu = 2 clip sqrt(rounds)/sigma`.
     """
-    if not sums.noise_sigma:
-        return
-    epsilon, delta = int(price["epsilon"]) * 1e-9, int(price["delta"]) * 1e-18
-    mu = 2 * sums.clip * math.sqrt(sums.rounds) / sums.noise_sigma
-    least = _gaussian_delta(epsilon, mu)
-    if delta < least * (1 - PRICE_TOLERANCE):
-        raise NotTrusted(
-            f"the server charges epsilon {epsilon:g} and delta {delta:g}, but with the noise that "
-            f"the owner has signed delta is {least:.3g} at this epsilon"
-        )
-
-
-def _gaussian_delta(epsilon: float, mu: float) -> float:
-    """delta of a Gaussian mechanism, or a lower bound where the second term exceeds the range of a
-    double."""
-    inner, outer = (epsilon / mu + side * mu / 2 for side in (-1, 1))
-    tail = math.erfc(outer / math.sqrt(2))
-    if tail > 0 and epsilon < 700:
-        second = math.exp(epsilon) * tail
-    else:  # e^eps erfc(b/sqrt 2) = e^(-a²/2) erfcx(b/sqrt 2), and erfcx(x) < 1/(x sqrt pi)
-        second = math.exp(-(inner**2) / 2) / (outer * math.sqrt(math.pi / 2))
-    return max(0.0, (math.erfc(inner / math.sqrt(2)) - second) / 2)
+    if sums.noise_sigma:
+        check_gaussian(2 * sums.clip * math.sqrt(sums.rounds) / sums.noise_sigma, price)

@@ -12,7 +12,7 @@ from discreet_client.federation.rosters import SHORTEST_BEGINNING
 from discreet_client.federation.signing import fingerprint
 
 if TYPE_CHECKING:
-    from discreet_client import secure_sum
+    from discreet_client import secure_sum, sparse_sum
 
 
 MOST_ROUNDS = 1000
@@ -78,6 +78,20 @@ class Demands:
                 f"that lies can find out the others' data with fewer than {sums.crowd} agents, and "
                 f"{missing} has not accepted that (exposure: {ACCEPTED!r})"
             )
+
+    def check_masks(self, plan: sparse_sum.Plan, keys: Sequence[bytes]) -> None:
+        """The same of sums over a sparse graph of masks: AgentError. They have noise, or their plan
+        is not signed by this client."""
+        self._check_roster(keys)
+        if plan.corrupt < self.colluding:
+            raise AgentError(
+                f"the sums withstand {plan.corrupt} agents that collude with the cloud; this one "
+                f"asks for {self.colluding}"
+            )
+        if self.rounds is not None and plan.rounds > self.rounds:
+            raise AgentError(f"{plan.rounds} sums would be opened; this agent allows {self.rounds}")
+        if not plan.variance:
+            raise AgentError("the sums have no noise: the cloud would see them as they are")
 
     def check_shares(self, threshold: int, keys: Sequence[bytes]) -> None:
         """AgentError if a computation on secret shares falls short; it opens nothing to which noise

@@ -37,6 +37,8 @@ class Round:
     price: dict[str, str] = field(factory=dict)
     """The charge in the agent's ledger for this session: epsilon in units of 1e-9, delta of
     1e-18."""
+    delivery: bytes = field(default=b"", repr=False)
+    """What this agent alone was told beside the broadcast; empty in most kinds."""
     on_saved: Callable[[], None] | None = field(default=None, repr=False)
     """The step may set this: it is called once answer and state are on disk, before the answer is
     sent."""

@@ -29,6 +29,14 @@ def digest(data: bytes) -> bytes:
     return hashlib.sha256(data).digest()
 
 
+def answers(broadcast: bytes, delivery: bytes) -> bytes:
+    """What a contribution says it answers: the digest of the broadcast; where something was
+    delivered to this agent alone, the digest of both digests."""
+    if not delivery:
+        return digest(broadcast)
+    return digest(digest(broadcast) + digest(delivery))
+
+
 def is_signed(public_key: bytes, statement: bytes, signature: bytes) -> bool:
     """Whether `signature` is that of `public_key` (32 raw bytes) on `statement`."""
     return ed25519.is_signed(public_key, statement, signature)

@@ -2290,6 +2290,11 @@ class MultiAgent(TypedDict):
     moves by one unit of the single event that is charged.
     """
 
+    colluding: NotRequired[int | None]
+    """
+    With masks: the most agents that may pool what they know with the cloud; 1 by default; >=
+    1, <= 1000000000
+    """
     constraints: list[str]
     """
     Expressions in the names of agents or of their coordinates, convex, meant <= 0; length >=
@@ -2300,6 +2305,12 @@ class MultiAgent(TypedDict):
     federation: NotRequired[FederationTerms | None]
     """Needed with protocol `federated`"""
     kind: Literal["multi_agent"]
+    masks: NotRequired[Literal["none", "sparse"]]
+    """
+    With protocol `federated`: `none`: agents send the cloud their states. `sparse`: they send
+    masked parts of the constraints' values with noise in them, of which the cloud opens the
+    sums alone, also when agents drop; constraints are linear then; default `none`
+    """
     protocol: NotRequired[Literal["job", "federated"]]
     """default `job`"""
     release: NotRequired[str | list[str] | None]
@@ -2348,6 +2359,11 @@ class MultiAgentResult(TypedDict):
     """State of each agent after the last step; only for simulations"""
     state_path: NotRequired[list[list[float]]]
     """States at the steps of `multiplier_path`, by agent; only for simulations"""
+    survivors: NotRequired[list[str]]
+    """
+    Who was in the sum of each step, a bitmap in hexadecimal whose first bit is the roster's
+    first agent; of protocol federated with masks
+    """
     tables: list[str]
     """Fields with more than a million numbers: left out here and given as Parquet"""
     uncertainty: NotRequired[Uncertainty]
@@ -2635,7 +2651,7 @@ class Routing(TypedDict):
     method: NotRequired[Literal["auto", "counts", "gradient"]]
     """default `auto`"""
     network: RoadNetwork | str
-    """The network, or the id of a stored one (`POST /v1/networks`)"""
+    """The network, or the id of a stored one"""
     objective: NotRequired[Literal["system_optimum", "user_equilibrium"]]
     """
     system_optimum: ways that make all trips together as short as can be; user_equilibrium:

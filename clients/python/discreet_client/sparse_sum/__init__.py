@@ -19,8 +19,10 @@ in short:
 - A `Conductor` and `answer` exchange all this as messages; `python -m discreet_client.sparse_sum`
   sends them between real processes.
 
-The server sees the sum, unlike in `discreet_client.secure_sum`. Federated sessions do not use this
-package: they run over the complete graph, and end when an agent drops.
+- `exchanges` counts the same messages as exchanges of a federated session (`multi_agent` with
+  masks).
+
+The server sees the sum, unlike in `discreet_client.secure_sum`.
 """
 
 from discreet_client.sparse_sum.agent import Agent

@@ -7,6 +7,7 @@ round from then on. The table of bodies is in docs/protocol.md.
 
 from __future__ import annotations
 
+import json
 import struct
 from collections.abc import Callable
 from enum import IntEnum
@@ -16,11 +17,13 @@ from discreet_client.secure_sum.errors import Missing, Refused, Tampered
 from discreet_client.sparse_sum.agent import Agent
 from discreet_client.sparse_sum.durable import DurableAgent
 from discreet_client.sparse_sum.group import Group, Member
-from discreet_client.sparse_sum.plan import SETUPS
+from discreet_client.sparse_sum.plan import SETUPS, Plan
 from discreet_client.sparse_sum.roster import Roster
 from discreet_client.sparse_sum.server import Server
 from discreet_client.sparse_sum.wire import (
+    CHECKS,
     KEY,
+    MEMBER,
     PROOF,
     SEALED,
     SIGNATURE,
@@ -33,6 +36,7 @@ from discreet_client.sparse_sum.wire import (
 )
 
 HEAD = struct.Struct(">BI")
+LENGTH = struct.Struct(">I")
 Values = Callable[[int], Integers]
 """Maps the number of a round to the vector that this agent adds to its sum."""
 
@@ -94,6 +98,13 @@ def _ended(rest: bytes) -> None:
         raise Refused(f"{len(rest)} bytes too many")
 
 
+def longest_answer(plan: Plan) -> int:
+    """Bytes of the longest honest answer."""
+    k = plan.neighbours
+    shares, vector = 2 * 32 + (SEALED + 32) * k, 8 * (plan.dimension + CHECKS) + PROOF * k
+    return SIGNATURE + max(MEMBER, shares, vector)
+
+
 class Conductor:
     """The server's side of a whole run: send `messages` to the agents, by place, `take` their
     answers, and `advance` when no more are waited for.
@@ -104,13 +115,66 @@ class Conductor:
     have answered. Agents trust nothing that it does.
     """
 
+    step: Step
+
     def __init__(self, roster: Roster, first_round: int = 0) -> None:
         self.roster, self._round = roster, first_round
         self.group: Group | None = None
         self.summed: frozenset[int] = frozenset()
         """Places of the agents in the last sum."""
         self._setup, self._list = 0, list[bytes]()
+        self._taken: list[tuple[Step, dict[int, bytes]]] = []
+        """What was said in earlier steps of this round, or of this setup."""
         self._begin(Step.COMMIT)
+
+    @property
+    def progress(self) -> bytes:
+        """What `resume` needs: members, the round, and what was said in each of its steps (or of
+        those of the setup)."""
+        steps = [*self._taken, (self.step, self._said)]
+        members = b"" if self.group is None else members_to(self.group.members)
+        if members:
+            steps = [one for one in steps if one[0] not in SETTING_UP or one[0] is Step.JOIN]
+        told = [(step, sorted(answers.items())) for step, answers in steps]
+        head = {
+            "setup": self._setup,
+            "round": self._round,
+            "members": len(members),
+            "summed": sorted(self.summed),
+            "said": [
+                [int(step), [[place, len(said)] for place, said in answers]]
+                for step, answers in told
+            ],
+        }
+        text = json.dumps(head).encode()
+        said = [said for _, answers in told for _, said in answers]
+        return b"".join([LENGTH.pack(len(text)), text, members, *said])
+
+    @classmethod
+    def resume(cls, roster: Roster, progress: bytes) -> Conductor:
+        """One that asks the same, as if nothing had happened: what was said is taken again, and so
+        checked again."""
+        (length,) = LENGTH.unpack_from(progress)
+        at = LENGTH.size + length
+        head = json.loads(progress[LENGTH.size : at])
+        found = cls(roster, head["round"])
+        found._setup, found.summed = head["setup"], frozenset(head["summed"])
+        if head["members"]:
+            at, begin = at + head["members"], at
+            members = members_from(progress[begin:at], roster.plan.agents)
+            found.group = Group(roster.plan, members, roster.digest)
+            if head["said"][0][0] == Step.JOIN:
+                found._begin(Step.JOIN)
+            else:
+                found._next_round(head["round"])
+        for place, (step, answers) in enumerate(head["said"]):
+            if place:
+                found.advance()
+            assert found.step == step
+            for one, size in answers:
+                found.take(one, progress[at : at + size])
+                at += size
+        return found
 
     @property
     def number(self) -> int:
@@ -198,11 +262,15 @@ class Conductor:
         self._begin(Step.SHARES)
 
     def _begin(self, step: Step) -> None:
+        if step in (Step.COMMIT, Step.SHARES):  # which begin a setup, or a round
+            self._taken = []
+        else:
+            self._taken.append((self.step, self._said))
         self.step = step
         self._said: dict[int, bytes] = {}
-        self.messages = {
-            place: self._headed(step, body) for place, body in self._bodies(step).items()
-        }
+        bodies = self._bodies(step)
+        headed = {body: self._headed(step, body) for body in set(bodies.values())}
+        self.messages = {place: headed[body] for place, body in bodies.items()}
         self.waited_for = set(self.messages)
         """Places with a message of this step that have neither answered nor refused."""
 

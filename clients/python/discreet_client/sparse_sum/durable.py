@@ -6,6 +6,7 @@ import json
 import os
 import stat
 from pathlib import Path
+from typing import Protocol
 
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
@@ -15,12 +16,19 @@ from discreet_client.secure_sum.journal import FileJournal
 from discreet_client.sparse_sum.agent import Agent
 from discreet_client.sparse_sum.group import Candidate, Group, Member, digest
 from discreet_client.sparse_sum.plan import SETUPS
-from discreet_client.sparse_sum.roster import Demands, Roster
+from discreet_client.sparse_sum.roster import Roster
 from discreet_client.sparse_sum.wire import members_from, members_to
 
 RUN, SETUP, OPENED = "run", "setup", "opened"
 """Kinds of records beside those of rounds: the roster's digest; a setup's number and commitment; a
 setup's number and the digest of the list of commitments on which it was opened."""
+
+
+class Asked(Protocol):
+    """What an agent asks of a roster; `Demands` is one."""
+
+    def check(self, roster: Roster) -> None:
+        """Raises Unacceptable, with the figures."""
 
 
 class DurableAgent:
@@ -41,7 +49,7 @@ class DurableAgent:
     """
 
     def __init__(
-        self, identity: Ed25519PrivateKey, folder: Path, roster: Roster, demands: Demands
+        self, identity: Ed25519PrivateKey, folder: Path, roster: Roster, demands: Asked
     ) -> None:
         demands.check(roster)
         public = identity.public_key().public_bytes_raw()

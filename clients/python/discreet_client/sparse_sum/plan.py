@@ -15,6 +15,8 @@ CORRECTNESS_BITS = 20
 SETUPS = 16
 """Setups that the security bound covers: an agent that sees the others' nonces and then does not
 open its own commitment causes another random graph to be drawn."""
+FAILURE_UNITS = -(-(10**18) // 2**SECURITY_BITS)
+"""2^-SECURITY_BITS in units of 1e-18, rounded up: what a price adds to its delta."""
 LEAST_VARIANCE = 100
 """Least variance of an agent's noise on the grid: sums of such draws are within e^-900 of a
 discrete Gaussian (Kairouz et al. 2021, Lemma 10). With less variance the sum's distribution differs
@@ -76,22 +78,42 @@ class Plan:
         moment, independently of the graph. `sigma`: least standard deviation, in units of the grid,
         of the honest survivors' noise. Raises Unacceptable if no number of neighbours suffices.
         """
-        if agents < 3 or dimension < 1 or rounds < 1 or not (0 <= gamma < 1 and 0 <= delta < 1):
-            raise Unacceptable(
-                "a plan needs at least three agents, one entry, one round, and fractions below 1"
-            )
-        corrupt, dropping = math.floor(gamma * agents), math.floor(delta * agents)
+        if not (0 <= gamma < 1 and 0 <= delta < 1):
+            raise Unacceptable("fractions of agents are below 1")
+        return cls.of(
+            agents,
+            dimension,
+            rounds,
+            corrupt=math.floor(gamma * agents),
+            dropping=math.floor(delta * agents),
+            variance=Fraction(sigma) ** 2,
+        )
+
+    @classmethod
+    def of(
+        cls,
+        agents: int,
+        dimension: int,
+        rounds: int,
+        *,
+        corrupt: int,
+        dropping: int,
+        variance: Fraction = Fraction(0),
+    ) -> Plan:
+        """The same of counts of agents, and of the variance of the honest survivors' noise."""
+        if agents < 3 or dimension < 1 or rounds < 1 or corrupt < 0 or dropping < 0:
+            raise Unacceptable("a plan needs at least three agents, one entry and one round")
         minimum = agents - dropping
         honest = minimum - corrupt
         if honest < 2:
             raise Unacceptable(f"with {honest} honest survivors a sum hides no agent")
         k, t = _neighbours(agents, corrupt, dropping, rounds)
         jurors, quorum = _jury(agents, corrupt, dropping, rounds)
-        variance = math.ceil(Fraction(sigma) ** 2 / honest)
-        _check_variance(variance)
+        each = math.ceil(variance / honest)
+        _check_variance(each)
         return cls(
             *(agents, k, t, corrupt, dropping, minimum, jurors, quorum, dimension, rounds),
-            variance,
+            each,
         )
 
     @lru_cache  # noqa: B019 plans are few, and simulations of many agents check each one's

@@ -15,12 +15,17 @@ import grpc
 
 from discreet_client.packing import Integers
 from discreet_client.secure_sum.errors import Missing, SecureSumError, Tampered
-from discreet_client.sparse_sum.conversation import HEAD, SETTING_UP, Conductor, Step
+from discreet_client.sparse_sum.conversation import (
+    HEAD,
+    SETTING_UP,
+    Conductor,
+    Step,
+    longest_answer,
+)
 from discreet_client.sparse_sum.group import digest
-from discreet_client.sparse_sum.plan import Plan
 from discreet_client.sparse_sum.roster import Roster
 from discreet_client.sparse_sum.signing import verify
-from discreet_client.sparse_sum.wire import CHECKS, MEMBER, PROOF, SEALED, SIGNATURE
+from discreet_client.sparse_sum.wire import SIGNATURE
 
 SERVICE, METHOD = "discreet.SparseSum", "Converse"
 PLACE = struct.Struct(">I")
@@ -38,13 +43,6 @@ def hello(roster: Roster, nonce: bytes) -> bytes:
     """The statement that an agent signs to authenticate: a stream's first message is its place and
     the signature."""
     return digest(b"hello", roster.digest, nonce)
-
-
-def longest_answer(plan: Plan) -> int:
-    """Bytes of the longest honest answer, with its header."""
-    k = plan.neighbours
-    shares, vector = 2 * 32 + (SEALED + 32) * k, 8 * (plan.dimension + CHECKS) + PROOF * k
-    return HEAD.size + SIGNATURE + max(MEMBER, shares, vector)
 
 
 class Relay:
@@ -187,7 +185,7 @@ async def serve(
     """Serve a run to its end. `certificate`: key and chain (PEM), without which nothing is
     encrypted. `ready` is called with the port. OSError if the address cannot be bound."""
     handler = grpc.stream_stream_rpc_method_handler(relay.converse)
-    longest = longest_answer(relay.conductor.roster.plan)
+    longest = HEAD.size + longest_answer(relay.conductor.roster.plan)
     server = grpc.aio.server(options=[("grpc.max_receive_message_length", longest)])
     server.add_generic_rpc_handlers(
         (grpc.method_handlers_generic_handler(SERVICE, {METHOD: handler}),)

@@ -181,16 +181,18 @@ class Start(_message.Message):
     def __init__(self, roster: _Optional[bytes] = ..., roster_signature: _Optional[bytes] = ..., owner_key: _Optional[bytes] = ..., charge: _Optional[bytes] = ..., charge_signature: _Optional[bytes] = ..., parameters: _Optional[bytes] = ..., rounds: _Optional[int] = ...) -> None: ...
 
 class Round(_message.Message):
-    __slots__ = ("number", "broadcast", "transcript", "milliseconds")
+    __slots__ = ("number", "broadcast", "transcript", "milliseconds", "delivery")
     NUMBER_FIELD_NUMBER: _ClassVar[int]
     BROADCAST_FIELD_NUMBER: _ClassVar[int]
     TRANSCRIPT_FIELD_NUMBER: _ClassVar[int]
     MILLISECONDS_FIELD_NUMBER: _ClassVar[int]
+    DELIVERY_FIELD_NUMBER: _ClassVar[int]
     number: int
     broadcast: bytes
     transcript: bytes
     milliseconds: int
-    def __init__(self, number: _Optional[int] = ..., broadcast: _Optional[bytes] = ..., transcript: _Optional[bytes] = ..., milliseconds: _Optional[int] = ...) -> None: ...
+    delivery: bytes
+    def __init__(self, number: _Optional[int] = ..., broadcast: _Optional[bytes] = ..., transcript: _Optional[bytes] = ..., milliseconds: _Optional[int] = ..., delivery: _Optional[bytes] = ...) -> None: ...
 
 class End(_message.Message):
     __slots__ = ("state", "code", "broadcast", "transcript", "rounds", "charged")

@@ -49,6 +49,7 @@ export async function minimize(agent: Agent, slope: (x: number) => number, initi
   if (agent.announcement.dimension !== undefined) {
     throw new AgentError("a state with a dimension is a vector: agents in TypeScript have states of one number; use the Python agent");
   }
+  if (agent.announcement.masks !== undefined) throw new AgentError(`masks: ${MASKED}`);
   trySlope(agent.announcement, slope, initial);
   const outcome = await agent.participate(stepOf(slope, initial));
   const kept = outcome.finalState ? (JSON.parse(outcome.finalState) as Kept) : undefined;
@@ -59,9 +60,12 @@ export async function minimize(agent: Agent, slope: (x: number) => number, initi
   return ended(agent, kept, slope, outcome);
 }
 
+const MASKED = "agents in TypeScript send the cloud their states; use the Python agent";
+
 /** The step that answers each broadcast, see `minimize`. */
 export function stepOf(slope: (x: number) => number, initial?: number): Step {
   return (round) => {
+    if (isObject(round.parameters) && "sums" in round.parameters) throw new AgentError(`the sums of this job are masked: ${MASKED}`);
     const { kept, end } = reading(() => {
       const [before, told] = history.split(round.broadcast);
       let after: Kept;

@@ -12,7 +12,14 @@ from numpy.typing import NDArray
 from pydantic import Field
 from scipy.special import erfcx
 
-from discreet.privacy.mechanism import CalibratedEvent, Count, Positive, Sampler, register
+from discreet.privacy.mechanism import (
+    CalibratedEvent,
+    Count,
+    Positive,
+    Sampler,
+    Units,
+    register,
+)
 from discreet.privacy.search import certified, grid_of, request
 from discreet.privacy.units import DELTA_UNIT, EPSILON_UNIT, Price
 
@@ -43,6 +50,12 @@ class Gaussian(CalibratedEvent):
 
     `count` releases are sqrt(count) mu-GDP (Dong, Roth & Su 2022). zCDP: rho = count s'²/(2
     scale²), exactly that of the discrete Gaussian (Canonne, Kamath & Steinke 2020, Theorem 14).
+
+    `failure`: where the noise is not added by one party but within a sum that hides its summands
+    (`discreet_client.sparse_sum`), the probability, over draws that do not depend on the data, that
+    it does not hide them. All that was said holds under the complement: the whole is (epsilon,
+    delta + failure)-DP, and failure-approximately rho-zCDP (Bun & Steinke 2016, Definition 8.1).
+    The charged delta contains it.
     """
 
     published: ClassVar[str] = "numbers on a fine grid with discrete Gaussian noise"
@@ -53,6 +66,11 @@ class Gaussian(CalibratedEvent):
     sampling: None = None
     dimension: Count = Field(description="Length of the noised vector")
     grid: Positive = Field(description="Step of the grid, a power of two")
+    failure: Units | None = Field(
+        default=None,
+        exclude_if=lambda value: value is None,
+        description="Probability, 1e-18, that what hides the noised summands fails; absent: 0",
+    )
 
     def grid_sensitivity(self) -> Fraction:
         """The l2 sensitivity after rounding to the grid, rounded up."""
@@ -62,7 +80,12 @@ class Gaussian(CalibratedEvent):
     def derive_price(self) -> Price:
         self.certify()
         loss = self.grid_sensitivity() / Fraction(self.scale)
-        return gaussian_price(self.charged_epsilon, self.charged_delta, loss * loss * self.count)
+        return gaussian_price(
+            self.charged_epsilon,
+            self.charged_delta,
+            loss * loss * self.count,
+            Fraction(self.failure or 0, DELTA_UNIT),
+        )
 
     def mu_squared(self) -> Fraction:
         """mu² of Gaussian DP of all releases together."""
@@ -72,7 +95,10 @@ class Gaussian(CalibratedEvent):
         return self.grid_sensitivity() ** 2 * self.count / variance
 
     def delta(self, epsilon: float) -> float:
-        return gaussian_delta(epsilon, square_root_up(self.mu_squared()))
+        noised = gaussian_delta(epsilon, square_root_up(self.mu_squared()))
+        if not self.failure:
+            return noised
+        return min(1.0, (noised + self.failure / DELTA_UNIT) * (1 + 1e-15))
 
     def draw(self, noise: Noise, values: NDArray[Any]) -> NDArray[Any]:
         return noise.on_grid(noise.discrete_gaussian, self.scale, self.grid, values)
@@ -87,16 +113,29 @@ class Gaussian(CalibratedEvent):
 
 @lru_cache(maxsize=4096)
 def calibrate(
-    sensitivity: float, epsilon: int, delta: int, *, neighbours: str, dimension: int, count: int = 1
+    sensitivity: float,
+    epsilon: int,
+    delta: int,
+    *,
+    neighbours: str,
+    dimension: int,
+    count: int = 1,
+    failure: int | None = None,
 ) -> Gaussian:
     """A real vector of length `dimension` and this l2 sensitivity, `count` releases together
-    (epsilon, delta)-DP.
+    (epsilon, delta)-DP. `failure`: see the event; delta, in the same units of 1e-18, contains it.
 
     The grid is the power of two below sensitivity/(2^24 sqrt(dimension)): rounding costs 6e-8 of
     the noise at most.
     """
-    eps, target = request(epsilon, delta)
-    least = gaussian_mu(eps, target)
+    if failure is not None and failure >= delta:
+        raise ValueError(
+            f"delta must be above {failure / DELTA_UNIT:.3g}: with this probability the masks of "
+            "the sums may fail to hide them"
+        )
+    eps, target = request(epsilon, delta - (failure or 0))
+    # Of a sum of two the curve is rounded up once more.
+    least = gaussian_mu(eps, target * (1 - 1e-12) if failure else target)
     grid = grid_of(sensitivity, math.sqrt(dimension), sensitivity * math.sqrt(count) / least)
 
     def event(scale: float) -> Gaussian:
@@ -109,6 +148,7 @@ def calibrate(
             neighbours=neighbours,
             charged_epsilon=epsilon,
             charged_delta=delta,
+            failure=failure,
         )
 
     moved = sensitivity + grid * math.sqrt(dimension)
@@ -116,13 +156,16 @@ def calibrate(
     return certified(event, math.sqrt(continuous**2 + SMOOTHING * grid**2) * (1 + 1e-12))
 
 
-def gaussian_price(epsilon: int, delta: int, squared_loss: Fraction) -> Price:
+def gaussian_price(
+    epsilon: int, delta: int, squared_loss: Fraction, failure: Fraction = Fraction(0)
+) -> Price:
     """A Gaussian charged at (epsilon, delta) of its curve; `squared_loss` is (sensitivity/scale)²
-    of all releases."""
+    of all releases, which hold but with probability `failure`."""
     return Price.rounded_up(
         epsilon=Fraction(epsilon, EPSILON_UNIT),
         delta=Fraction(delta, DELTA_UNIT),
         rho=squared_loss / 2,
+        delta_z=failure,
     )
 
 

@@ -60,7 +60,6 @@ class CoupledQp(CoupledQpRequest):
     Dataset: ClassVar[None] = None
     Fields: ClassVar[Any] = CoupledQpResult
 
-    signs_parameters: ClassVar[bool] = True
     failures: ClassVar[dict[str, str]] = {
         "protocol_broken": "a message did not follow the protocol of the sums; nothing was opened "
         "of that round",
@@ -91,6 +90,10 @@ class CoupledQp(CoupledQpRequest):
         if self.noise is None:
             return Budget(epsilon=0, delta=0)
         return Privacy(epsilon=self.noise.epsilon, delta=self.noise.delta).budget
+
+    @property
+    def signs_parameters(self) -> bool:
+        return True
 
     # Planning
 

@@ -4,7 +4,7 @@ protection."""
 from __future__ import annotations
 
 import math
-from typing import Annotated, Any, Self
+from typing import Annotated, Any, Literal, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -241,6 +241,17 @@ class Announcement(Frozen):
         low, high = (self.lowers(), self.uppers()) if self.polytope is None else self.cut()
         width = float(np.linalg.norm(high - low))
         return width if self.ball is None else min(width, 2 * self.ball.radius)
+
+
+class SessionAnnouncement(Announcement):
+    """What an agent of a session announces."""
+
+    masks: Literal["sparse"] | None = Field(
+        default=None,
+        exclude_if=_absent,
+        description="Of a job with masks, and only of one: the agent takes part in masked sums "
+        "alone, and never sends its state",
+    )
 
 
 class AgentFigures(Announcement):

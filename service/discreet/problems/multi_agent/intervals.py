@@ -19,6 +19,7 @@ from scipy.special import ndtri
 
 from discreet.problems.accuracy import LEVEL, Expected, Interval, Uncertainty
 from discreet.problems.multi_agent.constraints import read
+from discreet.problems.multi_agent.masked import largest_noise
 from discreet.problems.plans import Plan
 from discreet.solvers.saddle import intervals
 from discreet_client.intervals import percent, plain
@@ -70,7 +71,8 @@ def _reach(constraints: Sequence[str], plan: Plan, level: float) -> Floats:
     the steps."""
     (event,) = plan.events
     steps = plan.iterations["steps"]
-    deviations = event.deviation() * np.array(plan.parameters["units"][: len(constraints)])
+    deviation = event.deviation() * largest_noise(plan)
+    deviations = deviation * np.array(plan.parameters["units"][: len(constraints)])
     reach: Floats = float(ndtri((1 + level) / 2)) * deviations / math.sqrt(steps - steps // 2)
     return reach
 

@@ -26,9 +26,9 @@ from discreet.problems.accuracy import LEVEL, Expected
 from discreet.problems.base import ALWAYS, Neighbours
 from discreet.problems.contents import Content, Progress, Released
 from discreet.problems.federation import ROUNDS_ARE_SEEN, Member, Session
-from discreet.problems.multi_agent import examples
-from discreet.problems.multi_agent.agents import Announcement
-from discreet.problems.multi_agent.constraints import names_in, proven, tightened
+from discreet.problems.multi_agent import examples, masked
+from discreet.problems.multi_agent.agents import SessionAnnouncement
+from discreet.problems.multi_agent.constraints import names_in, proven, read, tightened
 from discreet.problems.multi_agent.dataset import (
     MultiAgentDataset,
     MultiAgentPublic,
@@ -37,7 +37,8 @@ from discreet.problems.multi_agent.dataset import (
 from discreet.problems.multi_agent.intervals import expected_values, uncertainty_of
 from discreet.problems.multi_agent.iteration import form_of, run_of
 from discreet.problems.multi_agent.joint_noise import joint_noise
-from discreet.problems.multi_agent.request import MultiAgentRequest
+from discreet.problems.multi_agent.masked_request import MaskedRequest
+from discreet.problems.multi_agent.masked_session import MaskedSession
 from discreet.problems.multi_agent.result import MultiAgentResult
 from discreet.problems.multi_agent.session import PATH_POINTS, STATE, CloudSession
 from discreet.problems.multi_agent.synthesis import SYNTHESIS
@@ -49,6 +50,9 @@ from discreet.solvers.saddle import saddle_iteration, saddle_point
 from discreet.solvers.saddle.saddle_kernels import Outputs
 from discreet_client.expressions import Expression
 from discreet_client.federation import history
+from discreet_client.sparse_sum import exchanges as sparse_exchanges
+from discreet_client.sparse_sum.conversation import longest_answer
+from discreet_client.sparse_sum.plan import FAILURE_UNITS
 
 DRAWS_A_SECOND = 400_000
 OPERATION_SECONDS = 12e-9
@@ -61,7 +65,7 @@ NEIGHBOURS = (
 )
 
 
-class MultiAgent(MultiAgentRequest):
+class MultiAgent(MaskedRequest):
     """Minimize the sum of the agents' objectives subject to `constraints` <= 0, by a noised
     primal-dual iteration.
 
@@ -107,7 +111,10 @@ class MultiAgent(MultiAgentRequest):
         steps = self.schedule.iterations
         joint = joint_noise(g, public, box, steps)
         width, coordinates = joint.width, len(public.names)
-        event = _event(budget, width * steps)
+        masked_sums = self.masks == "sparse"
+        if masked_sums:
+            masked.check_linear(g)
+        event = _event(budget, width * steps, masked_sums)
         if width * steps > LONGEST_SECONDS * DRAWS_A_SECOND:
             says = (
                 f"{width} outputs in each of {steps} steps are more noise than is drawn in "
@@ -127,7 +134,7 @@ class MultiAgent(MultiAgentRequest):
             memory_bytes=(1 << 28) + 8 * held * (width + len(g) + coordinates),
             steps=1
             if self.protocol == "job"
-            else steps + 1,  # at the end the agents sign what they saw
+            else self.exchanges + 1,  # at the end the agents sign what they saw
         )
         if resources.release_quantum_seconds > LONGEST_SECONDS:
             says = (
@@ -136,6 +143,13 @@ class MultiAgent(MultiAgentRequest):
             )
             raise InvalidInput(says, pointer="/problem/schedule/iterations")
         operations = f"{public.most_operations} operations of all objectives"
+        sums: dict[str, Any] = {}
+        trusted: tuple[str, ...] = ("the cloud is trusted with the states",)
+        if masked_sums:
+            assert self.federation is not None
+            terms = (min(self.federation.least, len(public.agents)), self.colluding or 1)
+            sums = {"sums": masked.signed(g, public, box, joint, event, terms, steps)}
+            trusted = masked.assumptions(sparse_exchanges.plan_of(sums["sums"]))
         plan = Plan.priced(
             [event],
             noise=tuple(
@@ -153,7 +167,7 @@ class MultiAgent(MultiAgentRequest):
             neighbours=NEIGHBOURS,
             assumptions=(
                 "constraints, step sizes, the agents' ranges and radii are public",
-                "the cloud is trusted with the states",
+                *trusted,
                 protection(public, steps),
                 sized(operations) if self.protocol == "job" else ROUNDS_ARE_SEEN,
             ),
@@ -163,10 +177,18 @@ class MultiAgent(MultiAgentRequest):
                 "box": [[name, *ends] for name, ends in box.items()],
                 **joint.parameters,
                 "schedule": self.schedule.model_dump(),
+                **sums,
             },
         )
+        louder = masked.largest_noise(plan)
         return plan.model_copy(
-            update={"advice": tuple(one.sentence for one in self.expected(public, plan, LEVEL))}
+            update={
+                "noise": tuple(
+                    one.model_copy(update={"standard_deviation": one.standard_deviation * louder})
+                    for one in plan.noise
+                ),
+                "advice": tuple(one.sentence for one in self.expected(public, plan, LEVEL)),
+            }
         )
 
     def expected(
@@ -243,6 +265,11 @@ class MultiAgent(MultiAgentRequest):
             values["uncertainty"] = uncertainty_of(
                 self.constraints, plan, released["mean_outputs"][:m]
             )
+        if "survivors" in released:
+            survivors = released["survivors"]
+            values["survivors"] = Output(
+                lambda: [row.tobytes().hex() for row in survivors], numbers=survivors.size
+            )
         if "agreement" in released:
             values["agreement"] = json.loads(released["agreement"].tobytes())
         if "true_states" in released:
@@ -263,7 +290,9 @@ class MultiAgent(MultiAgentRequest):
 
     def check_announcement(self, announcement: Any) -> None:
         try:
-            Announcement.model_validate(announcement).check_set()
+            found = SessionAnnouncement.model_validate(announcement)
+            self.check_masks(found)
+            found.check_set()
         except ValidationError as error:
             raise InvalidInput(issues_of(error.errors(include_url=False), announcement)) from None
         except FieldError as error:
@@ -276,6 +305,8 @@ class MultiAgent(MultiAgentRequest):
             return self.plan(self._public_of(agents), budget)
         names = names_in(self.constraints)
         assert self.federation is not None
+        if self.masks == "sparse":
+            masked.check_linear([read(text, names) for text in self.constraints])
         least = len(
             {re.sub(r"_[1-9][0-9]*$", "", name) for name in names}
         )  # ev_1, ev_2: these may belong to one agent
@@ -287,10 +318,12 @@ class MultiAgent(MultiAgentRequest):
             raise InvalidInput(says, pointer="/problem/constraints")
         steps, m = self.schedule.iterations, len(self.constraints)
         return Plan.priced(
-            [_event(budget, steps * m * (1 + self.federation.agents))],
+            [_event(budget, steps * m * (1 + self.federation.agents), self.masks == "sparse")],
             noise=(),
             iterations={"steps": steps},
-            resources=Resources(release_quantum_seconds=0.5, memory_bytes=1 << 28, steps=steps + 1),
+            resources=Resources(
+                release_quantum_seconds=0.5, memory_bytes=1 << 28, steps=self.exchanges + 1
+            ),
             unit="trajectory",
             neighbours=NEIGHBOURS,
             assumptions=(ROUNDS_ARE_SEEN,),
@@ -301,7 +334,13 @@ class MultiAgent(MultiAgentRequest):
         )
 
     def _public_of(self, agents: Sequence[Member]) -> MultiAgentPublic:
-        figures = [{"name": agent.name, **agent.announcement} for agent in agents]
+        figures = [
+            {
+                "name": agent.name,
+                **{field: of for field, of in agent.announcement.items() if field != "masks"},
+            }
+            for agent in agents
+        ]
         try:
             return MultiAgentPublic.model_validate({"unit": "trajectory", "agents": figures})
         except ValidationError as error:
@@ -313,21 +352,33 @@ class MultiAgent(MultiAgentRequest):
         most = max(
             (dimension or 1 for _, dimension, _ in plan.parameters.get("agents", [])), default=1
         )
+        if "sums" in plan.parameters:
+            return longest_answer(sparse_exchanges.plan_of(plan.parameters["sums"]))
         return max(STATE.size * most, history.SIGNATURE_BYTES)
 
     def open_session(self, plan: Plan, agents: Sequence[Member]) -> Session:
-        return CloudSession(*self.solver_form(plan, {}), self.schedule.solver_form(), plan, agents)
+        parts = (*self.solver_form(plan, {}), self.schedule.solver_form(), plan, agents)
+        if self.masks == "none":
+            return CloudSession(*parts)
+        names = [name for name, *_ in plan.parameters["box"]]
+        return MaskedSession(*parts, [read(text, names) for text in self.constraints])
 
     @classmethod
     def rehearse_session(cls) -> None:
         examples.rehearse_session(cls)
 
 
-def _event(budget: Budget, dimension: int) -> Gaussian:
-    """The event of outputs of this many numbers that move by 1 in l2, at the budget's price."""
+def _event(budget: Budget, dimension: int, masks: bool) -> Gaussian:
+    """The event of outputs of this many numbers that move by 1 in l2, at the budget's price. With
+    `masks` that of the chance that they do not hide is in it."""
     try:
         return calibration.gaussian(
-            1.0, budget.epsilon, budget.delta, neighbours=NEIGHBOURS, dimension=dimension
+            1.0,
+            budget.epsilon,
+            budget.delta,
+            neighbours=NEIGHBOURS,
+            dimension=dimension,
+            failure=FAILURE_UNITS if masks else None,
         )
     except ValueError as error:
         pointer = "/privacy/delta" if budget.delta == 0 else "/privacy/epsilon"

@@ -63,6 +63,13 @@ class MultiAgentResult(NoisedFields, total=False):
         Agreement,
         shown("How the chain of all broadcasts ends, and who signed it; of protocol federated"),
     ]
+    survivors: Annotated[
+        list[str],
+        shown(
+            "Who was in the sum of each step, a bitmap in hexadecimal whose first bit is the "
+            "roster's first agent; of protocol federated with masks"
+        ),
+    ]
     state: Annotated[
         dict[str, float], shown("State of each agent after the last step; only for simulations")
     ]

@@ -99,20 +99,31 @@ class CloudSession(Session):
         """Neighbours and sensitivity: see `MultiAgent.release`. A state outside its budget or ball
         counts as the nearest one in it, one outside its polytope's box as the nearest in that
         box."""
-        now, k = self._now, number + 1
+        k = number + 1
         if k > self._steps:
-            signatures = {agent: message.hex() for agent, message in messages.items()}
-            agreement = {"history": history.after(self._told).hex(), "signatures": signatures}
-            now["agreement"] = np.frombuffer(
-                json.dumps(agreement, sort_keys=True).encode(), dtype=np.uint8
-            )
-            return self._told + history.packed(messages)
+            return self._agreed(messages)
         states = self._absent.copy()
         for agent, message in messages.items():
             states[self._span[agent]] = state_of(message)
         states = self._closed.projected(states)
         drawn = grid_noise(noise, self._event, 1, saddle_point.noise_width(self._outputs))[0]
         released = saddle_point.cloud_outputs(self._form, self._outputs, states, drawn)
+        self._follow(k, released)
+        figures = np.concatenate([released, self._now["current"]])
+        return self._tell(history.after(self._told), figures)
+
+    def _agreed(self, messages: Mapping[str, bytes]) -> bytes:
+        """The last broadcast, once more and with what agents have signed of it."""
+        signatures = {agent: message.hex() for agent, message in messages.items()}
+        agreement = {"history": history.after(self._told).hex(), "signatures": signatures}
+        self._now["agreement"] = np.frombuffer(
+            json.dumps(agreement, sort_keys=True).encode(), dtype=np.uint8
+        )
+        return self._told + history.packed(messages)
+
+    def _follow(self, k: int, released: Floats) -> None:
+        """Step k of the cloud, from its noised outputs."""
+        now = self._now
         gamma, alpha = self._schedule.at(k)
         m = self._form.constraints
         now["current"] = np.array(
@@ -125,7 +136,6 @@ class CloudSession(Session):
             share = 1 / (k - self._steps // 2)
             now["mean_multipliers"] += share * (now["current"] - now["mean_multipliers"])
             now["mean_outputs"] += share * (released - now["mean_outputs"])
-        return self._tell(history.after(self._told), np.concatenate([released, now["current"]]))
 
     def _tell(self, before: bytes, figures: Floats) -> bytes:
         self._told = before + doubles(figures)

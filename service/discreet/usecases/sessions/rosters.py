@@ -14,8 +14,7 @@ import anyio.to_thread
 
 from discreet.errors import Conflict, FieldIssue, Forbidden, InvalidInput, NotFound
 from discreet.observability import faults
-from discreet.problems import KINDS
-from discreet.problems.federation import FederatedProblem, FederationTerms
+from discreet.problems.federation import FederatedProblem, FederationTerms, Member
 from discreet.problems.numbers import Budget
 from discreet.problems.plans import Plan
 from discreet.storage import audit_log, jobs, ledger, log_memory, sessions
@@ -35,7 +34,21 @@ async def show(services: Services, principal: Principal, job_id: str) -> dict[st
     """Who is there."""
     require(principal, *READERS)
     async with services.database.transaction(principal.tenant_id) as connection:
-        return await _show(connection, principal, job_id)
+        shown = await _show(connection, principal, job_id)
+        session, job = await records.find(connection, principal, job_id)
+        rows = await sessions.agents(connection, job_id)
+    problem = records.read_problem(job)
+    if problem.parameters_of_roster and session["roster"] is None and rows:
+        members = [records.member(row) for row in rows]
+        members.sort(key=lambda one: one.fingerprint)
+        shown["parameters"] = await anyio.to_thread.run_sync(
+            _parameters_of, problem, members, _budget(session)
+        )
+    return shown
+
+
+def _budget(session: Mapping[str, Any]) -> Budget:
+    return Budget(epsilon=int(session["budget"]["epsilon"]), delta=int(session["budget"]["delta"]))
 
 
 async def _show(connection: Any, principal: Principal, job_id: str) -> dict[str, Any]:
@@ -71,9 +84,7 @@ async def approve(
     problem = records.read_problem(job)
     for one in rows:  # members of a group announced it for another job
         problem.check_announcement(one["announcement"])
-    budget = Budget(
-        epsilon=int(session["budget"]["epsilon"]), delta=int(session["budget"]["delta"])
-    )
+    budget = _budget(session)
     plan = await anyio.to_thread.run_sync(
         problem.plan_federation, [records.member(row) for row in rows], budget
     )
@@ -82,7 +93,8 @@ async def approve(
         and json.loads(roster).get("parameters") != plan.model_dump(mode="json")["parameters"]
     ):
         raise InvalidInput(
-            "the owner signs the parameters of this kind with the roster",
+            "the owner signs the parameters of this kind with the roster, as they follow from the "
+            "agents on it",
             pointer="/roster/parameters",
         )
     total = plan.total
@@ -238,7 +250,7 @@ def _view(
         "kind": job["kind"],
         "state": job["state"],
         "terms": session["terms"],
-        "parameters": job["plan"]["parameters"] if _signs_parameters(job) else None,
+        "parameters": _signed_parameters(session, job),
         "owner": session["owner"],
         "tokens": tokens,
         "agents": [
@@ -265,6 +277,19 @@ def _view(
     }
 
 
-def _signs_parameters(job: Mapping[str, Any]) -> bool:
-    kind = KINDS[job["kind"]]
-    return issubclass(kind, FederatedProblem) and kind.signs_parameters
+def _signed_parameters(session: Mapping[str, Any], job: Mapping[str, Any]) -> Any:
+    """What the owner signs with the roster, where the plan that the job has says it; else None."""
+    problem = records.read_problem(job)
+    if not problem.signs_parameters or (problem.parameters_of_roster and session["roster"] is None):
+        return None
+    return job["plan"]["parameters"]
+
+
+def _parameters_of(problem: FederatedProblem, members: list[Member], budget: Budget) -> Any:
+    """Those of a roster of these agents; None where they can be on none together: a signature then
+    says why."""
+    try:
+        plan = problem.plan_federation(members, budget)
+    except InvalidInput:
+        return None
+    return plan.model_dump(mode="json")["parameters"]
