@@ -407,6 +407,9 @@ def test_two_survivor_sets() -> None:
     stranger = next(at for at in range(AGENTS) if at not in jury)
     with pytest.raises(Refused, match="not on the jury"):
         run.agents[place].release(run.round, survivors, {stranger: bytes(64)}, proofs)
+    few = dict(list(run.server.votes().items())[: PLAN.quorum - 1])
+    with pytest.raises(Refused, match=f"{PLAN.quorum - 1} jurors have signed"):
+        run.agents[place].release(run.round, survivors, few, proofs)
     run.agents[place].release(run.round, survivors, run.server.votes(), proofs)
 
 

@@ -32,6 +32,7 @@ CODE = Path("service/discreet")
 COPIED = (
     "service",
     "clients/python",
+    "clients/verifier",
     "tests",
     "benchmarks",
     "migrations",
