@@ -16,6 +16,7 @@ import numpy as np
 import pytest
 
 from discreet.errors import InvalidInput
+from discreet.privacy.noise import Noise
 from discreet.problems.federation import SessionFailed
 from discreet_client.agent import multi_agent
 from discreet_client.agent.demands import Demands
@@ -28,7 +29,7 @@ from discreet_client.sparse_sum import Member, exchanges
 from discreet_client.sparse_sum import agent as sums_agent
 from discreet_client.sparse_sum.conversation import HEAD, Step
 from discreet_client.sparse_sum.plan import FAILURE_UNITS
-from discreet_client.sparse_sum.wire import bitmap, members_from, members_to, pieces
+from discreet_client.sparse_sum.wire import Kind, bitmap, members_from, members_to, pieces
 from tests.problems import masked
 
 AGENTS, STEPS = 50, 3
@@ -168,6 +169,18 @@ def test_a_sum_that_cannot_be_opened_ends_the_session(opened: Any) -> None:
         session.exchange([one.name for one in session.parties[:2]])
     assert failed.value.code == "sum_lost"
     assert failed.value.code in session.asked.failures
+
+
+def test_one_agent_that_gives_nonsense_for_shares_spoils_no_sum(opened: Any) -> None:
+    session = opened(FEW, 1)
+    until(session, Step.RELEASE)
+    said = {one.identity.fingerprint: session.answer(one) for one in session.parties}
+    liar = session.parties[4].identity.fingerprint
+    agent, shares = session.steps[liar]._durable.agent, said[liar][2:-64]
+    said[liar] = agent._signed(Kind.RELEASE, said[liar][:2] + bytes(len(shares)))
+    assert all(session.cloud.accepts(session.number, one, body) for one, body in said.items())
+    session.cloud.step(session.number, said, Noise.secure())
+    assert session.survivors == [{one.name for one in session.parties}]
 
 
 # What a cloud might try ---------------------------------------------------------------------------
