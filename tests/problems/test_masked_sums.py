@@ -18,6 +18,7 @@ import pytest
 from discreet.errors import InvalidInput
 from discreet.privacy.noise import Noise
 from discreet.problems.federation import SessionFailed
+from discreet.usecases.sessions import records, rosters
 from discreet_client.agent import multi_agent
 from discreet_client.agent.demands import Demands
 from discreet_client.agent.masked_sums import Signed
@@ -252,7 +253,8 @@ def test_who_was_in_a_sum_is_whom_shares_were_given_for(opened: Any) -> None:
     until(session, Step.SHARES)
     for _ in range(exchanges.IN_A_ROUND):
         session.exchange()
-    party, other, told = *session.parties[:2], session.broadcast
+    party, other = session.parties[:2]
+    told = session.broadcast
     lie = told[:-2] + another_set(session)
     assert lie != told
     with pytest.raises(NotTrusted, match="others were in the sum"):
@@ -488,3 +490,17 @@ def test_stored_problems_without_masks_are_as_they_were() -> None:
     assert not {"masks", "colluding"} & plain.model_dump(mode="json").keys()
     assert not plain.signs_parameters
     assert plain.enough(5, plain.plan_federation((), masked.BUDGET)) is None
+
+
+def test_a_session_is_shown_whose_problem_only_an_earlier_version_could_read() -> None:
+    """What the owner has signed is in the roster, whatever today's version makes of the problem."""
+    for kind in ("multi_agent", "gone"):
+        job: dict[str, Any] = {
+            "kind": kind,
+            "problem": {"kind": kind, "constraints": []},
+            "plan": {},
+        }
+        assert records.stored_problem(job) is None
+        assert rosters._signed_parameters({"roster": None}, job) is None
+        signed = {"roster": b'{"parameters": {"noise": 1}}'}
+        assert rosters._signed_parameters(signed, job) == {"noise": 1}
