@@ -565,12 +565,16 @@ def test_shares_that_were_not_sealed_for_this_agent() -> None:
         run.agents[0].contribute(0, boxes, run.values[0] + 1)
 
 
-def test_a_wrong_share_is_seen() -> None:
+def test_wrong_shares_are_seen() -> None:
+    """And one of an agent's alone is left out: the others make its secret."""
     run = Run()
     survivors = run.ready()
     run.release(survivors)
-    point = next(iter(run.server._given[9]))
-    run.server._given[9][point] += 1
+    first, second, *_ = run.server._given[9]
+    exact = run.server.open()
+    run.server._given[9][first] += 1
+    assert np.array_equal(run.server.open(), exact)
+    run.server._given[9][second] += 1
     with pytest.raises(Tampered, match="agent 9"):
         run.server.open()
 

@@ -5,8 +5,10 @@ from __future__ import annotations
 
 import json
 import random
+import struct
 from collections.abc import Callable, Iterator
 from dataclasses import replace
+from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
@@ -14,9 +16,13 @@ import numpy as np
 import pytest
 
 from discreet.errors import InvalidInput
+from discreet.privacy.noise import Noise
 from discreet.problems.federation import SessionFailed
+from discreet.usecases.sessions import records, rosters
 from discreet_client.agent import multi_agent
 from discreet_client.agent.demands import Demands
+from discreet_client.agent.masked_sums import Signed
+from discreet_client.federation import history
 from discreet_client.federation.errors import AgentError, NotTrusted
 from discreet_client.federation.identity import Identity
 from discreet_client.secure_sum.noise import discrete_gaussian
@@ -24,7 +30,7 @@ from discreet_client.sparse_sum import Member, exchanges
 from discreet_client.sparse_sum import agent as sums_agent
 from discreet_client.sparse_sum.conversation import HEAD, Step
 from discreet_client.sparse_sum.plan import FAILURE_UNITS
-from discreet_client.sparse_sum.wire import bitmap, members_from, members_to
+from discreet_client.sparse_sum.wire import Kind, bitmap, members_from, members_to, pieces
 from tests.problems import masked
 
 AGENTS, STEPS = 50, 3
@@ -166,6 +172,18 @@ def test_a_sum_that_cannot_be_opened_ends_the_session(opened: Any) -> None:
     assert failed.value.code in session.asked.failures
 
 
+def test_one_agent_that_gives_nonsense_for_shares_spoils_no_sum(opened: Any) -> None:
+    session = opened(FEW, 1)
+    until(session, Step.RELEASE)
+    said = {one.identity.fingerprint: session.answer(one) for one in session.parties}
+    liar = session.parties[4].identity.fingerprint
+    agent, shares = session.steps[liar]._durable.agent, said[liar][2:-64]
+    said[liar] = agent._signed(Kind.RELEASE, said[liar][:2] + bytes(len(shares)))
+    assert all(session.cloud.accepts(session.number, one, body) for one, body in said.items())
+    session.cloud.step(session.number, said, Noise.secure())
+    assert session.survivors == [{one.name for one in session.parties}]
+
+
 # What a cloud might try ---------------------------------------------------------------------------
 
 
@@ -183,6 +201,75 @@ def delivery(session: Any, party: Any) -> bytes:
 def another_set(session: Any) -> bytes:
     """Survivors without the first agent."""
     return bitmap(range(1, FEW), FEW)
+
+
+def test_too_few_that_know_the_group_are_no_setup(opened: Any) -> None:
+    """The session would lose its first sum, and charge for it."""
+    session = opened(FEW, 1)
+    until(session, Step.JOIN)
+    with pytest.raises(SessionFailed, match="setup_incomplete"):
+        session.exchange([one.name for one in session.parties[:2]])
+
+
+def test_a_key_with_which_nobody_can_have_a_mask_is_no_setup(opened: Any) -> None:
+    """Its neighbours would refuse the group, and a sum would be lost that is charged."""
+    session = opened(FEW, 1)
+    until(session, Step.OPEN)
+    durable = session.steps[session.parties[0].identity.fingerprint]._durable
+    opened_ = durable.open(pieces(delivery(session, session.parties[0])[HEAD.size :], 32, FEW))
+    nothing = Member(opened_.identity, bytes(32), opened_.nonce, opened_.signature)
+    session.cloud.conductor._list[durable.place] = nothing.commitment
+    said = members_to([nothing])
+    assert not session.cloud.accepts(1, session.parties[0].identity.fingerprint, said)
+
+
+@pytest.mark.parametrize("missed", [[Step.RELEASE], [Step.CONTRIBUTE, Step.VOTE, Step.RELEASE]])
+def test_a_fork_that_leaves_out_exchanges_is_found_out(opened: Any, missed: list[Step]) -> None:
+    """An agent that was shown other outputs, and then nothing until the true ones of the next sum,
+    knows that these do not follow."""
+    session = opened(FEW, 3)
+    until(session, Step.SHARES)
+    for _ in range(exchanges.IN_A_ROUND):
+        session.exchange()
+    party = session.parties[0]
+    told = session.broadcast
+    lie = told[:32] + bytes(16) + struct.pack("!2d", 1e6, 0) + told[64:]
+    assert len(lie) == len(told) != 0
+    true, before = session.broadcast, history.after(lie)
+    for step in (Step.SHARES, Step.CONTRIBUTE, Step.VOTE, Step.RELEASE):
+        if step is not Step.SHARES:
+            lie, before = before, history.after(before)
+        if step not in missed:
+            session.answer(party, broadcast=lie)
+        session.broadcast = true
+        session.exchange([party.name])
+        true = session.broadcast
+    with pytest.raises(NotTrusted, match="does not follow"):
+        session.answer(party)
+
+
+def test_who_was_in_a_sum_is_whom_shares_were_given_for(opened: Any) -> None:
+    session = opened(FEW, 2)
+    until(session, Step.SHARES)
+    for _ in range(exchanges.IN_A_ROUND):
+        session.exchange()
+    party, other = session.parties[:2]
+    told = session.broadcast
+    lie = told[:-2] + another_set(session)
+    assert lie != told
+    with pytest.raises(NotTrusted, match="others were in the sum"):
+        session.answer(party, broadcast=lie)
+    assert session.answer(other)
+
+
+def test_a_part_of_whatever_size_is_added() -> None:
+    """The owner has signed a grid too fine for 64 bits: who stopped there would tell that its state
+    is beyond what fits."""
+    signed = Signed.__new__(Signed)
+    signed._parts = [([Fraction(1)], Fraction(2) ** -62)]
+    assert signed.contribution(1.0).tolist() == [2**62]
+    assert signed.contribution(2.0).tolist() == [-(2**63)]
+    assert signed.contribution(5.0).tolist() == [2**62]
 
 
 def test_a_juror_signs_one_set_of_survivors(opened: Any) -> None:
@@ -403,3 +490,17 @@ def test_stored_problems_without_masks_are_as_they_were() -> None:
     assert not {"masks", "colluding"} & plain.model_dump(mode="json").keys()
     assert not plain.signs_parameters
     assert plain.enough(5, plain.plan_federation((), masked.BUDGET)) is None
+
+
+def test_a_session_is_shown_whose_problem_only_an_earlier_version_could_read() -> None:
+    """What the owner has signed is in the roster, whatever today's version makes of the problem."""
+    for kind in ("multi_agent", "gone"):
+        job: dict[str, Any] = {
+            "kind": kind,
+            "problem": {"kind": kind, "constraints": []},
+            "plan": {},
+        }
+        assert records.stored_problem(job) is None
+        assert rosters._signed_parameters({"roster": None}, job) is None
+        signed = {"roster": b'{"parameters": {"noise": 1}}'}
+        assert rosters._signed_parameters(signed, job) == {"noise": 1}

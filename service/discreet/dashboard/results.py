@@ -51,7 +51,8 @@ async def charts_of(services: Services, viewer: Viewer, row: Mapping[str, Any]) 
 
 async def _session(services: Services, viewer: Viewer, row: Mapping[str, Any]) -> Chart:
     shown = await rosters.show(services, viewer.principal, row["id"])
-    return session_chart(shown, row, records.read_problem(row).server_sees)
+    problem = records.stored_problem(row)
+    return session_chart(shown, row, "" if problem is None else problem.server_sees)
 
 
 async def chart_answer(chart: Chart) -> Response:

@@ -138,13 +138,14 @@ class Signed:
         check_gaussian(mu, price, 2.0**-SECURITY_BITS)
 
     def contribution(self, x: float | list[float]) -> Integers:
-        """int64[dimension]: what an agent at x adds."""
+        """int64[dimension]: what an agent at x adds, modulo 2^64 as the sums are. A unit too fine
+        for that spoils the sum; an agent that stopped there would tell where its state lies."""
         state = [Fraction(one) for one in (x if isinstance(x, list) else [x])]
         added = [
             round(sum((c * one for c, one in zip(row, state, strict=True)), Fraction(0)) / unit)
             for row, unit in self._parts
         ]
-        return np.array(added, dtype=np.int64)
+        return np.array([one % 2**64 for one in added], dtype=np.uint64).view(np.int64)
 
 
 class MaskedSteps:
@@ -218,9 +219,7 @@ class MaskedSteps:
             }
         if number >= exchanges.SETTING_UP:
             before, told = history.split(current.broadcast)
-            first = number == exchanges.SETTING_UP > kept["number"]
-            follows = first or kept["number"] == number - 1
-            if follows and kept["history"] != before.hex():
+            if _follows(kept, number) not in (None, before):
                 raise NotTrusted(
                     "the cloud's broadcast does not follow from the one that this agent was shown"
                 )
@@ -238,6 +237,11 @@ class MaskedSteps:
         count = kept["outputs"] + len(kept["multipliers"])
         if len(told) != 8 * count + kept["survivors"]:
             raise ValueError("another number of outputs")
+        round_, survivors = kept.get("released", (-1, ""))
+        if round_ == k - 1 and survivors != told[8 * count :].hex():
+            raise NotTrusted(
+                "the cloud says that others were in the sum than this agent gave shares for"
+            )
         multipliers = list(struct.unpack_from(f"!{count}d", told))[kept["outputs"] :]
         return moved_along(kept, self._slope, k, kept["gradient"], multipliers)
 
@@ -282,11 +286,30 @@ class MaskedSteps:
         try:
             if len(current.delivery) < HEAD.size or HEAD.unpack_from(current.delivery) not in due:
                 raise Refused("the cloud asks for another step than that of this exchange")
-            return sparse_sum.answer(durable, current.delivery, values)
+            said = sparse_sum.answer(durable, current.delivery, values)
         except SecureSumError as error:
             kept["refused"] = kept.get("refused", 0) + 1
             kept["refusal"] = str(error)
             return b""
+        if step is Step.RELEASE:
+            survivors = current.delivery[HEAD.size : HEAD.size + kept["survivors"]]
+            kept["released"] = [round_, survivors.hex()]
+        return said
+
+
+def _follows(kept: dict[str, Any], number: int) -> bytes | None:
+    """What the broadcast of this exchange begins with, where that follows from the last one that
+    the agent was shown: of those it was not, none may have said anything. None after outputs that
+    it has missed."""
+    known, last = bytes.fromhex(kept["history"]), max(kept["number"], exchanges.SETTING_UP - 1)
+    if number == kept["number"]:
+        return None  # once more
+    for missed in range(last + 1, number):
+        step, k = exchanges.step_of(missed)
+        if step is Step.SHARES and k:
+            return None
+        known = history.after(known)
+    return known
 
 
 class _Demanded:

@@ -12,6 +12,8 @@ import struct
 from collections.abc import Callable
 from enum import IntEnum
 
+from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey, X25519PublicKey
+
 from discreet_client.packing import Integers
 from discreet_client.secure_sum.errors import Missing, Refused, Tampered
 from discreet_client.sparse_sum.agent import Agent
@@ -103,6 +105,15 @@ def longest_answer(plan: Plan) -> int:
     k = plan.neighbours
     shares, vector = 2 * 32 + (SEALED + 32) * k, 8 * (plan.dimension + CHECKS) + PROOF * k
     return SIGNATURE + max(MEMBER, shares, vector)
+
+
+def _agrees(exchange: bytes) -> bool:
+    """Whether a secret can be agreed on with this X25519 key."""
+    try:
+        X25519PrivateKey.generate().exchange(X25519PublicKey.from_public_bytes(exchange))
+    except ValueError:
+        return False
+    return True
 
 
 class Conductor:
@@ -301,6 +312,8 @@ class Conductor:
     def _check_opened(self, place: int, member: Member) -> None:
         if member.identity != self.roster.keys[place] or member.commitment != self._list[place]:
             raise Refused(f"agent {place} has not opened its commitment")
+        if not _agrees(member.exchange):  # its neighbours would refuse the group
+            raise Refused(f"the X25519 key of agent {place} has small order")
 
     def _all_said(self) -> list[bytes]:
         """The answers of all agents, by place. Raises Missing if one is missing."""

@@ -70,7 +70,7 @@ async def get_session(
     job_id: str, services: CurrentServices, principal: CurrentPrincipal
 ) -> Response:
     """Who has joined a federated job, and how far it has got."""
-    return answer(await rosters.show(services, principal, job_id))
+    return answer(await rosters.show(services, principal, job_id, to_sign=True))
 
 
 @router.get(

@@ -119,6 +119,8 @@ class MaskedSession(CloudSession):
         except (Missing, Tampered) as error:
             raise SessionFailed("setup_incomplete" if setting_up else "sum_lost") from error
         self._joined |= joined
+        if number == exchanges.SETTING_UP - 1 and len(self._joined) < self.masks.minimum:
+            raise SessionFailed("setup_incomplete")  # the first sum would be lost, and charged
         if total is not None:
             return self._opened(exchanges.step_of(number)[1] + 1, total)
         if number + 1 < exchanges.SETTING_UP:

@@ -7,6 +7,8 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from pydantic import ValidationError
+
 from discreet.errors import Conflict, NotFound
 from discreet.problems import KINDS
 from discreet.problems.federation import FederatedProblem, Member
@@ -20,6 +22,14 @@ def read_problem(job: Mapping[str, Any]) -> FederatedProblem:
     problem = KINDS[job["kind"]].model_validate(job["problem"])
     assert isinstance(problem, FederatedProblem)
     return problem
+
+
+def stored_problem(job: Mapping[str, Any]) -> FederatedProblem | None:
+    """The same for what is shown of a job; None for one that only an earlier version could read."""
+    try:
+        return read_problem(job)
+    except (KeyError, ValidationError):
+        return None
 
 
 async def by_id(connection: Any, session_id: str) -> dict[str, Any] | None:

@@ -30,15 +30,20 @@ _FINGERPRINT = re.compile("[0-9a-f]{64}")
 READERS = ("owner", "analyst", "auditor")
 
 
-async def show(services: Services, principal: Principal, job_id: str) -> dict[str, Any]:
-    """Who is there."""
+async def show(
+    services: Services, principal: Principal, job_id: str, *, to_sign: bool = False
+) -> dict[str, Any]:
+    """Who is there. `to_sign`: with parameters that follow from who has enrolled, where the owner
+    is to sign such; with many agents they take seconds."""
     require(principal, *READERS)
     async with services.database.transaction(principal.tenant_id) as connection:
         shown = await _show(connection, principal, job_id)
         session, job = await records.find(connection, principal, job_id)
         rows = await sessions.agents(connection, job_id)
+    if not to_sign or job["state"] != "awaiting_agents" or session["roster"] is not None:
+        return shown
     problem = records.read_problem(job)
-    if problem.parameters_of_roster and session["roster"] is None and rows:
+    if problem.parameters_of_roster and rows:
         members = [records.member(row) for row in rows]
         members.sort(key=lambda one: one.fingerprint)
         shown["parameters"] = await anyio.to_thread.run_sync(
@@ -278,9 +283,13 @@ def _view(
 
 
 def _signed_parameters(session: Mapping[str, Any], job: Mapping[str, Any]) -> Any:
-    """What the owner signs with the roster, where the plan that the job has says it; else None."""
-    problem = records.read_problem(job)
-    if not problem.signs_parameters or (problem.parameters_of_roster and session["roster"] is None):
+    """What the owner has signed with the roster; or is to sign, where the job's plan says it. Else
+    None."""
+    if session["roster"] is not None:
+        signed = json.loads(bytes(session["roster"])).get("parameters")
+        return signed if isinstance(signed, dict) else None
+    problem = records.stored_problem(job)
+    if problem is None or not problem.signs_parameters or problem.parameters_of_roster:
         return None
     return job["plan"]["parameters"]
 
