@@ -494,8 +494,8 @@ def test_pages_stand_where_a_plain_model_does(settings: Settings, seed: int) -> 
         async with open_services(settings) as services:
             auditor = Principal("ten_1", "a", "auditor", "key_a")
             parts = [part async for part in await exports.export(services, auditor)]
-        found = verify(b"".join(parts).splitlines(keepends=True))
-        assert found.entries == chain.seq + 1  # that of acc_1
+        checked = verify(b"".join(parts).splitlines(keepends=True))
+        assert checked.entries == chain.seq + 1  # that of acc_1
 
     run(settings, steps)
 
