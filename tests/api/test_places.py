@@ -426,6 +426,20 @@ def test_blocks_of_a_source_lie_elsewhere_too(running: tuple[Installation, Path]
         ):
             assert refused.status_code == 422
             assert [one["pointer"] for one in refused.json()["errors"]] == ["/content_from"]
+        # Whether a link leads out of the folder, or nothing is there, is not told.
+        secret = place.parent / "secret.parquet"
+        secret.write_bytes(parquet(trips(5000, 10)))
+        (place / "out.parquet").symlink_to(secret)
+        said = [
+            added("east", f"file://{place}/{name}.parquet").json()["errors"]
+            for name in ("out", "none")
+        ]
+        assert said[0] == said[1]
+        # What lies there later is a version of the same block, on the same account.
+        (place / "north-2.parquet").write_bytes(parquet(trips(7000, 10)))
+        later = added("north", f"file://{place}/north-*.parquet")
+        assert (later.status_code, later.json()["version"]) == (201, 2), later.text
+        assert later.json()["account"] == first.json()["account"]
     with installation.http(installation.key_of("analyst")) as http:
         assert added("east", f"file://{place}/north-0.parquet").status_code == 403
     with installation.client() as client:

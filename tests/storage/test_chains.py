@@ -15,6 +15,7 @@ from sqlalchemy.exc import DBAPIError
 from discreet.installation.postgres import EmbeddedPostgres
 from discreet.ledger.chain import Chain
 from discreet.ledger.entries import Broken, entry_line
+from discreet.ledger.verification import verify
 from discreet.privacy.events import EVENTS, to_json
 from discreet.privacy.filters import Cap
 from discreet.privacy.mechanisms.discrete_gaussian import DiscreteGaussian
@@ -24,6 +25,7 @@ from discreet.storage import chains, ledger, tenants
 from discreet.storage.block_names import named_together
 from discreet.storage.database import Database
 from discreet.storage.tenants import Principal
+from discreet.usecases import ledger as exports
 from discreet.usecases.budgets import cap_amounts, filter_limits
 from discreet.usecases.services import open_services
 from discreet.usecases.verification import Verifier
@@ -488,7 +490,12 @@ def test_pages_stand_where_a_plain_model_does(settings: Settings, seed: int) -> 
             n: (stands[f"{CHAIN}.{n}"].totals, stands[f"{CHAIN}.{n}"].reserved) for n in caps
         } == {n: (totals[n].columns(), pending[n].columns()) for n in caps}
         assert passed_by_rho == (seed % 2 == 0), "the second filter was not needed"
-        await verified(database)
+        chain = await verified(database)
+        async with open_services(settings) as services:
+            auditor = Principal("ten_1", "a", "auditor", "key_a")
+            parts = [part async for part in await exports.export(services, auditor)]
+        checked = verify(b"".join(parts).splitlines(keepends=True))
+        assert checked.entries == chain.seq + 1  # that of acc_1
 
     run(settings, steps)
 
