@@ -11,12 +11,13 @@ from typing import Any
 
 import pytest
 
-from discreet.cli.sessions import compare
+from discreet.cli.sessions import compare, require_fixed_parameters
 from discreet.errors import DiscreetError
 from discreet.problems import KINDS
 from discreet.problems.federation import FederatedProblem
 from discreet.problems.numbers import Privacy
 from discreet.usecases.jobs import price_view
+from tests.problems.masked import problem as masked_problem
 
 JOB = {
     "problem": {
@@ -166,3 +167,15 @@ def test_a_file_of_another_job_is_refused(tmp_path: Path) -> None:
     job, parameters = told(JOB)
     with pytest.raises(DiscreetError):
         compare(file, job, parameters, agents({}))
+
+
+def test_what_follows_from_the_roster_is_signed_from_the_owners_file_alone() -> None:
+    sums, none = {"sums": {"colluding": 1}}, None
+    job, parameters = told(JOB)
+    require_fixed_parameters(job["problem"], parameters)
+    masked = json.loads(masked_problem(20, 3).model_dump_json())
+    plain = {**masked, "masks": "none"}
+    require_fixed_parameters(plain, none)
+    for problem in (masked, plain, {"kind": "later"}, none):  # a server may say another problem
+        with pytest.raises(DiscreetError, match="say --job FILE"):
+            require_fixed_parameters(problem, sums)

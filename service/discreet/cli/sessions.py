@@ -193,7 +193,7 @@ def session_approve(
     session begins.
 
     With --job the server is not trusted: problem, price and parameters must be what your own file
-    gives.
+    gives. Sessions with masks need it: what is signed there follows from who takes part.
     """
     from discreet_client.federation import rosters, signing  # noqa: PLC0415 - with the library of cryptography
 
@@ -203,6 +203,8 @@ def session_approve(
         chosen = _chosen(found["agents"], agent)
         if job is not None:
             found["parameters"] = compare(job, client.job(job_id), found["parameters"], chosen)
+        else:
+            require_fixed_parameters(client.job(job_id)["problem"], found["parameters"])
         if not as_json:
             # Agents believe the owner alone, and the owner sees here what the server would have it
             # sign.
@@ -236,6 +238,26 @@ def _chosen(
         return rosters.chosen(agents, beginnings)
     except NotTrusted as error:
         raise DiscreetError(str(error)) from None
+
+
+def require_fixed_parameters(told: Any, parameters: Any) -> None:
+    """DiscreetError if what would be signed follows from who is on the roster: a server that
+    computes it alone could sign away whom the masks protect from."""
+    from pydantic import TypeAdapter, ValidationError  # noqa: PLC0415 - with all kinds of problems
+
+    from discreet.problems import AnyProblem  # noqa: PLC0415
+
+    try:
+        problem: Any = TypeAdapter(AnyProblem).validate_python(told)
+        fixed = problem.signs_parameters and not problem.parameters_of_roster
+    except (ValidationError, AttributeError):
+        fixed = False
+    if parameters and not fixed:
+        raise DiscreetError(
+            "what you would sign follows from the agents on the roster, and the server has "
+            "computed it: say --job FILE, the job that you submitted, and it is computed here. Nothing was "
+            "signed"
+        )
 
 
 def compare(

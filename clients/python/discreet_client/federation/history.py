@@ -1,9 +1,9 @@
 """The broadcasts of a session as a hash chain: each begins with the digest of the one before.
 
-Agents who sign the same last digest have seen the same broadcasts, whatever the server says: a
-different broadcast for one of them would change the digest. An agent that missed a round continues
-the chain from the next one; it has not seen the broadcast that it missed, but that one is fixed by
-the digest as well.
+Agents who sign the same last digest have seen the same broadcasts as far as each has seen them
+without a gap: a different broadcast for one of them would change the digest. An agent that missed a
+round continues the chain from the next one. Before a gap a server that lies may have shown it
+others, unless its step compares them (sessions with masks do).
 """
 
 from __future__ import annotations
