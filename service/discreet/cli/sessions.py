@@ -255,8 +255,8 @@ def require_fixed_parameters(told: Any, parameters: Any) -> None:
     if parameters and not fixed:
         raise DiscreetError(
             "what you would sign follows from the agents on the roster, and the server has "
-            "computed it: say --job FILE, the job that you submitted, and it is computed here. Nothing was "
-            "signed"
+            "computed it: say --job FILE, the job that you submitted, and it is computed here. "
+            "Nothing was signed"
         )
 
 
