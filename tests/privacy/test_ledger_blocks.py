@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from discreet.ledger import blocks, certificate_checks
+from discreet.ledger.blocks import COLUMNS
 from discreet.ledger.entries import Broken, limits
 from discreet.ledger.verification import verify
 from discreet.privacy.filters import Cap
@@ -194,3 +195,16 @@ def test_a_certificate_says_as_many_blocks_as_were_charged() -> None:
         assert not certificate_checks.check_inclusion(other, entries).holds
         with pytest.raises(stranger.Bad, match="other blocks than the certificate says"):
             stranger.check_inclusion(other, written)
+
+
+@pytest.mark.parametrize("narrow", [1, 2])
+def test_blocks_of_one_balance_are_held_to_limits_of_their_own(narrow: int) -> None:
+    """Blocks that stand at the same are looked at once, but not where their caps differ."""
+    nothing = blocks.Balance.of(dict.fromkeys(COLUMNS, 0), dict.fromkeys(COLUMNS, 0))
+    wide, tight = ({"basic": dict.fromkeys(COLUMNS, str(most))} for most in (9, 3))
+    both = {
+        number: blocks.Block({}, tight if number == narrow else wide, nothing) for number in (1, 2)
+    }
+    four, three = (dict.fromkeys(COLUMNS, each) for each in (4, 3))
+    assert blocks.moved(both, [1, 2], "reserve", four).beyond == narrow
+    assert blocks.moved(both, [1, 2], "reserve", three).beyond is None
