@@ -463,6 +463,12 @@ def test_the_price_has_the_chance_that_masks_fail(opened: Any) -> None:
     )
 
 
+def test_a_draft_says_what_agents_must_be_told_to_ask() -> None:
+    for steps, told in ((1000, False), (1001, True)):
+        draft = masked.problem(FEW, steps).plan_federation((), masked.BUDGET)
+        assert any("agents answer at most 1,000 sums" in line for line in draft.advice) is told
+
+
 def test_the_draft_is_refused_for_what_no_masks_can_do() -> None:
     with pytest.raises(InvalidInput, match="must be linear"):
         masked.problem(FEW, 1, constraints=["a0^2 + a1 - 3"]).plan_federation((), masked.BUDGET)

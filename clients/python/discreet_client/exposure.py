@@ -15,6 +15,8 @@ from __future__ import annotations
 from typing import Literal
 
 Exposure = Literal["accepted"]
+MOST_ROUNDS = 1000
+"""The most sums that an agent answers in a session, by default."""
 ACCEPTED: Exposure = "accepted"
 
 LEAST_AGENTS = 100

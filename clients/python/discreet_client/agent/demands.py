@@ -6,17 +6,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from discreet_client.exposure import ACCEPTED, Exposure
+from discreet_client.exposure import ACCEPTED, MOST_ROUNDS, Exposure
 from discreet_client.federation.errors import AgentError
 from discreet_client.federation.rosters import SHORTEST_BEGINNING
 from discreet_client.federation.signing import fingerprint
 
 if TYPE_CHECKING:
     from discreet_client import secure_sum, sparse_sum
-
-
-MOST_ROUNDS = 1000
-"""The most sums that an agent answers in a session, by default."""
 
 
 @dataclass(frozen=True)

@@ -19,6 +19,7 @@ from discreet.problems.multi_agent.joint_noise import JointNoise
 from discreet.problems.plans import Plan
 from discreet.solvers.saddle.intervals import Box
 from discreet_client import sparse_sum
+from discreet_client.exposure import MOST_ROUNDS
 from discreet_client.expressions import Expression, gradient, value
 from discreet_client.secure_sum.errors import Unacceptable
 from discreet_client.secure_sum.noise import NOISE_TAIL
@@ -37,6 +38,14 @@ FAILURES = {
     "sum_lost": "more agents dropped in one round than the masks allow, or one sent what does not "
     "fit: that sum cannot be opened, and agents answer in no round twice",
 }
+
+
+def demanded(steps: int) -> tuple[str, ...]:
+    """What agents must be told to ask, for a job of so many steps."""
+    if steps <= MOST_ROUNDS:
+        return ()
+    says = f"agents answer at most {MOST_ROUNDS:,} sums unless their demands allow more: {steps:,}"
+    return (f"{says} need `rounds` there",)
 
 
 def check_linear(constraints: Sequence[Expression]) -> None:

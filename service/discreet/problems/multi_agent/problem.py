@@ -330,6 +330,7 @@ class MultiAgent(MaskedRequest):
             advice=(
                 "how much noise there is follows from ranges and radii, which agents give when "
                 "they enrol",
+                *masked.demanded(steps if self.masks == "sparse" else 0),
             ),
         )
 
