@@ -216,7 +216,7 @@ def test_a_matrix_of_quadratic_costs_is_not_diagonal_of_necessity() -> None:
         ({"kind": "power", "b": [1, 2, 3]}, "term 0"),
         ({"kind": "power", "A": [[1]]}, "A needs 2 columns"),
         ({"kind": "power", "A": []}, "A needs 2 columns"),
-        ({"kind": "power", "A": [[1, math.inf]]}, "numbers from -1e\\+12 to 1e\\+12"),
+        ({"kind": "power", "A": [[1, math.inf]]}, "numbers between -1e\\+12 and 1e\\+12"),
         ({"kind": "power", "weight": 1e13}, "reaches 2e\\+13 in the box"),
         ({"kind": "entropy"}, "row 0 A x - b comes to 0 in the box, and the slope of u log u"),
         ({"kind": "entropy", "b": -1e-8}, "has no bound at 0: raise lower, or lower b"),
@@ -242,7 +242,7 @@ def test_numbers_that_cannot_be_reckoned_with_are_refused_of_any_cost(number: fl
     terms: list[list[dict[str, Any]]] = [[], [{"kind": "power"}]]
     for given in terms:
         for A_q, a_l in ((np.full((1, 2), number), np.zeros(2)), (np.eye(2), np.full(2, number))):
-            with pytest.raises(ValueError, match="A_q and a_l must hold numbers from"):
+            with pytest.raises(ValueError, match="A_q and a_l must hold numbers between"):
                 cost_of(A_q, a_l, given).check(domain)
 
 

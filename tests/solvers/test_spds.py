@@ -315,7 +315,7 @@ def test_bad_input_is_refused() -> None:
         Steps(0, 1)
     with pytest.raises(ValueError, match="shrink"):
         Steps(1, 1, 1.1)
-    with pytest.raises(ValueError, match="one column a variable"):
+    with pytest.raises(ValueError, match="one column for each variable"):
         Participant(
             np.eye(2), np.eye(2), QuadraticCost(np.eye(3), np.ones(3)), Box(0, 1), Steps(1, 1)
         )

@@ -60,7 +60,7 @@ class Term(ABC):
             raise ValueError(f"{self.kind}: A needs a row for each entry of b, and at least one")
         if not (small(self.A) and small(self.b)):
             raise ValueError(
-                f"{self.kind}: A and b must hold numbers from -{LARGEST:g} to {LARGEST:g}"
+                f"{self.kind}: A and b must hold numbers between -{LARGEST:g} and {LARGEST:g}"
             )
         if not 0 < self.weight < math.inf:
             raise ValueError(f"{self.kind}: the weight must be positive, not {self.weight:g}")

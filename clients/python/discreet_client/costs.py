@@ -139,7 +139,7 @@ class QuadraticCost:
     def check(self, domain: ConvexSet) -> None:
         """Only the coefficients are checked: where they are bounded, so is the slope."""
         if not all(map(small, self.figures)):
-            raise ValueError(f"A_q and a_l must hold numbers from -{LARGEST:g} to {LARGEST:g}")
+            raise ValueError(f"A_q and a_l must hold numbers between -{LARGEST:g} and {LARGEST:g}")
 
     @property
     def figures(self) -> tuple[Floats, ...]:

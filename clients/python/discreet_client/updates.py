@@ -66,7 +66,7 @@ class Participant:
         size = self.A_u.shape[-1]
         shapes = self.A_u.ndim, self.A_g.ndim, self.A_g.shape[-1], cost.size
         if shapes != (2, 2, size, size):
-            raise ValueError("A_u, A_g, A_q and a_l need one column a variable of the agent")
+            raise ValueError("A_u, A_g, A_q and a_l need one column for each variable of the agent")
         if (domain.flat or cost.kinked) and steps.shrink < 1:
             raise ValueError(
                 "within a budget or polytope, and with costs that have kinks, shrink must be 1"

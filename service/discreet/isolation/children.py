@@ -30,7 +30,7 @@ A child that ends without a result does so for a reason, told by its wait status
     ├── Crashed           a signal ended it, which nobody here had sent
     ├── Raised            an error in our code or a library; in post-processing `trace` says where
     ├── NotStarted        there is no child: its fork server does not start or is gone, or the
-    │                     machine gives no process
+    │                     system starts no process
     └── NotIsolated       there is no child: the walls on this machine are less than was asked for
 
 What ended a child that works on private data may depend on these: it is for operators (logs,
@@ -242,7 +242,7 @@ class Zygote:
                     ours.close()
                     if answer:
                         raise NotStarted(
-                            f"the machine gives no process for a child: {answer[1:].decode()}"
+                            f"the system starts no process for a child: {answer[1:].decode()}"
                         )
                     await self.stop()
                 raise NotStarted("the process that starts children is gone")

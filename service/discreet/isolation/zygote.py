@@ -23,7 +23,7 @@ children are shut in, along with a descriptor of itself (pidfd). Then the parent
 JSON with descriptors, of which the first is the child's end of a socket pair and the others are
 kept for it; the zygote answers `c` with two descriptors: of the child's process (pidfd), by which
 the parent kills it, and of a pipe that tells how the child ended (JSON: wait status and processor
-time); or `n` and a sentence when the machine gives no process.
+time); or `n` and a sentence when no process can be started.
 """
 
 from __future__ import annotations

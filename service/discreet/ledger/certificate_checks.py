@@ -212,7 +212,7 @@ def check_result(
             Check(
                 "result",
                 False,
-                "the result is not the one that was certified: it was changed or exchanged",
+                "the result is not the one that was certified: it was changed or replaced",
             )
         ]
     for name in sorted({*map(str, named), *tables}):
@@ -229,7 +229,7 @@ def check_result(
                 )
             )
         else:
-            detail = f"{_short(name)}: not the one that was certified: it was changed or exchanged"
+            detail = f"{_short(name)}: not the one that was certified: it was changed or replaced"
             checks.append(Check("table", False, detail))
     return checks
 
@@ -248,7 +248,7 @@ def check_problem(body: Mapping[str, Any], digest: str | None) -> list[Check]:
         Check(
             "problem",
             False,
-            "the problem is not the one that was certified: it was changed or exchanged",
+            "the problem is not the one that was certified: it was changed or replaced",
         )
     ]
 

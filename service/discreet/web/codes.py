@@ -298,7 +298,7 @@ CODES: dict[str, Code] = {
         500,
         "The stored result is not what was published",
         "what is stored is not what was published: the result is not the one that was certified: "
-        "it was changed or exchanged",
+        "it was changed or replaced",
     ),
     "signing_key_unknown": Code(
         503,

@@ -64,7 +64,7 @@ class CoupledQp(CoupledQpRequest):
         "protocol_broken": "a message did not follow the protocol of the sums; nothing was opened "
         "of that round",
         "sum_out_of_bounds": "agents have signed that a sum was larger than the bounds that the "
-        "owner has signed let it be: an agent has contributed more than it may, or the server has "
+        "owner has signed allow: an agent has contributed more than it may, or the server has "
         "added something; x of that round is no optimum",
         **on_shares.FAILURES,
     }
