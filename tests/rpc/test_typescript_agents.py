@@ -606,7 +606,7 @@ def test_a_lie_ends_the_typescript_agent(
     status, output, errors = agent.ended()
     assert (status, output) == (1, ""), errors
     assert says in errors
-    assert len(errors.splitlines()) == 1
+    assert len(errors.splitlines()) == 2, "its fingerprint, and what ended it"
     assert len(contributions(server)) == answered
     assert len(Ledger(agent.folder / "agent.ledger", identity).entries()) == booked
 
