@@ -219,7 +219,11 @@ def test_budgets_that_cannot_be_kept_are_refused_by_place() -> None:
     first, *rest = body["agents"]
     cases: list[tuple[dict[str, Any], str, str]] = [
         ({"budget": {"lower": 23, "upper": 24}}, "/problem/agents/0/budget", "from -6 to 22.2"),
-        ({"budget": {"lower": 3, "upper": 2}}, "/problem/agents/0/budget", "lower <= upper, not 3 and 2"),
+        (
+            {"budget": {"lower": 3, "upper": 2}},
+            "/problem/agents/0/budget",
+            "lower <= upper, not 3 and 2",
+        ),
         # Each alone may have it; all together are above the feeder's limit.
         (
             {"budget": {"lower": 22, "upper": 22}},

@@ -368,7 +368,7 @@ def louder(parameters: dict[str, Any]) -> None:
     [
         (weaker(threshold=3), "threshold"),
         (weaker(quorum=2), "quorum|jury"),
-        (weaker(minimum=3), "hides nobody|noise"),
+        (weaker(minimum=3), "hides no agent|noise"),
         (weaker(rounds=5), "other rounds"),
         (weaker(agents=9, neighbours=8), "other agents|threshold|jury"),
         (weaker(another=1), "no plan"),

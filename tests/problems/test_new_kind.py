@@ -182,7 +182,7 @@ def test_a_kind_of_one_folder_is_used_everywhere(service: Installation, tmp_path
         rows = client.register("toy_sum", PUBLIC, np.array([2, 1, 9, 3]), cap=10, name="numbers")
         assert rows["id"] == dataset["id"]
         with pytest.raises(
-            TypeError, match="one of the fields numbers"
+            TypeError, match="one of the fields of a content: numbers"
         ):  # and not sent as if it were a column
             client.register("toy_sum", PUBLIC, {"nmbers": [{"number": 1}]}, cap=10, name="numbers")
         with pytest.raises(TypeError, match="2 dimensions"):

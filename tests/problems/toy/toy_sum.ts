@@ -25,6 +25,6 @@ await discreet.plan({ kind: "routing", dataset }, { epsilon: 1 }).catch(() => un
 const { lower, upper, level } = answer.interval<number>("total")!;
 let refused = "";
 try { answer.interval("link_flows"); } catch (error) { refused = String(error); }
-if (level !== 0.9 || !refused.includes("total has intervals")) throw new Error("an interval of nothing");
+if (level !== 0.9 || !refused.includes("fields with intervals: total")) throw new Error("an interval of nothing");
 const { kind, mostlyNoise } = answer;
 console.log(JSON.stringify({ kind, epsilon: plan.price.epsilon, total, flows, mostlyNoise, width: upper - lower }));
