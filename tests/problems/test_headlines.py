@@ -388,6 +388,26 @@ def test_agents_constraints_are_kept_broken_or_open() -> None:
     assert free.text == "No constraint has a price: none holds the agents back"
 
 
+@pytest.mark.parametrize(
+    ("lower", "upper", "says"),
+    [
+        (-3.0, -1.0, "The shared constraint is kept beyond the noise"),
+        (0.5, 2.0, "The shared constraint is broken beyond the noise"),
+        (-1.0, 1.0, "The shared constraint is too near to tell, for the noise"),
+    ],
+)
+def test_one_constraint_is_said_by_itself(lower: float, upper: float, says: str) -> None:
+    said = {
+        "level": 0.9,
+        "values": {"noisy_values": {"lower": [lower], "upper": [upper]}},
+        "noise_dominates": {},
+        "mostly_noise": False,
+    }
+    result = {"noisy_values": [0.1], "average_multipliers": [0.0], "uncertainty": said}
+    problem = {"kind": "multi_agent", "constraints": ["a - 1"]}
+    assert headlines_of(problem, result)[0].text == says
+
+
 def test_a_rehearsal_names_the_least_epsilon_that_is_enough() -> None:
     row = {"quantity": "saving", "size": 10.0, "error": 0.1, "method": "moments"}
     rows = [

@@ -1,4 +1,5 @@
-"""Padding of the time of work on private data, so that it reveals nothing about the data."""
+"""Padding of the time of work on private data: what shows is a time of the plan, or that time
+doubled where it did not suffice."""
 
 from __future__ import annotations
 

@@ -61,8 +61,7 @@ class Demands:
                 f"the sums withstand {sums.colluding} colluding agents; this one asks for "
                 f"{self.colluding}"
             )
-        if self.rounds is not None and sums.rounds > self.rounds:
-            raise AgentError(f"{sums.rounds} sums would be opened; this agent allows {self.rounds}")
+        self._check_rounds(sums.rounds)
         if self.noise and not sums.noise_sigma:
             raise AgentError("the sums have no noise; this agent asks for it")
         if self.exposure not in (None, ACCEPTED):
@@ -84,8 +83,7 @@ class Demands:
                 f"the sums withstand {plan.corrupt} agents that collude with the cloud; this one "
                 f"asks for {self.colluding}"
             )
-        if self.rounds is not None and plan.rounds > self.rounds:
-            raise AgentError(f"{plan.rounds} sums would be opened; this agent allows {self.rounds}")
+        self._check_rounds(plan.rounds)
         if not plan.variance:
             raise AgentError("the sums have no noise: the cloud would see them as they are")
 
@@ -102,6 +100,10 @@ class Demands:
             raise AgentError(
                 "results that are computed on shares have no noise; this agent asks for it"
             )
+
+    def _check_rounds(self, rounds: int) -> None:
+        if self.rounds is not None and rounds > self.rounds:
+            raise AgentError(f"{rounds} sums would be opened; this agent allows {self.rounds}")
 
     def _check_roster(self, keys: Sequence[bytes]) -> None:
         there = {name for name in map(fingerprint, keys) if name.startswith(tuple(self.known))}

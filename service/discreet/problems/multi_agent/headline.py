@@ -61,6 +61,10 @@ def _kept(result: Mapping[str, Any]) -> Headline:
         if kept + broken
         else "This cannot tell of any constraint whether it is kept."
     )
+    if len(values) == 1:
+        beyond = " beyond the noise" if kept + broken else ", for the noise"
+        how = "kept" if kept else "broken" if broken else "too near to tell"
+        return Headline("The shared constraint is ", how, beyond, good_for=good_for)
     are = "is" if kept == 1 else "are"
     return Headline(
         f"Of {all_of_them} ", f"{kept:,} {are} kept", f" beyond the noise{more}", good_for=good_for
