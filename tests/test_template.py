@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import fcntl
 import json
 import os
 import signal
@@ -44,8 +45,8 @@ def program():
 
 def run(arguments):
     open("ran", "w").write(" ".join([*arguments, *os.environ]))
-    if len(arguments) > 1:
-        os.write(int(arguments[1]), b"inherited")
+    for number in arguments[1:]:
+        os.write(int(number), b"inherited")
     os._exit(int(arguments[0]))
 """
 
@@ -92,6 +93,27 @@ def test_a_part_gets_its_order_through_a_pipe_whatever_its_size(
         forking.stop()
         os.close(read)
         os.close(write)
+
+
+@pytest.mark.parametrize("lowest", [3, 11, 255, 256, 257, 258, 259])
+def test_a_part_gets_its_files_under_whatever_numbers_they_have(
+    folder: Path, log: LogFile, output: int, lowest: int
+) -> None:
+    """One number of a supervisor with many files was that at which another one waited, and was
+    closed."""
+    forking = started(folder, log, "sound")
+    read, write = os.pipe()
+    forking.start()
+    numbers = [fcntl.fcntl(write, fcntl.F_DUPFD, lowest + i) for i in range(4)]
+    try:
+        forked = forking.fork(["0", *map(str, numbers)], {}, output, numbers)
+        assert forked is not None
+        assert forked.wait() == 0
+        assert os.read(read, 64) == b"inherited" * 4
+    finally:
+        forking.stop()
+        for one in (read, write, *numbers):
+            os.close(one)
 
 
 def test_a_part_that_nobody_was_told_of_never_begins(

@@ -264,8 +264,9 @@ def become(given: Sequence[int]) -> list[str]:
     if not ends_with_parent(signal.SIGTERM, order.parent):
         os._exit(127)
     os.setsid()  # Ctrl-C at a terminal is for the supervisor alone
-    # Moved to high numbers first, since one may have the number that another is to get.
-    aside = [fcntl.fcntl(one, fcntl.F_DUPFD_CLOEXEC, 256) for one in kept]
+    # Moved above all numbers that are asked for, since one may have what another is to get.
+    above = max((2, *order.files)) + 1
+    aside = [fcntl.fcntl(one, fcntl.F_DUPFD_CLOEXEC, above) for one in kept]
     for one in kept:
         os.close(one)
     for one, number in zip(aside, (1, *order.files), strict=True):
