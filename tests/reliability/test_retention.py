@@ -293,4 +293,5 @@ def test_api_and_page_say_that_it_has_gone(service: Installation) -> None:
         assert "the one that was certified" not in page.text
         assert browser.get(f"/jobs/{job}/certificate").status == 200
         assert browser.get(f"/jobs/{job}/page.html").status == 410
+        assert browser.get(f"/jobs/{job}/ask").status == 410
         assert browser.get(f"/jobs/compare?job={job}&job={job}").status < 500

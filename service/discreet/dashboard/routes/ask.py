@@ -16,12 +16,12 @@ from starlette.responses import JSONResponse, Response
 from discreet.dashboard import forms, job_forms, submissions
 from discreet.dashboard.pages import HEADERS
 from discreet.dashboard.sessions import Submitter, Viewer
-from discreet.errors import Conflict, DiscreetError, InvalidInput, NotFound
+from discreet.errors import Conflict, DiscreetError, Gone, InvalidInput, NotFound
 from discreet.intake.strict_json import loads
 from discreet.problems import KINDS
 from discreet.problems.base import Problem
 from discreet.problems.kind_modules import module_of
-from discreet.usecases import asking, jobs, objects
+from discreet.usecases import asking, jobs, objects, published
 from discreet.usecases.requests import JobRequest
 from discreet.usecases.services import Services
 from discreet.web import bodies, drawings
@@ -50,6 +50,8 @@ async def show_fields(job_id: str, services: CurrentServices, viewer: Submitter)
     row = await jobs.find(services, viewer.principal, job_id)
     free, public = await asking.free(services.database, viewer.principal, row)
     if not free:
+        if row["result_gone_at"] is not None:
+            raise Gone(published.gone(row), code="result_gone")
         raise NotFound("nothing can be asked of this job again")
     kind = KINDS[row["kind"]]
     fitting = {
