@@ -27,6 +27,21 @@ class Figures(BaseModel):
     delta: float
 
 
+class PlaceAnswer(BaseModel):
+    """Where the content of a dataset stays."""
+
+    at: Literal["file", "https", "s3"] = Field(
+        description="A folder of the service's machine, a web server or a bucket"
+    )
+    unchanged_at: datetime = Field(
+        description="When it was last found there as it was registered: then, or by a job"
+    )
+    address: str | None = Field(
+        default=None,
+        description="Its address without a query; for owners, where one dataset is asked for",
+    )
+
+
 class DatasetAnswer(BaseModel):
     """A registered dataset. Its content is never returned."""
 
@@ -47,6 +62,9 @@ class DatasetAnswer(BaseModel):
         default=None, description="The source, if it is a version of a block"
     )
     block: str | None = Field(default=None, description="That block")
+    place: PlaceAnswer | None = Field(
+        default=None, description="Where its content stays, if it is not stored"
+    )
 
 
 class ErasedAnswer(BaseModel):

@@ -8,7 +8,7 @@ import errno
 import os
 import tempfile
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -31,6 +31,7 @@ from discreet.isolation.failures import (
 )
 from discreet.isolation.json_contents import json_bytes
 from discreet.isolation.reading import UPLOAD, target_bytes
+from discreet.settings import Settings
 from discreet.storage.sealing import ChunkCipher, SealedWriter, new_data_key
 
 log = structlog.get_logger()
@@ -209,6 +210,34 @@ class Read:
     public: dict[str, Any]
     file: SealedFile
     sealed_bytes: int
+
+
+def reading_job(
+    settings: Settings,
+    digest_key: bytes,
+    *,
+    tenant: str,
+    kind: str,
+    public: Any,
+    mode: str,
+    name: str,
+    data_key: bytes,
+    block: Mapping[str, str] | None,
+    most_bytes: int | None,
+) -> dict[str, Any]:
+    """What the reader is told of an upload (`isolation.reading`), but for the upload itself: its
+    content will be sealed under `name`. `public` is the kind's model."""
+    return {
+        "kind": kind,
+        "public": public.model_dump(mode="json"),
+        "mode": mode,
+        "tenant": tenant,
+        "name": name,
+        "data_key": data_key.hex(),
+        "digest_key": digest_key.hex(),
+        "content_bytes": min(settings.content_bytes, most_bytes or settings.content_bytes),
+        "block": block,
+    }
 
 
 class Reader:
