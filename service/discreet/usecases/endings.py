@@ -22,12 +22,12 @@ FAILURES: Mapping[str, str] = {
     "was full or refused access",
     "content_unreadable": "the stored content of the dataset cannot be decrypted: it was changed "
     "or is missing",
-    "content_changed": "what lies at the dataset's place is not the content that was registered, "
+    "content_differs": "what lies at the dataset's place is not the content that was registered, "
     "or it changed while it was read",
     "content_missing": "nothing lies at the dataset's place any more",
-    "place_unavailable": "the dataset's place could not be read: it did not answer or let nobody "
+    "place_unreadable": "the dataset's place could not be read: it did not answer or let nobody "
     "in, or the operator's file of places could not be read",
-    "place_refused": "the dataset's place may not be read any more: the operator's file of places "
+    "place_forbidden": "the dataset's place may not be read any more: the operator's file of places "
     "does not allow it, or what is there is not read",
     "content_not_read": "the process that reads the dataset's content from its place did not "
     "start, or ended without an answer",

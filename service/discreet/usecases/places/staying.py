@@ -29,7 +29,9 @@ from discreet.problems import DATASETS
 from discreet.problems.plans import OPENED_BYTES_PER_SECOND
 from discreet.storage import datasets, sealing, tamper_seals
 from discreet.storage.database import SYSTEM
+from discreet.storage.keys.provider import KeysUnavailable
 from discreet.storage.secrets import Secrets
+from discreet.storage.tenants import Principal
 from discreet.usecases.known_contents import require_same_way
 from discreet.usecases.places.fetching import Owner, fetch
 from discreet.usecases.places.local import ContentChanged
@@ -126,12 +128,27 @@ async def keep_alike(
     still_known(services, secrets)
 
 
-def address_of(secrets: Secrets, row: Mapping[str, Any]) -> str:
-    """The address without its query, which may be a signature; for the owner's eyes.
+async def with_address(
+    services: Services, principal: Principal, row: Mapping[str, Any], view: dict[str, Any]
+) -> dict[str, Any]:
+    """The view of a dataset, for its owners with the address of its place, but without a query,
+    which may be a signature. Also without address where no key opens it now."""
+    if "place" not in view or principal.role != "owner":
+        return view
+    try:
+        secrets = services.secrets
+        if row["content_key_id"] not in secrets.content_keys:
+            return view
+        place = await anyio.to_thread.run_sync(_opened, secrets, row)
+    except (KeysUnavailable, sealing.SealBroken):
+        return view
+    shown = place["address"].partition("?")[0] if _may_be_signed(place) else place["address"]
+    return {**view, "place": {**view["place"], "address": shown}}
 
-    SealBroken if it does not open; the master key must be known.
-    """
-    return str(_opened(secrets, row)["address"]).partition("?")[0]
+
+def _may_be_signed(place: Mapping[str, Any]) -> bool:
+    """In addresses of files and objects a question mark is a wildcard."""
+    return parse(place["address"]).scheme == "https"
 
 
 async def fetch_again(services: Services, row: Mapping[str, Any]) -> Fetched:
@@ -169,7 +186,7 @@ async def fetch_again(services: Services, row: Mapping[str, Any]) -> Fetched:
         raise _failure(row, error) from error
     try:
         if not hmac.compare_digest(read.digest, bytes(row["digest"])):
-            raise PlaceFails(row, "content_changed")
+            raise PlaceFails(row, "content_differs")
         async with services.database.transaction(SYSTEM) as connection:
             await datasets.seen(connection, row["id"])
         faults.point("place.compared")
@@ -200,13 +217,13 @@ def _failure(row: Mapping[str, Any], error: DiscreetError) -> DiscreetError:
         case NothingThere():
             return PlaceFails(row, "content_missing")
         case PlaceRefused():
-            return PlaceFails(row, "place_refused")
+            return PlaceFails(row, "place_forbidden")
         case ContentChanged():  # while it was read: it may be whole, and the same, the next time
-            return PlaceFails(row, "content_changed", passing=True)
+            return PlaceFails(row, "content_differs", passing=True)
         case InvalidInput() | PayloadTooLarge():
-            return PlaceFails(row, "content_changed")
+            return PlaceFails(row, "content_differs")
         case PlaceUnavailable() | PlacesUnreadable():
-            return PlaceFails(row, "place_unavailable", passing=True)
+            return PlaceFails(row, "place_unreadable", passing=True)
         case Unavailable():
             return PlaceFails(row, "content_not_read", passing=True)
     return error
