@@ -136,6 +136,7 @@ def add(
         bool,
         typer.Option("--empty", help="Register the block although it has no records"),
     ] = False,
+    stays: StaysFlag = False,
     state: StateOption = None,
     server: ServerOption = None,
     key: KeyOption = None,
@@ -146,6 +147,7 @@ def add(
     if (content is None) != empty:
         raise typer.BadParameter("a file with the block's records, or --empty", param_hint="FILE")
     where = content if content is not None and "://" in content else None
+    require_address(where, stays)
     file = Path(content) if content is not None and where is None else None
     if file is not None:
         if not file.is_file():
@@ -163,7 +165,7 @@ def add(
             from discreet.cli.renaming import renamed  # noqa: PLC0415 - loads NumPy
 
             file = stack.enter_context(renamed(file, names, _known(source)))
-        made = client.sources.add(source["id"], block, where or file)
+        made = client.sources.add(source["id"], block, where or file, stays=stays)
     tell(made, as_json, lambda: show_block(made))
 
 
