@@ -11,7 +11,15 @@ from typing import Annotated, Any
 import typer
 
 from discreet.cli.dataset_files import check_ending, pairs_of, public_part
-from discreet.cli.options import JsonFlag, KeyOption, ServerOption, StateOption, number
+from discreet.cli.options import (
+    JsonFlag,
+    KeyOption,
+    ServerOption,
+    StateOption,
+    StaysFlag,
+    number,
+    require_address,
+)
 from discreet.cli.servers import client_of, source_id
 from discreet.cli.showing import show_block, show_source, show_sources, tell
 

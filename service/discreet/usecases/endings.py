@@ -27,8 +27,8 @@ FAILURES: Mapping[str, str] = {
     "content_missing": "nothing lies at the dataset's place any more",
     "place_unreadable": "the dataset's place could not be read: it did not answer or let nobody "
     "in, or the operator's file of places could not be read",
-    "place_forbidden": "the dataset's place may not be read any more: the operator's file of places "
-    "does not allow it, or what is there is not read",
+    "place_forbidden": "the dataset's place may not be read any more: the operator's file of "
+    "places does not allow it, or what is there is not read",
     "content_not_read": "the process that reads the dataset's content from its place did not "
     "start, or ended without an answer",
     "master_key_unknown": "the content or the stored release is sealed under a master key that "

@@ -8,8 +8,8 @@ from fastapi import APIRouter, Header, Query, Request
 from starlette.responses import JSONResponse, Response
 
 from discreet.api import examples
+from discreet.api.dataset_schemas import DatasetAnswer, DatasetPage, ErasedAnswer
 from discreet.api.operations import EVERYBODY, operation
-from discreet.api.schemas import DatasetAnswer, DatasetPage, ErasedAnswer
 from discreet.usecases import datasets, erasure
 from discreet.usecases.places import staying
 from discreet.usecases.requests import DatasetRequest, PlacedDatasetRequest
