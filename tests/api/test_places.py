@@ -31,7 +31,7 @@ from discreet.usecases.places.rules import (
     place_of,
     read_places,
 )
-from discreet.usecases.uploads import Upload
+from discreet.usecases.uploads import FileClosed, Upload
 from tests import bodies
 from tests.conftest import Installation, settings_for
 from tests.dashboard.browsing import Browser
@@ -306,6 +306,33 @@ def test_a_place_that_hangs_holds_no_thread_of_others(
     with pytest.raises(PlaceUnavailable, match="it hangs"):
         fetched(allowed, f"file://{folder.parent}/in%20side/a.parquet")
     assert taken == [0]
+
+
+def test_a_fetch_that_is_given_up_ends(
+    allowed: Settings, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its thread finds the file closed and writes nowhere else, whoever has the number now."""
+    upload, others = Upload(folder), []
+
+    def given_up(descriptor: int, size: int) -> bytes:
+        number = upload.file.descriptor
+        upload.close()
+        others.append(os.open(folder / "days" / "note.txt", os.O_RDWR))
+        assert others[-1] == number
+        return b"x" * (4 << 20)
+
+    (place,) = read_places(allowed)
+    assert isinstance(place, FolderPlace)
+    (folder / "a.parquet").write_bytes(b"x" * (4 << 20))
+    monkeypatch.setattr(local.os, "read", given_up)
+    try:
+        with pytest.raises(FileClosed):
+            local.copy(
+                place, parse(f"file://{folder.parent}/in%20side/a.parquet"), upload, lambda _: None
+            )
+    finally:
+        os.close(others[0])
+    assert (folder / "days" / "note.txt").read_bytes() == b"no folder"
 
 
 def test_a_file_that_the_service_may_not_read(

@@ -21,6 +21,7 @@ import pytest
 from discreet.installation.postgres import EmbeddedPostgres
 from discreet.isolation import children
 from discreet.isolation.children import Zygote
+from discreet.isolation.failures import NotStarted
 from discreet.observability import faults
 from discreet.settings import Settings
 from discreet.storage.tenants import Principal
@@ -271,6 +272,14 @@ def test_what_is_not_as_it_was_registered_charges_nothing(
         places.write_text("{")
         await site.fails(dataset, "place_unreadable")
         places.write_text(text)
+        # A reader that does not start says so, and accuses nobody's content.
+        with monkeypatch.context() as planted:
+
+            async def starts_not(*_: Any, **__: Any) -> None:
+                raise NotStarted("planted")
+
+            planted.setattr(site.services.reader._children, "call", starts_not)
+            await site.fails(dataset, "content_not_read")
         # Who can write rows leads no job elsewhere.
         other = await site.register(f"file://{_written(site, 'other.parquet')}")
         swap = "UPDATE datasets SET place = (SELECT place FROM datasets WHERE id = %s)"

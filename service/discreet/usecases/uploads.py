@@ -7,6 +7,7 @@ import asyncio
 import errno
 import os
 import tempfile
+import threading
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -69,6 +70,10 @@ class NoReader(Unavailable):
     code = "reader_not_started"
 
 
+class FileClosed(Exception):
+    """Nobody waits for what is written any more."""
+
+
 class SealedFile:
     """A file without a name: it is gone with its last descriptor, also when this process is
     killed."""
@@ -80,14 +85,19 @@ class SealedFile:
         except OSError as error:
             raise NoRoom(error) from error
         self._reading = -1
+        self._writing = threading.Lock()
 
     def append(self, part: bytes) -> None:
+        """FileClosed once it is closed: whoever fetches in a thread may be given up meanwhile."""
         view = memoryview(part)
-        try:
-            while view:
-                view = view[os.write(self.descriptor, view) :]
-        except OSError as error:
-            raise NoRoom(error) from error
+        with self._writing:  # else its number could be another file's when it is written to
+            if self.descriptor < 0:
+                raise FileClosed
+            try:
+                while view:
+                    view = view[os.write(self.descriptor, view) :]
+            except OSError as error:
+                raise NoRoom(error) from error
 
     def to_read(self) -> int:
         """A descriptor of it by which nothing can be written, until it is closed. NoRoom where the
@@ -110,10 +120,11 @@ class SealedFile:
 
     def close(self) -> None:
         """Once or more often."""
-        for descriptor in (self.descriptor, self._reading):
-            if descriptor >= 0:
-                os.close(descriptor)
-        self.descriptor = self._reading = -1
+        with self._writing:
+            for descriptor in (self.descriptor, self._reading):
+                if descriptor >= 0:
+                    os.close(descriptor)
+            self.descriptor = self._reading = -1
 
     def __enter__(self) -> Self:
         return self
