@@ -575,6 +575,15 @@ def test_a_content_that_stays_as_people_see_it(running: tuple[Installation, Path
     nowhere = CliRunner().invoke(app, ["dataset", "add", "x.csv", "--stays", *ask])
     assert nowhere.exit_code == 2
     path = f"/v1/datasets/{made['id']}"
+    installation.start_worker()
+    with installation.client() as client:  # of a process that has the operator's file too
+        job = client.wait(client.submit(bodies.job(made["id"]))["id"])
+        assert job["state"] == "succeeded", job
+        (place / "stays-1.parquet").unlink()
+        job = client.wait(client.submit(bodies.job(json.loads(done.stdout)["id"]))["id"])
+        assert job["error"]["code"] == "content_differs"
+        assert json.loads(done.stdout)["name"] in job["error"]["detail"]
+    installation.stop_workers()
     with installation.http() as http:
         assert http.get(path).json()["place"]["address"].endswith("/stays-0.parquet")
         for wrong in ({"content_stays": 1}, {"content_stays": "true"}):

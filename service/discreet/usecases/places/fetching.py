@@ -35,10 +35,10 @@ log = structlog.get_logger()
 
 FETCH_SECONDS = 3600.0
 """The most that fetching may take."""
-THREADS = 16
-"""That fetch files and objects at once in one process. They are not those of all else that the
-process does in threads: a place that is slow, or hangs, would hold these for an hour, and pages and
-requests would wait for it."""
+THREADS = 64
+"""That fetch files and objects at once in one process: as many as a worker may have jobs. They are
+not those of all else that the process does in threads: a place that is slow, or hangs, would hold
+these for an hour, and pages and requests would wait for it."""
 _limiter: RunVar[CapacityLimiter] = RunVar("discreet.places")
 
 
