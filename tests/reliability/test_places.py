@@ -25,7 +25,7 @@ from discreet.isolation.failures import NotStarted
 from discreet.observability import faults
 from discreet.settings import Settings
 from discreet.storage.tenants import Principal
-from discreet.usecases import access, endings, running, spooling
+from discreet.usecases import access, endings, rotation, running, spooling
 from discreet.usecases.places import staying
 from discreet.usecases.services import Services
 from discreet.worker.padding import Pad
@@ -253,6 +253,10 @@ def test_what_is_not_as_it_was_registered_charges_nothing(
         # Registered where it lies now it is the same dataset, and its jobs find it.
         again = await site.register(f"file://{moved}")
         assert (again["id"], again["account"]) == (dataset["id"], dataset["account"])
+        noted = "SELECT count(*) FROM audit_log WHERE action = 'dataset.place' AND object = %s"
+        assert counted(site.settings, noted, dataset["id"]) == 1
+        # So it is under a new master key.
+        await rotation.rotate(site.services, site.settings.secrets_path, "content")
         job = await site.submit(dataset["id"])
         assert await site.run(job) == ("succeeded", list(CHARGED))
         # A free question about it needs no place.

@@ -240,11 +240,13 @@ async def _store(
                 await require_movable(connection, known)
                 known = None
         if known is not None and known["deleted_at"] is None:
-            await keep_alike(connection, services, known, sealed.stay)
             offered = await datasets.find(connection, principal.tenant_id, known["id"]) is not None
+            needed = offered or await jobs.active_of_dataset(connection, known["id"])
+            if needed:
+                await keep_alike(connection, services, principal, known, sealed.stay)
             if offered and request.retention_days is None and not request.delete_after_job:
                 return await datasets.held(connection, known["id"]) or known, False
-            if offered or await jobs.active_of_dataset(connection, known["id"]):
+            if needed:
                 # Its owner has it still, or will until a job ends: from now on as this request
                 # says.
                 await audit_log.note(connection, principal, "dataset.retention", known["id"])

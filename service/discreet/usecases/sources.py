@@ -246,7 +246,7 @@ async def _store(
         newest = await sources.newest(connection, source["id"], block)
         known = await dataset_rows.find_digest(connection, principal.tenant_id, sealed.digest)
         if known is not None and known["deleted_at"] is None:
-            await keep_alike(connection, services, known, sealed.stay)
+            await keep_alike(connection, services, principal, known, sealed.stay)
             if newest is not None and newest["id"] == known["id"]:
                 # Its owner has it still: from now on as long as a new one.
                 await audit_log.note(connection, principal, "dataset.retention", known["id"])

@@ -27,7 +27,7 @@ from discreet.errors import DiscreetError, InvalidInput, PayloadTooLarge, Unavai
 from discreet.observability import faults
 from discreet.problems import DATASETS
 from discreet.problems.plans import OPENED_BYTES_PER_SECOND
-from discreet.storage import datasets, sealing, tamper_seals
+from discreet.storage import audit_log, datasets, sealing, tamper_seals
 from discreet.storage.database import SYSTEM
 from discreet.storage.keys.provider import KeysUnavailable
 from discreet.storage.secrets import Secrets
@@ -110,7 +110,11 @@ class Fetched:
 
 
 async def keep_alike(
-    connection: AsyncConnection, services: Services, known: Mapping[str, Any], stay: Stay | None
+    connection: AsyncConnection,
+    services: Services,
+    principal: Principal,
+    known: Mapping[str, Any],
+    stay: Stay | None,
 ) -> None:
     """Conflict where a content that is registered is stored and shall stay at a place, or the other
     way round. One that stays is fetched from where it was found now."""
@@ -126,6 +130,7 @@ async def keep_alike(
         **stay.columns(data_key, known["id"]),
     )
     still_known(services, secrets)
+    await audit_log.note(connection, principal, "dataset.place", known["id"])
 
 
 async def with_address(
