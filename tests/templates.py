@@ -63,6 +63,12 @@ class Templates:
         orders = self._orders.fileno()
         return (*arguments, "--children-fd", str(orders)), (*files, orders)
 
+    @property
+    def orders(self) -> socket.socket:
+        """For `children.template`: fork servers of this process are forked from what is
+        rehearsed."""
+        return self._orders
+
     def start(
         self, arguments: Sequence[str], environment: Mapping[str, str], files: Sequence[int]
     ) -> Forked:

@@ -29,7 +29,8 @@ ALTER TABLE sources FORCE ROW LEVEL SECURITY;
 CREATE POLICY own_tenant ON sources USING (current_setting('discreet.tenant', true) IN (tenant_id, '*'));
 GRANT SELECT, INSERT ON sources TO discreet_app;
 
--- A registered dataset. Its content is stored sealed, in chunks or in an object, and is recognised by a keyed digest.
+-- A registered dataset. Its content is stored sealed, in chunks or in an object, or stays where it lies; a keyed digest
+-- tells it from others.
 CREATE TABLE datasets (
   id text PRIMARY KEY,  -- identifies the dataset
   tenant_id text NOT NULL REFERENCES tenants,  -- whose it is
@@ -50,9 +51,15 @@ CREATE TABLE datasets (
   source_id text REFERENCES sources,  -- the source of which it is a block; null: it stands alone
   block text,  -- the block's name in its source: a day, a month or a label; null: it is not a block
   version integer,  -- which version of its block it is, from 1: a later one adds late records; null: it is not a block
+  stays text,  -- file, https or s3: the kind of place at which the content stays, to be fetched by each job; null: it is stored
+  place bytea,  -- the address there, and for whom it is fetched, sealed under the content's own key; null: erased, or it is stored
+  seen_at timestamptz,  -- when the content was last found unchanged at its place; null: it is stored
   CONSTRAINT datasets_mode CHECK (mode IN ('private', 'simulation')),
   CONSTRAINT datasets_in_source CHECK (
-    (source_id IS NULL) = (block IS NULL) AND (source_id IS NULL) = (version IS NULL))
+    (source_id IS NULL) = (block IS NULL) AND (source_id IS NULL) = (version IS NULL)),
+  CONSTRAINT datasets_stays CHECK (
+    (stays IS NULL OR stays IN ('file', 'https', 's3') AND object_name IS NULL) AND (stays IS NULL) = (seen_at IS NULL)
+    AND (place IS NULL OR stays IS NOT NULL))
 );
 CREATE UNIQUE INDEX datasets_live ON datasets (tenant_id, digest) WHERE deleted_at IS NULL;
 CREATE INDEX datasets_page ON datasets (tenant_id, created_at, id);
@@ -63,7 +70,8 @@ ALTER TABLE datasets ENABLE ROW LEVEL SECURITY;
 ALTER TABLE datasets FORCE ROW LEVEL SECURITY;
 CREATE POLICY own_tenant ON datasets USING (current_setting('discreet.tenant', true) IN (tenant_id, '*'));
 GRANT SELECT, INSERT, MAINTAIN,
-  UPDATE (content_key_id, wrapped_key, sealed_bytes, object_name, expires_at, delete_after_job, deleted_at)
+  UPDATE (content_key_id, wrapped_key, sealed_bytes, object_name, expires_at, delete_after_job, deleted_at, stays, place,
+    seen_at)
   ON datasets TO discreet_app;  -- MAINTAIN to vacuum what was erased; before PostgreSQL 17, which has no such right, not
 
 -- A sealed piece of a dataset's content.

@@ -31,9 +31,10 @@ from discreet.usecases.places.rules import (
     place_of,
     read_places,
 )
-from discreet.usecases.uploads import Upload
+from discreet.usecases.uploads import FileClosed, Upload
 from tests import bodies
 from tests.conftest import Installation, settings_for
+from tests.dashboard.browsing import Browser
 from tests.places import allowing, fetched, parquet, trips
 from tests.postgres_fixture import Database, fresh_database
 
@@ -307,6 +308,33 @@ def test_a_place_that_hangs_holds_no_thread_of_others(
     assert taken == [0]
 
 
+def test_a_fetch_that_is_given_up_ends(
+    allowed: Settings, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its thread finds the file closed and writes nowhere else, whoever has the number now."""
+    upload, others = Upload(folder), []
+
+    def given_up(descriptor: int, size: int) -> bytes:
+        number = upload.file.descriptor
+        upload.close()
+        others.append(os.open(folder / "days" / "note.txt", os.O_RDWR))
+        assert others[-1] == number
+        return b"x" * (4 << 20)
+
+    (place,) = read_places(allowed)
+    assert isinstance(place, FolderPlace)
+    (folder / "a.parquet").write_bytes(b"x" * (4 << 20))
+    monkeypatch.setattr(local.os, "read", given_up)
+    try:
+        with pytest.raises(FileClosed):
+            local.copy(
+                place, parse(f"file://{folder.parent}/in%20side/a.parquet"), upload, lambda _: None
+            )
+    finally:
+        os.close(others[0])
+    assert (folder / "days" / "note.txt").read_bytes() == b"no folder"
+
+
 def test_a_file_that_the_service_may_not_read(
     allowed: Settings, folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -522,3 +550,56 @@ def test_the_database_holds_no_address(running: tuple[Installation, Path]) -> No
             "SELECT count(*) FROM datasets AS d WHERE d::text LIKE '%kept.parquet%'"
         ).fetchall()
     assert held == 0
+
+
+def test_a_content_that_stays_as_people_see_it(running: tuple[Installation, Path]) -> None:
+    """Owners are told where it lies, everybody of which kind the place is; only what has an address
+    can stay."""
+    installation, place = running
+    for number in range(2):
+        (place / f"stays-{number}.parquet").write_bytes(parquet(trips(3000 + 1000 * number)))
+    given = {"public": bodies.dataset()["public"], "kind": "routing"}
+    with installation.client() as client:
+        made = client.register(
+            **given, content=f"file://{place}/stays-0.parquet", cap=1, stays=True
+        )
+        with pytest.raises(TypeError, match="stays=True needs an address"):
+            client.register(**given, content={"trips": []}, cap=1, stays=True)
+    command = ["dataset", "add", f"file://{place}/stays-?.parquet", "--kind", "routing", "--stays"]
+    command += ["--public", json.dumps(given["public"]), "--epsilon", "1", "--other-people"]
+    ask = ["--server", installation.url, "--key", installation.owner_key]
+    done = CliRunner().invoke(app, [*command, *ask, "--json"])
+    assert done.exit_code == 0, done.stderr
+    told = CliRunner().invoke(app, ["dataset", "show", json.loads(done.stdout)["id"], *ask])
+    assert "stays-?.parquet" in "".join(told.stdout.split())
+    nowhere = CliRunner().invoke(app, ["dataset", "add", "x.csv", "--stays", *ask])
+    assert nowhere.exit_code == 2
+    path = f"/v1/datasets/{made['id']}"
+    installation.start_worker()
+    with installation.client() as client:  # of a process that has the operator's file too
+        job = client.wait(client.submit(bodies.job(made["id"]))["id"])
+        assert job["state"] == "succeeded", job
+        (place / "stays-1.parquet").unlink()
+        job = client.wait(client.submit(bodies.job(json.loads(done.stdout)["id"]))["id"])
+        assert job["error"]["code"] == "content_differs"
+        assert json.loads(done.stdout)["name"] in job["error"]["detail"]
+    installation.stop_workers()
+    with installation.http() as http:
+        assert http.get(path).json()["place"]["address"].endswith("/stays-0.parquet")
+        for wrong in ({"content_stays": 1}, {"content_stays": "true"}):
+            answer = http.post("/v1/datasets", json=registration(f"file://{place}/x.csv", **wrong))
+            assert answer.json()["errors"][0]["pointer"] == "/content_stays"
+        answer = http.post("/v1/datasets", json={**bodies.dataset(), "content_stays": True})
+        assert answer.json()["errors"][0]["pointer"] == "/content_stays"
+    with installation.http(installation.key_of("analyst")) as http:
+        assert http.get(path).json()["place"].keys() == {"at", "unchanged_at"}
+    with Browser.logged_in(installation) as browser:
+        page = browser.get(f"/datasets/{made['id']}").text
+        assert "stays where it lies, in a folder of the service" in page
+        assert f"{place}/stays-0.parquet" in page
+        assert (
+            "The address at which the content stays"
+            in browser.get(f"/datasets/{made['id']}/delete").text
+        )
+    with Browser.logged_in(installation, installation.key_of("analyst")) as browser:
+        assert "stays-0.parquet" not in browser.get(f"/datasets/{made['id']}").text

@@ -172,13 +172,17 @@ def create_source(source: Mapping[str, Any]) -> Call[models.SourceAnswer]:
 
 
 def add_block(
-    source_id: str, block: str, content: Mapping[str, Any] | str | Path | None
+    source_id: str,
+    block: str,
+    content: Mapping[str, Any] | str | Path | None,
+    *,
+    stays: bool = False,
 ) -> Script[models.BlockAnswer]:
     """The same content of the same block again is the same version, so this may be repeated."""
     added: models.BlockAnswer
     body: Any = {"block": block}
-    if isinstance(content, str) and "://" in content:
-        body["content_from"] = content
+    if _is_address(content, stays):
+        body |= _placed(content, stays)
         added = yield call(operations.add_block(source_id, body), repeatable=True)
         return added
     if content is None or isinstance(content, Mapping):
@@ -270,15 +274,19 @@ def dataset_body(
     mode: str | None,
     account: str | None,
     columns: Mapping[str, str] | None = None,
+    stays: bool = False,
 ) -> Json:
     """The body of a registration, whole as it was given, or from its parts. With `columns`, or
     rules `public.reader`, the content is what the kind's reader makes of the table; none to be
-    renamed are `{}`."""
+    renamed are `{}`. An address is read by the service."""
     if isinstance(kind, Mapping):
         return dict(kind)
     if public is None or content is None:
         raise TypeError("register(kind, public, content, cap=…): public and content are needed")
-    if (
+    placed = _is_address(content, stays)
+    if placed and (columns is not None or "reader" in public):
+        raise TypeError("columns and public['reader'] need a table here; an address is read as is")
+    if not placed and (
         columns is not None
         or "reader" in public
         or episodes.are_episodes(content)
@@ -290,12 +298,25 @@ def dataset_body(
             warnings.warn("; ".join(reading.notes), LeftOut, stacklevel=3)
     if cap is not None and not isinstance(cap, Mapping):
         cap = _figures(cap, 0)
-    given = {"name": name or f"{kind} dataset", "kind": kind, "public": public, "content": content}
+    given = {"name": name or f"{kind} dataset", "kind": kind, "public": public}
+    given |= _placed(content, stays) if placed else {"content": content}
     rest = {"cap": cap, "mode": mode, "account": account}
     return {
         **given,
         **{field_name: value for field_name, value in rest.items() if value is not None},
     }
+
+
+def _is_address(content: Any, stays: bool) -> bool:
+    """Whether the service is to read the content. TypeError for any other that is to stay."""
+    placed = isinstance(content, str) and "://" in content
+    if stays and not placed:
+        raise TypeError("stays=True needs an address as content: file:///…, https://… or s3://…")
+    return placed
+
+
+def _placed(address: Any, stays: bool) -> Json:
+    return {"content_from": address, **({"content_stays": True} if stays else {})}
 
 
 def add(

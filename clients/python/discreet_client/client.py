@@ -85,13 +85,19 @@ class Sources:
         return self._client._run(calls.create_source(source))
 
     def add(
-        self, source_id: str, block: str, content: Mapping[str, Any] | str | Path | None
+        self,
+        source_id: str,
+        block: str,
+        content: Mapping[str, Any] | str | Path | None,
+        *,
+        stays: bool = False,
     ) -> models.BlockAnswer:
         """Register a whole block, or a later version of one: rows as in JSON, or the path of a
         CSV, Parquet or JSON file, with a `date` in every record where blocks are days or months;
         None for a block without records. An address (`s3://…`) is read by the service, where its
-        operator allows that place."""
-        return self._client._drive(calls.add_block(source_id, block, content))
+        operator allows that place; with `stays` its content is not stored, and each job reads it
+        there again."""
+        return self._client._drive(calls.add_block(source_id, block, content, stays=stays))
 
     def set_rule(self, source_id: str, rule: Mapping[str, Any]) -> models.RuleAnswer:
         """Set who may spend which share of each block from now on: `{shares: {name: share},
@@ -173,6 +179,7 @@ class Client:
         mode: str | None = None,
         account: str | None = None,
         columns: Mapping[str, str] | None = None,
+        stays: bool = False,
     ) -> models.DatasetAnswer: ...
 
     def register(
@@ -186,6 +193,7 @@ class Client:
         mode: str | None = None,
         account: str | None = None,
         columns: Mapping[str, str] | None = None,
+        stays: bool = False,
     ) -> models.DatasetAnswer:
         """Register a dataset: its kind, its public part, and its content as arrays, frame or
         file (`discreet_client.contents`); or the whole body in one mapping.
@@ -194,9 +202,19 @@ class Client:
         `account`, an existing account of the same people. columns: your table's name for
         each column that the kind's reader knows (`discreet_client.readers`), which with the rules
         `public["reader"]` makes the content here; what it leaves out is a warning (`LeftOut`).
+        An address as content (`s3://…`) is read by the service, where its operator allows that
+        place; with `stays` it is not stored, and each job reads it there again.
         """
         body = calls.dataset_body(
-            kind, public, content, cap=cap, name=name, mode=mode, account=account, columns=columns
+            kind,
+            public,
+            content,
+            cap=cap,
+            name=name,
+            mode=mode,
+            account=account,
+            columns=columns,
+            stays=stays,
         )
         return self._drive(calls.register(body))
 

@@ -13,8 +13,10 @@ export type Plan = Schemas["PlanAnswer"];
 export type Budget = Schemas["BudgetAnswer"];
 export type Price = Schemas["Price"];
 
-/** A dataset to register; `kind` is that of its problem. */
-export type DatasetBody = Schemas["DatasetRequest"];
+/** A dataset to register; `kind` is that of its problem. Its content is sent, or read by the service from an address. */
+export type DatasetBody = Schemas["DatasetRequest"] | PlacedBody;
+/** One whose content is at an address, where it may stay (`content_stays`). */
+export type PlacedBody = Schemas["PlacedDatasetRequest"];
 
 /** A problem of any kind; `kind` names it. */
 export type Problem = Schemas["JobRequest"]["problem"];

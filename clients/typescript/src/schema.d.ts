@@ -1977,6 +1977,8 @@ export interface components {
             mode: "private" | "simulation";
             /** Name */
             name: string;
+            /** @description Where its content stays, if it is not stored */
+            place?: components["schemas"]["PlaceAnswer"] | null;
             /** Public */
             public: {
                 [key: string]: unknown;
@@ -4115,6 +4117,29 @@ export interface components {
             weight?: number;
         };
         /**
+         * PlaceAnswer
+         * @description Where the content of a dataset stays.
+         */
+        PlaceAnswer: {
+            /**
+             * Address
+             * @description Its address without a query; for owners, where one dataset is asked for
+             */
+            address?: string | null;
+            /**
+             * At
+             * @description A folder of the service's machine, a web server or a bucket
+             * @enum {string}
+             */
+            at: "file" | "https" | "s3";
+            /**
+             * Unchanged At
+             * Format: date-time
+             * @description When it was last found there as it was registered: then, or by a job
+             */
+            unchanged_at: string;
+        };
+        /**
          * PlacedBlockRequest
          * @description A block of a source whose content lies somewhere that the operator allows
          *     (`DISCREET_CONTENT_PLACES`).
@@ -4130,6 +4155,12 @@ export interface components {
              * @description `file:///…`, `https://…` or `s3://bucket/…`: one Parquet, CSV or JSON file, or a pattern with `*` that matches several Parquet files with equal columns
              */
             content_from: string;
+            /**
+             * Content Stays
+             * @description The content stays there and is not stored: each job fetches it again, and fails, uncharged, unless it is unchanged
+             * @default false
+             */
+            content_stays?: boolean;
         };
         /**
          * PlacedDatasetRequest
@@ -4153,6 +4184,12 @@ export interface components {
              * @description `file:///…`, `https://…` or `s3://bucket/…`: one Parquet, CSV or JSON file, or a pattern with `*` that matches several Parquet files with equal columns
              */
             content_from: string;
+            /**
+             * Content Stays
+             * @description The content stays there and is not stored: each job fetches it again, and fails, uncharged, unless it is unchanged
+             * @default false
+             */
+            content_stays?: boolean;
             /**
              * Delete After Job
              * @description The content is erased after the first job that succeeds on it

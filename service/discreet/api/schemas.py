@@ -9,7 +9,6 @@ from typing import Any, Literal
 from pydantic import BaseModel, Field, create_model
 
 from discreet.problems import KINDS
-from discreet.problems.contents import Mode
 from discreet.problems.plans import Exposure, NoiseSummary, PlannedSource, Resources
 from discreet.storage.tables import JobState
 from discreet.web.problem_details import Binding
@@ -25,44 +24,6 @@ class Figures(BaseModel):
 
     epsilon: float
     delta: float
-
-
-class DatasetAnswer(BaseModel):
-    """A registered dataset. Its content is never returned."""
-
-    id: str
-    name: str
-    kind: str
-    public: dict[str, Any]
-    mode: Mode
-    account: str
-    created_at: datetime
-    expires_at: datetime | None = Field(
-        description="When the content is erased; null if it is kept"
-    )
-    delete_after_job: bool = Field(
-        description="The content is erased after the first job that succeeds on it"
-    )
-    source: str | None = Field(
-        default=None, description="The source, if it is a version of a block"
-    )
-    block: str | None = Field(default=None, description="That block")
-
-
-class ErasedAnswer(BaseModel):
-    """What remains of erased content."""
-
-    id: str
-    remains: list[str] = Field(
-        description="Where its sealed bytes still exist, and until when, in sentences"
-    )
-
-
-class DatasetPage(BaseModel):
-    """A page of datasets, newest first."""
-
-    datasets: list[DatasetAnswer]
-    next_page_token: str | None
 
 
 class NetworkAnswer(BaseModel):

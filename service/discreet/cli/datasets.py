@@ -21,7 +21,15 @@ from discreet.cli.dataset_files import (
     zones_of,
 )
 from discreet.cli.files import read_body
-from discreet.cli.options import EncodingOption, JsonFlag, KeyOption, ServerOption, StateOption
+from discreet.cli.options import (
+    EncodingOption,
+    JsonFlag,
+    KeyOption,
+    ServerOption,
+    StateOption,
+    StaysFlag,
+    require_address,
+)
 from discreet.cli.people import account_of, notes
 from discreet.cli.questions import changed, field_of
 from discreet.cli.servers import client_of, dataset_id
@@ -153,6 +161,7 @@ def add(
             "--delete-after-job", help="Erase the content after the first job that succeeds on it"
         ),
     ] = False,
+    stays: StaysFlag = False,
     state: StateOption = None,
     server: ServerOption = None,
     key: KeyOption = None,
@@ -166,9 +175,10 @@ def add(
 
     Tables with their own column names are read on this machine, by --columns and the rules in
     `reader` of --public (docs/own-files.md). The service itself reads content at a URL, where its
-    operator allows that place.
+    operator allows that place; with --stays it is left there, and each job reads it again.
     """
     where = given if "://" in given else None
+    require_address(where, stays)
     file = Path(given)
     if where is None:
         check_file(file, form)
@@ -211,7 +221,8 @@ def add(
         says = "say what may be spent on it in total, or give --same-people-as"
         raise typer.BadParameter(says, param_hint="--epsilon")
     if where is not None:
-        whole = body = {**body, "content_from": where}
+        placed = {"content_from": where, **({"content_stays": True} if stays else {})}
+        whole = body = {**body, **placed}
     elif whole is None:
         named = None if zones is None else zones_of(zones, body, state, server, key)
         rules = {

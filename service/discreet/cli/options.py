@@ -45,6 +45,14 @@ EncodingOption = Annotated[
         help="Encoding of CSV files if it is not UTF-8, such as cp1252 for files saved by Excel"
     ),
 ]
+StaysFlag = Annotated[
+    bool,
+    typer.Option(
+        "--stays",
+        help="Leave the content at its address: only its fingerprint is stored, and each job reads "
+        "it there again and fails, uncharged, if it has changed",
+    ),
+]
 NameOption = Annotated[
     str | None, typer.Option("--name", help="A name for the job, shown in lists and on its page")
 ]
@@ -67,3 +75,10 @@ def number(text: str, option: str) -> Decimal:
     if not found.is_finite():
         raise typer.BadParameter(f"a number is needed, not {text}", param_hint=option)
     return found
+
+
+def require_address(address: str | None, stays: bool) -> None:
+    """BadParameter if a content is to stay that is not at an address which the service reads."""
+    if stays and address is None:
+        says = "needs the address of a content that the service reads: file:///…, https://…, s3://…"
+        raise typer.BadParameter(says, param_hint="--stays")

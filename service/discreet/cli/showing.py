@@ -140,6 +140,10 @@ def show_dataset(one: Mapping[str, Any]) -> None:
             table.add_row(name, as_said(str(one[name])))
     if one["delete_after_job"]:
         table.add_row("erased", "after the first job that succeeds on it")
+    if (place := one.get("place")) is not None:
+        where = place.get("address") or f"an address that begins with {place['at']}://"
+        seen = _minute(place["unchanged_at"])
+        table.add_row("stays", as_said(f"{where}; last seen there unchanged at {seen}"))
     table.add_row("public", as_said(json.dumps(one["public"], ensure_ascii=False, default=str)))
     Console().print(table)
 

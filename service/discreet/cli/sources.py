@@ -11,7 +11,15 @@ from typing import Annotated, Any
 import typer
 
 from discreet.cli.dataset_files import check_ending, pairs_of, public_part
-from discreet.cli.options import JsonFlag, KeyOption, ServerOption, StateOption, number
+from discreet.cli.options import (
+    JsonFlag,
+    KeyOption,
+    ServerOption,
+    StateOption,
+    StaysFlag,
+    number,
+    require_address,
+)
 from discreet.cli.servers import client_of, source_id
 from discreet.cli.showing import show_block, show_source, show_sources, tell
 
@@ -136,6 +144,7 @@ def add(
         bool,
         typer.Option("--empty", help="Register the block although it has no records"),
     ] = False,
+    stays: StaysFlag = False,
     state: StateOption = None,
     server: ServerOption = None,
     key: KeyOption = None,
@@ -146,6 +155,7 @@ def add(
     if (content is None) != empty:
         raise typer.BadParameter("a file with the block's records, or --empty", param_hint="FILE")
     where = content if content is not None and "://" in content else None
+    require_address(where, stays)
     file = Path(content) if content is not None and where is None else None
     if file is not None:
         if not file.is_file():
@@ -163,7 +173,7 @@ def add(
             from discreet.cli.renaming import renamed  # noqa: PLC0415 - loads NumPy
 
             file = stack.enter_context(renamed(file, names, _known(source)))
-        made = client.sources.add(source["id"], block, where or file)
+        made = client.sources.add(source["id"], block, where or file, stays=stays)
     tell(made, as_json, lambda: show_block(made))
 
 

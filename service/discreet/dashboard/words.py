@@ -29,6 +29,7 @@ CHANGES = {
     "cap.set": "cap over all data set",
     "budget_request.decline": "request for more declined",
     "dataset.erase": "dataset erased",
+    "dataset.place": "place of a content that stays told again",
     "dataset.register": "dataset registered",
     "dataset.retention": "time until erasure changed",
     "key.create": "key made",

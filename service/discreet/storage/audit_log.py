@@ -21,6 +21,7 @@ Action = Literal[
     "cap.set",
     "budget_request.decline",
     "dataset.erase",
+    "dataset.place",
     "dataset.register",
     "dataset.retention",
     "key.create",

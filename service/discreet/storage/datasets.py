@@ -106,6 +106,17 @@ async def held(connection: AsyncConnection, dataset_id: str | None) -> Row | Non
     )
 
 
+async def seen(connection: AsyncConnection, dataset_id: str) -> None:
+    """The content was found unchanged at its place."""
+    statement = update(Dataset).where(Dataset.id == dataset_id).values(seen_at=func.now())
+    await connection.execute(statement)
+
+
+async def move(connection: AsyncConnection, dataset_id: str, **columns: Any) -> None:
+    """A content that stays at a place is at another one."""
+    await connection.execute(update(Dataset).where(Dataset.id == dataset_id).values(**columns))
+
+
 async def set_retention(
     connection: AsyncConnection,
     dataset_id: str,
@@ -137,7 +148,7 @@ async def erase(connection: AsyncConnection, tenant_id: str, dataset_id: str) ->
         .where(
             Dataset.id == dataset_id, Dataset.tenant_id == tenant_id, Dataset.deleted_at.is_(None)
         )
-        .values(deleted_at=func.now(), wrapped_key=None)
+        .values(deleted_at=func.now(), wrapped_key=None, place=None)
     )
     if (await connection.execute(statement)).rowcount == 0:
         return False

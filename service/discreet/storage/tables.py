@@ -177,6 +177,11 @@ class Dataset(Base):
             "(source_id IS NULL) = (block IS NULL) AND (source_id IS NULL) = (version IS NULL)",
             name="datasets_in_source",
         ),
+        CheckConstraint(
+            "(stays IS NULL OR stays IN ('file', 'https', 's3') AND object_name IS NULL) AND "
+            "(stays IS NULL) = (seen_at IS NULL) AND (place IS NULL OR stays IS NOT NULL)",
+            name="datasets_stays",
+        ),
         Index(
             "datasets_block",
             "source_id",
@@ -214,6 +219,9 @@ class Dataset(Base):
     source_id: Mapped[str | None] = mapped_column(ForeignKey("sources.id"))
     block: Mapped[str | None]
     version: Mapped[int | None]
+    stays: Mapped[str | None]
+    place: Mapped[bytes | None]
+    seen_at: Mapped[datetime | None]
 
 
 class DatasetChunk(Base):

@@ -12,7 +12,6 @@ from typing import Any
 import anyio.to_thread
 
 from discreet.errors import (
-    Conflict,
     DiscreetError,
     FieldIssue,
     InvalidInput,
@@ -33,11 +32,13 @@ from discreet.storage.tenants import Principal
 from discreet.usecases.access import require
 from discreet.usecases.budgets import cap_amounts, filter_limits
 from discreet.usecases.dataset_accounts import check_account, require_movable
+from discreet.usecases.known_contents import require_same_use
 from discreet.usecases.places.fetching import fetch
 from discreet.usecases.places.rules import Located
+from discreet.usecases.places.staying import Stay, keep_alike, open_again
 from discreet.usecases.rotation import still_known
 from discreet.usecases.services import Services
-from discreet.usecases.uploads import Upload
+from discreet.usecases.uploads import Upload, reading_job
 
 
 class MasterKeyUnknown(Unavailable):
@@ -76,6 +77,12 @@ class SealedContent:
     public: dict[str, Any]
     sealed_bytes: int
     parts: Callable[[], Iterator[bytes]]
+    stay: Stay | None = None
+    """Where it stays, and then there are no parts of it to be stored."""
+
+    def columns(self) -> dict[str, Any]:
+        """Of a dataset's row: those of its place."""
+        return {} if self.stay is None else self.stay.columns(self.data_key, self.dataset_id)
 
 
 async def register(
@@ -94,15 +101,29 @@ async def register(
         if (request.cap is None) == (request.account is None):
             says = "either a cap is needed or the account of other data about the same people"
             raise InvalidInput([FieldIssue("/cap", says)])
-        if isinstance(request.source, Located):
-            request = replace(request, source=await fetch(services, principal, request.source.text))
-        async with sealed_content(services, principal, request) as sealed:
+        located = request.source
+        if isinstance(located, Located):
+            request = replace(request, source=await fetch(services, principal, located.text))
+        async with sealed_content(services, principal, request) as content:
+            sealed = kept_as(located, principal, request, content)
             return await keep(
                 services, sealed, partial(_store, services, principal, request, sealed)
             )
     finally:
         if isinstance(request.source, Upload):
             request.source.close()
+
+
+def kept_as(
+    source: object, principal: Principal, request: Registration, sealed: SealedContent
+) -> SealedContent:
+    """The content as it came from that source: without its bytes where they stay there."""
+    if not isinstance(source, Located) or not source.stays:
+        return sealed
+    stay = Stay(source.text, principal.name, request.block, request.most_bytes)
+    # A key of its own: the one at hand has sealed the content while it was read.
+    key = sealing.new_data_key()
+    return replace(sealed, data_key=key, parts=lambda: iter(()), stay=stay)
 
 
 Store = Callable[[str | None], Awaitable[tuple[dict[str, Any], bool]]]
@@ -115,7 +136,7 @@ async def keep(
 ) -> tuple[dict[str, Any], bool]:
     """Store the content where it belongs by its size, with its row."""
     objects = services.objects if sealed.sealed_bytes > services.settings.object_bytes else None
-    if objects is None:
+    if objects is None or sealed.stay is not None:
         return await store(None)
     # Before the row that names it: a crash between the two leaves an object that nobody can open.
     await anyio.to_thread.run_sync(objects.write, sealed.dataset_id, sealed.parts())
@@ -144,19 +165,18 @@ async def sealed_content(
     dataset_id, data_key = new_id("dst"), sealing.new_data_key()
     settings, digest_key = services.settings, services.secrets.digest_key
     if isinstance(request.source, Upload):
-        job = {
-            "kind": request.kind,
-            "public": request.public.model_dump(mode="json"),
-            "mode": request.mode,
-            "tenant": principal.tenant_id,
-            "name": dataset_id,
-            "data_key": data_key.hex(),
-            "digest_key": digest_key.hex(),
-            "content_bytes": min(
-                settings.content_bytes, request.most_bytes or settings.content_bytes
-            ),
-            "block": request.block,
-        }
+        job = reading_job(
+            settings,
+            digest_key,
+            tenant=principal.tenant_id,
+            kind=request.kind,
+            public=request.public,
+            mode=request.mode,
+            name=dataset_id,
+            data_key=data_key,
+            block=request.block,
+            most_bytes=request.most_bytes,
+        )
         read = await services.reader.read(
             request.source, settings.spool_folder, job, settings.job_memory_bytes
         )
@@ -202,24 +222,6 @@ async def sealed_content(
     yield await anyio.to_thread.run_sync(prepare)
 
 
-def _what_to_do(name: str, known: Mapping[str, Any], value: Any) -> str:
-    """Where only public figures differ: which, and how to go on. One content has one public part,
-    for good: were the figures chosen anew, they would be chosen after answers were seen."""
-    if name != "public":
-        return ""
-    before = known["public"]
-    fields = sorted(field for field in {*before, *value} if before.get(field) != value.get(field))
-    use = (
-        "register it with its former public part"
-        if known["deleted_at"]
-        else "submit jobs on that dataset"
-    )
-    return (
-        f"; they differ in {', '.join(fields)}, and a content keeps its public part for good: "
-        f"{use}, or undo the difference here"
-    )
-
-
 async def _store(
     services: Services,
     principal: Principal,
@@ -233,29 +235,18 @@ async def _store(
         await datasets.lock_digest(connection, sealed.digest)
         known = await datasets.find_digest(connection, principal.tenant_id, sealed.digest)
         if known is not None:
-            for name, label, value in (
-                ("kind", "kind", request.kind),
-                ("public", "public part", sealed.public),
-                ("mode", f"mode, {known['mode']},", request.mode),
-            ):
-                if known[name] != value:
-                    where = (
-                        f"as {known['name']} "
-                        f"({known['id']}{', erased' if known['deleted_at'] else ''})"
-                    )
-                    says = (
-                        f"this content is registered with another {label} "
-                        f"{where}{_what_to_do(name, known, value)}"
-                    )
-                    raise Conflict(says, code="content_known")
+            require_same_use(known, request.kind, sealed.public, request.mode)
             if request.account is not None and request.account != known["account_id"]:
                 await require_movable(connection, known)
                 known = None
         if known is not None and known["deleted_at"] is None:
             offered = await datasets.find(connection, principal.tenant_id, known["id"]) is not None
+            needed = offered or await jobs.active_of_dataset(connection, known["id"])
+            if needed:
+                await keep_alike(connection, services, principal, known, sealed.stay)
             if offered and request.retention_days is None and not request.delete_after_job:
-                return known, False
-            if offered or await jobs.active_of_dataset(connection, known["id"]):
+                return await datasets.held(connection, known["id"]) or known, False
+            if needed:
                 # Its owner has it still, or will until a job ends: from now on as this request
                 # says.
                 await audit_log.note(connection, principal, "dataset.retention", known["id"])
@@ -300,6 +291,7 @@ async def _store(
             object_name=object_name,
             expires_at=expires_at,
             delete_after_job=request.delete_after_job,
+            **sealed.columns(),
         )
         still_known(services, secrets)
         await audit_log.note(
@@ -341,6 +333,8 @@ async def open_content(services: Services, dataset_id: str) -> bytes | bytearray
         row["content_key_id"] not in secrets.content_keys
     ):  # in a rotation that has not reached this machine
         raise MasterKeyUnknown()
+    if row["stays"] is not None:
+        return await open_again(services, row)
     if row["wrapped_key"] is None:
         return await anyio.to_thread.run_sync(
             sealing.unseal, secrets, row["content_key_id"], dataset_id, chunks
@@ -395,5 +389,10 @@ def view(row: dict[str, Any]) -> dict[str, Any]:
         "created_at": row["created_at"],
         "expires_at": row["expires_at"],
         "delete_after_job": row["delete_after_job"],
+        **(
+            {}
+            if row["stays"] is None
+            else {"place": {"at": row["stays"], "unchanged_at": row["seen_at"]}}
+        ),
         **({} if row["source_id"] is None else {"source": row["source_id"], "block": row["block"]}),
     }

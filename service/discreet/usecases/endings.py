@@ -22,6 +22,15 @@ FAILURES: Mapping[str, str] = {
     "was full or refused access",
     "content_unreadable": "the stored content of the dataset cannot be decrypted: it was changed "
     "or is missing",
+    "content_differs": "what lies at the dataset's place is not the content that was registered, "
+    "or it changed while it was read",
+    "content_missing": "nothing lies at the dataset's place any more",
+    "place_unreadable": "the dataset's place could not be read: it did not answer or let nobody "
+    "in, or the operator's file of places could not be read",
+    "place_forbidden": "the dataset's place may not be read any more: the operator's file of "
+    "places does not allow it, or what is there is not read",
+    "content_not_read": "the process that reads the dataset's content from its place did not "
+    "start, or ended without an answer",
     "master_key_unknown": "the content or the stored release is sealed under a master key that "
     "this worker does not have",
     "data_erased": "the dataset was erased before the job could start",
@@ -84,10 +93,14 @@ def all_failures() -> dict[str, str]:
     return found
 
 
-async def fail(connection: Any, job_id: str, code: str, actor: str) -> bool:
-    """Settle a job that this transaction holds, and end it as failed; whether it was charged."""
+async def fail(
+    connection: Any, job_id: str, code: str, actor: str, *, about: str | None = None
+) -> bool:
+    """Settle a job that this transaction holds, and end it as failed; whether it was charged.
+    `about` names what the sentence is of, which is public."""
     await ledger.settle(connection, job_id, actor)
     entries = {entry["kind"] for entry in await ledger.reservation(connection, job_id)}
     charge = IN_FULL if "commit" in entries else NOTHING if entries else NOTHING_RESERVED
-    await jobs.end(connection, job_id, "failed", error=(code, f"{all_failures()[code]}; {charge}"))
+    said = all_failures()[code] + ("" if about is None else f": {about}")
+    await jobs.end(connection, job_id, "failed", error=(code, f"{said}; {charge}"))
     return "commit" in entries

@@ -30,7 +30,10 @@ async def would_remain(
     async with services.database.transaction(principal.tenant_id) as connection:
         traces = await datasets.traces(connection)
     return remains(
-        traces, services.settings.expiry_seconds, in_objects=row["object_name"] is not None
+        traces,
+        services.settings.expiry_seconds,
+        in_objects=row["object_name"] is not None,
+        stays=row["stays"] is not None,
     )
 
 
@@ -56,15 +59,18 @@ async def erase(services: Services, principal: Principal, dataset_id: str) -> tu
         with suppress(StorageTrouble):
             await anyio.to_thread.run_sync(services.objects.erase, found["object_name"])
     return remains(
-        traces, services.settings.expiry_seconds, in_objects=found["object_name"] is not None
+        traces,
+        services.settings.expiry_seconds,
+        in_objects=found["object_name"] is not None,
+        stays=found["stays"] is not None,
     )
 
 
 def remains(
-    traces: Mapping[str, Any], expiry_seconds: float, *, in_objects: bool
+    traces: Mapping[str, Any], expiry_seconds: float, *, in_objects: bool, stays: bool = False
 ) -> tuple[str, ...]:
     """Where the sealed bytes of an erased content are still found, and until when. `traces` is that
-    of the storage."""
+    of the storage. One that `stays` was never stored: sealed is its address."""
     vacuumed = (
         f"a worker vacuums the table within {_lasting(expiry_seconds)}"
         if traces["vacuumed"]
@@ -81,6 +87,9 @@ def remains(
         found.append(
             "in the archive or on the standbys of the write-ahead log: as long as these keep it"
         )
+    if stays:
+        whole = "the content itself, at its place, as its keeper there wishes: it was never stored"
+        found.insert(0, f"{whole}, and what follows are the sealed bytes of its address")
     found.append("in earlier backups: as long as these are kept")
     if in_objects:
         found.append("in the object storage, if it keeps versions: as long as it keeps old ones")

@@ -12,7 +12,7 @@ from discreet.intake.field_issues import FieldError
 from discreet.intake.items import InPieces
 from discreet.problems import AnyDataset, AnyProblem
 from discreet.problems.datasets import Cap, DatasetSettings, Name
-from discreet.problems.numbers import Epsilon, Frozen, Positive, Privacy
+from discreet.problems.numbers import Epsilon, Flag, Frozen, Positive, Privacy
 from discreet.problems.rehearsals.job import LADDER, MOST_STEPS
 from discreet.problems.reuse import JobId
 from discreet.problems.road_networks.network import RoadNetwork
@@ -33,6 +33,15 @@ class DatasetRequest(RootModel[AnyDataset]):
 Where = Annotated[str, StringConstraints(min_length=1, max_length=2000, strip_whitespace=True)]
 
 
+Stays = Annotated[
+    Flag,
+    Field(
+        description="The content stays there and is not stored: each job fetches it again, and "
+        "fails, uncharged, unless it is unchanged"
+    ),
+]
+
+
 class PlacedDatasetRequest(DatasetSettings):
     """A dataset to register whose content lies somewhere that the operator allows
     (`DISCREET_CONTENT_PLACES`)."""
@@ -45,6 +54,7 @@ class PlacedDatasetRequest(DatasetSettings):
         description="`file:///…`, `https://…` or `s3://bucket/…`: one Parquet, CSV or JSON file, "
         "or a pattern with `*` that matches several Parquet files with equal columns"
     )
+    content_stays: Stays = False
 
 
 class NetworkRequest(Frozen):
@@ -107,6 +117,7 @@ class PlacedBlockRequest(Frozen):
         description="`file:///…`, `https://…` or `s3://bucket/…`: one Parquet, CSV or JSON file, "
         "or a pattern with `*` that matches several Parquet files with equal columns"
     )
+    content_stays: Stays = False
 
 
 Wait = Annotated[float, Field(ge=0, le=MOST_WAIT_DAYS)]

@@ -138,6 +138,7 @@ async def claim(services: Services, job_id: str) -> Claim | None:
         problem=problem,
         public=read_as_one(row["kind"], [one["public"] for one in data]),
         block=_one_block(row["kind"], data),
+        stays=any(one["stays"] is not None for one in data),
         plan=plan,
         released=released,
         traceparent=row["traceparent"],
@@ -166,7 +167,8 @@ async def open_content(services: Services, held: Claim) -> bytes | bytearray | S
 
     Nothing may be done with it before `touch`. SealBroken when it is not what was stored;
     StorageTrouble when it does not come now, MasterKeyUnknown when it is sealed for another
-    installation. Empty without a dataset.
+    installation; PlaceFails when it stays at a place and is not to be had from there. Empty without
+    a dataset.
     """
     if held.plan.parts_by is not None and held.data:
         spooled = await spool_large(services, held.data)
@@ -289,14 +291,17 @@ async def publish(
     faults.point("publish.committed")
 
 
-async def fail(services: Services, held: Claim, code: str) -> None:
-    """No further attempt can help. Charged only if an earlier attempt has touched data."""
+async def fail(services: Services, held: Claim, code: str, *, about: str | None = None) -> None:
+    """No further attempt can help. Charged only if an earlier attempt has touched data. `about` as
+    of `endings.fail`."""
     async with services.database.transaction(SYSTEM) as connection:
         await _hold(connection, held)
-        await endings.fail(connection, held.job_id, code, ACTOR)
+        await endings.fail(connection, held.job_id, code, ACTOR, about=about)
 
 
-async def count_failure(services: Services, held: Claim | KeyUnknown, code: str) -> None:
+async def count_failure(
+    services: Services, held: Claim | KeyUnknown, code: str, *, about: str | None = None
+) -> None:
     """This attempt ended without a result: the job waits for the next one, or fails if it was
     the last."""
     async with services.database.transaction(SYSTEM) as connection:
@@ -305,7 +310,7 @@ async def count_failure(services: Services, held: Claim | KeyUnknown, code: str)
         if row["cancel_requested"]:
             await _end_cancelled(connection, held.job_id)
         elif row["failures"] >= services.settings.max_attempts:
-            await endings.fail(connection, held.job_id, code, ACTOR)
+            await endings.fail(connection, held.job_id, code, ACTOR, about=about)
     faults.point("failure.committed")
 
 

@@ -25,6 +25,7 @@ from discreet.usecases.budgets import best_balance, cap_amounts, figures, filter
 from discreet.usecases.datasets import Registration, SealedContent
 from discreet.usecases.places.fetching import fetch
 from discreet.usecases.places.rules import Located
+from discreet.usecases.places.staying import keep_alike
 from discreet.usecases.requests import SourceRequest
 from discreet.usecases.rotation import still_known
 from discreet.usecases.services import Services
@@ -189,6 +190,7 @@ async def add_block(
     try:
         require(principal, "owner")
         block = block_name(source["block_by"], name)
+        located = content
         if isinstance(content, Located):
             content = await fetch(services, principal, content.text)
         tenant = f"{principal.tenant_id}/{source['id']}"
@@ -212,7 +214,8 @@ async def add_block(
             },
             most_bytes=source["block_bytes"],
         )
-        async with datasets.sealed_content(services, principal, request) as sealed:
+        async with datasets.sealed_content(services, principal, request) as read:
+            sealed = datasets.kept_as(located, principal, request, read)
             if sealed.public != source["public"]:
                 raise InvalidInput("the content's own public part differs from that of the source")
             return await datasets.keep(
@@ -243,6 +246,7 @@ async def _store(
         newest = await sources.newest(connection, source["id"], block)
         known = await dataset_rows.find_digest(connection, principal.tenant_id, sealed.digest)
         if known is not None and known["deleted_at"] is None:
+            await keep_alike(connection, services, principal, known, sealed.stay)
             if newest is not None and newest["id"] == known["id"]:
                 # Its owner has it still: from now on as long as a new one.
                 await audit_log.note(connection, principal, "dataset.retention", known["id"])
@@ -306,6 +310,7 @@ async def _store(
             object_name=object_name,
             expires_at=expires_at,
             delete_after_job=False,
+            **sealed.columns(),
         )
         still_known(services, secrets)
         await audit_log.note(

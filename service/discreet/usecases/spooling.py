@@ -17,6 +17,7 @@ import anyio.to_thread
 from discreet.storage import datasets, sealing, tamper_seals
 from discreet.storage.database import SYSTEM
 from discreet.usecases.datasets import MasterKeyUnknown
+from discreet.usecases.places.staying import fetch_again
 from discreet.usecases.services import Services
 from discreet.usecases.uploads import NoRoom, SealedFile
 
@@ -55,10 +56,10 @@ async def spool_large(services: Services, versions: Sequence[str]) -> Spooled | 
     with contextlib.ExitStack() as stack:
         try:
             file = stack.enter_context(SealedFile(services.settings.spool_folder))
-            contents, offset = [], 0
+            contents, offset = list[Mapping[str, Any]](), 0
             for row in known:
                 contents.append(await _spool(services, row, file, offset))
-                offset += row["sealed_bytes"]
+                offset += contents[-1]["sealed_bytes"]
             file.to_read()  # now, so that it fails, if at all, before anything is charged
         except NoRoom:
             return None
@@ -72,6 +73,8 @@ async def _spool(
     secrets, name, size = services.secrets, row["id"], row["sealed_bytes"]
     if row["content_key_id"] not in secrets.content_keys:
         raise MasterKeyUnknown()
+    if row["stays"] is not None:
+        return await _spool_fetched(services, row, file, offset)
     data_key, _ = await anyio.to_thread.run_sync(tamper_seals.unwrap, secrets, row)
     opener = sealing.StreamOpener(data_key, name, size, lambda sealed, _: file.append(sealed))
     if row["object_name"] is None:
@@ -87,6 +90,22 @@ async def _spool(
         await anyio.to_thread.run_sync(_write_all, opener, stored)
     opener.finish()
     return {"name": name, "data_key": data_key.hex(), "offset": offset, "sealed_bytes": size}
+
+
+async def _spool_fetched(
+    services: Services, row: Mapping[str, Any], file: SealedFile, offset: int
+) -> Mapping[str, Any]:
+    """The content that stays at a place: it was compared there, and is copied as it is sealed."""
+    fetched = await fetch_again(services, row)
+
+    def copy() -> None:
+        for part in fetched.file.parts(sealing.STREAM_CHUNK_BYTES):
+            file.append(part)
+
+    with fetched.file:
+        await anyio.to_thread.run_sync(copy)
+    size, key = fetched.sealed_bytes, fetched.data_key.hex()
+    return {"name": row["id"], "data_key": key, "offset": offset, "sealed_bytes": size}
 
 
 def _write_all(opener: sealing.StreamOpener, parts: Iterable[bytes]) -> None:

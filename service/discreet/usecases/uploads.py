@@ -7,8 +7,9 @@ import asyncio
 import errno
 import os
 import tempfile
+import threading
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -31,6 +32,7 @@ from discreet.isolation.failures import (
 )
 from discreet.isolation.json_contents import json_bytes
 from discreet.isolation.reading import UPLOAD, target_bytes
+from discreet.settings import Settings
 from discreet.storage.sealing import ChunkCipher, SealedWriter, new_data_key
 
 log = structlog.get_logger()
@@ -68,6 +70,10 @@ class NoReader(Unavailable):
     code = "reader_not_started"
 
 
+class FileClosed(Exception):
+    """Nobody waits for what is written any more."""
+
+
 class SealedFile:
     """A file without a name: it is gone with its last descriptor, also when this process is
     killed."""
@@ -79,14 +85,19 @@ class SealedFile:
         except OSError as error:
             raise NoRoom(error) from error
         self._reading = -1
+        self._writing = threading.Lock()
 
     def append(self, part: bytes) -> None:
+        """FileClosed once it is closed: whoever fetches in a thread may be given up meanwhile."""
         view = memoryview(part)
-        try:
-            while view:
-                view = view[os.write(self.descriptor, view) :]
-        except OSError as error:
-            raise NoRoom(error) from error
+        with self._writing:  # else its number could be another file's when it is written to
+            if self.descriptor < 0:
+                raise FileClosed
+            try:
+                while view:
+                    view = view[os.write(self.descriptor, view) :]
+            except OSError as error:
+                raise NoRoom(error) from error
 
     def to_read(self) -> int:
         """A descriptor of it by which nothing can be written, until it is closed. NoRoom where the
@@ -109,10 +120,11 @@ class SealedFile:
 
     def close(self) -> None:
         """Once or more often."""
-        for descriptor in (self.descriptor, self._reading):
-            if descriptor >= 0:
-                os.close(descriptor)
-        self.descriptor = self._reading = -1
+        with self._writing:
+            for descriptor in (self.descriptor, self._reading):
+                if descriptor >= 0:
+                    os.close(descriptor)
+            self.descriptor = self._reading = -1
 
     def __enter__(self) -> Self:
         return self
@@ -209,6 +221,34 @@ class Read:
     public: dict[str, Any]
     file: SealedFile
     sealed_bytes: int
+
+
+def reading_job(
+    settings: Settings,
+    digest_key: bytes,
+    *,
+    tenant: str,
+    kind: str,
+    public: Any,
+    mode: str,
+    name: str,
+    data_key: bytes,
+    block: Mapping[str, str] | None,
+    most_bytes: int | None,
+) -> dict[str, Any]:
+    """What the reader is told of an upload (`isolation.reading`), but for the upload itself: its
+    content will be sealed under `name`. `public` is the kind's model."""
+    return {
+        "kind": kind,
+        "public": public.model_dump(mode="json"),
+        "mode": mode,
+        "tenant": tenant,
+        "name": name,
+        "data_key": data_key.hex(),
+        "digest_key": digest_key.hex(),
+        "content_bytes": min(settings.content_bytes, most_bytes or settings.content_bytes),
+        "block": block,
+    }
 
 
 class Reader:

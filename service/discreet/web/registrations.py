@@ -10,10 +10,12 @@ from pydantic import TypeAdapter
 from discreet.errors import InvalidInput
 from discreet.problems import DATASETS
 from discreet.problems.datasets import DatasetSettings
+from discreet.problems.numbers import Flag
 from discreet.usecases.places.rules import Located
 from discreet.usecases.requests import BlockRequest, Where
 from discreet.web import bodies
 
+_STAYS: TypeAdapter[bool] = TypeAdapter(Flag)
 _WHERE: TypeAdapter[str] = TypeAdapter(Where)
 _SETTINGS: TypeAdapter[DatasetSettings] = TypeAdapter(DatasetSettings)
 _BLOCK: TypeAdapter[BlockRequest] = TypeAdapter(BlockRequest)
@@ -73,8 +75,12 @@ def _placed(fields: dict[str, Any]) -> tuple[dict[str, Any], Located]:
         where = bodies.validate(_WHERE, fields["content_from"])
     except InvalidInput as error:
         raise error.under("/content_from") from None
-    rest = {name: value for name, value in fields.items() if name != "content_from"}
-    return rest, Located(where)
+    rest = {name: fields[name] for name in fields if name not in ("content_from", "content_stays")}
+    try:
+        stays = bodies.validate(_STAYS, fields.get("content_stays", False))
+    except InvalidInput as error:
+        raise error.under("/content_stays") from None
+    return rest, Located(where, stays)
 
 
 def _settings_of(fields: dict[str, Any]) -> tuple[str, Any, DatasetSettings]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import asyncio
 import socket
+from dataclasses import replace
 
 import structlog
 from procrastinate import App, JobContext
@@ -30,6 +31,7 @@ from discreet.usecases import (
     webhooks,
 )
 from discreet.usecases.services import Services, keys_open, open_services
+from discreet.usecases.uploads import Reader
 from discreet.worker.places import PlacedJobs
 from discreet.worker.runner import Runner
 
@@ -84,7 +86,10 @@ async def serve(settings: Settings, monitor: socket.socket | None = None) -> Non
     WrongSchema when the database is of another version: this one neither works on it nor waits for
     a migration.
     """
-    async with open_services(settings) as services:
+    async with open_services(settings) as opened:
+        # No job waits until another one's content is read: how long that took is private.
+        reader = Reader(opened.children, settings.worker_concurrency)
+        services = replace(opened, reader=reader)
         zygote = Zygote(settings.least_isolation)
 
         async def ready() -> None:

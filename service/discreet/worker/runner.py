@@ -45,6 +45,7 @@ from discreet.storage.sealing import SealBroken
 from discreet.usecases import leases, running
 from discreet.usecases.claims import CancelRequested, Claim, KeysAway, KeyUnknown, LostJob
 from discreet.usecases.datasets import MasterKeyUnknown
+from discreet.usecases.places.staying import PlaceFails, planned_seconds
 from discreet.usecases.services import Services
 from discreet.usecases.spooling import Spooled
 from discreet.worker.padding import Pad, child_seconds
@@ -145,6 +146,16 @@ class Runner:
                         partial(running.fail, self._services, held, "content_unreadable")
                     )
                 return
+            except PlaceFails as error:
+                if not error.passing:
+                    ends = partial(
+                        running.fail, self._services, held, error.code, about=error.about
+                    )
+                    with contextlib.suppress(LostJob):
+                        await self._stubbornly(ends)
+                    return
+                await asyncio.sleep(STORAGE_SECONDS)
+                await self._count_failure(held, error.code, about=error.about)
             except Unavailable as error:
                 log.warning(
                     "content cannot be read",
@@ -188,9 +199,12 @@ class Runner:
                     await self._stubbornly(partial(running.hand_back, self._services, error))
                 return None
 
-    async def _count_failure(self, held: Claim | KeyUnknown, code: str) -> None:
+    async def _count_failure(
+        self, held: Claim | KeyUnknown, code: str, *, about: str | None = None
+    ) -> None:
+        counted = partial(running.count_failure, self._services, held, code, about=about)
         with contextlib.suppress(LostJob):
-            await self._stubbornly(lambda: running.count_failure(self._services, held, code))
+            await self._stubbornly(counted)
 
     async def _stubbornly(self, step: Callable[[], Awaitable[Answer]]) -> Answer:
         """The step's answer, however long the database takes no changes or keys are away. Whoever
@@ -234,11 +248,13 @@ class Runner:
 
     async def _release(self, held: Claim) -> Claim:
         """The claim with what the mechanism released, which is stored."""
-        opening = Pad(held, "opening", held.plan.resources.opening_seconds)
+        planned = held.plan.resources.opening_seconds
+        seconds = planned_seconds(planned) if held.stays else planned
+        opening = Pad(held, "opening", seconds)
         with contextlib.ExitStack() as opened:
             try:
                 content = await self._stubbornly(lambda: running.open_content(self._services, held))
-            except (SealBroken, Unavailable):
+            except (SealBroken, Unavailable, PlaceFails):
                 await opening.wait()  # nor how much of it could be read
                 raise
             if isinstance(content, Spooled):
@@ -253,7 +269,7 @@ class Runner:
             await self._stubbornly(lambda: running.touch(self._services, held))
             seconds = held.plan.resources.release_quantum_seconds
             # What the database took in between depends on nothing private, and is not counted.
-            release = Pad(held, "release", seconds, behind=opening.seconds)
+            release = Pad(held, "release", seconds, behind=planned)
             limits = self._limits(held, seconds)
             try:
                 output = await release_in_children(

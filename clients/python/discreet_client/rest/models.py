@@ -349,40 +349,12 @@ class CoupledQpResult(TypedDict):
     """The optimum, one list an agent; of protocol job"""
 
 
-class DatasetAnswer(TypedDict):
-    """A registered dataset. Its content is never returned."""
-
-    account: str
-    block: NotRequired[str | None]
-    """That block"""
-    created_at: str
-    """date-time"""
-    delete_after_job: bool
-    """The content is erased after the first job that succeeds on it"""
-    expires_at: str | None
-    """When the content is erased; null if it is kept; date-time"""
-    id: str
-    kind: str
-    mode: Literal["private", "simulation"]
-    name: str
-    public: dict[str, Any]
-    source: NotRequired[str | None]
-    """The source, if it is a version of a block"""
-
-
 class DatasetName(TypedDict):
     """A dataset that is charged to a budget."""
 
     deleted: bool
     id: str
     name: str
-
-
-class DatasetPage(TypedDict):
-    """A page of datasets, newest first."""
-
-    datasets: list[DatasetAnswer]
-    next_page_token: str | None
 
 
 class Day(TypedDict):
@@ -1053,6 +1025,17 @@ class PiecewiseLinearTerm(TypedDict):
     """> 0; default `1.0`"""
 
 
+class PlaceAnswer(TypedDict):
+    """Where the content of a dataset stays."""
+
+    address: NotRequired[str | None]
+    """Its address without a query; for owners, where one dataset is asked for"""
+    at: Literal["file", "https", "s3"]
+    """A folder of the service's machine, a web server or a bucket"""
+    unchanged_at: str
+    """When it was last found there as it was registered: then, or by a job; date-time"""
+
+
 class PlacedBlockRequest(TypedDict):
     """
     A block of a source whose content lies somewhere that the operator allows
@@ -1066,6 +1049,11 @@ class PlacedBlockRequest(TypedDict):
     `file:///…`, `https://…` or `s3://bucket/…`: one Parquet, CSV or JSON file, or a pattern
     with `*` that matches several Parquet files with equal columns; length >= 1, length <=
     2000
+    """
+    content_stays: NotRequired[bool]
+    """
+    The content stays there and is not stored: each job fetches it again, and fails,
+    uncharged, unless it is unchanged; default `false`
     """
 
 
@@ -1084,6 +1072,11 @@ class PlacedDatasetRequest(TypedDict):
     `file:///…`, `https://…` or `s3://bucket/…`: one Parquet, CSV or JSON file, or a pattern
     with `*` that matches several Parquet files with equal columns; length >= 1, length <=
     2000
+    """
+    content_stays: NotRequired[bool]
+    """
+    The content stays there and is not stored: each job fetches it again, and fails,
+    uncharged, unless it is unchanged; default `false`
     """
     delete_after_job: NotRequired[bool]
     """The content is erased after the first job that succeeds on it; default `false`"""
@@ -2042,6 +2035,36 @@ class CoupledQp(TypedDict):
     steps: NotRequired[QpSteps | None]
     tolerance: NotRequired[float | None]
     """> 0, < 1; default `0.001`"""
+
+
+class DatasetAnswer(TypedDict):
+    """A registered dataset. Its content is never returned."""
+
+    account: str
+    block: NotRequired[str | None]
+    """That block"""
+    created_at: str
+    """date-time"""
+    delete_after_job: bool
+    """The content is erased after the first job that succeeds on it"""
+    expires_at: str | None
+    """When the content is erased; null if it is kept; date-time"""
+    id: str
+    kind: str
+    mode: Literal["private", "simulation"]
+    name: str
+    place: NotRequired[PlaceAnswer | None]
+    """Where its content stays, if it is not stored"""
+    public: dict[str, Any]
+    source: NotRequired[str | None]
+    """The source, if it is a version of a block"""
+
+
+class DatasetPage(TypedDict):
+    """A page of datasets, newest first."""
+
+    datasets: list[DatasetAnswer]
+    next_page_token: str | None
 
 
 class DrEnsemble(TypedDict):

@@ -8,9 +8,10 @@ from fastapi import APIRouter, Header, Query, Request
 from starlette.responses import JSONResponse, Response
 
 from discreet.api import examples
+from discreet.api.dataset_schemas import DatasetAnswer, DatasetPage, ErasedAnswer
 from discreet.api.operations import EVERYBODY, operation
-from discreet.api.schemas import DatasetAnswer, DatasetPage, ErasedAnswer
 from discreet.usecases import datasets, erasure
+from discreet.usecases.places import staying
 from discreet.usecases.requests import DatasetRequest, PlacedDatasetRequest
 from discreet.web import uploads
 from discreet.web.responses import Pages, answer, resource
@@ -84,7 +85,9 @@ async def get_dataset(
     dataset_id: str, request: Request, services: CurrentServices, principal: CurrentPrincipal
 ) -> Response:
     """One dataset; never its content."""
-    return resource(request, datasets.view(await datasets.find(services, principal, dataset_id)))
+    row = await datasets.find(services, principal, dataset_id)
+    view = await staying.with_address(services, principal, row, datasets.view(row))
+    return resource(request, view)
 
 
 @router.delete(

@@ -25,6 +25,7 @@ from discreet.problems.datasets import DatasetSettings
 from discreet.problems.numbers import PRESETS
 from discreet.problems.road_networks.network import RoadNetwork
 from discreet.usecases import budgets, datasets, erasure, objects
+from discreet.usecases.places import staying
 from discreet.usecases.requests import DatasetRequest
 from discreet.usecases.services import Services
 from discreet.web import bodies, uploads
@@ -294,7 +295,8 @@ async def show_dataset(
     dataset_id: str, request: Request, services: CurrentServices, viewer: Reader
 ) -> Response:
     """What is published of a dataset, and its budget. Never its content."""
-    dataset = datasets.view(await datasets.find(services, viewer.principal, dataset_id))
+    row = await datasets.find(services, viewer.principal, dataset_id)
+    dataset = await staying.with_address(services, viewer.principal, row, datasets.view(row))
     budget = await budgets.one_budget(services, viewer.principal, dataset["account"])
     return render(
         request,

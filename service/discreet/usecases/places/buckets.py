@@ -19,7 +19,13 @@ import structlog
 
 from discreet.storage.impatience import Impatience, Silent
 from discreet.usecases.places.local import MOST_PARTS, ContentChanged, fits
-from discreet.usecases.places.rules import Address, BucketPlace, PlaceRefused, PlaceUnavailable
+from discreet.usecases.places.rules import (
+    Address,
+    BucketPlace,
+    NothingThere,
+    PlaceRefused,
+    PlaceUnavailable,
+)
 from discreet.usecases.uploads import Upload
 
 log = structlog.get_logger()
@@ -59,7 +65,7 @@ def copy(
                 raise ContentChanged()
             upload.end_part()
     except FileNotFoundError as error:
-        raise PlaceRefused(
+        raise NothingThere(
             "there is no object of this name, or none that matches the pattern"
         ) from error
     finally:

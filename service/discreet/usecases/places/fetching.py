@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Sequence
+from typing import Protocol
 
 import anyio.to_thread
 import structlog
@@ -14,7 +15,6 @@ from anyio.lowlevel import RunVar
 from discreet.errors import Limit, PayloadTooLarge
 from discreet.settings import Settings
 from discreet.storage import tenants
-from discreet.storage.tenants import Principal
 from discreet.usecases.places import buckets, local, web
 from discreet.usecases.places.rules import (
     Address,
@@ -35,14 +35,24 @@ log = structlog.get_logger()
 
 FETCH_SECONDS = 3600.0
 """The most that fetching may take."""
-THREADS = 16
-"""That fetch files and objects at once in one process. They are not those of all else that the
-process does in threads: a place that is slow, or hangs, would hold these for an hour, and pages and
-requests would wait for it."""
+THREADS = 64
+"""That fetch files and objects at once in one process: as many as a worker may have jobs. They are
+not those of all else that the process does in threads: a place that is slow, or hangs, would hold
+these for an hour, and pages and requests would wait for it."""
 _limiter: RunVar[CapacityLimiter] = RunVar("discreet.places")
 
 
-async def fetch(services: Services, principal: Principal, text: str) -> Upload:
+class Owner(Protocol):
+    """For whom a content is fetched: a principal, or who had registered it."""
+
+    @property
+    def tenant_id(self) -> str: ...
+
+    @property
+    def name(self) -> str: ...
+
+
+async def fetch(services: Services, owner: Owner, text: str) -> Upload:
     """What the address holds, as if this owner had uploaded it. The caller closes it.
 
     PlaceRefused where no place of the operator's allows it to this owner, PlaceUnavailable,
@@ -50,8 +60,8 @@ async def fetch(services: Services, principal: Principal, text: str) -> Upload:
     """
     address = parse(text)
     places = await anyio.to_thread.run_sync(read_places, services.settings)
-    whose = await _names(services, principal.tenant_id) if places else ()
-    place = place_of(address, places, whose, principal.name)
+    whose = await _names(services, owner.tenant_id) if places else ()
+    place = place_of(address, places, whose, owner.name)
     upload = Upload(services.settings.spool_folder)
     upload.format = format_of(address.segments[-1], "")
     try:
@@ -65,7 +75,7 @@ async def fetch(services: Services, principal: Principal, text: str) -> Upload:
                 place,
                 address,
                 upload,
-                lambda other: place_of(other, places, whose, principal.name),
+                lambda other: place_of(other, places, whose, owner.name),
             )
         upload.finish()
     except TimeoutError:

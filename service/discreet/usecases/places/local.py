@@ -21,6 +21,7 @@ from discreet.usecases.places.rules import (
     PATTERN,
     Address,
     FolderPlace,
+    NothingThere,
     PlaceRefused,
     PlaceUnavailable,
 )
@@ -67,7 +68,7 @@ def copy(
     except OSError as error:
         raise _trouble(error) from error
     if not found:
-        raise PlaceRefused("there is no file of this name, or none that matches the pattern")
+        raise NothingThere("there is no file of this name, or none that matches the pattern")
 
 
 def _files(folder: int, segments: tuple[str, ...], until: float) -> Iterator[int]:

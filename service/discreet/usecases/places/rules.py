@@ -56,6 +56,10 @@ class PlaceRefused(InvalidInput):
         super().__init__(why, pointer=POINTER)
 
 
+class NothingThere(PlaceRefused):
+    """The place may be read, and nothing is at this address."""
+
+
 class PlaceUnavailable(Unavailable):
     """The place that holds the content does not answer; nothing was registered."""
 
@@ -97,6 +101,8 @@ class Located:
     """A content that is to be fetched: the address as an owner gave it."""
 
     text: str
+    stays: bool = False
+    """Whether it stays there, so that each job fetches it again."""
 
 
 class Place(Frozen):

@@ -22,6 +22,7 @@ import httpx
 
 from discreet.usecases.places.rules import (
     Address,
+    NothingThere,
     Place,
     PlaceRefused,
     PlaceUnavailable,
@@ -128,7 +129,7 @@ async def _answer(
         after = answer.headers.get("retry-after", "")
         return min(float(after), LONGEST_PAUSE_SECONDS) if after.isdecimal() else 1.0
     if status in (404, 410):
-        raise PlaceRefused("the server has nothing at this address")
+        raise NothingThere("the server has nothing at this address")
     if status in (401, 403):
         raise PlaceUnavailable("the server does not let this service in")
     if status != 200:
