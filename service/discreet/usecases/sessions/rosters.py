@@ -34,7 +34,7 @@ async def show(
     services: Services, principal: Principal, job_id: str, *, to_sign: bool = False
 ) -> dict[str, Any]:
     """Who is there. `to_sign`: with parameters that follow from who has enrolled, where the owner
-    is to sign such; with many agents they take seconds."""
+    is to sign such; with many agents they take seconds, once for the agents that are there."""
     require(principal, *READERS)
     async with services.database.transaction(principal.tenant_id) as connection:
         shown = await _show(connection, principal, job_id)
