@@ -382,7 +382,8 @@ def signed(signer: Signer, session: str, **content: Any) -> bytes:
     to all agents of a session, and is serialized once."""
     data = pb.OperatorContent(**content).SerializeToString()
     signature = signer.sign(signing.operator(session, data))
-    return pb.OperatorMessage(content=data, signature=signature).SerializeToString()
+    message: bytes = pb.OperatorMessage(content=data, signature=signature).SerializeToString()
+    return message
 
 
 def _parsed(read: Callable[[bytes], Any], data: bytes) -> Any:
