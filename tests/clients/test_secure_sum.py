@@ -209,26 +209,6 @@ def test_all_end_together_when_the_sums_settle() -> None:
         np.testing.assert_array_equal(update.participant.x, x)
 
 
-def test_obfuscators_made_while_waiting_are_the_ones_used() -> None:
-    operator, agents, vehicles, answers = started("paillier", 3)
-    agents[1].prepare()
-    pool: Any = agents[1]._scheme
-    ready = list(pool.obfuscators._pool)
-    assert len(ready) == pool.packing.words
-    for answer in answers:
-        operator.collect(answer)
-    broadcast = operator.advance()
-    assert broadcast is not None
-    ciphertexts = pool.accept(parse(agents[1].answer(broadcast))[4])
-    assert pool.obfuscators._pool == []
-    # A ciphertext over its obfuscator is 1 + mN.
-    square, n = pool.public.square, pool.public.n
-    assert [
-        c * pow(r, -1, square) % square % n for c, r in zip(ciphertexts, ready, strict=True)
-    ] == [1] * len(ready)
-    assert_opened([vehicles[1]], [range(3)])
-
-
 def test_masks_come_from_hkdf_as_rfc_5869_has_it() -> None:
     key = HKDF(SHA256(), 32, salt=None, info=b"info").derive(b"secret")
     assert expand(extract(b"secret"), b"info") == key

@@ -3,10 +3,11 @@ agents refuse."""
 
 from __future__ import annotations
 
+import asyncio
 import json
 import random
 import struct
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from fractions import Fraction
 from pathlib import Path
@@ -18,7 +19,10 @@ import pytest
 from discreet.errors import InvalidInput
 from discreet.privacy.noise import Noise
 from discreet.problems.federation import SessionFailed
-from discreet.usecases.sessions import records, rosters
+from discreet.problems.multi_agent.problem import MultiAgent
+from discreet.problems.numbers import Budget
+from discreet.problems.plans import Plan
+from discreet.usecases.sessions import records, roster_plans, rosters
 from discreet_client.agent import multi_agent
 from discreet_client.agent.demands import Demands
 from discreet_client.agent.masked_sums import Signed
@@ -461,6 +465,47 @@ def test_the_price_has_the_chance_that_masks_fail(opened: Any) -> None:
     assert most == pytest.approx(
         event.scale * session.plan.parameters["units"][0] * np.sqrt(FEW / (FEW - 1 - 2)), rel=1e-6
     )
+
+
+def test_a_roster_is_planned_once_and_every_other_roster_anew(
+    opened: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    session = opened(FEW, 2)
+    planned: list[int] = []
+    plan_federation = MultiAgent.plan_federation
+
+    def counted(self: MultiAgent, agents: Sequence[Any], budget: Budget) -> Plan:
+        planned.append(len(agents))
+        return plan_federation(self, agents, budget)
+
+    monkeypatch.setattr(MultiAgent, "plan_federation", counted)
+    rows = [
+        {
+            "fingerprint": one.fingerprint,
+            "name": one.name,
+            "public_key": one.key,
+            "announcement": one.announcement,
+        }
+        for one in session.members
+    ]
+    job = {"kind": "multi_agent", "problem": session.asked.model_dump(mode="json")}
+
+    def plan_of(rows: list[dict[str, Any]], budget: Budget = masked.BUDGET) -> Plan | None:
+        return asyncio.run(roster_plans.plan_of(job, rows, budget))
+
+    assert plan_of(rows) == plan_of([dict(row) for row in rows]) == session.plan
+    assert planned == [FEW]
+    wider = [{**row, "announcement": {**row["announcement"], "upper": 6}} for row in rows]
+    changed = plan_of(wider)
+    assert changed is not None
+    assert changed.parameters["box"][0][2] == 6
+    assert plan_of(rows, Budget(epsilon=10**8, delta=10**15)) != session.plan
+    assert len(planned) == 3
+    incomplete = [row for row in rows if row["name"] != "a1"]  # whom a constraint names
+    assert plan_of(incomplete) is plan_of(incomplete) is None
+    assert len(planned) == 4
+    assert plan_of(rows) == session.plan
+    assert len(planned) == 4
 
 
 def test_a_draft_says_what_agents_must_be_told_to_ask() -> None:

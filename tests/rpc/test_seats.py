@@ -9,7 +9,6 @@ import pytest
 
 from discreet.rpc import seats
 from discreet.rpc.seats import ROUNDS_REMEMBERED, Seat
-from discreet_client.stubs import federation_pb2 as pb
 
 
 class Reader:
@@ -20,7 +19,7 @@ class Reader:
         self.left, self.read = reads, asyncio.Event()
         self.stalled = 0.0
 
-    async def write(self, message: pb.OperatorMessage) -> None:
+    async def write(self, message: bytes) -> None:
         if self.left == 0:
             self.stalled = asyncio.get_running_loop().time()
             await asyncio.Event().wait()
@@ -45,7 +44,7 @@ def test_who_does_not_read_a_message_in_time_is_closed(
 
         async def ask() -> None:
             for number in range(reads + 1):
-                agent.send("round", pb.OperatorMessage(content=bytes([number])))
+                agent.send("round", bytes([number]))
                 await asyncio.sleep(0.02)
 
         asking = asyncio.create_task(ask())
@@ -67,11 +66,11 @@ def test_who_has_read_all_may_wait_for_long(monkeypatch: pytest.MonkeyPatch) -> 
     async def work() -> None:
         agent, reader = seat(), Reader(2)
         writing = asyncio.create_task(agent.write(reader))
-        agent.send("round", pb.OperatorMessage())
+        agent.send("round", b"")
         await reader.read.wait()
         await asyncio.sleep(10 * seats.WRITE_SECONDS)
         assert agent.closing is None
-        agent.send("end", pb.OperatorMessage())
+        agent.send("end", b"")
         await writing
         assert reader.left == 0
         rings = [one for one in handles() if one._callback == agent._look]
@@ -86,7 +85,7 @@ def handles() -> list[Any]:
 
 
 def test_answers_to_the_last_rounds_may_come_late() -> None:
-    agent, message = seat(), pb.OperatorMessage()
+    agent, message = seat(), b""
     assert 0 not in agent.asked
     for number in (3, 4, 4, 5):
         agent.ask(number, message)

@@ -24,9 +24,7 @@ from __future__ import annotations
 
 import hashlib
 import secrets
-import threading
 from collections.abc import Iterable, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING
@@ -176,18 +174,13 @@ class PrivateKey:
             (modulo_q - modulo_p) * self._p_square_inverse % self.q_square
         )
 
-    def decrypt(
-        self, ciphertexts: Sequence[mpz], pool: ThreadPoolExecutor | None = None
-    ) -> list[int]:
-        """Plaintexts in -N/2..N/2. With a pool the halves modulo p² and q² run in parallel: threads
-        suffice, since GMP works outside the interpreter lock.
-        """
+    def decrypt(self, ciphertexts: Sequence[mpz]) -> list[int]:
+        """Plaintexts in -N/2..N/2."""
         self.public.check_units(ciphertexts)
-        halves = [
-            ([c % square for c in ciphertexts], prime - 1, square)
+        powers = [
+            powmod_base_list([c % square for c in ciphertexts], prime - 1, square)
             for prime, square in ((self.p, self.p_square), (self.q, self.q_square))
         ]
-        powers = list((pool.map if pool else map)(lambda half: powmod_base_list(*half), halves))
         n = self.public.modulus
         found = []
         for a, b in zip(*powers, strict=True):
@@ -276,14 +269,9 @@ class FixedBase:
 
 
 class Obfuscators:
-    """Random N-th residues modulo N², each given out once. Safe to share between threads.
-
-    `refill` computes some in advance, while an agent waits for others.
-    """
+    """Random N-th residues modulo N², each drawn anew. Safe to share between threads."""
 
     def __init__(self, key: PublicKey | PrivateKey, window: int = WINDOW_BITS) -> None:
-        self._pool: list[mpz] = []
-        self._lock = threading.Lock()
         self._private = key if isinstance(key, PrivateKey) else None
         public = key if isinstance(key, PublicKey) else key.public
         x = _unit(public)
@@ -306,19 +294,9 @@ class Obfuscators:
                 )
             ]
 
-    def refill(self, count: int) -> None:
-        """Compute obfuscators until at least `count` are ready."""
-        with self._lock:
-            missing = count - len(self._pool)
-        fresh = [self._fresh() for _ in range(missing)]
-        with self._lock:
-            self._pool += fresh
-
     def draw(self, count: int) -> list[mpz]:
-        """`count` unused obfuscators: those that are ready, then new ones."""
-        with self._lock:
-            ready, self._pool = self._pool[:count], self._pool[count:]
-        return ready + [self._fresh() for _ in range(count - len(ready))]
+        """`count` obfuscators."""
+        return [self._fresh() for _ in range(count)]
 
     def _fresh(self) -> mpz:
         if self._private is None:

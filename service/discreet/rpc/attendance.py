@@ -42,13 +42,14 @@ class Attendance:
         self._signer: Signer = services.secrets.signer
         self._seats: dict[str, Seat] = {}
         self._number: int | None = None
-        self._round = pb.Round()
-        self._announcement: pb.OperatorMessage | None = None
+        self._round, self._answers = pb.Round(), b""
+        """The open round, and what answers it who was delivered nothing of its own."""
+        self._announcement: bytes | None = None
         """The open round as all are told it who are delivered nothing of their own."""
         self._deliveries: Mapping[str, bytes] = {}
         self._touching = asyncio.Lock()
         self._touched = held.touched
-        self._farewell: pb.OperatorMessage | None = None
+        self._farewell: bytes | None = None
         self._dismissed: DiscreetError | None = None
 
     @property
@@ -97,6 +98,7 @@ class Attendance:
             milliseconds=int(min(seconds, 4e6) * 1000),
         )
         self._announcement, self._deliveries = self._signed(round=self._round), deliveries
+        self._answers = signing.answers(broadcast, b"")
         self._number = number
         for seat in self._seats.values():
             if seat.ready:
@@ -214,8 +216,10 @@ class Attendance:
             raise Conflict(f"round {number} was not asked of this stream", code="wrong_round")
         if number != self._number:
             return  # too late for its round, which harms nobody else
-        delivered = self._deliveries.get(seat.fingerprint, b"")
-        if contribution.answers != signing.answers(self._round.broadcast, delivered):
+        delivered, answers = self._deliveries.get(seat.fingerprint), self._answers
+        if delivered:
+            answers = signing.answers(self._round.broadcast, delivered)
+        if contribution.answers != answers:
             raise Conflict("this answers another broadcast", code="wrong_broadcast")
         known = self.messages.get(seat.fingerprint)
         if known is not None:
@@ -249,5 +253,5 @@ class Attendance:
             message = self._signed(round=told)
         seat.ask(self._number, message)
 
-    def _signed(self, **content: Any) -> pb.OperatorMessage:
+    def _signed(self, **content: Any) -> bytes:
         return signed(self._signer, self.held.session_id, **content)

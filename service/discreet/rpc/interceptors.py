@@ -304,7 +304,7 @@ class Signatures(Interceptor):
         return grpc.stream_stream_rpc_method_handler(
             lambda messages, context: self._stream(take_part, messages, context),
             handler.request_deserializer,
-            handler.response_serializer,
+            None,  # `signed` has serialized them
         )
 
     async def _enroll(self, inner: Behaviour, request: Any, context: Any) -> Any:
@@ -377,10 +377,13 @@ class Signatures(Interceptor):
             )
 
 
-def signed(signer: Signer, session: str, **content: Any) -> pb.OperatorMessage:
-    """An operator's message, signed for one session."""
+def signed(signer: Signer, session: str, **content: Any) -> bytes:
+    """An operator's message (OperatorMessage), signed for one session. In bytes: a broadcast goes
+    to all agents of a session, and is serialized once."""
     data = pb.OperatorContent(**content).SerializeToString()
-    return pb.OperatorMessage(content=data, signature=signer.sign(signing.operator(session, data)))
+    signature = signer.sign(signing.operator(session, data))
+    message: bytes = pb.OperatorMessage(content=data, signature=signature).SerializeToString()
+    return message
 
 
 def _parsed(read: Callable[[bytes], Any], data: bytes) -> Any:

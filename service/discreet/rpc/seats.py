@@ -9,7 +9,6 @@ from typing import Any
 
 from discreet.errors import DiscreetError, Unavailable
 from discreet.rpc.admission import Messages
-from discreet_client.stubs import federation_pb2 as pb
 
 WRITE_SECONDS = 60.0
 """An agent that takes so long to read one message has lost its stream: what it does not read lies
@@ -25,7 +24,7 @@ class Seat:
 
     fingerprint: str
     messages: Messages
-    outbox: dict[str, pb.OperatorMessage] = field(default_factory=dict)
+    outbox: dict[str, bytes] = field(default_factory=dict)
     changed: asyncio.Event = field(default_factory=asyncio.Event)
     closing: DiscreetError | None = None
     ready: bool = False
@@ -37,13 +36,13 @@ class Seat:
     _writing_since: float | None = None
     _alarm: asyncio.TimerHandle | None = None
 
-    def ask(self, number: int, message: pb.OperatorMessage) -> None:
+    def ask(self, number: int, message: bytes) -> None:
         """Send the round of this number, which may be sent again."""
         first = self.asked.start if self.asked else number
         self.asked = range(max(first, number + 1 - ROUNDS_REMEMBERED), number + 1)
         self.send("round", message)
 
-    def send(self, kind: str, message: pb.OperatorMessage) -> None:
+    def send(self, kind: str, message: bytes) -> None:
         self.outbox[kind] = message
         self.changed.set()
 

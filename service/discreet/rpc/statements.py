@@ -13,7 +13,7 @@ from discreet_client.federation import signing
 from discreet_client.stubs import federation_pb2 as pb
 
 
-def start_message(lease: SessionLease, signer: Signer, fingerprint: str) -> pb.OperatorMessage:
+def start_message(lease: SessionLease, signer: Signer, fingerprint: str) -> bytes:
     """The owner's roster, what this agent is charged, and the parameters of the rounds."""
     charge = charge_of(lease, fingerprint)
     start = pb.Start(

@@ -186,11 +186,6 @@ class Agent(Party):
             if self._who.parameters.scheme == "masking":
                 self._scheme = self._masking()
 
-    def prepare(self) -> None:
-        """Precompute the obfuscators of the next contribution while waiting for the others."""
-        if isinstance(self._scheme, PaillierScheme):
-            self._scheme.obfuscators.refill(self._scheme.packing.words)
-
     # Setting up
 
     def _on_open(self, broadcast: bytes, payload: bytes) -> bytes:

@@ -14,7 +14,7 @@ import anyio.to_thread
 
 from discreet.errors import Conflict, FieldIssue, Forbidden, InvalidInput, NotFound
 from discreet.observability import faults
-from discreet.problems.federation import FederatedProblem, FederationTerms, Member
+from discreet.problems.federation import FederatedProblem, FederationTerms
 from discreet.problems.numbers import Budget
 from discreet.problems.plans import Plan
 from discreet.storage import audit_log, jobs, ledger, log_memory, sessions
@@ -22,7 +22,7 @@ from discreet.storage.tenants import Principal
 from discreet.usecases import budgets
 from discreet.usecases.access import require
 from discreet.usecases.services import Services
-from discreet.usecases.sessions import records
+from discreet.usecases.sessions import records, roster_plans
 from discreet_client.federation import signing
 from discreet_client.federation.rosters import VERSION as ROSTER_VERSION
 
@@ -34,7 +34,7 @@ async def show(
     services: Services, principal: Principal, job_id: str, *, to_sign: bool = False
 ) -> dict[str, Any]:
     """Who is there. `to_sign`: with parameters that follow from who has enrolled, where the owner
-    is to sign such; with many agents they take seconds."""
+    is to sign such; with many agents they take seconds, once for the agents that are there."""
     require(principal, *READERS)
     async with services.database.transaction(principal.tenant_id) as connection:
         shown = await _show(connection, principal, job_id)
@@ -44,11 +44,10 @@ async def show(
         return shown
     problem = records.read_problem(job)
     if problem.parameters_of_roster and rows:
-        members = [records.member(row) for row in rows]
-        members.sort(key=lambda one: one.fingerprint)
-        shown["parameters"] = await anyio.to_thread.run_sync(
-            _parameters_of, problem, members, _budget(session)
-        )
+        rows = sorted(rows, key=lambda one: str(one["fingerprint"]))
+        plan = await roster_plans.plan_of(job, rows, _budget(session))
+        # Where they can be on none together, a signature says why.
+        shown["parameters"] = None if plan is None else plan.model_dump(mode="json")["parameters"]
     return shown
 
 
@@ -90,9 +89,10 @@ async def approve(
     for one in rows:  # members of a group announced it for another job
         problem.check_announcement(one["announcement"])
     budget = _budget(session)
-    plan = await anyio.to_thread.run_sync(
-        problem.plan_federation, [records.member(row) for row in rows], budget
-    )
+    plan = await roster_plans.plan_of(job, rows, budget)
+    if plan is None:  # plan again: what is refused says why
+        members = [records.member(row) for row in rows]
+        plan = await anyio.to_thread.run_sync(problem.plan_federation, members, budget)
     if (
         problem.signs_parameters
         and json.loads(roster).get("parameters") != plan.model_dump(mode="json")["parameters"]
@@ -292,13 +292,3 @@ def _signed_parameters(session: Mapping[str, Any], job: Mapping[str, Any]) -> An
     if problem is None or not problem.signs_parameters or problem.parameters_of_roster:
         return None
     return job["plan"]["parameters"]
-
-
-def _parameters_of(problem: FederatedProblem, members: list[Member], budget: Budget) -> Any:
-    """Those of a roster of these agents; None where they can be on none together: a signature then
-    says why."""
-    try:
-        plan = problem.plan_federation(members, budget)
-    except InvalidInput:
-        return None
-    return plan.model_dump(mode="json")["parameters"]
