@@ -9,7 +9,7 @@ import traceback
 from collections.abc import Mapping
 from typing import Any
 
-from discreet.isolation import summing
+from discreet.isolation import sampling, summing
 from discreet.isolation.frames import frame, receive, send
 from discreet.isolation.jobs import read_job
 from discreet.isolation.kernels import load_compiler
@@ -29,6 +29,7 @@ def warm_up() -> None:
     for name, kind in KINDS.items():
         join_example(name)
         summing.rehearse(name)
+        sampling.rehearse(name)
         result = rehearse(kind)
         published = result.to_json()
         encode(published, result.tables(every=True))
@@ -63,6 +64,10 @@ def release(task: Task) -> None:
     noise = Noise.seeded(seed) if header["simulation"] else Noise.secure()
     if header.get("shares"):
         released = summing.release_of_shares(header, task.payload, noise)
+        send(task.channel, {"done": True}, pack(released))
+        return
+    if header.get("contents"):
+        released = sampling.release_of_samples(header, task.descriptors[0], noise)
         send(task.channel, {"done": True}, pack(released))
         return
     problem, public, plan = read_job(header)

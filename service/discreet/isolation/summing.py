@@ -13,16 +13,14 @@ nothing else. It adds no noise, and answers with nothing but sums.
 
 from __future__ import annotations
 
-import io
-import os
 from collections.abc import Mapping
 from functools import partial
-from typing import Any, BinaryIO
+from typing import Any
 
 from discreet.isolation.frames import send
 from discreet.isolation.jobs import read_job
+from discreet.isolation.spooled import in_memory, opened
 from discreet.isolation.tasks import Task
-from discreet.storage.sealing import ChunkCipher, SealedReader, new_data_key, seal_stream
 
 
 def share(task: Task) -> None:
@@ -46,8 +44,7 @@ def sums_of_share(header: Mapping[str, Any], descriptor: int) -> dict[str, Any]:
     problem, public, plan = read_job(header)
     records = DATASETS[header["kind"]].RECORDS
     contents = [
-        partial(StoredContent, partial(_opened, one, descriptor), records)
-        for one in header["contents"]
+        partial(StoredContent, opened(one, descriptor), records) for one in header["contents"]
     ]
     total: dict[str, Any] = {}
     number, shares = header["share"]
@@ -85,36 +82,15 @@ def rehearse(kind: str) -> None:
     problem, dataset, budget = read_example(KINDS[kind])
     if dataset is None or (plan := problem.plan(dataset.public, budget)).parts_by is None:
         return
-    key = new_data_key()
-    sealed = seal_stream(key, "rehearsal", pack(dataset.rows()))
     header = {
         "kind": kind,
         "problem": problem.model_dump(mode="json"),
         "public": dataset.public.model_dump(mode="json"),
         "plan": plan.model_dump(mode="json"),
         "simulation": True,
-        "contents": [
-            {
-                "name": "rehearsal",
-                "data_key": key.hex(),
-                "offset": 0,
-                "sealed_bytes": len(sealed),
-            }
-        ],
         "part_bytes": 1,
     }
-    descriptor = os.memfd_create("rehearsal")
-    try:
-        os.write(descriptor, sealed)
+    with in_memory(pack(dataset.rows())) as (content, descriptor):
+        header["contents"] = [content]
         shares = [sums_of_share({**header, "share": [one, 2]}, descriptor) for one in range(2)]
-    finally:
-        os.close(descriptor)
     release_of_shares(header, framed(map(pack, shares)), Noise.seeded(0))
-
-
-def _opened(content: Mapping[str, Any], descriptor: int) -> BinaryIO:
-    def read_at(place: int, size: int) -> bytes:
-        return os.pread(descriptor, size, content["offset"] + place)
-
-    cipher = ChunkCipher(bytes.fromhex(content["data_key"]), content["name"])
-    return io.BufferedReader(SealedReader(cipher, read_at, content["sealed_bytes"]))

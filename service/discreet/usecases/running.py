@@ -168,8 +168,9 @@ async def open_content(services: Services, held: Claim) -> bytes | bytearray | S
     StorageTrouble when it does not come now, MasterKeyUnknown when it is sealed for another
     installation. Empty without a dataset.
     """
-    if held.plan.parts_by is not None and held.data:
-        spooled = await spool_large(services, held.data)
+    sampled = held.plan.sampled_by is not None and len(held.data) == 1
+    if sampled or (held.plan.parts_by is not None and held.data):
+        spooled = await spool_large(services, held.data, sampled=sampled)
         if spooled is not None:
             return spooled
     if held.block is None:

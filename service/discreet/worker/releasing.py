@@ -1,5 +1,6 @@
-"""The child processes of one release: one for a content that is read as a whole; for a large
-content that is summed by parts one for each share, and one more that adds noise to all sums."""
+"""The child processes of one release: one for a content that is read as a whole, or of which it
+samples records; for a large content that is summed by parts one for each share, and one more that
+adds noise to all sums."""
 
 from __future__ import annotations
 
@@ -11,6 +12,7 @@ from discreet.isolation.children import Zygote
 from discreet.isolation.conversations import Output
 from discreet.isolation.failures import Limits
 from discreet.isolation.processes import cores
+from discreet.problems import sampled
 from discreet.problems.contents import framed
 from discreet.usecases import spooling
 from discreet.usecases.spooling import Spooled
@@ -34,6 +36,13 @@ async def release_in_children(
     """
     if not isinstance(content, Spooled):
         return await zygote.run(header, content, limits)
+    if content.sampled:
+        asked = {
+            **header,
+            "contents": list(content.contents),
+            "window_bytes": sampled.WINDOW_BYTES,
+        }
+        return await zygote.run(asked, b"", limits, None, [content.file.to_read()])
     parts = -(-content.sealed_bytes // spooling.PART_BYTES)
     shares = min(processes or min(MOST_SHARES, cores()), parts)
     asked = {

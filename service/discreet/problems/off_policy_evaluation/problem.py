@@ -15,6 +15,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from discreet.errors import InvalidInput
+from discreet.privacy.events import Event
 from discreet.privacy.noise import Noise
 from discreet.privacy.units import EPSILON_UNIT
 from discreet.problems.accuracy import Expected
@@ -25,14 +26,16 @@ from discreet.problems.off_policy_evaluation import examples
 from discreet.problems.off_policy_evaluation.checks import RELEASED, issues_of
 from discreet.problems.off_policy_evaluation.choice import name_of, why_chosen
 from discreet.problems.off_policy_evaluation.dataset import OffPolicyDataset
-from discreet.problems.off_policy_evaluation.method import Method, MethodOfSums
+from discreet.problems.off_policy_evaluation.method import Chosen, Method, MethodOfSums
 from discreet.problems.off_policy_evaluation.methods import methods_named
 from discreet.problems.off_policy_evaluation.public import OffPolicyPublic
 from discreet.problems.off_policy_evaluation.request import OffPolicyRequest
 from discreet.problems.off_policy_evaluation.result import OffPolicyEvaluationResult
+from discreet.problems.off_policy_evaluation.sampled import SampledMethod
 from discreet.problems.off_policy_evaluation.synthesis import SYNTHESIS
 from discreet.problems.plans import LONGEST_SECONDS, NoiseSummary, Plan, Resources, sized
 from discreet.problems.results import Result
+from discreet.problems.sampled import Records, SampledRecords
 from discreet.problems.summed import SumsOverParts
 from discreet.problems.synthesis import Synthesis
 from discreet_client.intervals import plain
@@ -40,7 +43,7 @@ from discreet_client.intervals import plain
 AUTO = "auto"
 
 
-class OffPolicyEvaluation(OffPolicyRequest, SumsOverParts):
+class OffPolicyEvaluation(OffPolicyRequest, SumsOverParts, SampledRecords):
     """Weights of a linear value function of the target policy, or its value over the people in the
     data.
 
@@ -124,14 +127,12 @@ class OffPolicyEvaluation(OffPolicyRequest, SumsOverParts):
             pointer = "/privacy/delta" if budget.delta == 0 else "/privacy/epsilon"
             more = "" if budget.delta == 0 else f"; {method.name} needs a larger epsilon or delta"
             raise InvalidInput(f"{error}{more}", pointer=pointer) from None
-        resources = Resources.padded(
-            0.5,
-            work=method.seconds(chosen),
-            drawing=method.drawing_seconds(chosen, event),
-            content_bytes=public.most_bytes,
-            memory_bytes=(1 << 28) + 64 * method.numbers(),
-            steps=method.steps(),
-        )
+        resources = _resources(method, chosen, event)
+        sampled_by = None
+        if isinstance(method, SampledMethod):
+            by_index = _resources(method, chosen, event, method.sampling_seconds(chosen, event))
+            if by_index.release_quantum_seconds <= LONGEST_SECONDS:
+                sampled_by, resources = public.unit, by_index
         if resources.release_quantum_seconds > LONGEST_SECONDS:
             raise InvalidInput(
                 f"with the largest content this could take {resources.release_quantum_seconds:.3g} "
@@ -169,6 +170,7 @@ class OffPolicyEvaluation(OffPolicyRequest, SumsOverParts):
             unit=public.unit,
             # Where a noised number of trajectories sets the clip of the sums, they are read twice.
             parts_by=public.unit if isinstance(method, MethodOfSums) and not beside else None,
+            sampled_by=sampled_by,
             neighbours=neighbours,
             assumptions=(
                 "features, discount, bounds and topology are public",
@@ -257,6 +259,13 @@ class OffPolicyEvaluation(OffPolicyRequest, SumsOverParts):
         assert isinstance(method, MethodOfSums)
         return method.release_sums(event, plan.parameters, sums["sums"], noise)
 
+    def release_sampled(
+        self, public: OffPolicyPublic, plan: Plan, records: Records, noise: Noise
+    ) -> Released:
+        method = self._planned(public, plan)
+        assert isinstance(method, SampledMethod)
+        return method.release_sampled(plan.events, plan.parameters, records, noise)
+
     def noised_sums(self, plan: Plan) -> frozenset[str]:
         if len(plan.events) > 1:  # what was noised beside the sums is what they follow from
             return frozenset()
@@ -277,3 +286,15 @@ class OffPolicyEvaluation(OffPolicyRequest, SumsOverParts):
             values["target_policy"] = public.target_policy
         progress(method.steps(), method.steps())
         return Result.of(self.Fields, values)
+
+
+def _resources(method: Method, chosen: Chosen, event: Event, beside: float = 0.0) -> Resources:
+    """Of a release on the largest content; `beside`: seconds of work that come to it."""
+    return Resources.padded(
+        0.5,
+        work=method.seconds(chosen) + beside,
+        drawing=method.drawing_seconds(chosen, event),
+        content_bytes=method.public.most_bytes,
+        memory_bytes=(1 << 28) + 64 * method.numbers(),
+        steps=method.steps(),
+    )
