@@ -90,6 +90,7 @@ def gradient(
             mean,
             steps - 1 if average_from is None else int(average_from),
         )
+        del stretch  # before the next one is read
     return mean
 
 
@@ -143,6 +144,7 @@ def minibatch(
             mean,
             min(int(average_from * steps), steps - 1),
         )
+        del stretch  # before the next one is read
     return mean
 
 
