@@ -18,7 +18,8 @@ from discreet.isolation.spooled import in_memory, opened
 
 def release_of_samples(header: Mapping[str, Any], descriptor: int, noise: Any) -> dict[str, Any]:
     """What the mechanism releases of the content of a header (`summing.share`) that lies in the
-    file of `descriptor`; `window_bytes` of it are in memory at once."""
+    file of `descriptor`. `window_bytes` of the header, or what the kind says, are in memory at
+    once."""
     from discreet.problems import DATASETS  # noqa: PLC0415
     from discreet.problems.parts import StoredContent  # noqa: PLC0415
     from discreet.problems.sampled import Records  # noqa: PLC0415
@@ -26,9 +27,8 @@ def release_of_samples(header: Mapping[str, Any], descriptor: int, noise: Any) -
     problem, public, plan = read_job(header)
     (content,) = header["contents"]
     stored = StoredContent(opened(content, descriptor), DATASETS[header["kind"]].RECORDS)
-    released: dict[str, Any] = problem.release_sampled(
-        public, plan, Records(stored, header["window_bytes"]), noise
-    )
+    window = header.get("window_bytes") or problem.window_bytes(public, plan)
+    released: dict[str, Any] = problem.release_sampled(public, plan, Records(stored, window), noise)
     return released
 
 

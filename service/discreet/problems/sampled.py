@@ -9,6 +9,7 @@ Where it reads does not depend on what was drawn: see `StoredContent.read`.
 
 from __future__ import annotations
 
+import math
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from typing import Any
@@ -19,12 +20,15 @@ from discreet.problems.parts import StoredContent
 from discreet.problems.plans import Plan
 
 WINDOW_BYTES = 64 << 20
-"""Of the units that are in memory at once: those that the next steps draw. Larger contents are
-passed through more often the smaller it is."""
-PASSED_BYTES_PER_SECOND = 1e9
+"""Of the units that are in memory at once: those that the next steps draw. The smaller it is, the
+more often a content is passed through."""
+PASSED_BYTES_PER_SECOND = 2e9
 """Read and decrypted, and searched for the units of a window."""
 FILLED = 0.8
 """How much of a window is full, at least, where steps are small beside it."""
+MOST_PASSING = 2.0
+"""Times the work itself: so long may passing through a content take. A window that takes longer is
+made larger, of contents many times as large as it."""
 
 
 @dataclass(frozen=True)
@@ -32,7 +36,7 @@ class Records:
     """A stored content, and how much of it may be in memory."""
 
     content: StoredContent
-    window_bytes: int = WINDOW_BYTES
+    window_bytes: int
 
 
 class SampledRecords(ABC):
@@ -43,12 +47,36 @@ class SampledRecords(ABC):
         """`release` on the content of these records, with the same draws of the same noise: the
         same arrays, bit for bit. Total."""
 
+    @abstractmethod
+    def window_bytes(self, public: Any, plan: Plan) -> int:
+        """How much is to be in memory at once, from public figures alone. What is released does not
+        depend on it."""
 
-def passing_seconds(most_bytes: float, drawn_bytes: float, steps: int) -> float:
-    """Seconds to pass through a content of at most `most_bytes`, as often as its windows are
-    filled: with `drawn_bytes` in all, in so many steps, none of which is in two windows. From
-    public figures. 0 where all is in memory at once."""
-    if most_bytes <= WINDOW_BYTES:
-        return 0.0
-    windows = min(float(steps), 1 + drawn_bytes / (FILLED * WINDOW_BYTES))
-    return windows * most_bytes / PASSED_BYTES_PER_SECOND
+
+@dataclass(frozen=True)
+class Passing:
+    """Reads of a content, of which no more than a window is in memory: from public figures alone.
+
+    most_bytes: of the content at most; drawn_bytes: of all that is drawn, in `steps` steps, none of
+    which is in two windows; seconds: of the work on what is drawn.
+    """
+
+    most_bytes: float
+    drawn_bytes: float
+    steps: int
+    work_seconds: float
+
+    @property
+    def window_bytes(self) -> int:
+        """WINDOW_BYTES, or as much more as MOST_PASSING asks for."""
+        times = MOST_PASSING * self.work_seconds * PASSED_BYTES_PER_SECOND / self.most_bytes - 1
+        needed = self.drawn_bytes / FILLED / times if times > 0 else self.most_bytes
+        return max(WINDOW_BYTES, math.ceil(min(needed, self.most_bytes)))
+
+    @property
+    def seconds(self) -> float:
+        """0 where all is in memory at once: it is read once, as whatever is read as a whole."""
+        if self.most_bytes <= self.window_bytes:
+            return 0.0
+        windows = min(float(self.steps), 1 + self.drawn_bytes / (FILLED * self.window_bytes))
+        return windows * self.most_bytes / PASSED_BYTES_PER_SECOND

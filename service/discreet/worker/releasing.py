@@ -12,7 +12,6 @@ from discreet.isolation.children import Zygote
 from discreet.isolation.conversations import Output
 from discreet.isolation.failures import Limits
 from discreet.isolation.processes import cores
-from discreet.problems import sampled
 from discreet.problems.contents import framed
 from discreet.usecases import spooling
 from discreet.usecases.spooling import Spooled
@@ -37,11 +36,7 @@ async def release_in_children(
     if not isinstance(content, Spooled):
         return await zygote.run(header, content, limits)
     if content.sampled:
-        asked = {
-            **header,
-            "contents": list(content.contents),
-            "window_bytes": sampled.WINDOW_BYTES,
-        }
+        asked = {**header, "contents": list(content.contents)}
         return await zygote.run(asked, b"", limits, None, [content.file.to_read()])
     parts = -(-content.sealed_bytes // spooling.PART_BYTES)
     shares = min(processes or min(MOST_SHARES, cores()), parts)

@@ -266,6 +266,11 @@ class OffPolicyEvaluation(OffPolicyRequest, SumsOverParts, SampledRecords):
         assert isinstance(method, SampledMethod)
         return method.release_sampled(plan.events, plan.parameters, records, noise)
 
+    def window_bytes(self, public: OffPolicyPublic, plan: Plan) -> int:
+        method = self._planned(public, plan)
+        assert isinstance(method, SampledMethod)
+        return method.passing(plan.parameters).window_bytes
+
     def noised_sums(self, plan: Plan) -> frozenset[str]:
         if len(plan.events) > 1:  # what was noised beside the sums is what they follow from
             return frozenset()

@@ -11,7 +11,7 @@ from discreet.privacy.noise import Noise
 from discreet.problems.contents import Content, Released
 from discreet.problems.off_policy_evaluation.method import Chosen, Method
 from discreet.problems.off_policy_evaluation.public import Ints
-from discreet.problems.sampled import Records, passing_seconds
+from discreet.problems.sampled import Passing, Records
 from discreet.solvers.evaluation import temporal_difference as td
 
 PART_BYTES = 8 << 20
@@ -84,16 +84,18 @@ class SampledMethod(Method):
         """`release`, of trajectories that lie in a file: the same draws of the same noise."""
         return self._stepped(events, chosen, StoredTrajectories(records, self._read), noise)
 
+    def passing(self, chosen: Chosen) -> Passing:
+        """How the largest content is read."""
+        most = self.public.most_bytes
+        return Passing(most, self.passes(chosen) * most, chosen["steps"], self.seconds(chosen))
+
     def sampling_seconds(self, chosen: Chosen, event: Event) -> float:
         """What `release_sampled` takes beyond `release`, on the largest content."""
-        public, passes = self.public, self.passes(chosen)
-        trajectories = passes * min(public.most_trajectories, public.most_rows)
-        passing = passing_seconds(
-            public.most_bytes, passes * public.most_bytes, max(1, chosen["steps"])
-        )
-        if not passing:
+        if not (seconds := self.passing(chosen).seconds):
             return 0.0
-        return passing + DRAWN_SECONDS * trajectories + self.drawing_seconds(chosen, event)
+        public = self.public
+        drawn = self.passes(chosen) * min(public.most_trajectories, public.most_rows)
+        return seconds + DRAWN_SECONDS * drawn + self.drawing_seconds(chosen, event)
 
     @abstractmethod
     def passes(self, chosen: Chosen) -> float:
