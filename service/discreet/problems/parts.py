@@ -152,7 +152,10 @@ class StoredContent:
         read = self._start.rows_of(numbers[places], numbers[ends] + 2)
         # Of a run of n units n + 1 bounds were read.
         at = np.arange(numbers.size) + np.cumsum(joined[: numbers.size]) - 1
-        return read[at], read[at + 1]
+        bounds = np.stack([read[at], read[at + 1]], axis=1).reshape(-1)
+        if (np.diff(bounds, prepend=0, append=self.rows) < 0).any():
+            raise ValueError("units do not follow each other")
+        return bounds[::2].copy(), bounds[1::2].copy()
 
     def _part(self, unit: int, following: int) -> Content:
         first, last = self._start[unit], self._start[following]
