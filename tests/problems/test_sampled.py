@@ -333,7 +333,9 @@ def test_a_window_and_the_time_of_reading_follow_from_public_figures() -> None:
             {"unit": "trajectory", "states": 5, "reward_bound": 1, "horizon": 10}
             | {"off_policy": False, "trajectories": rows // 10, "max_rows": rows}
         )
-        problem = kind.model_validate({**SINGLE, "steps": min(2 * rows, 10**7), "dataset": "example"})
+        problem = kind.model_validate(
+            {**SINGLE, "steps": min(2 * rows, 10**7), "dataset": "example"}
+        )
         budget = problem.budget(Privacy.model_validate({"epsilon": 1, "delta": 1e-6}))
         plan = problem.plan(public, budget)
         assert isinstance(problem, OffPolicyEvaluation)

@@ -99,16 +99,19 @@ def trips_of_persons(**values: Any) -> dict[str, Any]:
     return {**body, "public": {**body["public"], "unit": "person"}}
 
 
-def walks(**values: Any) -> dict[str, Any]:
-    """Of more transitions than a part of these tests has, of lengths that differ."""
+def walks(*, off_policy: bool = False, **values: Any) -> dict[str, Any]:
+    """Of a content that no other has: more transitions than a part of these tests, of lengths that
+    differ."""
+    unique = next(bodies._numbers)
     rows = [
         {
             "trajectory": walk,
             "step": step,
             "state": (walk + step) % 3,
             "next_state": (walk + step + 1) % 3,
-            "reward": step / (walk + 1),
+            "reward": step / (walk + 1 + unique),
             "terminal": step == walk % 4,
+            **({"behaviour": 0.5, "target": 0.3 + step / 10} if off_policy else {}),
         }
         for walk in range(40)
         for step in range(1 + walk % 4)
@@ -118,7 +121,7 @@ def walks(**values: Any) -> dict[str, Any]:
         **bodies.dataset(**values),
         "cap": {"epsilon": 1, "delta": 1e-3},
         "kind": "off_policy_evaluation",
-        "public": {**public, "trajectories": 40},
+        "public": public if off_policy else {**public, "trajectories": 40},
         "content": {"transitions": rows},
     }
 
@@ -171,7 +174,12 @@ def test_one_result_of_any_number_of_processes(
     """1, 2 and 4 that read, parts of any size, and one child that reads the content as a whole."""
 
     async def work(services: Services, owner: Principal, zygote: Zygote) -> None:
-        for body in (bodies.dataset(mode="simulation"), trips_of_persons(mode="simulation")):
+        for body in (
+            bodies.dataset(mode="simulation"),
+            trips_of_persons(mode="simulation"),
+            walks(mode="simulation", off_policy=True),
+        ):
+            evaluated = body["kind"] == "off_policy_evaluation"
             dataset, digests = await register(services, owner, body), set()
             for processes, part_bytes in ((1, 500), (2, 500), (4, 100), (2, 1 << 20)):
                 monkeypatch.setattr(spooling, "PART_BYTES", part_bytes)
@@ -179,12 +187,16 @@ def test_one_result_of_any_number_of_processes(
                 asked = services.settings.model_copy(update={"share_processes": processes})
                 person = body["public"]["unit"] == "person"
                 more = {"max_trips_per_person": 3} if person else {}
-                job = await submit(services, owner, dataset, seed=7, **bodies.job(dataset, **more))
+                asks = bodies.job(dataset, **more)
+                if evaluated:  # the clip of its sums follows from a noised number
+                    asks = evaluation(dataset, method="importance_sampling")
+                job = await submit(services, owner, dataset, seed=7, **asks)
                 await Runner(replace(services, settings=asked), zygote).run(job)
                 assert (await outcome(services, owner, job))[0] == "succeeded"
                 digests.add(await released(services, job))
                 shares = 0 if part_bytes == 1 << 20 else processes
-                assert taken == [*["share"] * shares, "release", "finish"]
+                first = ["number"] if evaluated and shares else []
+                assert taken == [*first, *["share"] * shares, "release", "finish"]
             assert len(digests) == 1
 
     with_children(settings, work)
@@ -223,10 +235,18 @@ def test_one_result_whatever_is_in_memory(
                 assert spooled == [part_bytes == 500]
             assert len(digests) == 1
 
-        dataset = await register(services, owner, walks())
-        for fault in ("release_sampled segv", "release_sampled raise", ""):
+        sampled = await register(services, owner, walks())
+        summed = await register(services, owner, walks(off_policy=True))
+        importance = {"method": "importance_sampling"}
+        for dataset, asked, fault in (
+            (sampled, SAMPLING[0], "release_sampled segv"),
+            (sampled, SAMPLING[1], ""),
+            (summed, importance, "release_number raise"),
+            (summed, importance, "part_sums segv"),
+            (summed, importance, ""),
+        ):
             faults(fault)
-            job = await submit(services, owner, dataset, **evaluation(dataset, **SAMPLING[0]))
+            job = await submit(services, owner, dataset, **evaluation(dataset, **asked))
             await Runner(services, zygote).run(job)
             state = "failed" if fault else "succeeded"
             assert await outcome(services, owner, job) == (state, list(CHARGED))

@@ -56,12 +56,12 @@ def join_example(kind: str) -> None:
 def release(task: Task) -> None:
     """Answer what the mechanism releases about the content. Errors are not reported: that would
     be a release."""
-    from discreet.privacy.noise import Noise  # noqa: PLC0415
     from discreet.problems.contents import pack, unpack  # noqa: PLC0415
 
     header = task.header
-    seed = secrets.randbits(63) if header["seed"] is None else header["seed"]
-    noise = Noise.seeded(seed) if header["simulation"] else Noise.secure()
+    if header["seed"] is None:
+        header = {**header, "seed": secrets.randbits(63)}
+    noise = summing.noise_of(header)
     if header.get("shares"):
         released = summing.release_of_shares(header, task.payload, noise)
         send(task.channel, {"done": True}, pack(released))
@@ -77,7 +77,7 @@ def release(task: Task) -> None:
         content = join(header["kind"], header["block"], task.payload)
     released = problem.release(public, plan, content, noise)
     if header["simulation"]:
-        released |= problem.diagnose(public, plan, content, Noise.seeded(seed))
+        released |= problem.diagnose(public, plan, content, summing.noise_of(header))
     send(task.channel, {"done": True}, pack(released))
 
 
@@ -237,6 +237,7 @@ def encode(
 
 
 STEPS: Mapping[str, Step] = {
+    "number": summing.number,
     "share": summing.share,
     "release": release,
     "finish": finish,

@@ -47,10 +47,13 @@ async def release_in_children(
         "part_bytes": spooling.PART_BYTES,
     }
     given = [content.file.to_read()]
+    if len(header["plan"]["events"]) > 1:
+        number = await zygote.run({**asked, "step": "number"}, b"", limits, None, given)
+        header, asked = ({**one, "before": number.payload.hex()} for one in (header, asked))
     sums = await _together(
         [
-            zygote.run({**asked, "share": [number, shares]}, b"", limits, None, given)
-            for number in range(shares)
+            zygote.run({**asked, "share": [place, shares]}, b"", limits, None, given)
+            for place in range(shares)
         ]
     )
     return await zygote.run(

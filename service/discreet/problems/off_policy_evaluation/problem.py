@@ -33,6 +33,7 @@ from discreet.problems.off_policy_evaluation.request import OffPolicyRequest
 from discreet.problems.off_policy_evaluation.result import OffPolicyEvaluationResult
 from discreet.problems.off_policy_evaluation.sampled import SampledMethod
 from discreet.problems.off_policy_evaluation.synthesis import SYNTHESIS
+from discreet.problems.off_policy_evaluation.weighting import ImportanceSampling
 from discreet.problems.plans import LONGEST_SECONDS, NoiseSummary, Plan, Resources, sized
 from discreet.problems.results import Result
 from discreet.problems.sampled import Records, SampledRecords
@@ -168,8 +169,7 @@ class OffPolicyEvaluation(OffPolicyRequest, SumsOverParts, SampledRecords):
             iterations={"steps": steps} if steps else {},
             resources=resources,
             unit=public.unit,
-            # Where a noised number of trajectories sets the clip of the sums, they are read twice.
-            parts_by=public.unit if isinstance(method, MethodOfSums) and not beside else None,
+            parts_by=public.unit if isinstance(method, MethodOfSums) else None,
             sampled_by=sampled_by,
             neighbours=neighbours,
             assumptions=(
@@ -246,6 +246,20 @@ class OffPolicyEvaluation(OffPolicyRequest, SumsOverParts, SampledRecords):
         method = self._planned(public, plan)
         return method.release(plan.events, plan.parameters, content, noise)
 
+    def release_number(
+        self, public: OffPolicyPublic, plan: Plan, units: int, noise: Noise
+    ) -> Released:
+        method = self._planned(public, plan)
+        assert isinstance(method, ImportanceSampling)
+        return method.release_number(plan.events, units, noise)
+
+    def following(self, public: OffPolicyPublic, plan: Plan, before: Released) -> Plan:
+        """The clip is then in the plan."""
+        method = self._planned(public, plan)
+        assert isinstance(method, ImportanceSampling)
+        cap = method.cap_after(plan.events[0], before)
+        return plan.model_copy(update={"parameters": {**plan.parameters, "max_importance": cap}})
+
     def part_sums(self, public: OffPolicyPublic, plan: Plan, content: Content) -> Sums:
         method = self._planned(public, plan)
         assert isinstance(method, MethodOfSums)
@@ -254,9 +268,12 @@ class OffPolicyEvaluation(OffPolicyRequest, SumsOverParts, SampledRecords):
     def release_sums(
         self, public: OffPolicyPublic, plan: Plan, sums: Sums, noise: Noise
     ) -> Released:
-        (event,) = plan.events
+        event, *before = plan.events
         method = self._planned(public, plan)
         assert isinstance(method, MethodOfSums)
+        for one in before:
+            # The noise of what was released before: of a seed the next draws are those behind it.
+            noise.add(one, np.zeros(1, dtype=np.int64))
         return method.release_sums(event, plan.parameters, sums["sums"], noise)
 
     def release_sampled(
