@@ -263,6 +263,15 @@ def _cases(rows: int) -> Iterator[Case]:
             made,
             delta,
         )
+    chances = dict(zip(("behaviour", "target"), draw.uniform(0.4, 0.6, (2, BLOCK)), strict=True))
+    yield Case(
+        "weighted trajectories",
+        "off_policy_evaluation",
+        {**public, "off_policy": True, "max_trajectories": rows // RECORD},
+        {"discount": 1.0, "method": "importance_sampling"},
+        "start",
+        {**made, **chances},
+    )
 
 
 def _spooled(case: Case, rows: int, file: SealedFile) -> Spooled:

@@ -18,6 +18,8 @@ PART_BYTES = 8 << 20
 """Of the trajectories that are read at once where all of them are."""
 DRAWN_SECONDS = 250e-9
 """Of drawing a trajectory ahead, and of finding it among those that were read."""
+DRAWN_BYTES_PER_SECOND = 5e8
+"""Of drawn trajectories, made into what kernels take anew in each window."""
 
 
 @dataclass(frozen=True)
@@ -94,8 +96,10 @@ class SampledMethod(Method):
         if not (seconds := self.passing(chosen).seconds):
             return 0.0
         public = self.public
-        drawn = self.passes(chosen) * min(public.most_trajectories, public.most_rows)
-        return seconds + DRAWN_SECONDS * drawn + self.drawing_seconds(chosen, event)
+        passes, most = self.passes(chosen), min(public.most_trajectories, public.most_rows)
+        made = passes * public.most_bytes / DRAWN_BYTES_PER_SECOND
+        drawn = passes * most * DRAWN_SECONDS
+        return seconds + made + drawn + self.drawing_seconds(chosen, event)
 
     @abstractmethod
     def passes(self, chosen: Chosen) -> float:
