@@ -1,10 +1,12 @@
-"""Releases that are sums, of contents much larger than memory should be: time and memory of the
-children, by how many of them read.
+"""Releases of contents much larger than memory should be: sums, with time and memory of the
+children by how many of them read; and methods that sample trajectories, of which one child has
+those in memory that its next steps draw.
 
-`python -m benchmarks.parts [MILLIONS]` runs it alone, of contents of so many million rows: trips of
-persons, states of loads, transitions. Contents are made up, sealed, and lie in a file as a worker
-spools them; the children and their walls are real. Beside them is one child that reads the content
-as a whole, as every release did before, where the machine has room for that.
+`python -m benchmarks.parts [MILLIONS [NAME]]` runs it alone, of contents of so many million rows:
+trips of persons, states of loads, transitions, or of those alone whose name begins so. Contents are
+made up, sealed, and lie in a file as a worker spools them; the children and their walls are real.
+Beside them is one child that reads the content as a whole, as every release did before, where the
+machine has room for that.
 
 Digests are of what is released with one seed: that they are equal is checked, not only shown.
 """
@@ -21,7 +23,7 @@ import time
 import zipfile
 from collections.abc import Awaitable, Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -69,19 +71,22 @@ class Case:
     asked: dict[str, Any]
     records: str
     block: Block
+    delta: float = 0.0
 
 
-def run(millions: int = MILLIONS) -> list[dict[str, Any]]:
+def run(millions: int = MILLIONS, begins: str = "") -> list[dict[str, Any]]:
     """Seconds and peak memory of the children that sum, by their number, for each content."""
     with tempfile.TemporaryDirectory(prefix="discreet-bench-") as folder:
-        return asyncio.run(_all(Path(folder), millions * 1_000_000))
+        return asyncio.run(_all(Path(folder), millions * 1_000_000, begins))
 
 
-async def _all(folder: Path, rows: int) -> list[dict[str, Any]]:
+async def _all(folder: Path, rows: int, begins: str) -> list[dict[str, Any]]:
     zygote, found = Zygote(), []
     try:
         await zygote.start()
         for case in _cases(rows):
+            if not case.name.startswith(begins):
+                continue
             with SealedFile(folder) as file:
                 content = _spooled(case, rows, file)
                 found += [_opening(case, content, rows, folder)]
@@ -117,7 +122,9 @@ async def _measure(zygote: Zygote, case: Case, content: Spooled, rows: int) -> l
     assert kind.Dataset is not None
     public = kind.Dataset.read_public(case.public)
     problem = kind.model_validate({**case.asked, "kind": case.kind, "dataset": "made up"})
-    plan = problem.plan(public, problem.budget(Privacy.model_validate({"epsilon": 1, "delta": 0})))
+    plan = problem.plan(
+        public, problem.budget(Privacy.model_validate({"epsilon": 1, "delta": case.delta}))
+    )
     header = {
         "step": "release",
         "kind": case.kind,
@@ -147,11 +154,13 @@ async def _measure(zygote: Zygote, case: Case, content: Spooled, rows: int) -> l
         told = f"{pace}; {longest}; peak RSS of each {each} MB; digest {min(digests)[:12]}"
         found.append({"benchmark": name, "ours": seconds, "unit": "s", "note": told})
 
-    for processes in PROCESSES:
+    content = replace(content, sampled=plan.sampled_by is not None)
+    for processes in (1,) if content.sampled else PROCESSES:
         by_parts = partial(
             release_in_children, zygote, content=content, limits=LIMITS, processes=processes
         )
-        await measure(f"{processes} that read", by_parts)
+        words = "what is drawn, by one" if content.sampled else f"{processes} that read"
+        await measure(words, by_parts)
     if rows <= MOST_WHOLE * 1_000_000:
         (sealed,) = content.contents
         key = bytes.fromhex(sealed["data_key"])
@@ -236,19 +245,32 @@ def _cases(rows: int) -> Iterator[Case]:
         {"states": draw.integers(0, len(steered["power"]), BLOCK)},
     )
     moves = draw.integers(0, 50, (2, BLOCK)).astype(np.int32)
+    made = {
+        "next_state": moves[0],
+        "reward": draw.integers(0, 1000, BLOCK) / 1000,
+        "state": moves[1],
+        "terminal": np.arange(BLOCK) % RECORD == RECORD - 1,
+    }
+    public = {"unit": "trajectory", "states": 50, "reward_bound": 1, "horizon": RECORD}
+    public |= {"max_rows": rows, "off_policy": False}
+    for method, delta in (("moments", 0.0), ("minibatch", 1e-6), ("gradient", 1e-6)):
+        yield Case(
+            "transitions" if method == "moments" else f"transitions, {method}",
+            "off_policy_evaluation",
+            public if method == "moments" else {**public, "trajectories": rows // RECORD},
+            {"discount": 0.9, "method": method},
+            "start",
+            made,
+            delta,
+        )
+    chances = dict(zip(("behaviour", "target"), draw.uniform(0.4, 0.6, (2, BLOCK)), strict=True))
     yield Case(
-        "transitions",
+        "weighted trajectories",
         "off_policy_evaluation",
-        {"unit": "trajectory", "states": 50, "reward_bound": 1, "horizon": RECORD, "max_rows": rows}
-        | {"off_policy": False},
-        {"discount": 0.9, "method": "moments"},
+        {**public, "off_policy": True, "max_trajectories": rows // RECORD},
+        {"discount": 1.0, "method": "importance_sampling"},
         "start",
-        {
-            "next_state": moves[0],
-            "reward": draw.integers(0, 1000, BLOCK) / 1000,
-            "state": moves[1],
-            "terminal": np.arange(BLOCK) % RECORD == RECORD - 1,
-        },
+        {**made, **chances},
     )
 
 
@@ -280,5 +302,5 @@ def _head(member: Any, kind: np.dtype[Any], shape: tuple[int, ...]) -> None:
 
 
 if __name__ == "__main__":
-    for row in run(int(sys.argv[1]) if len(sys.argv) > 1 else MILLIONS):
+    for row in run(int(sys.argv[1]) if len(sys.argv) > 1 else MILLIONS, *sys.argv[2:]):
         print(f"{row['benchmark']}: {row['ours']:.4g} {row['unit']} ({row['note']})")

@@ -82,8 +82,15 @@ def main(place: Path) -> None:
     zygote._start = choose_and_start
     _in_a_kernel(1)
     for kind in KINDS.values():
-        for step in ("release", "part_sums", "release_sums", "finish"):
-            if not hasattr(kind, step):  # only some kinds sum over parts
+        for step in (
+            "release",
+            "release_number",
+            "part_sums",
+            "release_sums",
+            "release_sampled",
+            "finish",
+        ):
+            if not hasattr(kind, step):  # only some kinds sum over parts, or sample
                 continue
             setattr(kind, step, _faulty(step, getattr(kind, step)))
     if fault := os.environ.get("READING"):

@@ -24,6 +24,7 @@ from discreet.isolation import children, conversations
 from discreet.isolation.children import Zygote
 from discreet.isolation.failures import ChildFailed, Crashed, Limits, Raised
 from discreet.isolation.reading import UPLOAD, target_bytes
+from discreet.isolation.spooled import in_memory
 from discreet.isolation.tasks import READING, SOLVING
 from discreet.problems import DATASETS, KINDS
 from discreet.problems.contents import framed, pack, unpack
@@ -305,6 +306,7 @@ def test_a_solver_loads_and_opens_nothing(solving: Watching, kind: str) -> None:
         assert await watch.run("finish", {**header, "step": "finish"}, released.payload) is not None
         if header["plan"]["parts_by"] is not None:
             await by_shares(watch, header, content)
+        await by_other_ways(watch, kind)
         draw = random.Random(kind)
         for step, good in (("release", content), ("finish", released.payload)):
             asked = {**header, "step": step}
@@ -339,6 +341,11 @@ async def by_shares(watch: Watch, header: dict[str, Any], content: bytes) -> Non
                 "contents": [{**one, "sealed_bytes": len(sealed)}],
                 "part_bytes": 100,
             }
+            if len(header["plan"]["events"]) > 1:
+                number = {**asked, "step": "number"}
+                told = await watch.run(f"number {what}", number, b"", (file.fileno(),))
+                assert told is not None or what
+                asked["before"] = "" if told is None else told.payload.hex()
             shares = [
                 await watch.run(
                     f"share {number} {what}",
@@ -350,8 +357,37 @@ async def by_shares(watch: Watch, header: dict[str, Any], content: bytes) -> Non
             ]
         sums = [share.payload for share in shares if share is not None]
         assert len(sums) == 2 or what, "of the good content both shares are summed"
-        release = {**header, "step": "release", "shares": 2}
+        release = {**asked, "step": "release", "shares": 2}
         await watch.run(f"release of shares {what}", release, bytes(framed(sums)))
+
+
+async def by_other_ways(watch: Watch, kind: str) -> None:
+    """Contents of which one child samples records, a few in memory at once, and all of them; those
+    whose sums follow from a number that comes first; and broken ones."""
+    for number, case in enumerate(KINDS[kind].worst_cases()):
+        counted = case.plan.parts_by is not None and len(case.plan.events) > 1
+        if case.plan.sampled_by is None and not counted:
+            continue
+        header = {
+            "kind": kind,
+            "problem": case.problem.model_dump(mode="json"),
+            "public": case.public.model_dump(mode="json"),
+            "plan": case.plan.model_dump(mode="json"),
+            "simulation": False,
+            "seed": None,
+            "step": "release",
+        }
+        good = pack(case.left)
+        if counted:
+            await by_shares(watch, header, good)
+            continue
+        for what, plain in (("", good), *inputs(random.Random(number), good)):
+            with in_memory(plain) as (content, descriptor):
+                for window in (100, None):
+                    asked = {**header, "contents": [content], "window_bytes": window}
+                    name = f"samples {number} {window} {what}"
+                    released = await watch.run(name, asked, b"", (descriptor,))
+                    assert released is not None or what
 
 
 def inputs(draw: random.Random, good: bytes) -> Iterator[tuple[str, bytes]]:

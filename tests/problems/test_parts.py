@@ -16,12 +16,13 @@ from hypothesis import strategies as st
 from discreet.privacy.noise import Noise
 from discreet.problems import KINDS
 from discreet.problems.base import Problem
-from discreet.problems.contents import Content, pack
+from discreet.problems.contents import Content, Released, pack
 from discreet.problems.numbers import Privacy
 from discreet.problems.parts import StoredContent, add, share_of
 from discreet.problems.plans import Plan
 from discreet.problems.routing.counts_plan import counts_plan
 from discreet.problems.routing.request import RoutingRequest
+from discreet.problems.summed import SumsOverParts
 
 PEOPLE = 60
 
@@ -121,6 +122,14 @@ CASES: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
         episodes(states=4, off_policy=True, trajectories=PEOPLE),
         {**EVALUATED, "method": "importance_sampling"},
     ),
+    "importance sampling of a private number": (
+        episodes(states=4, off_policy=True),
+        {**EVALUATED, "method": "importance_sampling"},
+    ),
+    "per decision of a private number": (
+        episodes(states=4, off_policy=True),
+        {**EVALUATED, "method": "per_decision"},
+    ),
     "per decision": (
         episodes(states=4, off_policy=True, trajectories=PEOPLE),
         {**EVALUATED, "method": "per_decision", "max_importance": 4},
@@ -149,6 +158,17 @@ def stored(problem: Problem, content: Content) -> StoredContent:
     return StoredContent(partial(io.BytesIO, pack(content)), problem.Dataset.RECORDS)
 
 
+def after_number(
+    problem: Problem, public: Any, plan: Plan, content: Content, noise: Noise
+) -> tuple[Plan, Released]:
+    """The plan of the sums, and what is released before them, where that is anything."""
+    if len(plan.events) == 1:
+        return plan, {}
+    assert isinstance(problem, SumsOverParts)
+    before = problem.release_number(public, plan, stored(problem, content).units, noise)
+    return problem.following(public, plan, before), before
+
+
 def units_of(problem: Problem, content: Content) -> list[bytes]:
     """Each unit's rows, of a content that is read in parts or as a whole."""
     assert problem.Dataset is not None
@@ -165,9 +185,12 @@ def units_of(problem: Problem, content: Content) -> list[bytes]:
 def test_sums_of_parts_are_those_of_the_whole(name: str) -> None:
     """In any number of shares, parts of any size and any order, of one content or of several."""
     problem, public, plan, content = opened(name)
-    whole = problem.part_sums(public, plan, content)
+    assert plan.parts_by is not None
     released = problem.release(public, plan, content, Noise.seeded(9))
     shown = problem.diagnose(public, plan, content, Noise.seeded(9))
+    plan, before = after_number(problem, public, plan, content, Noise.seeded(9))
+    assert bool(before) == name.endswith("private number")
+    whole = problem.part_sums(public, plan, content)
     assert any(sums.any() for sums in whole.values())
     rng = random.Random(name)
     for shares, part_bytes in ((1, 1), (2, 100), (3, 1 << 20), (4, 400), (7, 1), (90, 64)):
@@ -189,12 +212,15 @@ def test_sums_of_parts_are_those_of_the_whole(name: str) -> None:
         assert pack(diagnosed) == pack({one: sums * number for one, sums in shown.items()})
         if number == 1:
             again = problem.release_sums(public, plan, total, Noise.seeded(9))
-            assert pack(again) == pack(released), "and the noise is drawn once, as of the whole"
+            assert pack(before | again) == pack(released), (
+                "and the noise is drawn once, as of the whole"
+            )
 
 
 @pytest.mark.parametrize("name", CASES)
 def test_parts_without_records_add_nothing(name: str) -> None:
     problem, public, plan, content = opened(name)
+    plan, _ = after_number(problem, public, plan, content, Noise.seeded(9))
     (part,) = stored(problem, content).parts(0, 0, 1 << 20)
     assert units_of(problem, part) == []
     sums = problem.part_sums(public, plan, part)
@@ -267,17 +293,14 @@ def test_sums_that_wrap_do_so_in_any_order() -> None:
 
 
 def test_plans_say_what_is_never_divided() -> None:
-    """And what is no sum of one pass is read as a whole."""
+    """And what is no sum is read as a whole."""
     for name, unit in (("requests", "request"), ("persons", "person"), ("loads", "participant")):
         assert opened(name)[2].parts_by == unit
-    off_policy = episodes(states=4, off_policy=True)
     for data, asked in (
         (
             trips("request", max_total=10**6, max_pair=10**5),
             {**ROUTED, "method": "gradient", "regularization": 0.1},
         ),
-        # The clip of its sums follows from what was released before.
-        (off_policy, {**EVALUATED, "method": "importance_sampling"}),
         (episodes(states=4, off_policy=False), {**EVALUATED, "method": "dp_lsw"}),
     ):
         _, _, plan, _ = prepared(data, asked)

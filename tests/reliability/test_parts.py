@@ -30,6 +30,7 @@ from discreet.usecases import datasets, running, spooling
 from discreet.usecases import jobs as job_uses
 from discreet.usecases.services import Services
 from discreet.usecases.uploads import SealedFile
+from discreet.worker import releasing
 from discreet.worker.padding import Pad
 from discreet.worker.runner import Runner
 from tests import bodies, causes
@@ -98,6 +99,44 @@ def trips_of_persons(**values: Any) -> dict[str, Any]:
     return {**body, "public": {**body["public"], "unit": "person"}}
 
 
+def walks(*, off_policy: bool = False, **values: Any) -> dict[str, Any]:
+    """Of a content that no other has: more transitions than a part of these tests, of lengths that
+    differ."""
+    unique = next(bodies._numbers)
+    rows = [
+        {
+            "trajectory": walk,
+            "step": step,
+            "state": (walk + step) % 3,
+            "next_state": (walk + step + 1) % 3,
+            "reward": step / (walk + 1 + unique),
+            "terminal": step == walk % 4,
+            **({"behaviour": 0.5, "target": 0.3 + step / 10} if off_policy else {}),
+        }
+        for walk in range(40)
+        for step in range(1 + walk % 4)
+    ]
+    public = {"unit": "trajectory", "states": 3, "reward_bound": 4, "horizon": 4}
+    return {
+        **bodies.dataset(**values),
+        "cap": {"epsilon": 1, "delta": 1e-3},
+        "kind": "off_policy_evaluation",
+        "public": public if off_policy else {**public, "trajectories": 40},
+        "content": {"transitions": rows},
+    }
+
+
+SAMPLING: tuple[dict[str, Any], ...] = (
+    {"method": "minibatch", "steps": 40, "sampling": 0.1},
+    {"method": "gradient", "steps": 60},
+)
+
+
+def evaluation(dataset: str, **asked: Any) -> dict[str, Any]:
+    problem = {"kind": "off_policy_evaluation", "dataset": dataset, "discount": 0.9, **asked}
+    return {"problem": problem, "privacy": {"epsilon": 0.1, "delta": 1e-6}}
+
+
 async def outcome(services: Services, owner: Principal, job: str) -> tuple[str, list[str]]:
     found = job_uses.view(await job_uses.find(services, owner, job), owner)
     async with services.database.transaction(SYSTEM) as connection:
@@ -135,7 +174,12 @@ def test_one_result_of_any_number_of_processes(
     """1, 2 and 4 that read, parts of any size, and one child that reads the content as a whole."""
 
     async def work(services: Services, owner: Principal, zygote: Zygote) -> None:
-        for body in (bodies.dataset(mode="simulation"), trips_of_persons(mode="simulation")):
+        for body in (
+            bodies.dataset(mode="simulation"),
+            trips_of_persons(mode="simulation"),
+            walks(mode="simulation", off_policy=True),
+        ):
+            evaluated = body["kind"] == "off_policy_evaluation"
             dataset, digests = await register(services, owner, body), set()
             for processes, part_bytes in ((1, 500), (2, 500), (4, 100), (2, 1 << 20)):
                 monkeypatch.setattr(spooling, "PART_BYTES", part_bytes)
@@ -143,13 +187,69 @@ def test_one_result_of_any_number_of_processes(
                 asked = services.settings.model_copy(update={"share_processes": processes})
                 person = body["public"]["unit"] == "person"
                 more = {"max_trips_per_person": 3} if person else {}
-                job = await submit(services, owner, dataset, seed=7, **bodies.job(dataset, **more))
+                asks = bodies.job(dataset, **more)
+                if evaluated:  # the clip of its sums follows from a noised number
+                    asks = evaluation(dataset, method="importance_sampling")
+                job = await submit(services, owner, dataset, seed=7, **asks)
                 await Runner(replace(services, settings=asked), zygote).run(job)
                 assert (await outcome(services, owner, job))[0] == "succeeded"
                 digests.add(await released(services, job))
                 shares = 0 if part_bytes == 1 << 20 else processes
-                assert taken == [*["share"] * shares, "release", "finish"]
+                first = ["number"] if evaluated and shares else []
+                assert taken == [*first, *["share"] * shares, "release", "finish"]
             assert len(digests) == 1
+
+    with_children(settings, work)
+
+
+def test_one_result_whatever_is_in_memory(
+    settings: Settings,
+    faults: Callable[[str], object],
+    with_children: Callable[[Settings, Work], None],
+    taken: list[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """A method that samples reads a content as a whole, or what its next steps draw; and a job is
+    charged once, where its child dies over that."""
+    in_children, windows, spooled = releasing.release_in_children, [0], list[bool]()
+
+    async def watched(zygote: Zygote, header: dict[str, Any], content: Any, *more: Any) -> Any:
+        spooled.append(isinstance(content, spooling.Spooled))
+        return await in_children(zygote, {**header, "window_bytes": windows[0]}, content, *more)
+
+    monkeypatch.setattr("discreet.worker.runner.release_in_children", watched)
+
+    async def work(services: Services, owner: Principal, zygote: Zygote) -> None:
+        dataset = await register(services, owner, walks(mode="simulation"))
+        for asked in SAMPLING:
+            digests = set()
+            for part_bytes, windows[0] in ((1 << 20, 0), (500, 0), (500, 300)):
+                monkeypatch.setattr(spooling, "PART_BYTES", part_bytes)
+                taken.clear()
+                spooled.clear()
+                job = await submit(services, owner, dataset, seed=7, **evaluation(dataset, **asked))
+                await Runner(services, zygote).run(job)
+                assert (await outcome(services, owner, job))[0] == "succeeded"
+                digests.add(await released(services, job))
+                assert taken == ["release", "finish"]
+                assert spooled == [part_bytes == 500]
+            assert len(digests) == 1
+
+        sampled = await register(services, owner, walks())
+        summed = await register(services, owner, walks(off_policy=True))
+        importance = {"method": "importance_sampling"}
+        for dataset, asked, fault in (
+            (sampled, SAMPLING[0], "release_sampled segv"),
+            (sampled, SAMPLING[1], ""),
+            (summed, importance, "release_number raise"),
+            (summed, importance, "part_sums segv"),
+            (summed, importance, ""),
+        ):
+            faults(fault)
+            job = await submit(services, owner, dataset, **evaluation(dataset, **asked))
+            await Runner(services, zygote).run(job)
+            state = "failed" if fault else "succeeded"
+            assert await outcome(services, owner, job) == (state, list(CHARGED))
 
     with_children(settings, work)
 

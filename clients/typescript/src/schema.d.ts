@@ -4287,6 +4287,11 @@ export interface components {
              */
             released_by?: string[];
             resources: components["schemas"]["Resources"];
+            /**
+             * Sampled By
+             * @description Such units are drawn, and in memory for the next steps alone
+             */
+            sampled_by?: string | null;
             /** @description The blocks that are read, for a source instead of a dataset */
             source?: components["schemas"]["PlannedSource"] | null;
             /** Unit */

@@ -90,6 +90,9 @@ class PlanBody(BaseModel):
         "content, with all records of one `person` (`participant`, `trajectory`, `request`) in "
         "one part. Absent: one process reads the content as a whole",
     )
+    sampled_by: str | None = Field(
+        default=None, description="Such units are drawn, and in memory for the next steps alone"
+    )
     released_by: list[str] = Field(
         default_factory=list,
         description="Jobs that are asked again: their noise is used, and nothing more is released",

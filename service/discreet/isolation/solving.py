@@ -9,7 +9,7 @@ import traceback
 from collections.abc import Mapping
 from typing import Any
 
-from discreet.isolation import summing
+from discreet.isolation import sampling, summing
 from discreet.isolation.frames import frame, receive, send
 from discreet.isolation.jobs import read_job
 from discreet.isolation.kernels import load_compiler
@@ -29,6 +29,7 @@ def warm_up() -> None:
     for name, kind in KINDS.items():
         join_example(name)
         summing.rehearse(name)
+        sampling.rehearse(name)
         result = rehearse(kind)
         published = result.to_json()
         encode(published, result.tables(every=True))
@@ -55,14 +56,18 @@ def join_example(kind: str) -> None:
 def release(task: Task) -> None:
     """Answer what the mechanism releases about the content. Errors are not reported: that would
     be a release."""
-    from discreet.privacy.noise import Noise  # noqa: PLC0415
     from discreet.problems.contents import pack, unpack  # noqa: PLC0415
 
     header = task.header
-    seed = secrets.randbits(63) if header["seed"] is None else header["seed"]
-    noise = Noise.seeded(seed) if header["simulation"] else Noise.secure()
+    if header["seed"] is None:
+        header = {**header, "seed": secrets.randbits(63)}
+    noise = summing.noise_of(header)
     if header.get("shares"):
         released = summing.release_of_shares(header, task.payload, noise)
+        send(task.channel, {"done": True}, pack(released))
+        return
+    if header.get("contents"):
+        released = sampling.release_of_samples(header, task.descriptors[0], noise)
         send(task.channel, {"done": True}, pack(released))
         return
     problem, public, plan = read_job(header)
@@ -72,7 +77,7 @@ def release(task: Task) -> None:
         content = join(header["kind"], header["block"], task.payload)
     released = problem.release(public, plan, content, noise)
     if header["simulation"]:
-        released |= problem.diagnose(public, plan, content, Noise.seeded(seed))
+        released |= problem.diagnose(public, plan, content, summing.noise_of(header))
     send(task.channel, {"done": True}, pack(released))
 
 
@@ -232,6 +237,7 @@ def encode(
 
 
 STEPS: Mapping[str, Step] = {
+    "number": summing.number,
     "share": summing.share,
     "release": release,
     "finish": finish,

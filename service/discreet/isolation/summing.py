@@ -1,5 +1,7 @@
 """The children that sum a content by parts, and the one that adds noise to what they found.
 
+    number   counts the units, and answers with their number, noised: of a plan whose sums follow
+             from it
     share    reads its share of the sealed contents, part by part, and answers with integer sums
     release  adds up the sums of all shares and adds noise, once (`solving`)
 
@@ -13,16 +15,43 @@ nothing else. It adds no noise, and answers with nothing but sums.
 
 from __future__ import annotations
 
-import io
-import os
-from collections.abc import Mapping
+import secrets
+from collections.abc import Callable, Mapping
 from functools import partial
-from typing import Any, BinaryIO
+from typing import Any
 
 from discreet.isolation.frames import send
 from discreet.isolation.jobs import read_job
+from discreet.isolation.spooled import in_memory, opened
 from discreet.isolation.tasks import Task
-from discreet.storage.sealing import ChunkCipher, SealedReader, new_data_key, seal_stream
+
+
+def number(task: Task) -> None:
+    """Answer with what is released of the number of units, before their sums: `before` of the
+    shares' headers and of the release's. Errors are not reported.
+
+    The header is that of a share. What stands in the content is not read, but its size alone.
+    """
+    from discreet.problems.contents import pack  # noqa: PLC0415
+
+    noise = noise_of(task.header)
+    send(task.channel, {"done": True}, pack(number_of(task.header, task.descriptors[0], noise)))
+
+
+def number_of(header: Mapping[str, Any], descriptor: int, noise: Any) -> dict[str, Any]:
+    """What `number` answers."""
+    problem, public, plan = read_job(header)
+    units = sum(one().units for one in _contents(header, descriptor))
+    released: dict[str, Any] = problem.release_number(public, plan, units, noise)
+    return released
+
+
+def noise_of(header: Mapping[str, Any]) -> Any:
+    """The noise of a release, from its beginning."""
+    from discreet.privacy.noise import Noise  # noqa: PLC0415
+
+    seed = secrets.randbits(63) if header["seed"] is None else header["seed"]
+    return Noise.seeded(seed) if header["simulation"] else Noise.secure()
 
 
 def share(task: Task) -> None:
@@ -40,18 +69,12 @@ def sums_of_share(header: Mapping[str, Any], descriptor: int) -> dict[str, Any]:
     """Integer sums over the units of a share; in a simulation, whose data are public, also those of
     what it shows of the data."""
     from discreet.privacy.noise import Noise  # noqa: PLC0415
-    from discreet.problems import DATASETS  # noqa: PLC0415
-    from discreet.problems.parts import StoredContent, add, share_of  # noqa: PLC0415
+    from discreet.problems.parts import add, share_of  # noqa: PLC0415
 
-    problem, public, plan = read_job(header)
-    records = DATASETS[header["kind"]].RECORDS
-    contents = [
-        partial(StoredContent, partial(_opened, one, descriptor), records)
-        for one in header["contents"]
-    ]
+    problem, public, plan, _ = _after_number(header)
     total: dict[str, Any] = {}
-    number, shares = header["share"]
-    for part in share_of(contents, number, shares, header["part_bytes"]):
+    place, shares = header["share"]
+    for part in share_of(_contents(header, descriptor), place, shares, header["part_bytes"]):
         add(total, problem.part_sums(public, plan, part))
         if header["simulation"]:
             add(total, problem.diagnose(public, plan, part, Noise.seeded(0)))
@@ -66,12 +89,31 @@ def release_of_shares(
     from discreet.problems.contents import unframed, unpack  # noqa: PLC0415
     from discreet.problems.parts import add  # noqa: PLC0415
 
-    problem, public, plan = read_job(header)
+    problem, public, plan, before = _after_number(header)
     total: dict[str, Any] = {}
     for sums in unframed(payload):
         add(total, unpack(sums))
     shown = {name: total.pop(name) for name in list(total) if name.startswith("true_")}
-    return {**problem.release_sums(public, plan, total, noise), **shown}
+    return {**before, **problem.release_sums(public, plan, total, noise), **shown}
+
+
+def _after_number(header: Mapping[str, Any]) -> tuple[Any, Any, Any, dict[str, Any]]:
+    """Problem, public part, and the plan after what was released before the sums, and that."""
+    from discreet.problems.contents import unpack  # noqa: PLC0415
+
+    problem, public, plan = read_job(header)
+    if header.get("before") is None:
+        return problem, public, plan, {}
+    before = unpack(bytes.fromhex(header["before"]))
+    return problem, public, problem.following(public, plan, before), before
+
+
+def _contents(header: Mapping[str, Any], descriptor: int) -> list[Callable[[], Any]]:
+    from discreet.problems import DATASETS  # noqa: PLC0415
+    from discreet.problems.parts import StoredContent  # noqa: PLC0415
+
+    records = DATASETS[header["kind"]].RECORDS
+    return [partial(StoredContent, opened(one, descriptor), records) for one in header["contents"]]
 
 
 def rehearse(kind: str) -> None:
@@ -85,36 +127,15 @@ def rehearse(kind: str) -> None:
     problem, dataset, budget = read_example(KINDS[kind])
     if dataset is None or (plan := problem.plan(dataset.public, budget)).parts_by is None:
         return
-    key = new_data_key()
-    sealed = seal_stream(key, "rehearsal", pack(dataset.rows()))
     header = {
         "kind": kind,
         "problem": problem.model_dump(mode="json"),
         "public": dataset.public.model_dump(mode="json"),
         "plan": plan.model_dump(mode="json"),
         "simulation": True,
-        "contents": [
-            {
-                "name": "rehearsal",
-                "data_key": key.hex(),
-                "offset": 0,
-                "sealed_bytes": len(sealed),
-            }
-        ],
         "part_bytes": 1,
     }
-    descriptor = os.memfd_create("rehearsal")
-    try:
-        os.write(descriptor, sealed)
+    with in_memory(pack(dataset.rows())) as (content, descriptor):
+        header["contents"] = [content]
         shares = [sums_of_share({**header, "share": [one, 2]}, descriptor) for one in range(2)]
-    finally:
-        os.close(descriptor)
     release_of_shares(header, framed(map(pack, shares)), Noise.seeded(0))
-
-
-def _opened(content: Mapping[str, Any], descriptor: int) -> BinaryIO:
-    def read_at(place: int, size: int) -> bytes:
-        return os.pread(descriptor, size, content["offset"] + place)
-
-    cipher = ChunkCipher(bytes.fromhex(content["data_key"]), content["name"])
-    return io.BufferedReader(SealedReader(cipher, read_at, content["sealed_bytes"]))

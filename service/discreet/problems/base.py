@@ -294,7 +294,8 @@ class Problem(Frozen):
         """What a simulation also shows of its data, which are declared public: arrays under names
         that begin with `true_`. They join what was released, so `finish` sees them; no private job
         has any. `noise` is that of the release, from its beginning. Where the plan has `parts_by`
-        they are sums over parts, of integers, as `SumsOverParts.part_sums`."""
+        they are sums over parts, of integers, as `SumsOverParts.part_sums`; where it has
+        `sampled_by` there are none."""
         return {}
 
     def noised_sums(self, plan: Plan) -> frozenset[str]:

@@ -19,6 +19,7 @@ from functools import cached_property
 from typing import Any, BinaryIO
 
 import numpy as np
+from numba import njit
 from numpy.lib import format as npy
 from numpy.typing import NDArray
 
@@ -28,7 +29,11 @@ LOCAL_HEADER = struct.Struct("<26xHH")
 """The local file header of a member of a ZIP archive: the lengths of its name and of its extra
 field."""
 
+BLOCK_BYTES = 1 << 20
+"""Read at once where an array is passed through."""
+
 Opened = Callable[[], BinaryIO]
+Ints = NDArray[np.int64]
 
 
 class StoredArray(Sequence[int]):
@@ -62,6 +67,22 @@ class StoredArray(Sequence[int]):
             raise EOFError("the content ends within an array")
         return found
 
+    def rows_of(self, first: Ints, last: Ints) -> NDArray[Any]:
+        """The rows first[i]..last[i]-1 of all i, one after the other; ranges ascend and do not
+        overlap.
+
+        The whole array is read, block by block, whatever the ranges: where and how much is read
+        does not depend on them.
+        """
+        end = np.cumsum(last - first)
+        found = np.empty((int(end[-1]) if end.size else 0, *self._shape[1:]), self._kind)
+        out, place = found.reshape(-1).view(np.uint8), 0
+        step = max(1, BLOCK_BYTES // max(1, self.row_bytes))
+        for begin in range(0, len(self), step):
+            block = self.rows(begin, min(begin + step, len(self))).reshape(-1).view(np.uint8)
+            place = _take(block, begin, self.row_bytes, first, last, end, place, out)
+        return found
+
 
 class StoredContent:
     """A packed content (`contents.pack`) in a file that `opened` opens anew for each array.
@@ -79,6 +100,8 @@ class StoredContent:
         self.rows = max(map(len, self._arrays.values()))
         self._start: Sequence[int] = range(self.rows + 1) if start is None else start
         self._unit_bytes = 0 if start is None else start.row_bytes
+        self.units = len(self._start) - 1
+        self.row_bytes = sum(array.row_bytes for array in self._arrays.values())
         if self._start[len(self._start) - 1] != self.rows or any(
             len(array) != self.rows for array in self._arrays.values()
         ):
@@ -87,8 +110,7 @@ class StoredContent:
     def parts(self, first: int, last: int, part_bytes: int) -> Iterator[Content]:
         """The units that begin at rows first..last-1, in parts of about so many bytes: at least
         one, which may hold none. A longer unit is in one part all the same."""
-        row_bytes = self._unit_bytes + sum(array.row_bytes for array in self._arrays.values())
-        rows = max(1, part_bytes // row_bytes)
+        rows = max(1, part_bytes // (self._unit_bytes + self.row_bytes))
         unit, end = bisect_left(self._start, first), bisect_left(self._start, last)
         while True:
             following = bisect_left(self._start, self._start[unit] + rows, unit, end)
@@ -96,6 +118,44 @@ class StoredContent:
             if following >= end:
                 return
             unit = following
+
+    @property
+    def total_bytes(self) -> int:
+        """Of all units in memory."""
+        return self.rows * self.row_bytes + self.units * self._unit_bytes
+
+    def sizes(self, numbers: Ints) -> Ints:
+        """Bytes of the units of these ascending, different numbers, 0 the first of all."""
+        first, last = self._bounds(numbers)
+        return (last - first) * self.row_bytes + self._unit_bytes
+
+    def read(self, numbers: Ints) -> Content:
+        """The units of these ascending, different numbers, in this order. Every array is read from
+        its beginning to its end, whatever the numbers: the places that are read, and their order,
+        depend on the content's size alone."""
+        first, last = self._bounds(numbers)
+        units = {name: array.rows_of(first, last) for name, array in self._arrays.items()}
+        if isinstance(self._start, StoredArray):
+            units[self._records] = np.concatenate([[0], np.cumsum(last - first)]).astype(np.int64)
+        return units
+
+    def _bounds(self, numbers: Ints) -> tuple[Ints, Ints]:
+        """Where units begin and end."""
+        if not isinstance(self._start, StoredArray):
+            return numbers, numbers + 1
+        if numbers.size and not (numbers[0] >= 0 and numbers[-1] < self.units):
+            raise IndexError(f"units are 0 to {self.units - 1}")
+        # A unit that follows another begins where that one ends, and is read once.
+        joined = np.append(True, np.diff(numbers) > 1)
+        places = np.flatnonzero(joined[: numbers.size])
+        ends = np.append(places[1:], numbers.size)[: places.size] - 1
+        read = self._start.rows_of(numbers[places], numbers[ends] + 2)
+        # Of a run of n units n + 1 bounds were read.
+        at = np.arange(numbers.size) + np.cumsum(joined[: numbers.size]) - 1
+        bounds = np.stack([read[at], read[at + 1]], axis=1).reshape(-1)
+        if (np.diff(bounds, prepend=0, append=self.rows) < 0).any():
+            raise ValueError("units do not follow each other")
+        return bounds[::2].copy(), bounds[1::2].copy()
 
     def _part(self, unit: int, following: int) -> Content:
         first, last = self._start[unit], self._start[following]
@@ -129,3 +189,29 @@ def add(total: Sums, more: Sums) -> None:
         if sums.dtype != np.int64:
             raise TypeError(f"sums over parts are of integers, and {name} is {sums.dtype}")
         total[name] = total[name] + sums if name in total else sums
+
+
+@njit(cache=True, nogil=True)
+def _take(
+    block: NDArray[np.uint8],
+    begin: int,
+    row_bytes: int,
+    first: Ints,
+    last: Ints,
+    end: Ints,
+    place: int,
+    out: NDArray[np.uint8],
+) -> int:
+    """Copy what a block, which begins with row `begin`, has of the rows of ranges from range
+    `place` on; `end`: of each range in `out`, in rows. The first range that goes beyond it."""
+    rows = block.size // max(1, row_bytes)
+    while place < first.size and first[place] < begin + rows:
+        low, high = max(first[place], begin), min(last[place], begin + rows)
+        target = (end[place] - last[place] + low) * row_bytes
+        source = (low - begin) * row_bytes
+        for byte in range((high - low) * row_bytes):
+            out[target + byte] = block[source + byte]
+        if last[place] > begin + rows:
+            break
+        place += 1
+    return place

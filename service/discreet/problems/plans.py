@@ -184,6 +184,11 @@ class Plan(Frozen):
         description="The release is a sum over parts of the content, made by several processes if "
         "need be: all records of one such unit lie in one part. Absent: read as a whole",
     )
+    sampled_by: str | None = Field(
+        default=None,
+        description="Each step of the release draws such units of the content, and no more of it "
+        "is in memory than what the next steps draw. Absent: read as a whole",
+    )
     released_by: tuple[str, ...] = Field(
         default=(),
         description="Jobs whose releases are asked again: events and noise are those of these "
@@ -239,6 +244,8 @@ class Plan(Frozen):
                 "source": source,
                 "assumptions": (*self.assumptions, *claims),
                 "resources": resources,
+                # The records of several blocks have one order, which takes all of them to find.
+                "sampled_by": self.sampled_by if len(source.blocks) == 1 else None,
             }
         )
 

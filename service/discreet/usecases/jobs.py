@@ -339,7 +339,7 @@ def plan_view(plan: Plan) -> dict[str, Any]:
         "assumptions",
         "advice",
     }
-    beside = {"released_by", "exposure", "source", "parts_by"}
+    beside = {"released_by", "exposure", "source", "parts_by", "sampled_by"}
     body = plan.model_dump(mode="json", include=shown | beside)
     # What was charged before stands in the plans and certificates of the jobs that were charged.
     return {**body, "events": [] if plan.released_by else body["events"]}

@@ -170,8 +170,9 @@ async def open_content(services: Services, held: Claim) -> bytes | bytearray | S
     installation; PlaceFails when it stays at a place and is not to be had from there. Empty without
     a dataset.
     """
-    if held.plan.parts_by is not None and held.data:
-        spooled = await spool_large(services, held.data)
+    sampled = held.plan.sampled_by is not None and len(held.data) == 1
+    if sampled or (held.plan.parts_by is not None and held.data):
+        spooled = await spool_large(services, held.data, sampled=sampled)
         if spooled is not None:
             return spooled
     if held.block is None:

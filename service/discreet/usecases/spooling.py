@@ -33,6 +33,8 @@ class Spooled:
     file: SealedFile
     contents: tuple[Mapping[str, Any], ...] = field(repr=False)
     """What a child needs to read each, its data key included (`isolation.summing`)."""
+    sampled: bool = False
+    """One child samples them, instead of several that sum."""
 
     @property
     def sealed_bytes(self) -> int:
@@ -42,7 +44,9 @@ class Spooled:
         self.file.close()
 
 
-async def spool_large(services: Services, versions: Sequence[str]) -> Spooled | None:
+async def spool_large(
+    services: Services, versions: Sequence[str], *, sampled: bool = False
+) -> Spooled | None:
     """Spool the contents of these datasets if together they are larger than one part. None, so that
     they are read as a whole, if they are smaller, if one was sealed by schema 0001, which sealed in
     another way, or if the spool has no room. Errors as `datasets.open_content`."""
@@ -64,7 +68,7 @@ async def spool_large(services: Services, versions: Sequence[str]) -> Spooled | 
         except NoRoom:
             return None
         stack.pop_all()
-        return Spooled(file, tuple(contents))
+        return Spooled(file, tuple(contents), sampled)
 
 
 async def _spool(

@@ -1,5 +1,6 @@
-"""The child processes of one release: one for a content that is read as a whole; for a large
-content that is summed by parts one for each share, and one more that adds noise to all sums."""
+"""The child processes of one release: one for a content that is read as a whole, or of which it
+samples records; for a large content that is summed by parts one for each share, and one more that
+adds noise to all sums."""
 
 from __future__ import annotations
 
@@ -34,6 +35,9 @@ async def release_in_children(
     """
     if not isinstance(content, Spooled):
         return await zygote.run(header, content, limits)
+    if content.sampled:
+        asked = {**header, "contents": list(content.contents)}
+        return await zygote.run(asked, b"", limits, None, [content.file.to_read()])
     parts = -(-content.sealed_bytes // spooling.PART_BYTES)
     shares = min(processes or min(MOST_SHARES, cores()), parts)
     asked = {
@@ -43,10 +47,13 @@ async def release_in_children(
         "part_bytes": spooling.PART_BYTES,
     }
     given = [content.file.to_read()]
+    if len(header["plan"]["events"]) > 1:
+        number = await zygote.run({**asked, "step": "number"}, b"", limits, None, given)
+        header, asked = ({**one, "before": number.payload.hex()} for one in (header, asked))
     sums = await _together(
         [
-            zygote.run({**asked, "share": [number, shares]}, b"", limits, None, given)
-            for number in range(shares)
+            zygote.run({**asked, "share": [place, shares]}, b"", limits, None, given)
+            for place in range(shares)
         ]
     )
     return await zygote.run(

@@ -2627,6 +2627,8 @@ class PlanBody(TypedDict):
     released_by: NotRequired[list[str]]
     """Jobs that are asked again: their noise is used, and nothing more is released"""
     resources: Resources
+    sampled_by: NotRequired[str | None]
+    """Such units are drawn, and in memory for the next steps alone"""
     source: NotRequired[PlannedSource | None]
     """The blocks that are read, for a source instead of a dataset"""
     unit: str

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -18,9 +17,14 @@ from discreet.problems.off_policy_evaluation import constants
 from discreet.problems.off_policy_evaluation.answers import Answer
 from discreet.problems.off_policy_evaluation.method import UNCOUNTED, Chosen, Method, coarse
 from discreet.problems.off_policy_evaluation.public import Floats
+from discreet.problems.off_policy_evaluation.sampled import (
+    SampledMethod,
+    Trajectories,
+    lessened,
+    parts_of,
+)
 from discreet.problems.plans import NoiseSummary
 from discreet.solvers.evaluation import gradient_temporal_difference as gtd
-from discreet.solvers.evaluation import temporal_difference as td
 from discreet_client.intervals import plain
 
 MAX_STEPS = 10_000_000
@@ -61,7 +65,7 @@ def _step_seconds(method: Method, chosen: Chosen) -> float:
     return float(chosen["steps"] * (300e-9 + 20e-9 * method.features.dimension))
 
 
-class Minibatch(Method):
+class Minibatch(SampledMethod):
     """Clipped gradients of Poisson samples of the trajectories, with noise in every step; weights
     are post-processing of the noised steps."""
 
@@ -135,13 +139,16 @@ class Minibatch(Method):
         return min(max(needed, epsilon // COUNT_SHARE), epsilon - epsilon // 10)
 
     def seconds(self, chosen: Chosen) -> float:
-        public, passes = self.public, chosen["steps"] * chosen["sampling"]
+        public, passes = self.public, self.passes(chosen)
         trajectories = passes * min(public.most_trajectories, public.most_rows)
         rows = passes * public.most_rows
         rows += DEVIATIONS * math.sqrt(rows * min(public.horizon, public.most_rows))
         return _gradient_seconds(self, trajectories, rows) + (
             public.most_rows * 40e-9 if self._centred else 0.0
         )
+
+    def passes(self, chosen: Chosen) -> float:
+        return float(chosen["steps"] * chosen["sampling"])
 
     def drawing_seconds(self, chosen: Chosen, event: Event) -> float:
         return _step_seconds(self, chosen)
@@ -188,8 +195,8 @@ class Minibatch(Method):
             return (f"{says}: steps are so short then that the answer is hardly more than {start}",)
         return self._judged(ratio, says)
 
-    def _released(
-        self, events: tuple[Event, ...], chosen: Chosen, moved: td.Transitions, noise: Noise
+    def _stepped(
+        self, events: tuple[Event, ...], chosen: Chosen, moved: Trajectories, noise: Noise
     ) -> Released:
         event, *beside = events
         m = np.array([self.public.trajectories or moved.trajectories])
@@ -198,14 +205,15 @@ class Minibatch(Method):
         centre: Released = {}
         if self._centred:
             bound = self.public.reward_bound
-            total = noise.add(beside[-1], constants.sum_of(moved, bound))
+            whole = sum(constants.sum_of(part, bound) for part in parts_of(moved))
+            total = noise.add(beside[-1], np.asarray(whole))
             mean, deviation = constants.mean_of(
                 float(total[0]), beside[-1].deviation(), float(m[0]), bound
             )
             mean = constants.shrunk(mean, deviation, bound)
             centre = {"mean_reward": np.array([mean, deviation])}
             # Steps from the constant value c on rewards r are steps from 0 on r - (1 - discount) c.
-            moved = replace(moved, reward=moved.reward - mean)
+            moved = lessened(moved, mean)
         drawn = chosen["sampling"] * max(int(m[0]), 1)
         step = chosen["step_size"] / drawn
         if self.asked.step_size is None:
@@ -281,7 +289,7 @@ def shorter(noise: float, most: float) -> float:
     return min(1.0, (most / noise) ** 2) if noise > 0 else 1.0
 
 
-class Gradient(Method):
+class Gradient(SampledMethod):
     """GPOPE: one trajectory a step, with steps that fall linearly to nothing, and noise in each."""
 
     name = "gradient"
@@ -322,6 +330,9 @@ class Gradient(Method):
         rows = min(rows + DEVIATIONS * math.sqrt(rows * longest), steps * longest)
         return _gradient_seconds(self, steps, rows)
 
+    def passes(self, chosen: Chosen) -> float:
+        return float(chosen["steps"] / self.public.most_trajectories)
+
     def drawing_seconds(self, chosen: Chosen, event: Event) -> float:
         return _step_seconds(self, chosen)
 
@@ -331,8 +342,8 @@ class Gradient(Method):
             "better",
         )
 
-    def _released(
-        self, events: tuple[Event, ...], chosen: Chosen, moved: td.Transitions, noise: Noise
+    def _stepped(
+        self, events: tuple[Event, ...], chosen: Chosen, moved: Trajectories, noise: Noise
     ) -> Released:
         steps, scale = chosen["steps"], events[0].scale
         found = gtd.gradient(

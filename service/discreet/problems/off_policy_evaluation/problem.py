@@ -15,6 +15,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from discreet.errors import InvalidInput
+from discreet.privacy.events import Event
 from discreet.privacy.noise import Noise
 from discreet.privacy.units import EPSILON_UNIT
 from discreet.problems.accuracy import Expected
@@ -25,14 +26,17 @@ from discreet.problems.off_policy_evaluation import examples
 from discreet.problems.off_policy_evaluation.checks import RELEASED, issues_of
 from discreet.problems.off_policy_evaluation.choice import name_of, why_chosen
 from discreet.problems.off_policy_evaluation.dataset import OffPolicyDataset
-from discreet.problems.off_policy_evaluation.method import Method, MethodOfSums
+from discreet.problems.off_policy_evaluation.method import Chosen, Method, MethodOfSums
 from discreet.problems.off_policy_evaluation.methods import methods_named
 from discreet.problems.off_policy_evaluation.public import OffPolicyPublic
 from discreet.problems.off_policy_evaluation.request import OffPolicyRequest
 from discreet.problems.off_policy_evaluation.result import OffPolicyEvaluationResult
+from discreet.problems.off_policy_evaluation.sampled import SampledMethod
 from discreet.problems.off_policy_evaluation.synthesis import SYNTHESIS
+from discreet.problems.off_policy_evaluation.weighting import ImportanceSampling
 from discreet.problems.plans import LONGEST_SECONDS, NoiseSummary, Plan, Resources, sized
 from discreet.problems.results import Result
+from discreet.problems.sampled import Records, SampledRecords
 from discreet.problems.summed import SumsOverParts
 from discreet.problems.synthesis import Synthesis
 from discreet_client.intervals import plain
@@ -40,7 +44,7 @@ from discreet_client.intervals import plain
 AUTO = "auto"
 
 
-class OffPolicyEvaluation(OffPolicyRequest, SumsOverParts):
+class OffPolicyEvaluation(OffPolicyRequest, SumsOverParts, SampledRecords):
     """Weights of a linear value function of the target policy, or its value over the people in the
     data.
 
@@ -124,14 +128,12 @@ class OffPolicyEvaluation(OffPolicyRequest, SumsOverParts):
             pointer = "/privacy/delta" if budget.delta == 0 else "/privacy/epsilon"
             more = "" if budget.delta == 0 else f"; {method.name} needs a larger epsilon or delta"
             raise InvalidInput(f"{error}{more}", pointer=pointer) from None
-        resources = Resources.padded(
-            0.5,
-            work=method.seconds(chosen),
-            drawing=method.drawing_seconds(chosen, event),
-            content_bytes=public.most_bytes,
-            memory_bytes=(1 << 28) + 64 * method.numbers(),
-            steps=method.steps(),
-        )
+        resources = _resources(method, chosen, event)
+        sampled_by = None
+        if isinstance(method, SampledMethod):
+            by_index = _resources(method, chosen, event, method.sampling_seconds(chosen, event))
+            if by_index.release_quantum_seconds <= LONGEST_SECONDS:
+                sampled_by, resources = public.unit, by_index
         if resources.release_quantum_seconds > LONGEST_SECONDS:
             raise InvalidInput(
                 f"with the largest content this could take {resources.release_quantum_seconds:.3g} "
@@ -167,8 +169,8 @@ class OffPolicyEvaluation(OffPolicyRequest, SumsOverParts):
             iterations={"steps": steps} if steps else {},
             resources=resources,
             unit=public.unit,
-            # Where a noised number of trajectories sets the clip of the sums, they are read twice.
-            parts_by=public.unit if isinstance(method, MethodOfSums) and not beside else None,
+            parts_by=public.unit if isinstance(method, MethodOfSums) else None,
+            sampled_by=sampled_by,
             neighbours=neighbours,
             assumptions=(
                 "features, discount, bounds and topology are public",
@@ -244,6 +246,20 @@ class OffPolicyEvaluation(OffPolicyRequest, SumsOverParts):
         method = self._planned(public, plan)
         return method.release(plan.events, plan.parameters, content, noise)
 
+    def release_number(
+        self, public: OffPolicyPublic, plan: Plan, units: int, noise: Noise
+    ) -> Released:
+        method = self._planned(public, plan)
+        assert isinstance(method, ImportanceSampling)
+        return method.release_number(plan.events, units, noise)
+
+    def following(self, public: OffPolicyPublic, plan: Plan, before: Released) -> Plan:
+        """The clip is then in the plan."""
+        method = self._planned(public, plan)
+        assert isinstance(method, ImportanceSampling)
+        cap = method.cap_after(plan.events[0], before)
+        return plan.model_copy(update={"parameters": {**plan.parameters, "max_importance": cap}})
+
     def part_sums(self, public: OffPolicyPublic, plan: Plan, content: Content) -> Sums:
         method = self._planned(public, plan)
         assert isinstance(method, MethodOfSums)
@@ -252,10 +268,25 @@ class OffPolicyEvaluation(OffPolicyRequest, SumsOverParts):
     def release_sums(
         self, public: OffPolicyPublic, plan: Plan, sums: Sums, noise: Noise
     ) -> Released:
-        (event,) = plan.events
+        event, *before = plan.events
         method = self._planned(public, plan)
         assert isinstance(method, MethodOfSums)
+        for one in before:
+            # The noise of what was released before: of a seed the next draws are those behind it.
+            noise.add(one, np.zeros(1, dtype=np.int64))
         return method.release_sums(event, plan.parameters, sums["sums"], noise)
+
+    def release_sampled(
+        self, public: OffPolicyPublic, plan: Plan, records: Records, noise: Noise
+    ) -> Released:
+        method = self._planned(public, plan)
+        assert isinstance(method, SampledMethod)
+        return method.release_sampled(plan.events, plan.parameters, records, noise)
+
+    def window_bytes(self, public: OffPolicyPublic, plan: Plan) -> int:
+        method = self._planned(public, plan)
+        assert isinstance(method, SampledMethod)
+        return method.passing(plan.parameters).window_bytes
 
     def noised_sums(self, plan: Plan) -> frozenset[str]:
         if len(plan.events) > 1:  # what was noised beside the sums is what they follow from
@@ -277,3 +308,15 @@ class OffPolicyEvaluation(OffPolicyRequest, SumsOverParts):
             values["target_policy"] = public.target_policy
         progress(method.steps(), method.steps())
         return Result.of(self.Fields, values)
+
+
+def _resources(method: Method, chosen: Chosen, event: Event, beside: float = 0.0) -> Resources:
+    """Of a release on the largest content; `beside`: seconds of work that come to it."""
+    return Resources.padded(
+        0.5,
+        work=method.seconds(chosen) + beside,
+        drawing=method.drawing_seconds(chosen, event),
+        content_bytes=method.public.most_bytes,
+        memory_bytes=(1 << 28) + 64 * method.numbers(),
+        steps=method.steps(),
+    )

@@ -258,12 +258,20 @@ class ImportanceSampling(MethodOfSums):
         self, events: tuple[Event, ...], chosen: Chosen, moved: td.Transitions, noise: Noise
     ) -> Released:
         event, *count = events
-        released: Released = {}
-        cap = self.fixed_cap
-        if count:
-            released["trajectories"] = noise.add(count[0], np.array([moved.trajectories]))
-            cap = self._largest_weight(event, int(released["trajectories"][0]))
-        return {**released, "sums": noise.add(event, self._sums(moved, cap))}
+        before = self.release_number(events, moved.trajectories, noise) if count else {}
+        cap = self.cap_after(event, before) if count else self.fixed_cap
+        return {**before, "sums": noise.add(event, self._sums(moved, cap))}
+
+    def release_number(
+        self, events: tuple[Event, ...], trajectories: int, noise: Noise
+    ) -> Released:
+        """The noised number of trajectories, which the clip follows from."""
+        _, count = events
+        return {"trajectories": noise.add(count, np.array([trajectories]))}
+
+    def cap_after(self, event: Event, before: Released) -> float:
+        """Where weights are clipped, after this number was released."""
+        return self._largest_weight(event, int(before["trajectories"][0]))
 
     def _sums(self, moved: td.Transitions, largest_weight: float) -> Ints:
         return sampling.weighted_sums(
@@ -280,7 +288,7 @@ class ImportanceSampling(MethodOfSums):
         uncertain: bool,
     ) -> dict[str, Any]:
         count = released.get("trajectories")
-        cap = self.fixed_cap if count is None else self._largest_weight(event, int(count[0]))
+        cap = self.fixed_cap if count is None else self.cap_after(event, released)
         sums = WeightedSums(
             released["sums"] / self.unit,
             variance=self._deviation(event) ** 2,

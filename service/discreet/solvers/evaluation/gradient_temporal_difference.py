@@ -5,6 +5,9 @@ minimized over theta, maximized over w.
     …) -> theta minibatch(transitions, features, discount, probability=, steps=, step_size=, clip=,
     noise_scale=, generator=, …)
 
+Both take transitions in memory, or trajectories that lie elsewhere (`drawn_records`), of which they
+have those in memory that the next steps draw: the same weights, to the last bit.
+
 The primal-dual gradient of a trajectory (Xie et al. 2019, eq. 4.1), in one pass over its
 transitions and without A_i:
 
@@ -22,17 +25,30 @@ clip.
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
 
 import numba
 import numpy as np
 
+from discreet.solvers.evaluation.drawn_records import (
+    Draw,
+    DrawnTrajectories,
+    Stretch,
+    stretches,
+)
 from discreet.solvers.evaluation.feature_access import add, at, dot
-from discreet.solvers.evaluation.temporal_difference import Floats, Table, Transitions, table_of
+from discreet.solvers.evaluation.temporal_difference import (
+    Floats,
+    Ints,
+    Table,
+    Transitions,
+    table_of,
+)
 from discreet.solvers.evaluation.value_features import Features
 
 
 def gradient(
-    transitions: Transitions,
+    transitions: Transitions | DrawnTrajectories,
     features: Features,
     discount: float,
     *,
@@ -52,19 +68,34 @@ def gradient(
     moves a step's sum by at most 2 clip in l2; m is public. Starts at `initial` (2d,), theta then
     w, by default zeros. Without trajectories it returns the initial theta.
     """
-    return _gradient(
-        table_of(transitions, features, discount),
-        np.broadcast_to(np.asarray(step_sizes, dtype=np.float64), steps).copy(),
-        float(clip),
-        float(noise_scale),
-        generator,
-        _initial(initial, features.dimension),
-        steps - 1 if average_from is None else int(average_from),
-    )
+    iterate, mean = _initial(initial, features.dimension), np.zeros(features.dimension)
+    if transitions.trajectories == 0:
+        return iterate[: features.dimension].copy()
+    sizes = np.broadcast_to(np.asarray(step_sizes, dtype=np.float64), steps).copy()
+
+    def draw(ahead: np.random.Generator, numbers: Ints, ends: Ints) -> int:
+        return int(_draw_one_each(transitions.trajectories, iterate.size, ahead, numbers, ends))
+
+    for stretch in _stretches(transitions, steps, generator, draw):
+        _gradient(
+            table_of(stretch.transitions, features, discount),
+            stretch.numbers,
+            transitions.trajectories,
+            stretch.first,
+            sizes[: stretch.last],
+            float(clip),
+            float(noise_scale),
+            generator,
+            iterate,
+            mean,
+            steps - 1 if average_from is None else int(average_from),
+        )
+        del stretch  # before the next one is read
+    return mean
 
 
 def minibatch(
-    transitions: Transitions,
+    transitions: Transitions | DrawnTrajectories,
     features: Features,
     discount: float,
     *,
@@ -87,18 +118,46 @@ def minibatch(
     `clip` in l2, replacing one by 2 clip. Returns the mean of theta over the last iterates, from
     the fraction `average_from` of the steps on.
     """
-    return _minibatch(
-        table_of(transitions, features, discount),
-        float(probability),
-        int(steps),
-        float(step_size),
-        float(clip),
-        np.ones(2 * features.dimension) if scale is None else np.array(scale, dtype=np.float64),
-        float(noise_scale),
-        generator,
-        _initial(initial, features.dimension),
-        min(int(average_from * steps), steps - 1),
-    )
+    iterate, mean = _initial(initial, features.dimension), np.zeros(features.dimension)
+
+    def draw(ahead: np.random.Generator, numbers: Ints, ends: Ints) -> int:
+        return int(
+            _draw_samples(
+                transitions.trajectories, float(probability), iterate.size, ahead, numbers, ends
+            )
+        )
+
+    for stretch in _stretches(transitions, int(steps), generator, draw):
+        _minibatch(
+            table_of(stretch.transitions, features, discount),
+            stretch.numbers,
+            transitions.trajectories,
+            float(probability),
+            stretch.first,
+            stretch.last,
+            float(step_size),
+            float(clip),
+            np.ones(2 * features.dimension) if scale is None else np.array(scale, dtype=np.float64),
+            float(noise_scale),
+            generator,
+            iterate,
+            mean,
+            min(int(average_from * steps), steps - 1),
+        )
+        del stretch  # before the next one is read
+    return mean
+
+
+def _stretches(
+    transitions: Transitions | DrawnTrajectories,
+    steps: int,
+    generator: np.random.Generator,
+    draw: Draw,
+) -> Iterator[Stretch]:
+    """All steps at once where all transitions are in memory."""
+    if isinstance(transitions, Transitions):
+        return iter([Stretch(transitions, np.empty(0, dtype=np.int64), 0, steps)])
+    return stretches(transitions, steps, generator, draw)
 
 
 def _initial(initial: Floats | None, dimension: int) -> Floats:
@@ -160,61 +219,139 @@ def _move(
 
 
 @numba.njit(cache=True, nogil=True)
+def _place(numbers: Ints, number: int) -> int:
+    """Where a trajectory stands in a table that has those of these ascending numbers; in one that
+    has all, for which there are no numbers, under its own."""
+    if numbers.size == 0:
+        return number
+    low, high = 0, numbers.size
+    while high - low > 1:
+        middle = (low + high) // 2
+        if numbers[middle] <= number:
+            low = middle
+        else:
+            high = middle
+    return low
+
+
+@numba.njit(cache=True, nogil=True)
+def _next_member(
+    position: float, rate: float, trajectories: int, generator: np.random.Generator
+) -> float:
+    """The first member of a Poisson sample at `position` or behind it; `trajectories` if there is
+    none.
+
+    The gaps between members are geometric: P(gap >= k) = (1 - q)^k, `rate` = ln(1 - q).
+    """
+    gap = math.log1p(-generator.random()) / rate
+    # Limited before rounding: the integer of a gap beyond 64 bits would be negative, and index
+    # outside the arrays.
+    if not gap < trajectories - position:
+        return float(trajectories)
+    return min(position + math.floor(gap), float(trajectories))
+
+
+@numba.njit(cache=True, nogil=True)
+def _log_of_rest(probability: float) -> float:
+    return math.log1p(-probability) if probability < 1.0 else -np.inf
+
+
+@numba.njit(cache=True, nogil=True)
 def _gradient(
     data: Table,
+    numbers: Ints,
+    trajectories: int,
+    first: int,
     step_sizes: Floats,
     clip: float,
     noise_scale: float,
     generator: np.random.Generator,
     iterate: Floats,
+    mean: Floats,
     average_from: int,
-) -> Floats:
+) -> None:
+    """The steps from `first` on of as many as there are step sizes; `iterate` and `mean` are
+    changed. `numbers` as in `_place`."""
     d = iterate.size // 2
-    total, room, mean, scale = np.zeros(2 * d), np.empty((4, d)), np.zeros(d), np.ones(2 * d)
-    trajectories = data.start.size - 1
-    if trajectories == 0:
-        return iterate[:d].copy()
-    for step in range(step_sizes.size):
-        i = int(generator.integers(0, trajectories))
+    total, room, scale = np.zeros(2 * d), np.empty((4, d)), np.ones(2 * d)
+    for step in range(first, step_sizes.size):
+        i = _place(numbers, int(generator.integers(0, trajectories)))
         _add_clipped(data, i, clip, scale, iterate, room, total)
         _move(iterate, step_sizes[step], scale, noise_scale, generator, total)
         if step >= average_from:
             mean += (iterate[:d] - mean) / (step - average_from + 1)
-    return mean
+
+
+@numba.njit(cache=True, nogil=True)
+def _draw_one_each(
+    trajectories: int,
+    normals: int,
+    generator: np.random.Generator,
+    numbers: Ints,
+    ends: Ints,
+) -> int:
+    """`Draw` for `_gradient`: what it will draw, in the same order."""
+    steps = min(numbers.size, ends.size)
+    for step in range(steps):
+        numbers[step] = generator.integers(0, trajectories)
+        for _ in range(normals):
+            generator.standard_normal()
+        ends[step] = step + 1
+    return steps
 
 
 @numba.njit(cache=True, nogil=True)
 def _minibatch(
     data: Table,
+    numbers: Ints,
+    trajectories: int,
     probability: float,
-    steps: int,
+    first: int,
+    last: int,
     step_size: float,
     clip: float,
     scale: Floats,
     noise_scale: float,
     generator: np.random.Generator,
     iterate: Floats,
+    mean: Floats,
     average_from: int,
-) -> Floats:
+) -> None:
+    """The steps first..last-1; `iterate` and `mean` are changed. `numbers` as in `_place`."""
     d = iterate.size // 2
-    total, room, mean = np.zeros(2 * d), np.empty((4, d)), np.zeros(d)
-    trajectories = data.start.size - 1
-    # The gaps between members of a Poisson sample are geometric: P(gap >= k) = (1 - q)^k.
-    rate = math.log1p(-probability) if probability < 1.0 else -np.inf
-    for step in range(steps):
-        position = 0.0
-        while True:
-            gap = math.log1p(-generator.random()) / rate
-            # Limited before rounding: the integer of a gap beyond 64 bits would be negative, and
-            # index outside the arrays.
-            if not gap < trajectories - position:
-                break
-            position += math.floor(gap)
-            if position >= trajectories:
-                break
-            _add_clipped(data, int(position), clip, scale, iterate, room, total)
-            position += 1.0
+    total, room = np.zeros(2 * d), np.empty((4, d))
+    rate = _log_of_rest(probability)
+    for step in range(first, last):
+        position = _next_member(0.0, rate, trajectories, generator)
+        while position < trajectories:
+            i = _place(numbers, int(position))
+            _add_clipped(data, i, clip, scale, iterate, room, total)
+            position = _next_member(position + 1.0, rate, trajectories, generator)
         _move(iterate, step_size, scale, noise_scale, generator, total)
         if step >= average_from:
             mean += (iterate[:d] - mean) / (step - average_from + 1)
-    return mean
+
+
+@numba.njit(cache=True, nogil=True)
+def _draw_samples(
+    trajectories: int,
+    probability: float,
+    normals: int,
+    generator: np.random.Generator,
+    numbers: Ints,
+    ends: Ints,
+) -> int:
+    """`Draw` for `_minibatch`: what it will draw, in the same order."""
+    rate, drawn = _log_of_rest(probability), 0
+    for step in range(ends.size):
+        position = _next_member(0.0, rate, trajectories, generator)
+        while position < trajectories:
+            if drawn == numbers.size:
+                return step
+            numbers[drawn] = int(position)
+            drawn += 1
+            position = _next_member(position + 1.0, rate, trajectories, generator)
+        for _ in range(normals):
+            generator.standard_normal()
+        ends[step] = drawn
+    return int(ends.size)
