@@ -1237,7 +1237,7 @@ export interface components {
              * Action
              * @enum {string}
              */
-            action: "cap.grant" | "cap.set" | "budget_request.decline" | "dataset.erase" | "dataset.register" | "dataset.retention" | "key.create" | "key.revoke" | "login.end" | "login.end_by_provider" | "login.key" | "login.link" | "login.link_made" | "login.provider" | "object.add" | "object.remove" | "person.remove" | "person.restore" | "roster.remove_member" | "roster.sign" | "session.tokens" | "source.create" | "source.rule" | "tenant.create" | "webhook.create" | "webhook.remove";
+            action: "cap.grant" | "cap.set" | "budget_request.decline" | "dataset.erase" | "dataset.place" | "dataset.register" | "dataset.retention" | "key.create" | "key.revoke" | "login.end" | "login.end_by_provider" | "login.key" | "login.link" | "login.link_made" | "login.provider" | "object.add" | "object.remove" | "person.remove" | "person.restore" | "roster.remove_member" | "roster.sign" | "session.tokens" | "source.create" | "source.rule" | "tenant.create" | "webhook.create" | "webhook.remove";
             /**
              * At
              * Format: date-time

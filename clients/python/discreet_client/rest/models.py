@@ -86,6 +86,7 @@ class AuditEntry(TypedDict):
         "cap.set",
         "budget_request.decline",
         "dataset.erase",
+        "dataset.place",
         "dataset.register",
         "dataset.retention",
         "key.create",
