@@ -16,6 +16,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -77,7 +78,7 @@ def _measure(
     size, found = large.stat().st_size / 1e6, []
     lines = _to_parquet(large, parquet)
     for file, form, alone in ((large, "CSV", _csv_alone), (parquet, "Parquet", _parquet_alone)):
-        peer, peer_seconds = _timed(lambda file=file, alone=alone: alone(file))
+        peer, peer_seconds = _timed(partial(alone, file))
         api = _api_of(supervisor)
         Path(f"/proc/{api}/clear_refs").write_text("5")
         before, spent = _memory(api), _processor_seconds(supervisor)

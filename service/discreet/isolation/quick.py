@@ -8,7 +8,7 @@ read anew by `tables`, one batch after the other, which words every refusal.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import closing
 from itertools import chain
@@ -126,13 +126,13 @@ def _content(
             check_rows(rows)
             yield from batches
 
-    with closing(in_threads(iter(items), checked, min(cores(), MOST_THREADS))) as made:
+    with closing(in_threads(items, checked, min(cores(), MOST_THREADS))) as made:
         return kind.read_checked(public, counted(made), schema)
 
 
 def in_threads(
-    items: Iterator[Item], function: Callable[[Item], Made], threads: int
-) -> Iterator[Made]:
+    items: Iterable[Item], function: Callable[[Item], Made], threads: int
+) -> Generator[Made, None, None]:
     """What `function` makes of each item, in their order; a few items ahead, which are drawn in
     the thread that asks."""
     ahead: deque[Future[Made]] = deque()
@@ -195,15 +195,15 @@ def _check_lines(table: Any) -> None:
     for column in table.columns:
         if pa.types.is_string(column.type) or pa.types.is_binary(column.type):
             for chunk in column.chunks:
-                texts = chunk.buffers()[2]
-                text = b"" if texts is None else memoryview(texts)
-                if text and (_has(text, b"\n") or _has(text, b"\r")):
+                if (texts := chunk.buffers()[2]) is not None and _has_ends(texts):
                     raise NotPlain
         elif pa.types.is_dictionary(column.type):
             raise NotPlain
 
 
-def _has(text: memoryview, byte: bytes) -> bool:
+def _has_ends(texts: Any) -> bool:
+    """Whether there is a byte that ends a line."""
     import numpy as np  # noqa: PLC0415
 
-    return bool((np.frombuffer(text, dtype=np.uint8) == byte[0]).any())
+    letters = np.frombuffer(texts, dtype=np.uint8)
+    return bool((letters == ord("\n")).any() or (letters == ord("\r")).any())

@@ -21,7 +21,6 @@ from typing import Any
 
 from cryptography.exceptions import InvalidTag
 from cryptography.hazmat.primitives.ciphers.aead import AESGCM
-from typing_extensions import Buffer
 
 from discreet.errors import DiscreetError
 from discreet.storage.keys.provider import (
@@ -85,7 +84,7 @@ class ChunkCipher:
         self._cipher = AESGCM(data_key)
         self._name = name.encode()
 
-    def seal(self, index: int, plain: Buffer, *, last: bool) -> bytes:
+    def seal(self, index: int, plain: bytes | bytearray | memoryview, *, last: bool) -> bytes:
         return self._cipher.encrypt(_place_nonce(index, last), plain, self._name)
 
     def open(self, index: int, sealed: bytes, *, last: bool) -> bytes:
@@ -134,7 +133,7 @@ class SealedWriter(io.RawIOBase):
         self._put(self._buffer, last=True)
         self._buffer.clear()
 
-    def _put(self, plain: Buffer, *, last: bool) -> None:
+    def _put(self, plain: bytes | bytearray | memoryview, *, last: bool) -> None:
         sealed = self._cipher.seal(self._index, plain, last=last)
         self._store(sealed)
         self._index += 1
