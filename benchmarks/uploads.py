@@ -313,4 +313,5 @@ def _row(name: str, value: float, unit: str, note: str) -> dict[str, Any]:
 
 if __name__ == "__main__":
     for row in run(int(sys.argv[1]) if len(sys.argv) > 1 else MEGABYTES):
-        print(f"{row['benchmark']}: {row['ours']:.4g} {row['unit']} ({row['note']})")
+        peer = f"; {row['peer']} {row['peer_value']:.3g}" if "peer" in row else ""
+        print(f"{row['benchmark']}: {row['ours']:.4g} {row['unit']} ({row['note']}{peer})")
