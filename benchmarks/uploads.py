@@ -1,19 +1,22 @@
 """Memory and time of large uploads: files of 1 GB through the API process, checked, sealed and
 stored.
 
-`python -m benchmarks.uploads [MEGABYTES]` runs it alone. The peer reads the same file with
-pyarrow's CSV reader on one thread, which is what the reader's child has, and does nothing with the
-rows.
+`python -m benchmarks.uploads [MEGABYTES]` runs it alone; Parquet files have the rows of the CSV
+files. The peer reads the same file with pyarrow on one thread and does nothing with the rows. On a
+machine that does other work too, processor time says more than the time to the answer.
 """
 
 from __future__ import annotations
 
+import contextlib
 import io
 import json
+import os
 import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +24,7 @@ import httpx
 import numpy as np
 import pyarrow as pa
 import pyarrow.csv as pa_csv
+import pyarrow.parquet as pq
 
 from discreet.installation.prepared import running
 from discreet.settings import Settings
@@ -31,25 +35,17 @@ ZONES, PERIODS = 500, 50
 STATES, HORIZON = 50, 20
 ROW_BYTES = 30
 """Of a CSV line of a transition, about."""
+PERIODS_READ, LOAD_STATES = 168, 20
+STATE_BYTES, READING_BYTES = 13, 35
+"""Of CSV lines of a state and of a reading, about."""
 PIECE = 1 << 20
 
 
 def run(megabytes: int = MEGABYTES) -> list[dict[str, Any]]:
-    """Upload trips and transitions of so many megabytes as CSV: the memory of the API, and the time
-    that it took."""
-    return [
-        *_measure("trips", _trips, megabytes),
-        *_measure("transitions", _transitions, megabytes),
-    ]
-
-
-def _measure(
-    what: str, write: Callable[[Path, int], dict[str, Any]], megabytes: int
-) -> list[dict[str, Any]]:
+    """Upload tables of so many megabytes as CSV, and as Parquet: the memory of the API, and the
+    time that it took."""
+    rows = []
     with tempfile.TemporaryDirectory(prefix="discreet-bench-") as folder:
-        small, large = Path(folder) / "small.csv", Path(folder) / "large.csv"
-        write(small, 1)
-        metadata = write(large, megabytes)
         settings = Settings(state=Path(folder) / "state", spool=Path(folder) / "spool")
         with running(settings) as ready:
             key = (settings.state / "owner.key").read_text().strip()
@@ -60,37 +56,63 @@ def _measure(
             with httpx.Client(
                 base_url=ready["api"], headers=head, timeout=3600, trust_env=False
             ) as http:
-                http.post(
-                    "/v1/datasets", content=_body(metadata, small)
-                ).raise_for_status()  # starts the reader
-                api = _api_of(ready["pid"])
-                Path(f"/proc/{api}/clear_refs").write_text("5")
-                before = _memory(api)
-                started = time.perf_counter()
-                http.post("/v1/datasets", content=_body(metadata, large)).raise_for_status()
-                seconds = time.perf_counter() - started
-                after = _memory(api)
-        alone = _alone(large)
-        size = large.stat().st_size / 1e6
-    name = f"CSV upload of {size:.0f} MB of {what}"
-    pace = f"{size / seconds:.0f} MB/s to the answer: received, sealed twice, read, checked, stored"
-    return [
-        _row(
-            f"{name}, growth of the API's memory",
-            (after["VmHWM"] - before["VmRSS"]) / 1e6,
-            "MB",
-            "peak RSS - RSS before",
-        ),
-        _row(f"{name}, peak RSS of the API", after["VmHWM"] / 1e6, "MB", _words(before)),
-        {
-            **_row(
-                f"{name}, to the answer", seconds, "s", f"{pace}; the peer {size / alone:.0f} MB/s"
+                for what, write in TABLES.items():
+                    rows += _measure(http, ready["pid"], Path(folder), what, write, megabytes)
+    return rows
+
+
+def _measure(
+    http: httpx.Client,
+    supervisor: int,
+    folder: Path,
+    what: str,
+    write: Callable[[Path, int], dict[str, Any]],
+    megabytes: int,
+) -> list[dict[str, Any]]:
+    small, large, parquet = folder / "small.csv", folder / "large.csv", folder / "large.parquet"
+    metadata = write(small, 1)
+    http.post(
+        "/v1/datasets", content=_body({**metadata, "name": f"few {what}"}, small)
+    ).raise_for_status()  # starts the reader
+    write(large, megabytes)
+    size, found = large.stat().st_size / 1e6, []
+    lines = _to_parquet(large, parquet)
+    for file, form, alone in ((large, "CSV", _csv_alone), (parquet, "Parquet", _parquet_alone)):
+        peer, peer_seconds = _timed(partial(alone, file))
+        api = _api_of(supervisor)
+        Path(f"/proc/{api}/clear_refs").write_text("5")
+        before, spent = _memory(api), _processor_seconds(supervisor)
+        body = _body({**metadata, "name": f"many {what} in {form}"}, file)
+        started = time.perf_counter()
+        http.post("/v1/datasets", content=body).raise_for_status()
+        seconds = time.perf_counter() - started
+        spent, after = _processor_seconds(supervisor) - spent, _memory(api)
+        name = f"{form} upload of {size:.0f} MB of {what}"
+        name += "" if form == "CSV" else " as CSV"
+        pace = (
+            f"{size / seconds:.0f} MB/s; {lines} rows received, sealed twice, read, checked, stored"
+        )
+        says = f"of all processes; {size / spent:.0f} MB a second"
+        found += [
+            _against(f"{name}, to the answer", seconds, peer, pace),
+            _against(f"{name}, processor time", spent, peer_seconds, says),
+            _row(
+                f"{name}, growth of the API's memory",
+                (after["VmHWM"] - before["VmRSS"]) / 1e6,
+                "MB",
+                f"peak RSS - RSS before; {_words(before)}",
             ),
-            "peer": "pyarrow alone, one thread",
-            "peer_value": alone,
-            "ratio": seconds / alone,
-        },
-    ]
+        ]
+    return found
+
+
+def _against(name: str, ours: float, peer: float, note: str) -> dict[str, Any]:
+    return {
+        **_row(name, ours, "s", note),
+        "peer": "pyarrow alone, one thread",
+        "peer_value": peer,
+        "ratio": ours / peer,
+    }
 
 
 def _body(metadata: dict[str, Any], file: Path) -> Iterator[bytes]:
@@ -98,7 +120,8 @@ def _body(metadata: dict[str, Any], file: Path) -> Iterator[bytes]:
         '--b\r\nContent-Disposition: form-data; name="metadata"\r\n\r\n'
         + json.dumps(metadata)
         + "\r\n"
-        '--b\r\nContent-Disposition: form-data; name="content"; filename="x.csv"\r\n\r\n'
+        '--b\r\nContent-Disposition: form-data; name="content"; '
+        f'filename="{file.name}"\r\n\r\n'
     ).encode()
     with file.open("rb") as content:
         while part := content.read(PIECE):
@@ -106,15 +129,32 @@ def _body(metadata: dict[str, Any], file: Path) -> Iterator[bytes]:
     yield b"\r\n--b--\r\n"
 
 
-def _alone(file: Path) -> float:
-    """Seconds in which pyarrow reads the file in blocks, as the reader of uploads has it read."""
+def _timed(work: Callable[[], None]) -> tuple[float, float]:
+    """Seconds, and seconds of processor time."""
+    started, spent = time.perf_counter(), time.process_time()
+    work()
+    return time.perf_counter() - started, time.process_time() - spent
+
+
+def _csv_alone(file: Path) -> None:
+    """Read the file in blocks, as the reader of uploads has it read."""
     options = pa_csv.ReadOptions(block_size=4 << 20, use_threads=False)
-    started = time.perf_counter()
     with pa_csv.open_csv(file, read_options=options) as reader:
-        rows = sum(batch.num_rows for batch in reader)
-    if not rows:
+        if not sum(batch.num_rows for batch in reader):
+            raise RuntimeError("the file is empty")
+
+
+def _parquet_alone(file: Path) -> None:
+    if not sum(batch.num_rows for batch in pq.ParquetFile(file).iter_batches(use_threads=False)):
         raise RuntimeError("the file is empty")
-    return time.perf_counter() - started
+
+
+def _to_parquet(source: Path, file: Path) -> int:
+    """Write the rows of a CSV file; how many there are."""
+    with pa_csv.open_csv(source) as reader, pq.ParquetWriter(file, reader.schema) as writer:
+        for batch in reader:
+            writer.write_batch(batch)
+    return int(pq.read_metadata(file).num_rows)
 
 
 def _trips(file: Path, megabytes: int) -> dict[str, Any]:
@@ -134,7 +174,6 @@ def _trips(file: Path, megabytes: int) -> dict[str, Any]:
             out.write(sink.getbuffer())
     public = {"unit": "request", "zones": ZONES, "periods": PERIODS, "period_minutes": 60}
     return {
-        "name": f"many trips {megabytes}",
         "kind": "routing",
         "public": {**public, "max_rows": PERIODS * ZONES**2},
         "cap": {"epsilon": 1, "delta": 0},
@@ -160,11 +199,89 @@ def _transitions(file: Path, megabytes: int) -> dict[str, Any]:
             pa_csv.write_csv(pa.table(columns), out, pa_csv.WriteOptions(include_header=first == 0))
     public = {"unit": "trajectory", "states": STATES, "reward_bound": 1, "horizon": HORIZON}
     return {
-        "name": f"many transitions {megabytes}",
         "kind": "off_policy_evaluation",
         "public": {**public, "max_trajectories": 10**7, "max_rows": 10**8},
         "cap": {"epsilon": 1, "delta": 0},
     }
+
+
+def _states(file: Path, megabytes: int) -> dict[str, Any]:
+    """Write states of loads of so many megabytes; the dataset's metadata."""
+    draw = np.random.default_rng(megabytes)
+    _of_loads(
+        file,
+        megabytes * 1_000_000 // STATE_BYTES,
+        lambda numbers: {
+            "participant": numbers // PERIODS_READ,
+            "step": numbers % PERIODS_READ,
+            "state": draw.integers(0, LOAD_STATES, numbers.size),
+        },
+    )
+    return _loads({"unit": "participant", "states": LOAD_STATES})
+
+
+def _meters(file: Path, megabytes: int) -> dict[str, Any]:
+    """Write readings of meters of so many megabytes; the dataset's metadata."""
+    draw = np.random.default_rng(megabytes)
+    _of_loads(
+        file,
+        megabytes * 1_000_000 // READING_BYTES,
+        lambda numbers: {
+            "participant": pa.array([f"m{meter:06d}" for meter in (numbers // PERIODS_READ)]),
+            "time": np.datetime64("2026-01-01T00:00:00")
+            + (numbers % PERIODS_READ).astype("timedelta64[h]"),
+            "kw": draw.integers(0, 1000 * LOAD_STATES, numbers.size) / 1000,
+        },
+    )
+    rule = {"start": "2026-01-01T00:00:00Z", "interval_seconds": 3600, "utc_offset": "Z"}
+    return _loads(
+        {
+            "unit": "participant",
+            "states": LOAD_STATES,
+            "edges": list(range(LOAD_STATES + 1)),
+            "meters": {**rule, "gaps": "leave_out"},
+        }
+    )
+
+
+def _of_loads(
+    file: Path, rows: int, columns: Callable[[np.ndarray[Any, Any]], dict[str, Any]]
+) -> None:
+    at_once = PERIODS_READ * 1000
+    with file.open("wb") as out:
+        for first in range(0, rows, at_once):
+            table = pa.table(columns(np.arange(first, min(first + at_once, rows))))
+            options = pa_csv.WriteOptions(include_header=first == 0, quoting_style="none")
+            pa_csv.write_csv(table, out, options)
+
+
+def _loads(public: dict[str, Any]) -> dict[str, Any]:
+    return {
+        "kind": "dr_ensemble",
+        "public": {**public, "max_rows": 10**8},
+        "cap": {"epsilon": 1, "delta": 0},
+    }
+
+
+TABLES: dict[str, Callable[[Path, int], dict[str, Any]]] = {
+    "trips": _trips,
+    "transitions": _transitions,
+    "meters": _meters,
+    "states": _states,
+}
+
+
+def _processor_seconds(root: int) -> float:
+    """Of a process and of all below it, those that have ended included."""
+    seconds, waiting = 0.0, [root]
+    while waiting:
+        place = Path(f"/proc/{waiting.pop()}")
+        with contextlib.suppress(OSError):
+            for thread in (place / "task").iterdir():
+                waiting += map(int, (thread / "children").read_text().split())
+            fields = (place / "stat").read_text().rpartition(")")[2].split()
+            seconds += sum(map(int, fields[11:15])) / os.sysconf("SC_CLK_TCK")
+    return seconds
 
 
 def _words(before: dict[str, int]) -> str:
@@ -196,4 +313,5 @@ def _row(name: str, value: float, unit: str, note: str) -> dict[str, Any]:
 
 if __name__ == "__main__":
     for row in run(int(sys.argv[1]) if len(sys.argv) > 1 else MEGABYTES):
-        print(f"{row['benchmark']}: {row['ours']:.4g} {row['unit']} ({row['note']})")
+        peer = f"; {row['peer']} {row['peer_value']:.3g}" if "peer" in row else ""
+        print(f"{row['benchmark']}: {row['ours']:.4g} {row['unit']} ({row['note']}{peer})")

@@ -128,10 +128,9 @@ class MeterRule:
 
     def faults(self, owner: NDArray[np.integer[Any]], time: Ints, kw: Floats) -> Iterator[Fault]:
         """Everything except gaps that keeps readings from becoming states."""
-        yield Fault(~np.isfinite(kw), "kw", "a finite number is needed")
-        yield Fault(
-            np.isfinite(kw) & (np.abs(kw) > MOST_KW), "kw", f"power is at most {MOST_KW:g} kW"
-        )
+        finite = np.isfinite(kw)
+        yield Fault(~finite, "kw", "a finite number is needed")
+        yield Fault(finite & (np.abs(kw) > MOST_KW), "kw", f"power is at most {MOST_KW:g} kW")
         if not self.clamp:
             low, high = self.edges[[0, -1]]
             says = f"outside the public edges {low:g} to {high:g} kW, which meters.outside refuses"
@@ -145,10 +144,12 @@ class MeterRule:
                 f"at or after {self._written(end)}, where the last of the public.steps periods ends"
             )
             yield Fault(time >= end, "time", says)
-        order = np.lexsort((time, owner))
-        same = (owner[order[1:]] == owner[order[:-1]]) & (time[order[1:]] == time[order[:-1]])
         twice = np.zeros(time.size, dtype=bool)
-        twice[order[1:][same]] = True
+        if (order := _order_of(owner, time)) is None:
+            twice[1:] = (owner[1:] == owner[:-1]) & (time[1:] == time[:-1])
+        else:
+            same = (owner[order[1:]] == owner[order[:-1]]) & (time[order[1:]] == time[order[:-1]])
+            twice[order[1:][same]] = True
         yield Fault(twice, "time", "this participant has a reading of this time already")
 
     def states(self, owner: NDArray[np.integer[Any]], time: Ints, kw: Floats, most: int) -> States:
@@ -165,14 +166,18 @@ class MeterRule:
         """
         if not owner.size:
             return States(*(np.zeros(size, dtype=np.int64) for size in (0, 1, 0, 0, 0)))
-        order = np.lexsort((time, owner))
-        period = (time[order] - self.start) // self.interval
-        owner = owner[order]
-        new_owner = np.diff(owner, prepend=-1) != 0
-        first = np.flatnonzero(new_owner | (np.diff(period, prepend=-1) != 0))
-        mean = np.add.reduceat(kw[order], first) / np.diff(np.append(first, owner.size))
+        order = _order_of(owner, time)
+        if order is not None:
+            owner, time, kw = owner[order], time[order], kw[order]
+        period = (time - self.start) // self.interval
+        new_owner = np.ones(owner.size, dtype=bool)
+        np.not_equal(owner[1:], owner[:-1], out=new_owner[1:])
+        begins = new_owner.copy()
+        begins[1:] |= period[1:] != period[:-1]
+        first = np.flatnonzero(begins)
+        mean = np.add.reduceat(kw, first) / np.diff(np.append(first, owner.size))
         state = bins_of(mean, self.edges)
-        period, row = period[first], order[first]
+        period, row = period[first], first if order is None else order[first]
         begin = np.flatnonzero(new_owner[first])
         person = np.cumsum(new_owner[first]) - 1
         last = np.append(begin[1:], person.size) - 1
@@ -269,6 +274,13 @@ def bins_of(kw: Floats, edges: Floats) -> Ints:
     """State s of power edges[s] <= kw < edges[s + 1]; power beyond the edges belongs to the first
     or last state."""
     return np.clip(np.searchsorted(edges, kw, side="right") - 1, 0, edges.size - 2).astype(np.int64)
+
+
+def _order_of(owner: NDArray[np.integer[Any]], time: Ints) -> Ints | None:
+    """An order of the rows by owner and time, in which they stay as they are where both are the
+    same; None where they stand in it."""
+    later = (owner[1:] > owner[:-1]) | ((owner[1:] == owner[:-1]) & (time[1:] >= time[:-1]))
+    return None if later.all() else np.lexsort((time, owner)).astype(np.int64, copy=False)
 
 
 def microseconds(moment: datetime) -> int:

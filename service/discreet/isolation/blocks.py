@@ -49,6 +49,20 @@ class Block:
             first += batch.num_rows
         self.check()
 
+    def plain(self, table: Any) -> Any:
+        """A part of a table without its dates, of which each is looked at once. InvalidInput, which
+        names no row, where one is not of the block."""
+        import pyarrow as pa  # noqa: PLC0415
+
+        dates = table.column(DATE)
+        if pa.types.is_timestamp(dates.type):
+            dates = dates.cast(pa.timestamp("s"), safe=False).cast(pa.date32(), safe=False)
+        seen = Block(self.by, self.name)
+        for value in dates.unique().to_pylist():
+            seen._look(value if isinstance(value, str | None) else value.isoformat(), DATE)
+        seen.check()
+        return table.drop_columns([DATE])
+
     def schema(self, schema: Any) -> Any:
         """The schema without the dates. InvalidInput where there are none, or none that say a
         day."""

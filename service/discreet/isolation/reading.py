@@ -28,8 +28,7 @@ from discreet.isolation.json_contents import read_json
 from discreet.isolation.tables import (
     CSV_BLOCK_BYTES,
     FIRST_LINE_BYTES,
-    check_rows,
-    content_of,
+    parquet_content,
     read_csv,
     read_parquet,
     refused,
@@ -136,10 +135,7 @@ def _content(
     try:
         if job["format"] == "csv":
             return read_csv(opened, kind, public, job["content_bytes"], block)
-        schema, rows = _outlines(parts or [opened])
-        check_rows(kind, rows, job["content_bytes"])
-        batches = (batch for file in parts or [opened] for batch in read_parquet(file())[2])
-        return content_of(kind, public, batches, schema, block)
+        return parquet_content(parts or [opened], kind, public, job["content_bytes"], block)
     except (pa.ArrowMemoryError, MemoryError):
         raise MemoryError from None
     except (pa.ArrowException, OSError, ValueError) as error:
@@ -165,20 +161,6 @@ def _is_empty(
             value[name] == [] and name in kind.ROWS for name in value
         )
     return False
-
-
-def _outlines(files: Sequence[Callable[[], BinaryIO]]) -> tuple[Any, int]:
-    """The schema of Parquet files that are one content, and how many rows all have."""
-    schema, rows, _ = read_parquet(files[0]())
-    for number, file in enumerate(files[1:], 1):
-        other, more, _ = read_parquet(file())
-        if not other.equals(schema, check_metadata=False):
-            raise refused(
-                f"its files differ in their columns or types: number {number} (from 0) from the "
-                "first"
-            )
-        rows += more
-    return schema, rows
 
 
 def _write(target: int, part: bytes) -> None:

@@ -5,10 +5,12 @@ from __future__ import annotations
 import contextlib
 import os
 import re
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from functools import partial
 from typing import Any, BinaryIO
 
 from discreet.errors import FieldIssue, InvalidInput, PayloadTooLarge
+from discreet.isolation import quick
 from discreet.isolation.blocks import Block
 
 CSV_BLOCK_BYTES = 4 << 20
@@ -41,6 +43,34 @@ def content_of(
     if block is None:
         return kind.read_batches(public, batches, schema)
     return kind.read_batches(public, block.rows(batches), block.schema(schema))
+
+
+def parquet_content(
+    files: Sequence[Callable[[], BinaryIO]], kind: Any, public: Any, most: int, block: Block | None
+) -> Any:
+    """The content of Parquet files that are one table, in the quick way or in the other."""
+    schema, rows = _outlines(files)
+    check_rows(kind, rows, most)
+
+    def batches() -> Iterator[Any]:
+        return (batch for file in files for batch in read_parquet(file())[2])
+
+    content = quick.parquet_content(batches(), schema, kind, public, block)
+    return content_of(kind, public, batches(), schema, block) if content is None else content
+
+
+def _outlines(files: Sequence[Callable[[], BinaryIO]]) -> tuple[Any, int]:
+    """The schema of Parquet files that are one content, and how many rows all have."""
+    schema, rows, _ = read_parquet(files[0]())
+    for number, file in enumerate(files[1:], 1):
+        other, more, _ = read_parquet(file())
+        if not other.equals(schema, check_metadata=False):
+            raise refused(
+                f"its files differ in their columns or types: number {number} (from 0) from the "
+                "first"
+            )
+        rows += more
+    return schema, rows
 
 
 def check_rows(kind: Any, rows: int, most: int) -> None:
@@ -78,11 +108,15 @@ def read_csv(
 ) -> Any:
     """Types are those that the whole file needs. Arrow's reader of streams fixes them by the first
     block, so a file that it stumbles on, as at `1.5` below integers, is opened anew (threads may
-    still read it) and read whole."""
+    still read it) and read whole. The quick way comes first, and says nothing of what it leaves.
+    """
     import pyarrow as pa  # noqa: PLC0415
     import pyarrow.csv as pc  # noqa: PLC0415
 
     options = _csv_options(opened(), kind.OWNER)
+    rest = CSV_BLOCK_BYTES, kind, public, block, partial(check_rows, kind, most=most)
+    if (content := quick.csv_content(opened(), options, *rest)) is not None:
+        return content
     with contextlib.suppress(pa.ArrowInvalid), pc.open_csv(opened(), **options) as reader:
         if pa.null() not in reader.schema.types:  # a column of which the first block has nothing
             return content_of(kind, public, _counted(kind, reader, most), reader.schema, block)

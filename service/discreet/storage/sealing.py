@@ -84,7 +84,7 @@ class ChunkCipher:
         self._cipher = AESGCM(data_key)
         self._name = name.encode()
 
-    def seal(self, index: int, plain: bytes, *, last: bool) -> bytes:
+    def seal(self, index: int, plain: bytes | bytearray | memoryview, *, last: bool) -> bytes:
         return self._cipher.encrypt(_place_nonce(index, last), plain, self._name)
 
     def open(self, index: int, sealed: bytes, *, last: bool) -> bytes:
@@ -115,21 +115,25 @@ class SealedWriter(io.RawIOBase):
 
     def write(self, data: Any) -> int:
         view = memoryview(data).cast("B")
-        for start in range(0, len(view), CHUNK_BYTES):
-            self._buffer += view[start : start + CHUNK_BYTES]
-            while (
-                len(self._buffer) > CHUNK_BYTES
-            ):  # what stays is never empty, so it can be the last chunk
-                self._put(bytes(self._buffer[:CHUNK_BYTES]), last=False)
-                del self._buffer[:CHUNK_BYTES]
         self.plain_bytes += len(view)
-        return len(view)
+        if self._buffer:
+            room = CHUNK_BYTES - len(self._buffer)
+            self._buffer += view[:room]
+            view = view[room:]
+        if view and self._buffer:  # it is full
+            self._put(self._buffer, last=False)
+            self._buffer.clear()
+        while len(view) > CHUNK_BYTES:  # what stays is never empty, so it can be the last chunk
+            self._put(view[:CHUNK_BYTES], last=False)
+            view = view[CHUNK_BYTES:]
+        self._buffer += view
+        return memoryview(data).nbytes
 
     def finish(self) -> None:
-        self._put(bytes(self._buffer), last=True)
+        self._put(self._buffer, last=True)
         self._buffer.clear()
 
-    def _put(self, plain: bytes, *, last: bool) -> None:
+    def _put(self, plain: bytes | bytearray | memoryview, *, last: bool) -> None:
         sealed = self._cipher.seal(self._index, plain, last=last)
         self._store(sealed)
         self._index += 1

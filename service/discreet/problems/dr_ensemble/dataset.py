@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import chain
 from typing import Annotated, Any, ClassVar, Literal, Self
 
@@ -13,6 +13,7 @@ from pydantic import Field, model_validator
 
 from discreet.errors import FieldIssue, InvalidInput
 from discreet.intake.items import InPieces
+from discreet.problems.checked import Checked, gathered, owners_of
 from discreet.problems.columns import (
     MAX_ISSUES,
     Issues,
@@ -181,27 +182,65 @@ class DrEnsembleDataset(DatasetOfRows):
             return _meter_content(
                 public, *meters.read_table(public.rule(), table, public.most_rows), "/content"
             )
-        columns = integer_columns(
-            table,
-            {"step": (0, 10**9), "state": (0, public.states - 1)},
-            "/content",
-            beside=("participant",),
-        )
+        columns = _columns_of(public, table)
         owner = owner_column(table, "participant", "/content")
-        order = np.lexsort((columns["step"], owner))
-        owner, step = owner[order], columns["step"][order]
-        start = np.concatenate([np.flatnonzero(np.diff(owner, prepend=-1)), [owner.size]]).astype(
-            np.int64
-        )
-        issues = Issues("/content")
+        return _sequence_content(public, columns, owner)
+
+    @classmethod
+    def checked(cls, public: DrEnsemblePublic, batch: pa.RecordBatch) -> Any:
+        if public.row_change is not None:
+            return batch
+        table = pa.Table.from_batches([batch])
+        if {"time", "kw"} & set(table.column_names):
+            columns = meters.columns_of(public.rule(), table)
+        else:
+            columns = _columns_of(public, table)
+        return Checked(columns, owners_of(table.column("participant"), "participant"))
+
+    @classmethod
+    def read_checked(
+        cls, public: DrEnsemblePublic, batches: Iterator[Any], schema: pa.Schema
+    ) -> Content:
+        if public.row_change is not None:
+            return super().read_checked(public, batches, schema)
+        columns, owner = gathered(batches)
+        if public.meters is None:
+            return _sequence_content(public, columns, owner)
+        found = meters.states_of(public.rule(), columns, owner, public.most_rows)
+        return _meter_content(public, *found, "/content")
+
+
+def _columns_of(public: DrEnsemblePublic, table: pa.Table) -> dict[str, NDArray[Any]]:
+    bounds = {"step": (0, 10**9), "state": (0, public.states - 1)}
+    return integer_columns(table, bounds, "/content", beside=("participant",), dtype=np.int32)
+
+
+def _sequence_content(
+    public: DrEnsemblePublic,
+    columns: dict[str, NDArray[Any]],
+    owner: NDArray[np.integer[Any]],
+) -> Content:
+    """Trajectories of rows with step and state, in any order."""
+    step, states = columns["step"], columns["state"]
+    order: NDArray[np.int64] | None = None
+    same = owner[1:] == owner[:-1]
+    if not ((owner[1:] > owner[:-1]) | (same & (step[1:] >= step[:-1]))).all():
+        order = np.lexsort((step, owner))
+        owner, step, states = owner[order], step[order], states[order]
+        same = owner[1:] == owner[:-1]
+    begin = np.flatnonzero(~same) + 1
+    start = np.concatenate([np.zeros(min(owner.size, 1)), begin, [owner.size]]).astype(np.int64)
+    wrong = step != 0
+    wrong[1:][same] = step[1:][same] != step[:-1][same] + 1
+    if wrong.any():  # where the steps of one begin to be wrong, all after it are
         expected = np.arange(owner.size) - np.repeat(start[:-1], np.diff(start))
         wrong = np.zeros(owner.size, dtype=bool)
-        wrong[order] = step != expected
-        issues.where(
-            wrong, "step", "the steps of a participant are 0, 1, 2, …, each once", columns["step"]
-        )
+        wrong[slice(None) if order is None else order] = step != expected
+        issues = Issues("/content")
+        says = "the steps of a participant are 0, 1, 2, …, each once"
+        issues.where(wrong, "step", says, columns["step"])
         issues.check()
-        return _trajectory_content(public, columns["state"][order], start)
+    return _trajectory_content(public, states, start)
 
 
 def _trajectory_content(

@@ -158,12 +158,31 @@ def read_table(rule: MeterRule, table: pa.Table, most: int) -> tuple[States, int
     """States of the columns `participant, time, kw`, and how many participants they are of."""
     check_names(table, COLUMNS, (), "/content")
     kw = real_column(table, "kw", "/content").astype(np.float64, copy=False)
-    owner = owner_column(table, "participant", "/content").astype(np.int64, copy=False)
+    owner = owner_column(table, "participant", "/content")
     return _states(rule, owner, _times(rule, table.column("time")), kw, most, "/content")
 
 
+def columns_of(rule: MeterRule, table: pa.Table) -> dict[str, NDArray[Any]]:
+    """`time` and `kw` of a part of such a table."""
+    check_names(table, COLUMNS, (), "/content")
+    kw = real_column(table, "kw", "/content").astype(np.float64, copy=False)
+    return {"time": _times(rule, table.column("time")), "kw": kw}
+
+
+def states_of(
+    rule: MeterRule, columns: Mapping[str, Any], owner: NDArray[np.integer[Any]], most: int
+) -> tuple[States, int]:
+    """What `read_table` makes of these columns of all parts."""
+    return _states(rule, owner, columns["time"], columns["kw"], most, "/content")
+
+
 def _states(
-    rule: MeterRule, owner: Ints, time: Ints, kw: NDArray[np.float64], most: int, at: str
+    rule: MeterRule,
+    owner: NDArray[np.integer[Any]],
+    time: Ints,
+    kw: NDArray[np.float64],
+    most: int,
+    at: str,
 ) -> tuple[States, int]:
     issues = Issues(at)
     values: Mapping[str, Any] = {"kw": kw, "time": _Written(time)}

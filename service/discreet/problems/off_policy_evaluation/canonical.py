@@ -18,7 +18,7 @@ from discreet.problems.columns import (
     starts_of,
 )
 from discreet.problems.contents import Content
-from discreet.problems.off_policy_evaluation.public import Floats, Ints, OffPolicyPublic
+from discreet.problems.off_policy_evaluation.public import Floats, OffPolicyPublic
 
 ROWS_AT_ONCE = 1 << 16
 
@@ -67,12 +67,12 @@ def canonical_content(
     owner: NDArray[np.integer[Any]],
     prefix: str,
 ) -> Content:
-    """Checked rows by trajectory and step, in an order that tells nothing of whose they are.
+    """Rows by trajectory and step, in an order that tells nothing of whose they are, of which each
+    value by itself was found good (`check_values`).
 
     Trajectories that are empty do not exist; actions are not kept, only their probabilities.
     """
     step = columns.pop("step")
-    _check_values(public, step, columns, prefix)
     order: NDArray[np.int64] | None = None
     same = owner[1:] == owner[:-1]
     if not ((owner[1:] > owner[:-1]) | (same & (step[1:] > step[:-1]))).all():
@@ -134,16 +134,14 @@ def canonical_content(
     return {"start": starts_of(start, sequence), **content}
 
 
-def _check_values(
-    public: OffPolicyPublic, step: Ints, columns: dict[str, NDArray[Any]], prefix: str
-) -> None:
+def check_values(public: OffPolicyPublic, columns: dict[str, NDArray[Any]], prefix: str) -> None:
     """Each value by itself, rows as they came."""
     bounds = {"step": (0, public.horizon - 1)}
     if public.states is not None:
         bounds |= {"state": (0, public.states - 1), "next_state": (0, public.states - 1)}
         # Where an episode ends the next state is not looked at.
         columns["next_state"] = np.where(columns["terminal"], np.int32(0), columns["next_state"])
-    check_bounds({"step": step, **columns}, bounds, prefix)
+    check_bounds(columns, bounds, prefix)
     issues = Issues(prefix)
     for name, column in columns.items():
         if column.dtype.kind == "f":

@@ -3,7 +3,7 @@ form."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import chain
 from typing import Annotated, Any, ClassVar, Literal, NotRequired
 
@@ -15,6 +15,7 @@ from typing_extensions import TypedDict
 
 from discreet.errors import InvalidInput
 from discreet.intake.items import InPieces
+from discreet.problems.checked import Checked, gathered, owners_of
 from discreet.problems.columns import (
     Issues,
     check_names,
@@ -28,6 +29,7 @@ from discreet.problems.numbers import Count, Frozen, Real
 from discreet.problems.off_policy_evaluation import blocks, layouts, own_file
 from discreet.problems.off_policy_evaluation.canonical import (
     canonical_content,
+    check_values,
     truths_of,
     vectors_of,
 )
@@ -166,6 +168,7 @@ class OffPolicyDataset(DatasetInBlocks):
             map(str, rows["trajectory"]), dtype=object, count=rows["trajectory"].size
         )
         _, owner = np.unique(names, return_inverse=True)
+        check_values(public, columns, prefix)
         return canonical_content(public, columns, owner.ravel().astype(np.int64), prefix)
 
     @classmethod
@@ -221,43 +224,26 @@ class OffPolicyDataset(DatasetInBlocks):
     def read_table(cls, public: OffPolicyPublic, table: pa.Table) -> Content:
         """Columns as in JSON; `x` and `x_next` as lists, or as columns `x_0, x_1, …, x_next_0, …`.
         Where there is one state, neither `state` nor `next_state` is needed."""
-        prefix = "/content"
-        given = set(table.column_names)
-        off_policy = bool(given & {"behaviour", "target"})
-        reals = ["reward", *(["behaviour", "target"] if off_policy else [])]
-        integers = {"step": (0, public.horizon - 1)}
-        vectors: list[str] = []
-        alike = public.states == 1 and not given & {"state", "next_state"}
-        if public.states is not None:
-            integers |= (
-                {} if alike else {"state": (0, public.states - 1), "next_state": (0, MAX_STATES)}
-            )
-        else:
-            for name in ("x", "x_next"):
-                split = [f"{name}_{axis}" for axis in range(public.features or 0)]
-                vectors += [name] if name in given else split
-        needed = ["trajectory", *integers, *reals, *vectors, "terminal"]
-        check_names(table, needed, ["action"], prefix)
-        columns: dict[str, NDArray[Any]] = {}
-        for name in ("state", "next_state") if alike else ():
-            columns[name] = np.zeros(table.num_rows, dtype=np.int32)
-        # One after the other, with few bits, and taken out of the table: a column of 20 million
-        # rows is 160 MB in 64 bits.
-        for name, bounds in integers.items():
-            columns |= integer_columns(table.select([name]), {name: bounds}, prefix, dtype=np.int32)
-            table = table.drop_columns([name])
-        for name in reals:
-            columns[name] = real_column(table, name, prefix).astype(np.float64, copy=False)
-            table = table.drop_columns([name])
-        columns["terminal"] = truths_of(table, prefix)
-        if public.features is not None:
-            columns |= {
-                name: vectors_of(table, name, public.features, prefix) for name in ("x", "x_next")
-            }
-        owner = owner_column(table, "trajectory", prefix).astype(np.int32, copy=False)
+        given = [table]
         del table  # the last reference, where the caller keeps none
+        columns, names = _columns_of(public, given)
+        owner = owner_column(names, "trajectory", "/content").astype(np.int32, copy=False)
+        del names
         pa.default_memory_pool().release_unused()
-        return canonical_content(public, columns, owner, prefix)
+        check_values(public, columns, "/content")
+        return canonical_content(public, columns, owner, "/content")
+
+    @classmethod
+    def checked(cls, public: OffPolicyPublic, batch: pa.RecordBatch) -> Checked:
+        columns, names = _columns_of(public, [pa.Table.from_batches([batch])])
+        check_values(public, columns, "/content")
+        return Checked(columns, owners_of(names.column("trajectory"), "trajectory"))
+
+    @classmethod
+    def read_checked(
+        cls, public: OffPolicyPublic, batches: Iterator[Checked], schema: pa.Schema
+    ) -> Content:
+        return canonical_content(public, *gathered(batches), "/content")
 
     @classmethod
     def describe(cls, public: OffPolicyPublic, content: Content) -> OffPolicyPublic:
@@ -274,6 +260,46 @@ class OffPolicyDataset(DatasetInBlocks):
                 "a transition is terminal, so episodes end", pointer="/public/continuing"
             )
         return public.model_copy(update={"off_policy": off_policy})
+
+
+def _columns_of(
+    public: OffPolicyPublic, given: list[pa.Table]
+) -> tuple[dict[str, NDArray[Any]], pa.Table]:
+    """The columns of a table, which is taken out of the list, and the rest: whose rows they are.
+
+    One after the other, with few bits, and taken out of the table: a column of 20 million rows is
+    160 MB in 64 bits."""
+    table, prefix = given.pop(), "/content"
+    there = set(table.column_names)
+    off_policy = bool(there & {"behaviour", "target"})
+    reals = ["reward", *(["behaviour", "target"] if off_policy else [])]
+    integers = {"step": (0, public.horizon - 1)}
+    vectors: list[str] = []
+    alike = public.states == 1 and not there & {"state", "next_state"}
+    if public.states is not None:
+        integers |= (
+            {} if alike else {"state": (0, public.states - 1), "next_state": (0, MAX_STATES)}
+        )
+    else:
+        for name in ("x", "x_next"):
+            split = [f"{name}_{axis}" for axis in range(public.features or 0)]
+            vectors += [name] if name in there else split
+    check_names(table, ["trajectory", *integers, *reals, *vectors, "terminal"], ["action"], prefix)
+    columns: dict[str, NDArray[Any]] = {}
+    for name in ("state", "next_state") if alike else ():
+        columns[name] = np.zeros(table.num_rows, dtype=np.int32)
+    for name, bounds in integers.items():
+        columns |= integer_columns(table.select([name]), {name: bounds}, prefix, dtype=np.int32)
+        table = table.drop_columns([name])
+    for name in reals:
+        columns[name] = real_column(table, name, prefix).astype(np.float64, copy=False)
+        table = table.drop_columns([name])
+    columns["terminal"] = truths_of(table, prefix)
+    if public.features is not None:
+        columns |= {
+            name: vectors_of(table, name, public.features, prefix) for name in ("x", "x_next")
+        }
+    return columns, table.select(["trajectory"])
 
 
 def transitions_of(content: Content, max_ratio: float) -> td.Transitions:
