@@ -15,28 +15,59 @@ from __future__ import annotations
 
 import io
 import os
-from collections.abc import Mapping
+import socket
+from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Any, BinaryIO
 
-from discreet.isolation.frames import send
+from discreet.isolation.frames import receive, send
 from discreet.isolation.jobs import read_job
 from discreet.isolation.tasks import Task
-from discreet.storage.sealing import ChunkCipher, SealedReader, new_data_key, seal_stream
+from discreet.storage.sealing import (
+    CHUNK_BYTES,
+    STREAM_CHUNK_BYTES,
+    ChunkCipher,
+    SealedReader,
+    new_data_key,
+    seal_stream,
+)
+
+Needs = Callable[[int, int, int], None]
+"""Called with the number of a content and the first and last of its sealed chunks before these are
+read."""
 
 
 def share(task: Task) -> None:
     """Answer with the sums of a share. Errors are not reported: they may depend on the data.
 
     The header is that of a release, with `contents`, each `{name, data_key, offset, sealed_bytes}`
-    in the file of the first descriptor, `share` (number and of how many), and `part_bytes`.
+    in the file of the first descriptor, `share` (number and of how many), and `part_bytes`. With
+    `fetched` the file is empty at first: the child asks for chunks (`{need: [content, first,
+    last]}`), and reads them once they are answered.
     """
     from discreet.problems.contents import pack  # noqa: PLC0415
 
-    send(task.channel, {"done": True}, pack(sums_of_share(task.header, task.descriptors[0])))
+    needs = _asking(task.channel) if task.header.get("fetched") else None
+    sums = sums_of_share(task.header, task.descriptors[0], needs)
+    send(task.channel, {"done": True}, pack(sums))
 
 
-def sums_of_share(header: Mapping[str, Any], descriptor: int) -> dict[str, Any]:
+def _asking(channel: socket.socket) -> Needs:
+    there: set[tuple[int, int]] = set()
+
+    def needs(content: int, first: int, last: int) -> None:
+        wanted = {(content, chunk) for chunk in range(first, last + 1)}
+        if not wanted <= there:
+            send(channel, {"need": [content, first, last]})
+            receive(channel)
+            there.update(wanted)
+
+    return needs
+
+
+def sums_of_share(
+    header: Mapping[str, Any], descriptor: int, needs: Needs | None = None
+) -> dict[str, Any]:
     """Integer sums over the units of a share; in a simulation, whose data are public, also those of
     what it shows of the data."""
     from discreet.privacy.noise import Noise  # noqa: PLC0415
@@ -45,10 +76,12 @@ def sums_of_share(header: Mapping[str, Any], descriptor: int) -> dict[str, Any]:
 
     problem, public, plan = read_job(header)
     records = DATASETS[header["kind"]].RECORDS
-    contents = [
-        partial(StoredContent, partial(_opened, one, descriptor), records)
-        for one in header["contents"]
-    ]
+    contents = []
+    for number, one in enumerate(header["contents"]):
+        fetch = None if needs is None else partial(needs, number)
+        ahead = None if fetch is None else partial(_ahead, one, fetch)
+        opened = partial(_opened, one, descriptor, fetch)
+        contents.append(partial(StoredContent, opened, records, ahead))
     total: dict[str, Any] = {}
     number, shares = header["share"]
     for part in share_of(contents, number, shares, header["part_bytes"]):
@@ -112,8 +145,23 @@ def rehearse(kind: str) -> None:
     release_of_shares(header, framed(map(pack, shares)), Noise.seeded(0))
 
 
-def _opened(content: Mapping[str, Any], descriptor: int) -> BinaryIO:
+def _ahead(
+    content: Mapping[str, Any], needs: Callable[[int, int], None], start: int, end: int
+) -> None:
+    """Ask for the chunks that a share lies in before any is used. Which these are follows from the
+    numbers of rows and of records, not from where records are cut, so that whoever sees what is
+    fetched sees no more; and for the next one, in which the last record ends unless it is very
+    long."""
+    last = (content["sealed_bytes"] - 1) // STREAM_CHUNK_BYTES
+    needs(start // CHUNK_BYTES, min(last, end // CHUNK_BYTES + 1))
+
+
+def _opened(
+    content: Mapping[str, Any], descriptor: int, needs: Callable[[int, int], None] | None = None
+) -> BinaryIO:
     def read_at(place: int, size: int) -> bytes:
+        if needs is not None:
+            needs(place // STREAM_CHUNK_BYTES, place // STREAM_CHUNK_BYTES)
         return os.pread(descriptor, size, content["offset"] + place)
 
     cipher = ChunkCipher(bytes.fromhex(content["data_key"]), content["name"])

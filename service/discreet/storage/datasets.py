@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Iterable
+from collections.abc import AsyncGenerator, AsyncIterator, Iterable
 from datetime import datetime
 from typing import Any
 
@@ -218,6 +218,20 @@ async def chunks(connection: AsyncConnection, dataset_id: str) -> AsyncIterator[
     statement = (
         select(DatasetChunk.sealed)
         .where(DatasetChunk.dataset_id == dataset_id)
+        .order_by(DatasetChunk.index)
+    )
+    async with connection.stream(statement) as rows:
+        async for row in rows:
+            yield bytes(row[0])
+
+
+async def chunks_between(
+    connection: AsyncConnection, dataset_id: str, first: int, last: int
+) -> AsyncGenerator[bytes]:
+    """The sealed chunks first..last, in order."""
+    statement = (
+        select(DatasetChunk.sealed)
+        .where(DatasetChunk.dataset_id == dataset_id, DatasetChunk.index.between(first, last))
         .order_by(DatasetChunk.index)
     )
     async with connection.stream(statement) as rows:
