@@ -23,7 +23,7 @@ from collections.abc import Iterable
 from contextlib import ExitStack
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, LiteralString
 
 import psycopg
 
@@ -49,11 +49,17 @@ from discreet.usecases.uploads import SealedFile
 MILLIONS = 10
 WORKERS = (1, 2, 4)
 LOOK_SECONDS = 0.02
+LEAST_MILLIONS = 3
+"""Of fewer no shares are offered."""
+WARM: LiteralString = (
+    "SELECT count(*) FROM processes WHERE isolation IS NOT NULL AND queue_worker IS NOT NULL"
+)
+ENDED: LiteralString = "SELECT count(*) FROM jobs WHERE id = %s AND finished_at IS NOT NULL"
 
 
 def run(millions: int = MILLIONS) -> list[dict[str, Any]]:
     """Seconds of the sum by the number of workers."""
-    rows = millions * 1_000_000
+    rows = max(LEAST_MILLIONS, millions) * 1_000_000
     with ExitStack() as stack:
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="discreet-bench-")))
         server = stack.enter_context(EmbeddedPostgres(folder / "database"))
@@ -143,12 +149,12 @@ async def _release(
     of each worker, and the digest of what was released."""
     async with open_services(settings) as services:
         owner = await access.local_owner(services)
-        await _all_are_warm(settings, len(workers))
+        await asyncio.to_thread(_until, settings, WARM, (), len(workers))
         before = [_processor_seconds([worker.pid]) for worker in workers]
         job = await _submit(services, owner, case, dataset)
         seconds, elsewhere = await asyncio.to_thread(_watch, settings, job)
-        while (found := await jobs.find(services, owner, job))["finished_at"] is None:
-            await asyncio.sleep(LOOK_SECONDS)
+        await asyncio.to_thread(_until, settings, ENDED, (job,), 1)
+        found = await jobs.find(services, owner, job)
         if found["state"] != "succeeded":
             raise RuntimeError(f"the job has {found['state']}: {found['error_detail']}")
         after = [_processor_seconds([worker.pid]) for worker in workers]
@@ -159,13 +165,11 @@ async def _release(
     return seconds, elsewhere, times, str(certificate["release_digest"])
 
 
-async def _all_are_warm(settings: Settings, count: int) -> None:
-    """Every worker has said how its children are shut in, and has a number in the queue."""
-    query = (
-        "SELECT count(*) FROM processes WHERE isolation IS NOT NULL AND queue_worker IS NOT NULL"
-    )
-    while _ask(settings, query, ()) != [(count,)]:
-        await asyncio.sleep(0.5)
+def _until(settings: Settings, query: LiteralString, values: tuple[Any, ...], count: int) -> None:
+    with psycopg.connect(settings.migration_database_url or "", autocommit=True) as connection:
+        connection.execute("SELECT set_config('discreet.tenant', '*', false)")
+        while connection.execute(query, values).fetchone() != (count,):
+            time.sleep(10 * LOOK_SECONDS)
 
 
 async def _submit(services: Services, owner: Principal, case: Case, dataset: str) -> str:
@@ -199,12 +203,6 @@ def _watch(settings: Settings, job: str) -> tuple[float, int]:
             if began and (not rows or rows[0][1]):
                 return time.perf_counter() - began, taken
             time.sleep(LOOK_SECONDS)
-
-
-def _ask(settings: Settings, query: str, values: tuple[Any, ...]) -> list[tuple[Any, ...]]:
-    with psycopg.connect(settings.migration_database_url or "") as connection:
-        connection.execute("SELECT set_config('discreet.tenant', '*', false)")
-        return connection.execute(query.encode(), values).fetchall()
 
 
 def _processor_seconds(pids: Iterable[int]) -> float:
