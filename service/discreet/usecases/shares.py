@@ -18,8 +18,8 @@ from __future__ import annotations
 import hashlib
 import hmac
 from collections import Counter as Tally
-from collections.abc import Awaitable, Collection
-from typing import TypeVar
+from collections.abc import Awaitable, Collection, Mapping
+from typing import Any, TypeVar
 
 import anyio.to_thread
 import structlog
@@ -137,7 +137,7 @@ class Offer:
             return otherwise
 
 
-def unwrap(secrets: Secrets, row: shares.Row, terms: bytes) -> bytes:
+def unwrap(secrets: Secrets, row: Mapping[str, Any], terms: bytes) -> bytes:
     """The key of an offer, by whoever takes a share. SealBroken unless it was offered for these
     terms."""
     name, wrapped = _name(row["job_id"], row["attempt"]), bytes(row["wrapped_key"])

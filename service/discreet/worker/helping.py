@@ -20,7 +20,7 @@ from discreet.errors import DiscreetError
 from discreet.isolation.children import Zygote
 from discreet.isolation.failures import ChildFailed, Limits
 from discreet.usecases import helping
-from discreet.usecases.helping import CannotHelp, HelpedJob, Share
+from discreet.usecases.helping import HelpedJob, Share
 from discreet.usecases.services import Services
 from discreet.worker.places import PlacedJobs
 
@@ -64,7 +64,7 @@ class Helper:
                 except asyncio.CancelledError:
                     await asyncio.shield(self._give_up(share))
                     raise
-                except (CannotHelp, DiscreetError, OSError) as error:
+                except Exception as error:
                     log.info("no help with a job's shares", job=share.job_id, why=_why(error))
                     self._remember(share)
                     await self._give_up(share)
