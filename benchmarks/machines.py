@@ -4,8 +4,8 @@
 `benchmarks.parts`), stores them in PostgreSQL, and runs one job for each number of workers. Workers
 are processes as on machines of their own: they share the database and the secrets file, and each
 reads with one child. Seconds are from the offer of shares until the worker that has the job has
-all; processor time is that of a worker with its children from the start of the job until its release is kept;
-the job is cancelled then.
+all; processor time is that of a worker with its children from the start of the job until its
+release is kept. The job is cancelled then.
 
 Digests are of what is released with one seed: that they are equal is checked, not only shown.
 """
@@ -94,6 +94,7 @@ def run(millions: int = MILLIONS) -> list[dict[str, Any]]:
             note += f"processor time of each {each} s; digest {digest[:12]}"
             name = f"{case.name}, {rows:,} rows, {count} workers"
             found.append({"benchmark": name, "ours": seconds, "unit": "s", "note": note})
+            print(f"{name}: {seconds:.4g} s ({note})", flush=True)
         if len(digests) > 1:
             raise RuntimeError(f"the releases differ: {digests}")
     return found
@@ -216,5 +217,4 @@ def _processor_seconds(pids: Iterable[int]) -> float:
 
 
 if __name__ == "__main__":
-    for row in run(int(sys.argv[1]) if len(sys.argv) > 1 else MILLIONS):
-        print(f"{row['benchmark']}: {row['ours']:.4g} {row['unit']} ({row['note']})")
+    run(int(sys.argv[1]) if len(sys.argv) > 1 else MILLIONS)

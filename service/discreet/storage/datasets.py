@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, AsyncIterator, Iterable
+from collections.abc import AsyncIterator, Iterable
 from datetime import datetime
 from typing import Any
 
@@ -227,16 +227,14 @@ async def chunks(connection: AsyncConnection, dataset_id: str) -> AsyncIterator[
 
 async def chunks_between(
     connection: AsyncConnection, dataset_id: str, first: int, last: int
-) -> AsyncGenerator[bytes]:
-    """The sealed chunks first..last, in order."""
+) -> list[bytes]:
+    """The sealed chunks first..last, in order: a few, which are in memory at once."""
     statement = (
         select(DatasetChunk.sealed)
         .where(DatasetChunk.dataset_id == dataset_id, DatasetChunk.index.between(first, last))
         .order_by(DatasetChunk.index)
     )
-    async with connection.stream(statement) as rows:
-        async for row in rows:
-            yield bytes(row[0])
+    return [bytes(sealed) for sealed in (await connection.execute(statement)).scalars()]
 
 
 def _offered() -> ColumnElement[bool]:

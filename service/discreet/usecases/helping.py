@@ -9,7 +9,6 @@ the share was offered. Whatever it cannot do is the other worker's.
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping
-from contextlib import aclosing
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -28,6 +27,9 @@ from discreet.usecases.uploads import SealedFile
 
 MOST_SUMS_BYTES = 64 << 20
 """Larger sums are not handed back: to store them takes longer than to find them again."""
+
+CHUNKS_AT_ONCE = 8
+"""Sealed chunks that are fetched from the database by one statement, and held in memory."""
 
 
 class CannotHelp(Exception):
@@ -133,18 +135,17 @@ async def fetch(services: Services, job: HelpedJob, content: int, first: int, la
     place = offset + first * STREAM_CHUNK_BYTES
     if version["object_name"] is None:
         written = 0
-        async with (
-            services.database.transaction(SYSTEM) as connection,
-            aclosing(datasets.chunks_between(connection, version["id"], first, last)) as parts,
-        ):
-            async for part in parts:
-                written += await anyio.to_thread.run_sync(_write, job, place + written, [part])
+        for some in range(first, last + 1, CHUNKS_AT_ONCE):
+            upper = min(last, some + CHUNKS_AT_ONCE - 1)
+            async with services.database.transaction(SYSTEM) as connection:
+                found = await datasets.chunks_between(connection, version["id"], some, upper)
+            written += await anyio.to_thread.run_sync(_write, job, place + written, found)
     elif services.objects is None:
         raise CannotHelp("DISCREET_OBJECT_URL is not set")
     else:
         start = first * STREAM_CHUNK_BYTES
-        stored_parts = services.objects.between(version["object_name"], start, start + wanted)
-        written = await anyio.to_thread.run_sync(_write, job, place, stored_parts)
+        parts = services.objects.between(version["object_name"], start, start + wanted)
+        written = await anyio.to_thread.run_sync(_write, job, place, parts)
     if written != wanted:
         raise SealBroken("the content is not as long as when it was sealed")
     job.there.update((content, chunk) for chunk in range(first, last + 1))
