@@ -274,25 +274,25 @@ def _cases(rows: int) -> Iterator[Case]:
     )
 
 
-def _spooled(case: Case, rows: int, file: SealedFile) -> Spooled:
-    """The content of so many rows, packed and sealed as the reader of uploads does, in memory for
-    one block at a time."""
+def _spooled(case: Case, rows: int, file: SealedFile, name: str = "made up") -> Spooled:
+    """The content of so many rows, packed and sealed under that name as the reader of uploads does,
+    in memory for one block at a time."""
     key = new_data_key()
-    writer = SealedWriter(ChunkCipher(key, "made up"), file.append)
+    writer = SealedWriter(ChunkCipher(key, name), file.append)
     with zipfile.ZipFile(writer, "w") as archive:
-        for name in sorted([*case.block, case.records]):
-            with archive.open(f"{name}.npy", "w", force_zip64=True) as member:
-                if name == case.records:
+        for array in sorted([*case.block, case.records]):
+            with archive.open(f"{array}.npy", "w", force_zip64=True) as member:
+                if array == case.records:
                     start = np.arange(0, rows + 1, RECORD)
                     _head(member, start.dtype, start.shape)
                     member.write(start.data)
                     continue
-                block = np.ascontiguousarray(case.block[name])
+                block = np.ascontiguousarray(case.block[array])
                 _head(member, block.dtype, (rows, *block.shape[1:]))
                 for _ in range(rows // BLOCK):
                     member.write(block.data)
     writer.finish()
-    content = {"name": "made up", "data_key": key.hex(), "offset": 0}
+    content = {"name": name, "data_key": key.hex(), "offset": 0}
     return Spooled(file, ({**content, "sealed_bytes": writer.sealed_bytes},))
 
 

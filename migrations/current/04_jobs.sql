@@ -118,6 +118,26 @@ CREATE POLICY own_tenant ON releases
   USING (current_setting('discreet.tenant', true) = '*' OR EXISTS (SELECT FROM jobs WHERE jobs.id = job_id));
 GRANT SELECT, INSERT, DELETE, UPDATE (content_key_id, wrapped_key, sealed) ON releases TO discreet_app;
 
+-- A share of a running release, which its worker offers to others after data were touched. What they found is sealed under a key
+-- that wrapped_key holds, until their worker has it; the row goes when the release is kept, or its attempt ends in any way.
+CREATE TABLE job_shares (
+  job_id text NOT NULL REFERENCES jobs,  -- whose release
+  number integer NOT NULL,  -- which share, from 0
+  shares integer NOT NULL,  -- of how many, whatever the content
+  attempt integer NOT NULL,  -- the fencing token of who offers it
+  content_key_id text NOT NULL,  -- the master key that wraps wrapped_key
+  wrapped_key bytea,  -- the key of what is found, which workers alone can unwrap; null: nothing is needed any more
+  taken_by bigint,  -- the number in procrastinate_workers of the worker that reads it; 0: the one that offers it; null: nobody
+  sealed bytea,  -- the sums that were found, under authenticated encryption; null: none yet, or fetched already
+  PRIMARY KEY (job_id, number),
+  CONSTRAINT job_shares_number CHECK (number >= 0 AND number < shares)
+);
+CREATE INDEX job_shares_open ON job_shares (job_id) WHERE taken_by IS NULL AND wrapped_key IS NOT NULL;
+ALTER TABLE job_shares ENABLE ROW LEVEL SECURITY;
+ALTER TABLE job_shares FORCE ROW LEVEL SECURITY;
+CREATE POLICY all_tenants ON job_shares USING (current_setting('discreet.tenant', true) = '*');
+GRANT SELECT, INSERT, DELETE, UPDATE (wrapped_key, taken_by, sealed) ON job_shares TO discreet_app;
+
 -- A published result.
 CREATE TABLE job_results (
   job_id text PRIMARY KEY REFERENCES jobs,  -- whose result

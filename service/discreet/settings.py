@@ -92,6 +92,10 @@ class Settings(BaseSettings):
     share_processes: int = Field(
         default=0, ge=0, le=16, description="Children that sum a large content; 0: a core each"
     )
+    help_others: bool = Field(
+        default=True,
+        description="A worker without a job reads shares of large contents that others sum",
+    )
     least_isolation: Literal["none", "partial", "full"] = Field(
         default="none",
         description="Workers refuse to start if a solver's child is isolated less "

@@ -48,6 +48,7 @@ LABELS = {
     "status",
     "step",
     "version",
+    "where",
 }
 """None of them names a tenant, a principal, a dataset or a job."""
 UNITS = ("_total", "_seconds", "_bytes")

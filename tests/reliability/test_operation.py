@@ -1,8 +1,10 @@
 """Faults in operation: workers whose clocks are wrong, a worker that is replaced in the middle of a
-job, a database whose clock jumps. Restarts of PostgreSQL under load are in `chaos.py`."""
+job, a database whose clock jumps, workers that are killed while they share a release.
+Restarts of PostgreSQL under load are in `chaos.py`."""
 
 from __future__ import annotations
 
+import io
 import os
 import signal
 import time
@@ -10,12 +12,16 @@ from collections.abc import Iterator
 from contextlib import suppress
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, LiteralString
 
+import numpy as np
 import psycopg
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 from discreet.installation.postgres import EmbeddedPostgres
+from discreet.observability.faults import SWITCH
 from discreet.storage.migrations import migrate
 from discreet.storage.schema import revisions
 from discreet_client.client import Client
@@ -126,6 +132,102 @@ def test_an_upgrade_in_mid_job_between_workers_with_wrong_clocks(
     assert books.outcomes == {"succeeded, charged": len(jobs)}
     row = books.jobs[first]
     assert (row["attempt"], row["failures"]) == (2, 0), "an upgrade is no failure of the job"
+
+
+SHARED_ROWS = 2_150_000
+"""More than 64 MiB, from which on shares are offered."""
+
+NOTED = """
+CREATE TABLE shares_noted (job_id text, worker bigint);
+CREATE FUNCTION note_share() RETURNS trigger LANGUAGE plpgsql SECURITY DEFINER AS
+  'BEGIN INSERT INTO public.shares_noted VALUES (NEW.job_id, NEW.taken_by); RETURN NEW; END';
+CREATE TRIGGER noted AFTER UPDATE ON job_shares
+  FOR EACH ROW WHEN (NEW.sealed IS NOT NULL) EXECUTE FUNCTION note_share();
+"""
+
+
+def many_trips(mode: str) -> io.BytesIO:
+    """Trips of persons, as a Parquet file, others for each mode."""
+    row = np.arange(SHARED_ROWS)
+    columns = {"person": row // 20, "period": row % 10, "origin": 1 + row % 3}
+    columns |= {"destination": 1 + (row + 1) % 3, "count": 1 + row % len(mode)}
+    file = io.BytesIO()
+    pq.write_table(pa.table(columns), file)
+    file.seek(0)
+    return file
+
+
+def test_kill_9_of_whoever_reads_shares(
+    postgres: EmbeddedPostgres, running: Installation, tmp_path: Path
+) -> None:
+    """1, 2 and 4 workers release the same bits. A helper that dies as it hands back its sums costs
+    nothing, nor does the worker that dies when it has all; none of their sums stay."""
+    url = superuser_url(postgres, running.settings)
+    running.extra = {"DISCREET_SHARE_PROCESSES": "1"}
+    public = {"unit": "person", "zones": 3, "periods": 10, "period_minutes": 60}
+    public |= {"max_rows": SHARED_ROWS}
+    about = {"kind": "routing", "public": public, "cap": {"epsilon": 1, "delta": 0}}
+    jobs: dict[str, set[str]] = {}
+
+    def one_of(client: Client, dataset: str, **values: Any) -> str:
+        body = bodies.job(dataset, max_trips_per_person=5) | values
+        job = str(client.submit(body, idempotency_key=f"job {len(jobs)}")["id"])
+        jobs[f"job {len(jobs)}"] = {job}
+        return job
+
+    def dying_at(point: str) -> list[Any]:
+        """Two workers that die there."""
+        running.stop_workers()
+        running.extra |= {"DISCREET_FAULTS_SWITCH": SWITCH, "DISCREET_FAULTS": f"{point}=1"}
+        return [running.start_worker() for _ in range(2)]
+
+    def there(query: LiteralString, *values: Any) -> list[Any]:
+        with psycopg.connect(url, autocommit=True) as connection:
+            return [row[0] for row in connection.execute(query, values)]
+
+    helpers: LiteralString = "SELECT DISTINCT worker FROM shares_noted WHERE job_id = %s"
+    left: LiteralString = "SELECT count(*) FROM job_shares"
+    with psycopg.connect(url, autocommit=True) as connection:
+        connection.execute(NOTED)
+    with running.client() as client:
+        public_data, data = (
+            client.upload({"name": mode, "mode": mode, **about}, many_trips(mode), "t.parquet")[
+                "id"
+            ]
+            for mode in ("simulation", "private")
+        )
+        digests = set()
+        for workers in (1, 2, 4):
+            while len(running.workers) < workers:
+                running.start_worker()
+            job = one_of(client, public_data, seed=7)
+            assert client.wait(job)["state"] == "succeeded"
+            digests.add(client.result(job)["certificate"]["release_digest"])
+            assert bool(there(helpers, job)) == (workers > 1), "somebody has helped"
+            assert there(left) == [0]
+        assert len(digests) == 1
+
+        both = dying_at("share.returned")
+        job = one_of(client, data, privacy={"epsilon": 0.1})
+        assert client.wait(job)["state"] == "succeeded"
+        assert [one.poll() for one in both].count(-signal.SIGKILL) == 1
+        assert there(left) == [0]
+
+        both = dying_at("shares.gathered")
+        job = one_of(client, data, privacy={"epsilon": 0.2})
+        eventually(lambda: all(one.poll() is not None for one in both), "both have led, and died")
+        assert there(helpers, job), "the first had help"
+        assert there(left) == [16]
+        assert there("SELECT attempt FROM jobs WHERE id = %s", job) == [2]
+        with running.client(running.operator_key) as operator:
+            told = [one["helping"] for one in operator.operations()["processes"]]
+        assert told.count(True) == 0, "the second had no help, and the first one's has gone"
+        running.extra = {}
+        running.start_worker()
+        assert client.wait(job)["state"] == "succeeded"
+    assert there(left) == [0]
+    outcomes = check_books(url, jobs).outcomes
+    assert outcomes == {"succeeded, public data": 3, "succeeded, charged": 2}
 
 
 def test_a_lease_that_ended_by_a_jump_of_the_clock_is_fenced(

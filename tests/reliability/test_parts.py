@@ -1,11 +1,12 @@
-"""Jobs whose content is summed by several children: the bits of one process, and what is charged
-when any of them dies."""
+"""Jobs whose content is summed by several children, of one worker or several: the bits of one
+process, and what is charged and left behind when any of them dies, lies or comes late."""
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
 import errno
+import json
 import mmap
 import operator
 import os
@@ -17,21 +18,25 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+import psycopg
 import pytest
 
 from discreet.isolation import summing
 from discreet.isolation.children import Zygote
 from discreet.problems.contents import pack, unpack
 from discreet.settings import Settings
-from discreet.storage import ledger, results
+from discreet.storage import jobs, ledger, results, sources
 from discreet.storage.database import SYSTEM
 from discreet.storage.tenants import Principal
-from discreet.usecases import datasets, running, spooling
+from discreet.usecases import cancelling, datasets, helping, repairs, running, shares, spooling
 from discreet.usecases import jobs as job_uses
+from discreet.usecases.claims import LostJob
 from discreet.usecases.services import Services
 from discreet.usecases.uploads import SealedFile
 from discreet.worker import releasing
+from discreet.worker.helping import Helper
 from discreet.worker.padding import Pad
+from discreet.worker.places import PlacedJobs
 from discreet.worker.runner import Runner
 from tests import bodies, causes
 from tests.causes import CHARGED, FULL, NOTHING, RELEASED, Came, ended, inside
@@ -56,6 +61,7 @@ def settings(database: Database, tmp_path: Path) -> Settings:
 def small_parts(monkeypatch: pytest.MonkeyPatch) -> None:
     """Contents of these tests have several parts."""
     monkeypatch.setattr(spooling, "PART_BYTES", 500)
+    monkeypatch.setattr(releasing, "LOOK_SECONDS", 0.01)
     causes.hasten(monkeypatch)
 
 
@@ -473,3 +479,269 @@ def sums_of(header: dict[str, Any], content: bytes) -> dict[str, Any]:
     problem, public, plan = summing.read_job(header)
     sums: dict[str, Any] = problem.part_sums(public, plan, unpack(content))
     return unpack(pack(sums))
+
+
+# Shares that other workers read ------------------------------------------------------------------
+
+
+@pytest.fixture
+def offered(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Contents of the test are offered to other workers."""
+    monkeypatch.setattr(releasing, "OFFERED_PARTS", 0)
+
+
+class Leader:
+    """The run of a job that waits where its worker would take its first share."""
+
+    def __init__(self, patch: pytest.MonkeyPatch, runner: Runner, job: str) -> None:
+        self.offers: list[shares.Offer] = []
+        self._offered, self._go_on = asyncio.Event(), asyncio.Event()
+        take = shares.Offer.take
+
+        async def later(offer: shares.Offer) -> int | None:
+            self.offers.append(offer)
+            self._offered.set()
+            await self._go_on.wait()
+            return await take(offer)
+
+        patch.setattr(shares.Offer, "take", later)
+        self.run = asyncio.create_task(runner.run(job))
+
+    async def has_offered(self) -> None:
+        await self._offered.wait()
+
+    async def ends(self) -> dict[str, int]:
+        """Who has read how many shares."""
+        self._go_on.set()
+        await self.run
+        return dict(self.offers[0].read)
+
+
+def idle_worker(services: Services, zygote: Zygote, number: int = 7) -> Helper:
+    """A worker without a job, that has this number in the queue."""
+    placed = PlacedJobs(None, 2)  # type: ignore[arg-type]
+    placed.worker = number
+    return Helper(services, zygote, placed)
+
+
+def stored_shares(settings: Settings) -> list[tuple[Any, ...]]:
+    """Number, attempt, who has it, and what was found, of each."""
+    with psycopg.connect(str(settings.migration_database_url)) as connection:
+        connection.execute("SELECT set_config('discreet.tenant', '*', false)")
+        return connection.execute(
+            "SELECT number, attempt, taken_by, sealed FROM job_shares ORDER BY number"
+        ).fetchall()
+
+
+async def seeded(services: Services, owner: Principal, body: dict[str, Any], dataset: str) -> str:
+    more = {"max_trips_per_person": 3} if body["public"]["unit"] == "person" else {}
+    return await submit(services, owner, dataset, seed=7, **bodies.job(dataset, **more))
+
+
+def test_one_result_of_any_number_of_workers(
+    settings: Settings,
+    tmp_path: Path,
+    offered: None,
+    with_children: Callable[[Settings, Work], None],
+) -> None:
+    """Wherever the content lies. Nothing of a share is left, and nobody's sums are in the clear."""
+    one = settings.model_copy(update={"share_processes": 1})
+    objects = {"object_url": f"file://{tmp_path}/objects", "object_bytes": 0}
+    elsewhere = one.model_copy(update=objects)
+    body, digests, most = trips_of_persons(mode="simulation"), set(), shares.SHARES
+
+    def among(helpers: int) -> Work:
+        async def work(services: Services, owner: Principal, zygote: Zygote) -> None:
+            dataset = await register(services, owner, body)
+            job = await seeded(services, owner, body, dataset)
+            with pytest.MonkeyPatch.context() as patch:
+                leader = Leader(patch, Runner(services, zygote), job)
+                await leader.has_offered()
+                workers = [idle_worker(services, zygote, 7 + n) for n in range(helpers)]
+                counts = await asyncio.gather(*(worker.help() for worker in workers))
+                assert all(counts), "each of them has read some"
+                found = stored_shares(settings)
+                assert len(found) == most
+                header = await job_header(services, job)
+                content = bytes(await datasets.open_content(services, dataset))
+                whole = pack(sums_of(header, content))
+                assert len({len(row[3]) for row in found if row[3]}) <= 1, "of one length"
+                assert all(row[3] is None or whole[:40] not in row[3] for row in found)
+                assert await leader.ends() == {"elsewhere" if helpers else "here": most}
+            assert (await outcome(services, owner, job))[0] == "succeeded"
+            digests.add(await released(services, job))
+            assert stored_shares(settings) == []
+
+        return work
+
+    with_children(one, among(0))
+    with_children(one, among(1))
+    with_children(one, among(3))
+    with_children(elsewhere, among(2))
+    assert len({digest.split()[0] for digest in digests}) == 1
+
+
+async def job_header(services: Services, job: str) -> dict[str, Any]:
+    async with services.database.transaction(SYSTEM) as connection:
+        row = await jobs.find(connection, job)
+        assert row is not None
+        (data,) = await sources.of_job(connection, row)
+    return {**row, "public": data["public"]}
+
+
+def test_a_helper_that_dies_or_is_called_away_costs_nothing(
+    settings: Settings,
+    offered: None,
+    faults: Callable[[str], object],
+    with_children: Callable[[Settings, Work], None],
+) -> None:
+    """It is killed after it has taken a share; its child is killed, fails, or finds the content
+    altered; it lacks the key; or a job comes for it. A worker that has a job takes none."""
+
+    async def work(services: Services, owner: Principal, zygote: Zygote) -> None:
+        job = await causes.new_job(services, owner)
+        with pytest.MonkeyPatch.context() as patch:
+            leader = Leader(patch, Runner(services, zygote), job)
+            await leader.has_offered()
+            assert await helping.take(services, 6, []) is not None  # and never heard of again
+            for fault in ("part_sums segv", "part_sums raise"):
+                faults(fault)
+                assert await idle_worker(services, zygote).help() == 0
+
+            faults("part_sums wall")
+            worker = idle_worker(services, zygote, 8)
+            assert zygote._process is not None
+            server = zygote._process.pid
+            hanging = asyncio.create_task(worker.help())
+            await asyncio.to_thread(eventually, partial(has_children, server, 1), "it reads")
+            assert [row[2] for row in stored_shares(settings)].count(8) == 1
+            worker._placed.running.add(1)
+            worker._placed.comes.set()
+            assert await hanging == 0
+            await asyncio.to_thread(eventually, partial(has_children, server, 0), "it has ended")
+            assert [row[2] for row in stored_shares(settings)].count(8) == 0
+            assert await worker.help() == 0, "it has a job"
+
+            faults("")
+            altered = "UPDATE dataset_chunks SET sealed = set_byte(sealed, 40, get_byte(sealed, 40)"
+            altered += " # 1) WHERE dataset_id = (SELECT dataset_id FROM jobs WHERE id = %s)"
+            assert causes.as_owner(settings, altered, (job,)) == 1
+            assert await idle_worker(services, zygote).help() == 0
+            assert causes.as_owner(settings, altered, (job,)) == 1
+            with pytest.MonkeyPatch.context() as keys:
+                none = replace(services.secrets, content_keys={})
+                keys.setattr(type(services.secrets_file), "current", none)
+                assert await idle_worker(services, zygote).help() == 0
+            assert all(row[3] is None for row in stored_shares(settings))
+            assert await idle_worker(services, zygote).help() == shares.SHARES - 4
+            assert await leader.ends() == {"here": 4, "elsewhere": shares.SHARES - 4}
+        assert await outcome(services, owner, job) == ("succeeded", list(CHARGED))
+        assert stored_shares(settings) == []
+
+    with_children(settings, work)
+
+
+def test_sums_that_no_worker_sealed_for_this_share_are_refused(
+    settings: Settings,
+    offered: None,
+    with_children: Callable[[Settings, Work], None],
+) -> None:
+    """Those of an earlier attempt, of another share, cut off, made up: its own worker reads them
+    instead. Nor does any other help with a job whose rows were changed."""
+    change = "UPDATE job_shares SET taken_by = 9, sealed = {} WHERE number = {} AND job_id = %s"
+
+    async def work(services: Services, owner: Principal, zygote: Zygote) -> None:
+        body = trips_of_persons(mode="simulation")
+        dataset = await register(services, owner, body)
+        honest, job = [await seeded(services, owner, body, dataset) for _ in range(2)]
+        await Runner(services, zygote).run(honest)
+        with pytest.MonkeyPatch.context() as patch:
+            stopped = Leader(patch, Runner(services, zygote), job)
+            await stopped.has_offered()
+            assert await idle_worker(services, zygote).help() == shares.SHARES
+            earlier = [row[3].hex() for row in stored_shares(settings)]
+            stopped.run.cancel()
+            await asyncio.gather(stopped.run, return_exceptions=True)
+        assert stored_shares(settings) == []
+
+        with pytest.MonkeyPatch.context() as patch:
+            leader = Leader(patch, Runner(services, zygote), job)
+            await leader.has_offered()
+            assert {row[1] for row in stored_shares(settings)} == {2}
+            price = "UPDATE jobs SET price = jsonb_set(price, '{epsilon}', '9') WHERE id = %s"
+            kept = await job_header(services, job)
+            assert causes.as_owner(settings, price, (job,)) == 1
+            assert await idle_worker(services, zygote).help() == 0
+            back = "UPDATE jobs SET price = %s WHERE id = %s"
+            assert causes.as_owner(settings, back, (json.dumps(kept["price"]), job)) == 1
+            fewer = "UPDATE job_shares SET shares = 12 WHERE number = 11 AND job_id = %s"
+            assert causes.as_owner(settings, fewer, (job,)) == 1
+            assert await idle_worker(services, zygote).help() == shares.SHARES
+
+            now = [row[3].hex() for row in stored_shares(settings)]
+            for number, sealed in enumerate(
+                (earlier[0], earlier[1], now[3], now[2], now[4][:-2], now[5] + "00", "", "00" * 99)
+            ):
+                forged = change.format(f"'\\x{sealed}'", number)
+                assert causes.as_owner(settings, forged, (job,)) == 1
+            assert await leader.ends() == {"here": 9, "elsewhere": shares.SHARES - 9}
+        assert await released(services, job) == await released(services, honest)
+        assert stored_shares(settings) == []
+
+    with_children(settings, work)
+
+
+def test_no_share_outlives_its_attempt(
+    settings: Settings,
+    offered: None,
+    faults: Callable[[str], object],
+    with_children: Callable[[Settings, Work], None],
+) -> None:
+    """Whether it fails, is cancelled, or its worker is killed, before another takes the job or
+    after; and what comes later is not kept."""
+
+    async def work(services: Services, owner: Principal, zygote: Zygote) -> None:
+        faults("part_sums segv")
+        job = await causes.new_job(services, owner)
+        await Runner(services, zygote).run(job)
+        assert await ended(services, owner, job) == Came.told("solver_failed", FULL, CHARGED)
+        assert stored_shares(settings) == []
+        faults("")
+
+        job = await causes.new_job(services, owner)
+        with pytest.MonkeyPatch.context() as patch:
+            leader = Leader(patch, Runner(services, zygote), job)
+            await leader.has_offered()
+            late = await helping.take(services, 7, [])
+            assert late is not None
+            read = await helping.job_of(services, late)
+            assert await idle_worker(services, zygote).help() == shares.SHARES - 1
+            await cancelling.cancel(services, owner, job)
+            await asyncio.gather(leader.run, return_exceptions=True)
+        assert await outcome(services, owner, job) == ("cancelled", list(CHARGED))
+        assert stored_shares(settings) == []
+        assert not await helping.hand_back(services, read, late, b"sums")
+        read.close()
+
+        job = await causes.new_job(services, owner)
+        for swept in (True, False):
+            held = await running.claim(services, job)
+            assert held is not None
+            await running.touch(services, held)
+            offer = shares.Offer(services, held)
+            await offer.open()
+            assert await idle_worker(services, zygote).help() == shares.SHARES
+            over = "UPDATE jobs SET lease_until = now() - interval '1 second' WHERE id = %s"
+            assert await repairs.repair(services) == 0
+            assert len(stored_shares(settings)) == shares.SHARES
+            assert causes.as_owner(settings, over, (job,)) == 1
+            if swept:
+                await repairs.repair(services)
+                assert stored_shares(settings) == []
+        await Runner(services, zygote).run(job)
+        assert await ended(services, owner, job) == Came.told("solver_failed", FULL, CHARGED)
+        assert stored_shares(settings) == []
+        with pytest.raises(LostJob):
+            await offer.open()
+
+    with_children(settings, work)

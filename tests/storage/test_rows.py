@@ -45,8 +45,16 @@ CAP = Cap(10**9, 0)
 LATER = datetime(2100, 1, 1, tzinfo=UTC)
 TABLES = tuple(Base.metadata.tables)
 OWNED = ("one", "two")
-SHARED = ("log_nodes", "log_checkpoints", "log_cosignatures", "log_origin", "processes", "backups")
-"""The installation's own, which no tenant sees; without rows here, but for the name of the log."""
+SHARED = (
+    "log_nodes",
+    "log_checkpoints",
+    "log_cosignatures",
+    "log_origin",
+    "processes",
+    "backups",
+    "job_shares",
+)
+"""What the installation's processes alone see; without rows here, but for the name of the log."""
 SALT = b"sixteen bytes..."
 SOURCE = {
     **{

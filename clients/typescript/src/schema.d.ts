@@ -4478,6 +4478,11 @@ export interface components {
              * @description How many jobs a worker is running
              */
             busy: number | null;
+            /**
+             * Helping
+             * @description Whether a worker has read a share of a release that another worker runs
+             */
+            helping: boolean | null;
             /** Host */
             host: string;
             /** @description null if it has started no child yet */

@@ -52,6 +52,9 @@ class ProcessState(BaseModel):
     schema_version: str = Field(description="The schema that its code expects")
     places: int | None = Field(description="How many jobs a worker can run at once")
     busy: int | None = Field(description="How many jobs a worker is running")
+    helping: bool | None = Field(
+        description="Whether a worker has read a share of a release that another worker runs"
+    )
     isolation: IsolationState | None = Field(description="null if it has started no child yet")
     started_at: datetime
     seen_at: datetime

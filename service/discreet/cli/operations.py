@@ -91,4 +91,5 @@ def _process(one: Mapping[str, Any]) -> str:
         shut += f" (reached: {', '.join(walls['reached'])})"
     busy = "" if one["busy"] is None else f", busy {one['busy']} of {one['places']}"
     life = "alive" if one["alive"] else f"SILENT for {one['silent_seconds']:.0f} s"
-    return f"{one['host']} {life}{busy}, {shut}, version {one['version']}"
+    helping = ", helps another" if one["helping"] else ""
+    return f"{one['host']} {life}{busy}{helping}, {shut}, version {one['version']}"

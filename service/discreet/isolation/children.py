@@ -169,11 +169,15 @@ class Zygote:
 
     @contextlib.asynccontextmanager
     async def converse(
-        self, header: dict[str, Any], payload: bytes, limits: Limits
+        self,
+        header: dict[str, Any],
+        payload: bytes,
+        limits: Limits,
+        descriptors: Sequence[int] = (),
     ) -> AsyncIterator[Conversation]:
         """A child that answers frame by frame until the block ends, which kills it. `header` and
         `payload` come first, and their answer is the first to `receive`."""
-        async with self._child(limits) as (reader, writer, report):
+        async with self._child(limits, descriptors) as (reader, writer, report):
             conversation = Conversation(reader, writer, report, limits)
             await conversation.send(header, payload)
             yield conversation

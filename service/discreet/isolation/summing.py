@@ -16,14 +16,19 @@ nothing else. It adds no noise, and answers with nothing but sums.
 from __future__ import annotations
 
 import secrets
+import socket
 from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Any
 
-from discreet.isolation.frames import send
+from discreet.isolation.frames import receive, send
 from discreet.isolation.jobs import read_job
-from discreet.isolation.spooled import in_memory, opened
+from discreet.isolation.spooled import ask_ahead, in_memory, opened
 from discreet.isolation.tasks import Task
+
+NeedsOfContents = Callable[[int, int, int], None]
+"""Called with the number of a content and the first and last of its sealed chunks before these are
+read."""
 
 
 def number(task: Task) -> None:
@@ -58,23 +63,43 @@ def share(task: Task) -> None:
     """Answer with the sums of a share. Errors are not reported: they may depend on the data.
 
     The header is that of a release, with `contents`, each `{name, data_key, offset, sealed_bytes}`
-    in the file of the first descriptor, `share` (number and of how many), and `part_bytes`.
+    in the file of the first descriptor, `share` (number and of how many), and `part_bytes`. With
+    `fetched` the file is empty at first: the child asks for chunks (`{need: [content, first,
+    last]}`), and reads them once they are answered.
     """
     from discreet.problems.contents import pack  # noqa: PLC0415
 
-    send(task.channel, {"done": True}, pack(sums_of_share(task.header, task.descriptors[0])))
+    needs = _asking(task.channel) if task.header.get("fetched") else None
+    sums = sums_of_share(task.header, task.descriptors[0], needs)
+    send(task.channel, {"done": True}, pack(sums))
 
 
-def sums_of_share(header: Mapping[str, Any], descriptor: int) -> dict[str, Any]:
+def _asking(channel: socket.socket) -> NeedsOfContents:
+    there: set[tuple[int, int]] = set()
+
+    def needs(content: int, first: int, last: int) -> None:
+        wanted = {(content, chunk) for chunk in range(first, last + 1)}
+        if not wanted <= there:
+            send(channel, {"need": [content, first, last]})
+            receive(channel)
+            there.update(wanted)
+
+    return needs
+
+
+def sums_of_share(
+    header: Mapping[str, Any], descriptor: int, needs: NeedsOfContents | None = None
+) -> dict[str, Any]:
     """Integer sums over the units of a share; in a simulation, whose data are public, also those of
     what it shows of the data."""
     from discreet.privacy.noise import Noise  # noqa: PLC0415
     from discreet.problems.parts import add, share_of  # noqa: PLC0415
 
     problem, public, plan, _ = _after_number(header)
+    contents = _contents(header, descriptor, needs)
     total: dict[str, Any] = {}
     place, shares = header["share"]
-    for part in share_of(_contents(header, descriptor), place, shares, header["part_bytes"]):
+    for part in share_of(contents, place, shares, header["part_bytes"]):
         add(total, problem.part_sums(public, plan, part))
         if header["simulation"]:
             add(total, problem.diagnose(public, plan, part, Noise.seeded(0)))
@@ -108,12 +133,19 @@ def _after_number(header: Mapping[str, Any]) -> tuple[Any, Any, Any, dict[str, A
     return problem, public, problem.following(public, plan, before), before
 
 
-def _contents(header: Mapping[str, Any], descriptor: int) -> list[Callable[[], Any]]:
+def _contents(
+    header: Mapping[str, Any], descriptor: int, needs: NeedsOfContents | None = None
+) -> list[Callable[[], Any]]:
     from discreet.problems import DATASETS  # noqa: PLC0415
     from discreet.problems.parts import StoredContent  # noqa: PLC0415
 
     records = DATASETS[header["kind"]].RECORDS
-    return [partial(StoredContent, opened(one, descriptor), records) for one in header["contents"]]
+    found: list[Callable[[], Any]] = []
+    for place, one in enumerate(header["contents"]):
+        fetch = None if needs is None else partial(needs, place)
+        ahead = None if fetch is None else partial(ask_ahead, one, fetch)
+        found.append(partial(StoredContent, opened(one, descriptor, fetch), records, ahead))
+    return found
 
 
 def rehearse(kind: str) -> None:

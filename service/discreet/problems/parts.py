@@ -59,6 +59,10 @@ class StoredArray(Sequence[int]):
     def __getitem__(self, row: Any) -> Any:
         return int(self.rows(row, row + 1)[0])
 
+    def span(self, first: int, last: int) -> tuple[int, int]:
+        """Where the rows first..last-1 begin and end in the content, in bytes."""
+        return self._first + first * self.row_bytes, self._first + last * self.row_bytes
+
     def rows(self, first: int, last: int) -> NDArray[Any]:
         """The rows first..last-1."""
         found = np.empty((last - first, *self._shape[1:]), self._kind)
@@ -88,8 +92,11 @@ class StoredContent:
     """A packed content (`contents.pack`) in a file that `opened` opens anew for each array.
     `records` is its dataset's `RECORDS`."""
 
-    def __init__(self, opened: Opened, records: str) -> None:
-        self._arrays, self._records = {}, records
+    def __init__(
+        self, opened: Opened, records: str, ahead: Callable[[int, int], None] | None = None
+    ) -> None:
+        """`ahead` is told where bytes begin and end that `parts` is about to read."""
+        self._arrays, self._records, self._ahead = {}, records, ahead
         with opened() as file:
             for member in zipfile.ZipFile(file).infolist():
                 file.seek(member.header_offset)
@@ -110,6 +117,9 @@ class StoredContent:
     def parts(self, first: int, last: int, part_bytes: int) -> Iterator[Content]:
         """The units that begin at rows first..last-1, in parts of about so many bytes: at least
         one, which may hold none. A longer unit is in one part all the same."""
+        if self._ahead is not None:
+            for start, finish in self._spans(first, last):
+                self._ahead(start, finish)
         rows = max(1, part_bytes // (self._unit_bytes + self.row_bytes))
         unit, end = bisect_left(self._start, first), bisect_left(self._start, last)
         while True:
@@ -156,6 +166,13 @@ class StoredContent:
         if (np.diff(bounds, prepend=0, append=self.rows) < 0).any():
             raise ValueError("units do not follow each other")
         return bounds[::2].copy(), bounds[1::2].copy()
+
+    def _spans(self, first: int, last: int) -> list[tuple[int, int]]:
+        """Where all that `parts` reads lies, in bytes: the whole index of records, and of each
+        array the rows first..last-1. The last unit may reach further, and the first begin later."""
+        arrays = [array.span(first, last) for array in self._arrays.values()]
+        index = self._start
+        return [index.span(0, len(index)), *arrays] if isinstance(index, StoredArray) else arrays
 
     def _part(self, unit: int, following: int) -> Content:
         first, last = self._start[unit], self._start[following]

@@ -236,6 +236,18 @@ async def chunks(connection: AsyncConnection, dataset_id: str) -> AsyncIterator[
             yield bytes(row[0])
 
 
+async def chunks_between(
+    connection: AsyncConnection, dataset_id: str, first: int, last: int
+) -> list[bytes]:
+    """The sealed chunks first..last, in order: a few, which are in memory at once."""
+    statement = (
+        select(DatasetChunk.sealed)
+        .where(DatasetChunk.dataset_id == dataset_id, DatasetChunk.index.between(first, last))
+        .order_by(DatasetChunk.index)
+    )
+    return [bytes(sealed) for sealed in (await connection.execute(statement)).scalars()]
+
+
 def _offered() -> ColumnElement[bool]:
     """True of a dataset that new jobs may use."""
     used = select(Job.id).where(Job.dataset_id == Dataset.id, Job.state == "succeeded")

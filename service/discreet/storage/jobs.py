@@ -27,7 +27,7 @@ from sqlalchemy import (
 from sqlalchemy.ext.asyncio import AsyncConnection
 from sqlalchemy.orm import aliased
 
-from discreet.storage import webhooks
+from discreet.storage import shares, webhooks
 from discreet.storage.acceptance import CHANNEL, Row
 from discreet.storage.result_tables import JobEvent, Release
 from discreet.storage.rows import one_of
@@ -144,6 +144,8 @@ async def claim(connection: AsyncConnection, job_id: str, lease_seconds: float) 
         .returning(Job)
     )
     row = (await connection.execute(statement)).mappings().one_or_none()
+    if row is not None and row["attempt"] > 1:
+        await shares.forget(connection, job_id)
     if row is not None and row["attempt"] == 1:
         await add_event(connection, job_id, "state", {"state": "running"})
     return None if row is None else dict(row)
@@ -176,6 +178,7 @@ async def hold(connection: AsyncConnection, job_id: str, attempt: int) -> bool |
 async def release(connection: AsyncConnection, job_id: str, *, failed: bool) -> Row:
     """Give back a job that this transaction holds. The attempt keeps its number: tokens never
     repeat."""
+    await shares.forget(connection, job_id)
     statement = (
         update(Job)
         .where(Job.id == job_id)
@@ -225,6 +228,7 @@ async def end(
     await webhooks.announce(
         connection, tenant_id, _TOLD[state], job_id, {"job": job_id, "kind": kind, "state": state}
     )
+    await shares.forget(connection, job_id)
     kept = and_(Release.digest.is_not(None), literal(state) == "succeeded")
     await connection.execute(delete(Release).where(Release.job_id == job_id, ~kept))
     await add_event(

@@ -39,7 +39,8 @@ async def gone(connection: AsyncConnection, process_id: str) -> None:
 
 async def processes(connection: AsyncConnection) -> list[dict[str, Any]]:
     """What processes say of themselves, with `silent_seconds` and, of workers, `busy`: the jobs
-    that each has now."""
+    that each has now, and `helping`: whether each has taken a share of a release that still
+    runs. How many it has would show how fast it reads."""
     return [dict(row) for row in (await connection.execute(_PROCESSES)).mappings()]
 
 
@@ -117,7 +118,10 @@ _PROCESSES = text(
         (SELECT count(*) FROM procrastinate_jobs AS entry
          WHERE entry.worker_id = p.queue_worker AND entry.status = 'doing'
            AND entry.task_name = 'discreet.run_job')
-      END AS busy
+      END AS busy,
+      CASE WHEN p.part = 'worker' THEN
+        EXISTS (SELECT FROM job_shares AS share WHERE share.taken_by = p.queue_worker)
+      END AS helping
     FROM processes AS p ORDER BY p.part, p.host, p.started_at, p.id
     """
 )

@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import datetime
 from typing import Any
 
-from sqlalchemy import ForeignKey
+from sqlalchemy import BigInteger, CheckConstraint, ForeignKey, Index, text
 from sqlalchemy.orm import Mapped, mapped_column
 
 from discreet.storage.tables import NOW, Base
@@ -34,6 +34,28 @@ class Release(Base):
     digest: Mapped[bytes | None]
     sealed: Mapped[bytes]
     at: Mapped[datetime] = mapped_column(server_default=NOW)
+
+
+class JobShare(Base):
+    """A share of a running release that other workers may read, with what they found, sealed."""
+
+    __tablename__ = "job_shares"
+    __table_args__ = (
+        CheckConstraint("number >= 0 AND number < shares", name="job_shares_number"),
+        Index(
+            "job_shares_open",
+            "job_id",
+            postgresql_where=text("taken_by IS NULL AND wrapped_key IS NOT NULL"),
+        ),
+    )
+    job_id: Mapped[str] = mapped_column(ForeignKey("jobs.id"), primary_key=True)
+    number: Mapped[int] = mapped_column(primary_key=True, autoincrement=False)
+    shares: Mapped[int]
+    attempt: Mapped[int]
+    content_key_id: Mapped[str]
+    wrapped_key: Mapped[bytes | None]
+    taken_by: Mapped[int | None] = mapped_column(BigInteger)
+    sealed: Mapped[bytes | None]
 
 
 class JobResult(Base):

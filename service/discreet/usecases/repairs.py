@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from discreet.storage import jobs, ledger, queue, stored_releases
+from discreet.storage import jobs, ledger, queue, shares, stored_releases
 from discreet.storage.database import SYSTEM
 from discreet.usecases.services import Services
 
@@ -14,7 +14,7 @@ async def repair(services: Services) -> int:
     """Put jobs back on the queue that no worker would take; returns their number.
 
     Reaper and reconciler in one: a running job whose lease ran out, and a queued one whose queue
-    entry is gone.
+    entry is gone. What killed workers left of shares goes too.
     """
     async with services.database.transaction(SYSTEM) as connection:
         if not await jobs.hold_repair(connection):
@@ -25,6 +25,7 @@ async def repair(services: Services) -> int:
             if not await queue.waits(connection, job_id):
                 await queue.enqueue(connection, job_id, priority=-tag)
                 repaired += 1
+        await shares.forget_left(connection)
         await queue.forget_dead(connection)
         await jobs.forget_requests(connection, hours=48)
     return repaired

@@ -36,6 +36,7 @@ from discreet.storage import (
     queue,
     results,
     sealing,
+    shares,
     sources,
     stored_releases,
     tamper_seals,
@@ -209,6 +210,7 @@ async def keep_release(services: Services, held: Claim, released: bytes) -> Clai
         await stored_releases.store_release(
             connection, held.job_id, held.attempt, keys.content_key_id, **columns
         )
+        await shares.forget(connection, held.job_id)
         still_known(services, keys)
         faults.point("release.written")
     faults.point("release.committed")

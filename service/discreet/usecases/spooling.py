@@ -35,6 +35,8 @@ class Spooled:
     """What a child needs to read each, its data key included (`isolation.summing`)."""
     sampled: bool = False
     """One child samples them, instead of several that sum."""
+    stored: bool = True
+    """Whether all of them are kept by this installation, so that other workers can read them."""
 
     @property
     def sealed_bytes(self) -> int:
@@ -68,7 +70,8 @@ async def spool_large(
         except NoRoom:
             return None
         stack.pop_all()
-        return Spooled(file, tuple(contents), sampled)
+        stored = all(row["stays"] is None for row in known)
+        return Spooled(file, tuple(contents), sampled, stored)
 
 
 async def _spool(

@@ -99,6 +99,16 @@ class SealedFile:
             except OSError as error:
                 raise NoRoom(error) from error
 
+    def write_at(self, place: int, part: bytes) -> None:
+        """Write at a place of a file that is not written in order."""
+        view = memoryview(part)
+        try:
+            while view:
+                count = os.pwrite(self.descriptor, view, place)
+                view, place = view[count:], place + count
+        except OSError as error:
+            raise NoRoom(error) from error
+
     def to_read(self) -> int:
         """A descriptor of it by which nothing can be written, until it is closed. NoRoom where the
         file system opens no file without a name again."""

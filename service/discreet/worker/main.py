@@ -32,6 +32,7 @@ from discreet.usecases import (
 )
 from discreet.usecases.services import Services, keys_open, open_services
 from discreet.usecases.uploads import Reader
+from discreet.worker.helping import Helper
 from discreet.worker.places import PlacedJobs
 from discreet.worker.runner import Runner
 
@@ -117,6 +118,8 @@ async def _serve(settings: Settings, services: Services, zygote: Zygote) -> None
     app = queue_app(services, Runner(services, zygote))
     placed = app.job_manager
     assert isinstance(placed, PlacedJobs)
+    if settings.help_others:
+        helpers.append(asyncio.create_task(Helper(services, zygote, placed).run()))
     seen = processes.present(
         services,
         "worker",

@@ -7,13 +7,14 @@ occupy every place for half an hour. A worker with one place takes any job.
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Iterable
 
 from procrastinate.connector import BaseConnector
 from procrastinate.jobs import Job
 from procrastinate.manager import JobManager
 
-from discreet.storage.queue import LONG_QUEUE
+from discreet.storage.queue import LONG_QUEUE, RUN_JOB
 
 
 class PlacedJobs(JobManager):
@@ -24,6 +25,12 @@ class PlacedJobs(JobManager):
         super().__init__(connector)
         self._most = max(1, places - 1)
         self._long: set[int | None] = set()
+        self.running: set[int | None] = set()
+        """Entries of jobs that occupy a place."""
+        self.idle = asyncio.Event()
+        """Set when this worker has looked for a job, found none, and runs none."""
+        self.comes = asyncio.Event()
+        """Set while a job occupies a place."""
         self.worker: int | None = None
         """This worker's number in the queue, once it has one."""
 
@@ -37,8 +44,17 @@ class PlacedJobs(JobManager):
         job = await super().fetch_job(queues, worker_id)
         if job is not None and job.queue == LONG_QUEUE:
             self._long.add(job.id)
+        if job is not None and job.task_name == RUN_JOB:
+            self.running.add(job.id)
+            self.idle.clear()
+            self.comes.set()
+        elif job is None and not self.running:
+            self.idle.set()
         return job
 
     def ended(self, entry: int | None) -> None:
         """The job of this entry has left its place."""
         self._long.discard(entry)
+        self.running.discard(entry)
+        if not self.running:
+            self.comes.clear()

@@ -47,6 +47,7 @@ from discreet.usecases.claims import CancelRequested, Claim, KeysAway, KeyUnknow
 from discreet.usecases.datasets import MasterKeyUnknown
 from discreet.usecases.places.staying import PlaceFails, planned_seconds
 from discreet.usecases.services import Services
+from discreet.usecases.shares import Offer
 from discreet.usecases.spooling import Spooled
 from discreet.worker.padding import Pad, child_seconds
 from discreet.worker.releasing import release_in_children
@@ -271,6 +272,7 @@ class Runner:
             # What the database took in between depends on nothing private, and is not counted.
             release = Pad(held, "release", seconds, behind=planned)
             limits = self._limits(held, seconds)
+            offer = Offer(self._services, held)
             try:
                 output = await release_in_children(
                     self._zygote,
@@ -278,6 +280,7 @@ class Runner:
                     content,
                     limits,
                     self._services.settings.share_processes,
+                    offer,
                 )
                 del content  # this process keeps it no longer than it must
             except ChildFailed as failure:
@@ -287,6 +290,7 @@ class Runner:
         released = output.payload
         faults.point("runner.released")
         await release.wait()
+        offer.count()
         with telemetry.span("keep release"):
             return await self._stubbornly(
                 lambda: running.keep_release(self._services, held, released)

@@ -1199,6 +1199,8 @@ class ProcessState(TypedDict):
     """True if it reported within the last 60 s"""
     busy: int | None
     """How many jobs a worker is running"""
+    helping: bool | None
+    """Whether a worker has read a share of a release that another worker runs"""
     host: str
     isolation: IsolationState | None
     """null if it has started no child yet"""
