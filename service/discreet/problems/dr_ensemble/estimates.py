@@ -12,7 +12,7 @@ import math
 import zlib
 from abc import ABC, abstractmethod
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -24,6 +24,7 @@ from discreet.solvers.control.shrinkage import shrink
 from discreet.solvers.estimation.count_posterior import GroupedPosterior
 from discreet.solvers.estimation.known_sums import Known
 from discreet.solvers.estimation.posterior_cells import Kind
+from discreet.solvers.estimation.share_ends import share_ends, weak_rows
 
 MAX_CELLS = 10_000
 """Transitions of the support beyond which counts are shrunk instead, and no interval is given."""
@@ -36,10 +37,24 @@ NEAR, LEAST_GROUP = 2, 50
 are enough."""
 LARGEST_SHARE = 0.7
 """Above, the answer is mostly noise: intervals do not hold what they should any more."""
+HIDDEN, PART = 4.0, 1.7
+"""Noise alone may be all of a count below so many of its deviations; hardly ever more than so many
+are noise."""
 HOPELESS = 7.0
 """Above, nearly all that was counted may be noise to a posterior: the counts are shrunk, which errs
 less then."""
 LAZY_STEPS = 1000
+
+
+class RowShares(NamedTuple):
+    """How often each move is made of all from its state (in its block), float64[cells], before the
+    floor; rows without counts are uniform."""
+
+    answer: Floats
+    lower: Floats
+    upper: Floats
+    weak: NDArray[np.bool_]
+    """bool[rows]: those of which noise may choose what they say."""
 
 
 class Estimate(ABC):
@@ -67,9 +82,14 @@ class Estimate(ABC):
         """As many matrices and visits that may lie behind the release, an axis more in front, the
         same for the same release. None where none can be had."""
 
-    def bare(self) -> tuple[Floats, Floats]:
-        """The answer and its visits if no load ever made the moves that may be noise alone."""
-        return self.transitions, self.visits
+    def bare(self, order: Floats) -> tuple[Floats, Floats]:
+        """Transitions and visits, an axis more in front, if no load ever made moves that noise may
+        hide: any; those to states earlier in the `order` float64[n]; those to later ones."""
+        return self.transitions[None], self.visits[None]
+
+    def row_shares(self) -> RowShares | None:
+        """What noise leaves open of the row of each move; None where that is not known."""
+        return None
 
     @abstractmethod
     def noise_dominates(self) -> NDArray[np.bool_]:
@@ -107,6 +127,10 @@ class NoisyCounts(Estimate):
     """float64[cells], >= 0: those of the answer, in participants."""
     posterior: GroupedPosterior | None = None
     known: Known | None = None
+    noisy: Floats | None = None
+    """float64[cells]: as they were released; with a posterior."""
+    scale: float = 0.0
+    kind: Kind = "laplace"
     seed: int = 0
     """Of draws, from the release: the same of one version of NumPy, which certificates name (NEP
     19)."""
@@ -123,7 +147,15 @@ class NoisyCounts(Estimate):
         )
         known = balance(public, float(posterior.mean().sum()))
         found = cls(
-            public, deviation, posterior.mean(known), posterior, known, zlib.crc32(noisy.tobytes())
+            public,
+            deviation,
+            posterior.mean(known),
+            posterior,
+            known,
+            noisy,
+            event.scale / grid,
+            kind,
+            zlib.crc32(noisy.tobytes()),
         )
         return (
             found
@@ -150,12 +182,38 @@ class NoisyCounts(Estimate):
         drawn = self.posterior.draw(draws, np.random.default_rng(self.seed), self.known)
         return floored(self.public, drawn), self._visits(drawn)
 
-    def bare(self) -> tuple[Floats, Floats]:
-        """Without the counts below a deviation of their noise, in rows that have others."""
-        width = self.public.widths()
-        kept = np.where(self.counts >= self.deviation, self.counts, 0.0)
-        cells = np.where(np.repeat(self._row_sums(kept) > 0, width), kept, self.counts)
-        return floored(self.public, cells), self._visits(cells)
+    def bare(self, order: Floats) -> tuple[Floats, Floats]:
+        """Without the counts below a deviation of their noise; of those in one direction, which are
+        what one end of an answer follows from, without what noise may be of counts below `HIDDEN`
+        deviations. Rows that have no others keep them."""
+        public, noisy = self.public, self.counts if self.noisy is None else self.noisy
+        origin, to = np.nonzero(public.mask())
+        way = np.tile(np.sign(order[to] - order[origin]), public.blocks)
+        less = np.minimum(self.counts, np.maximum(noisy - PART * self.deviation, 0.0))
+        hidden = noisy < HIDDEN * self.deviation
+        kept = np.array(
+            [
+                np.where(self.counts >= self.deviation, self.counts, 0.0),
+                *(np.where(hidden & (way == side), less, self.counts) for side in (-1, 1)),
+            ]
+        )
+        cells = np.where(
+            np.repeat(self._row_sums(kept) > 0, public.widths(), axis=-1), kept, self.counts
+        )
+        return floored(public, cells), self._visits(cells)
+
+    def row_shares(self) -> RowShares | None:
+        """By the noise of each count alone, without the prior of the answer; the answer is held
+        too."""
+        if self.noisy is None:
+            return None
+        width, sums = self.public.widths(), self._row_sums(self.counts)
+        rows = np.repeat(np.arange(width.size), width)
+        some = sums[rows] > 0
+        answer = np.where(some, self.counts / np.where(some, sums[rows], 1.0), 1 / width[rows])
+        lower, upper = share_ends(self.noisy, rows, width, self.scale, self.kind)
+        weak = weak_rows(self._row_sums(self.noisy), width, self.scale, self.kind)
+        return RowShares(answer, np.minimum(lower, answer), np.maximum(upper, answer), weak)
 
     def noise_dominates(self) -> NDArray[np.bool_]:
         """Where the deviation of a row's noise is at least its sum. A row of one transition is

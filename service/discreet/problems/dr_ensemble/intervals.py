@@ -7,11 +7,17 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
-from scipy.special import ndtri
+from numpy.typing import NDArray
 
 from discreet.problems.accuracy import LEVEL, Interval, Uncertainty
 from discreet.problems.dr_ensemble.control import ENERGIES, Control
-from discreet.problems.dr_ensemble.estimates import LEAST_DRAWS, Estimate, single_moves
+from discreet.problems.dr_ensemble.estimates import (
+    LEAST_DRAWS,
+    Estimate,
+    RowShares,
+    floors,
+    single_moves,
+)
 from discreet.problems.dr_ensemble.public import Floats, Ints
 from discreet.solvers.control.control_policies import Policy
 
@@ -28,9 +34,7 @@ MOST_RELIED = 0.1
 """The share of loads at step 0, or of all their steps, in states whose rows are noise, beyond which
 no interval is given for the load under control and the saving: even with little noise theirs
 covered the truth .70 times there, and those of the costs of these states .57 times."""
-NOTHING = float(ndtri((1 + LEVEL) / 2))
-"""Standard deviations of a row's noise up to which the row may be noise alone, at the level of the
-intervals: 1.645."""
+Marks = NDArray[np.bool_]
 LOADS = ("default_power", "expected_power")
 """Fields that are means of the powers of the states. These lie within the range of the powers, to
 which intervals are cut: what is cut off cannot be the truth, so coverage stays as it is."""
@@ -76,9 +80,6 @@ def uncertainty(
     relied = (
         max(float(start[first].sum()), *(float(time[rows].sum()) for time in times)) > MOST_RELIED
     )
-    noise = max(
-        float(start @ control.first_rows(widths)), *(float(time @ widths) for time in times)
-    )
     matrix = estimate.public.matrix
     said = Uncertainty(
         level=LEVEL,
@@ -93,31 +94,83 @@ def uncertainty(
         # answer.
         mostly_noise=estimate.mostly_noise or relied,
     )
-    draws = draws_of(control)
+    draws, shares = draws_of(control), estimate.row_shares()
     drawn = estimate.draw(draws) if draws >= LEAST_DRAWS else None
-    if drawn is None:
+    if drawn is None or shares is None:
         return said
     matrices, visits = drawn
     begun = control.start(visits) if initial is None else initial
-    found = {matrix: matrices, **control.answers(matrices, begun)}
-    bare, seen = estimate.bare()
-    lean = control.answers(bare[None], control.start(seen) if initial is None else initial)
-    moved = {name: [value - answer[name]] for name, value in lean.items()}
-    unsure = _unsure(widths, np.maximum(*times), estimate.public.widths(), draws)
-    if unsure.size:
-        others = control.answers(single_moves(estimate.public, estimate.transitions, unsure), start)
+    found = control.answers(matrices, begun)
+    bare, seen = estimate.bare(control.power)
+    lean = control.answers(bare, control.start(seen) if initial is None else initial)
+    moved = {name: [_span(value - answer[name])] for name, value in lean.items()}
+    weak = _weak(shares.weak, np.maximum(*times), estimate.public.widths(), draws)
+    if weak.size:
+        others = control.answers(single_moves(estimate.public, estimate.transitions, weak), start)
         for name, each in others.items():
-            moved[name].append(each - answer[name])
+            moved[name].append(_reach(estimate.public, shares, weak, each - answer[name]))
+    strong = np.where(shares.weak, 0.0, widths)
+    noise = max(
+        float(start @ control.first_rows(strong)), *(float(time @ strong) for time in times)
+    )
     stretch = STRETCH[0] + max(STRETCH[1] * estimate.share, noise)
+    said["values"][matrix] = _of_moves(estimate.public, shares)
     for name, values in found.items():
-        if said["noise_dominates"].get(name) is not True:
-            exact = np.asarray(answer[name])
-            ends = _ends(control, name, exact) if name in LOADS else None
-            said["values"][name] = _interval(values, exact, stretch, moved.get(name, []), ends)
-    cost = said["values"]["cost_to_go"]
-    for state in np.flatnonzero(first).tolist():
-        cost["lower"][state] = cost["upper"][state] = None
+        exact = np.asarray(answer[name])
+        ends = _ends(control, name, exact) if name in LOADS else None
+        said["values"][name] = _interval(values, exact, stretch, moved[name], ends)
     return said
+
+
+def _span(moved: Floats) -> tuple[Floats, Floats]:
+    """The most that an answer is moved down and up, of an axis in front."""
+    return np.minimum(moved.min(axis=0), 0.0), np.maximum(moved.max(axis=0), 0.0)
+
+
+def _of_moves(public: DrEnsemblePublic, shares: RowShares) -> Interval:
+    """Of transitions, as matrices; null where all that is possible is left open."""
+    unknown = (shares.lower <= 0) & (shares.upper >= 1)
+    mask, floor, width = public.mask(), floors(public), public.mask().sum(axis=1)
+    ends = {}
+    for name in ("lower", "upper"):
+        shape = (*(() if public.day is None else (public.blocks,)), *mask.shape)
+        matrix = np.zeros(shape)
+        matrix[..., mask] = np.where(unknown, np.nan, getattr(shares, name)).reshape(*shape[:-2], -1)
+        ends[name] = np.where(mask, floor[:, None] + (1 - width * floor)[:, None] * matrix, 0.0)
+    return Interval(lower=_known(ends["lower"]), upper=_known(ends["upper"]))
+
+
+def _known(numbers: Floats) -> Any:
+    """Lists of the numbers, with None for NaN."""
+    return np.where(np.isnan(numbers), None, numbers.astype(object)).tolist()
+
+
+def _reach(
+    public: DrEnsemblePublic, shares: RowShares, rows: Ints, moved: Floats
+) -> tuple[Floats, Floats]:
+    """By how much the answer may fall and rise, <= 0 and >= 0, where the moves of each of the
+    `rows` are whatever `shares` leaves open; moved: float64[moves, ...], by how much it is moved
+    if every load makes one single move of each row."""
+    ends = np.cumsum(public.widths())
+    low, high = np.zeros(moved.shape[1:]), np.zeros(moved.shape[1:])
+    before = 0
+    for row in rows.tolist():
+        cells = slice(ends[row] - public.widths()[row], ends[row])
+        width = cells.stop - cells.start
+        own = moved[before : before + width].reshape(width, -1)
+        before += width
+        p, least, most = (one[cells][:, None] for one in (shares.answer, shares.lower, shares.upper))
+        for sign, total in ((-1.0, low), (1.0, high)):
+            gain = sign * own
+            order = np.argsort(-gain, axis=0)
+            room = np.take_along_axis(np.broadcast_to(most - least, gain.shape), order, axis=0)
+            left = (1 - least.sum()) - (room.cumsum(axis=0) - room)
+            best = (least * gain).sum(axis=0) + (
+                np.clip(left, 0, room) * np.take_along_axis(gain, order, axis=0)
+            ).sum(axis=0)
+            chord = ((most - p) / np.maximum(1 - p, 1e-12) * gain).max(axis=0)
+            total += sign * np.maximum(np.maximum(best - (p * gain).sum(axis=0), chord), 0.0).reshape(total.shape)
+    return low, high
 
 
 def draws_of(control: Control) -> int:
@@ -141,38 +194,38 @@ def _ends(control: Control, name: str, answer: Floats) -> tuple[Floats, Floats]:
     return least, most
 
 
-def _unsure(noise: Floats, relied: Floats, width: Ints, most: int) -> Ints:
-    """int64: rows that loads visit and that may be noise alone, the most visited first; together of
-    at most `most` transitions."""
-    rows = np.flatnonzero((noise >= 1 / NOTHING) & (relied > 0))
+def _weak(weak: Marks, relied: Floats, width: Ints, most: int) -> Ints:
+    """int64: weak rows that loads visit, the most visited first; together of at most `most`
+    transitions."""
+    rows = np.flatnonzero(weak & (relied > 0))
     rows = rows[np.argsort(-relied[rows], kind="stable")]
-    unsure: Ints = rows[np.cumsum(width[rows]) <= most]
-    return unsure
+    some: Ints = rows[np.cumsum(width[rows]) <= most]
+    return some
 
 
 def _interval(
     draws: Floats,
     answer: Floats,
     stretch: float,
-    moved: Sequence[Floats],
+    moved: Sequence[tuple[Floats, Floats]],
     ends: tuple[Floats, Floats] | None = None,
 ) -> Interval:
     """The quantiles of the draws, stretched about their median, but not beyond all draws and the
-    answer; then extended on either side by the most that the answer may have `moved`, for each
-    reason in turn (arrays with an axis in front).
+    answer; then extended on either side by as much as the answer may have `moved`, for each reason
+    in turn.
 
-    ends: the least and the most that is possible at all, which the interval is cut to.
+    ends: the least and the most that is possible at all, which the interval is cut to; null where
+    it is all of that.
     """
     tail = (1 - LEVEL) / 2
     least, lower, middle, upper, most = np.quantile(draws, (0, tail, 0.5, 1 - tail, 1), axis=0)
     lower = np.minimum(np.maximum(middle - stretch * (middle - lower), least), answer)
     upper = np.maximum(np.minimum(middle + stretch * (upper - middle), most), answer)
-    for away in moved:
-        lower, upper = (
-            lower + np.minimum(away.min(axis=0), 0.0),
-            upper + np.maximum(away.max(axis=0), 0.0),
-        )
+    for down, up in moved:
+        lower, upper = lower + down, upper + up
     if ends is not None:  # also the answer, which may be beyond them by a rounding
+        unknown = (lower <= ends[0]) & (upper >= ends[1]) & (ends[0] < ends[1])
         lower, upper = np.maximum(lower, ends[0]), np.minimum(upper, ends[1])
         lower, upper = np.minimum(lower, answer), np.maximum(upper, answer)
-    return Interval(lower=lower.tolist(), upper=upper.tolist())
+        lower, upper = (np.where(unknown, np.nan, end) for end in (lower, upper))
+    return Interval(lower=_known(lower), upper=_known(upper))
