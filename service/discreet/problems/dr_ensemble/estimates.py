@@ -37,9 +37,9 @@ NEAR, LEAST_GROUP = 2, 50
 are enough."""
 LARGEST_SHARE = 0.7
 """Above, the answer is mostly noise: intervals do not hold what they should any more."""
-HIDDEN, PART = 4.0, 1.7
-"""Noise alone may be all of a count below so many of its deviations; hardly ever more than so many
-are noise."""
+HIDDEN, PART = 3.0, 1.0
+"""Noise may be all of a count below so many of its deviations; what it is of one, where loads are
+moved one way: with 1.7 loads are covered no more often, and intervals are a fifth wider."""
 HOPELESS = 7.0
 """Above, nearly all that was counted may be noise to a posterior: the counts are shrunk, which errs
 less then."""
@@ -131,6 +131,8 @@ class NoisyCounts(Estimate):
     """float64[cells]: as they were released; with a posterior."""
     scale: float = 0.0
     kind: Kind = "laplace"
+    total: float | None = None
+    """Of all true counts, where that is public."""
     seed: int = 0
     """Of draws, from the release: the same of one version of NumPy, which certificates name (NEP
     19)."""
@@ -145,6 +147,8 @@ class NoisyCounts(Estimate):
         posterior = GroupedPosterior.of(
             noisy, event.scale / grid, kind, distance_groups(public), lattice=1 / grid
         )
+        kept = plan.parameters.get("kept", 1.0)
+        total = None if public.participants is None else public.participants * kept
         known = balance(public, float(posterior.mean().sum()))
         found = cls(
             public,
@@ -155,6 +159,7 @@ class NoisyCounts(Estimate):
             noisy,
             event.scale / grid,
             kind,
+            total,
             zlib.crc32(noisy.tobytes()),
         )
         return (
@@ -172,20 +177,25 @@ class NoisyCounts(Estimate):
         return self._visits(self.counts)
 
     def draw(self, draws: int) -> tuple[Floats, Floats] | None:
-        if self.posterior is None or self.mostly_noise:
+        """Of the posterior; visits are those of released counts less noise that is drawn anew,
+        which is what the true ones may have been whatever they are."""
+        if self.posterior is None or self.noisy is None or self.mostly_noise:
             return None
         if self.known is not None:
             constraints, cells = self.known.weights.shape
             draws = min(draws, MOST_OPERATIONS // (constraints**2 * cells))
         if draws < LEAST_DRAWS:
             return None
-        drawn = self.posterior.draw(draws, np.random.default_rng(self.seed), self.known)
-        return floored(self.public, drawn), self._visits(drawn)
+        rng = np.random.default_rng(self.seed)
+        drawn = self.posterior.draw(draws, rng, self.known)
+        noise = rng.laplace if self.kind == "laplace" else rng.normal
+        visited = self.noisy - noise(0.0, self.scale, (draws, self.noisy.size))
+        return floored(self.public, drawn), self._visits(visited)
 
     def bare(self, order: Floats) -> tuple[Floats, Floats]:
-        """Without the counts below a deviation of their noise; of those in one direction, which are
-        what one end of an answer follows from, without what noise may be of counts below `HIDDEN`
-        deviations. Rows that have no others keep them."""
+        """Without the counts below a deviation of their noise; without all below `HIDDEN`
+        deviations; and without what noise may be of these, of moves in one direction, from which
+        one end of a load follows. Rows that have no others keep them."""
         public, noisy = self.public, self.counts if self.noisy is None else self.noisy
         origin, to = np.nonzero(public.mask())
         way = np.tile(np.sign(order[to] - order[origin]), public.blocks)
@@ -234,13 +244,22 @@ class NoisyCounts(Estimate):
     def share(self) -> float:
         return float(self.counts.size * self.deviation / 2**0.5 / max(self.counts.sum(), 1e-300))
 
+    @property
+    def mostly_noise(self) -> bool:
+        """By the sum of all true counts where that is public, else by that of the released ones:
+        a posterior's is larger where noise is."""
+        if self.noisy is None:
+            return super().mostly_noise
+        total = float(self.noisy.sum()) if self.total is None else self.total
+        return self.counts.size * self.deviation / 2**0.5 > LARGEST_SHARE * total
+
     def _row_sums(self, cells: Floats) -> Floats:
         width = self.public.widths()
         sums: Floats = np.add.reduceat(cells, np.cumsum(width) - width, axis=-1)
         return sums
 
     def _visits(self, cells: Floats) -> Floats:
-        sums = self._row_sums(cells)
+        sums = np.maximum(self._row_sums(cells), 0.0)
         if self.public.day is not None:
             sums = sums.reshape(*cells.shape[:-1], self.public.blocks, self.public.states)
         total = sums.sum(axis=-1, keepdims=True)

@@ -18,7 +18,7 @@ from discreet.problems.dr_ensemble.estimates import (
     floors,
     single_moves,
 )
-from discreet.problems.dr_ensemble.public import Floats, Ints
+from discreet.problems.dr_ensemble.public import DrEnsemblePublic, Floats, Ints
 from discreet.solvers.control.control_policies import Policy
 
 DRAWS = 200
@@ -27,14 +27,15 @@ MOST_NUMBERS = 10_000_000
 draws; those that would get fewer than `LEAST_DRAWS` get none."""
 STRETCH = (1.1, 0.5)
 """The factor by which an interval is wider than its draws say: 1.1, plus either half of the share
-of the noise or the noise of the rows that the answer relies on, whichever is more. Without it, 90 %
-intervals of loads covered the truth .88 times at a share of .01 and .52 times at one of .7: cells
-are not quite exchangeable."""
+of the noise or the noise of the rows that the answer relies on and that are not weak, whichever is
+more. Without it, 90 % intervals of loads covered the truth .88 times at a share of .01 and .52
+times at one of .7: cells are not quite exchangeable."""
 MOST_RELIED = 0.1
 """The share of loads at step 0, or of all their steps, in states whose rows are noise, beyond which
-no interval is given for the load under control and the saving: even with little noise theirs
-covered the truth .70 times there, and those of the costs of these states .57 times."""
+the load under control and the saving are said to be mostly noise."""
 Marks = NDArray[np.bool_]
+Reach = tuple[Floats, Floats]
+"""How far numbers may fall and rise: <= 0 and >= 0."""
 LOADS = ("default_power", "expected_power")
 """Fields that are means of the powers of the states. These lie within the range of the powers, to
 which intervals are cut: what is cut off cannot be the truth, so coverage stays as it is."""
@@ -53,25 +54,28 @@ def uncertainty(
     initial: Floats | None,
     answer: dict[str, Any],
 ) -> Uncertainty:
-    """Intervals of the fields of `answer`: the 5 and 95 % quantiles of the draws, made wider where
-    they do not hold the answer.
+    """Intervals of the fields of `answer`, whatever the noise says of the release: whether there is
+    one is chosen by public figures, but for `mostly_noise` without public participants, which
+    follows from the sum of all counts.
 
-    They are also widened by as far as the answer moves if no transitions occur that may be noise
-    alone. Where many transitions never occur, each draw has some of them, and hardly any has none:
-    the posterior of counts that cannot be negative does not hold the end of what is possible.
-    Without this, the load of a charging fleet was covered .62 times.
+    Of transitions those of `share_ends`, in which no row tells of another. Of loads, costs and
+    savings the 5 and 95 % quantiles of the draws, made wider where they do not hold the answer.
 
-    And they are widened by as far as the answer moves if loads make any one transition from a row
-    that may be noise alone. Rows are told from noise by the very noise that they have: of a row
-    that is hardly ever visited, only those releases say something in which its noise is large, and
-    all draws believe it. Without this, savings were covered .75 times, and loads left alone .61
-    times.
+    They are also widened by as far as the answer moves if moves that noise may hide were never
+    made: all of them, those to less power, or those to more. Where many never are, each draw has
+    some of them, and control exploits these: the load of a charging fleet was covered .62 times.
+
+    And they are widened by as far as the answer moves if the rows that noise may have made what
+    they are (`weak`) are anything that noise leaves open, all at once. Rows are told from noise by
+    the very noise that they have: of a row that is hardly ever visited, only those releases say
+    something in which its noise is large, and all draws believe it. Without this, savings were
+    covered .75 times, and loads left alone .61 times. So it does not matter which rows are called
+    noise, and answers that rely on these have intervals too, wide ones.
 
     policy: that of the answer; initial: float64[n], or None for that of the release. No intervals
     are given for an answer whose counts are mostly noise, one too large to be drawn often enough,
-    and a policy that is itself made of draws; none for costs, loads under control and savings that
-    rely on rows of noise. Where the last two do, the answer is called mostly noise too: they are
-    what was asked for.
+    and a policy that is itself made of draws. Where loads under control and savings rely on rows of
+    noise the answer is called mostly noise too: they are what was asked for.
     """
     rows = estimate.noise_dominates()
     start = control.start(estimate.visits) if initial is None else initial
@@ -127,50 +131,58 @@ def _span(moved: Floats) -> tuple[Floats, Floats]:
     return np.minimum(moved.min(axis=0), 0.0), np.maximum(moved.max(axis=0), 0.0)
 
 
+def _span(moved: Floats) -> Reach:
+    """The most that an answer is moved down and up, of an axis in front."""
+    return np.minimum(moved.min(axis=0), 0.0), np.maximum(moved.max(axis=0), 0.0)
+
+
 def _of_moves(public: DrEnsemblePublic, shares: RowShares) -> Interval:
     """Of transitions, as matrices; null where all that is possible is left open."""
+    mask, floor = public.mask(), floors(public)[:, None]
     unknown = (shares.lower <= 0) & (shares.upper >= 1)
-    mask, floor, width = public.mask(), floors(public), public.mask().sum(axis=1)
-    ends = {}
-    for name in ("lower", "upper"):
-        shape = (*(() if public.day is None else (public.blocks,)), *mask.shape)
-        matrix = np.zeros(shape)
-        matrix[..., mask] = np.where(unknown, np.nan, getattr(shares, name)).reshape(*shape[:-2], -1)
-        ends[name] = np.where(mask, floor[:, None] + (1 - width * floor)[:, None] * matrix, 0.0)
-    return Interval(lower=_known(ends["lower"]), upper=_known(ends["upper"]))
+    blocks = () if public.day is None else (public.blocks,)
+    found = []
+    for end in (shares.lower, shares.upper):
+        matrix = np.zeros((*blocks, *mask.shape))
+        matrix[..., mask] = np.where(unknown, np.nan, end).reshape(*blocks, -1)
+        rest = 1 - mask.sum(axis=1)[:, None] * floor
+        found.append(_known(np.where(mask, floor + rest * matrix, 0.0)))
+    return Interval(lower=found[0], upper=found[1])
 
 
 def _known(numbers: Floats) -> Any:
-    """Lists of the numbers, with None for NaN."""
+    """The numbers as lists, with None for NaN."""
     return np.where(np.isnan(numbers), None, numbers.astype(object)).tolist()
 
 
-def _reach(
-    public: DrEnsemblePublic, shares: RowShares, rows: Ints, moved: Floats
-) -> tuple[Floats, Floats]:
-    """By how much the answer may fall and rise, <= 0 and >= 0, where the moves of each of the
-    `rows` are whatever `shares` leaves open; moved: float64[moves, ...], by how much it is moved
-    if every load makes one single move of each row."""
-    ends = np.cumsum(public.widths())
-    low, high = np.zeros(moved.shape[1:]), np.zeros(moved.shape[1:])
-    before = 0
+def _reach(public: DrEnsemblePublic, shares: RowShares, rows: Ints, moved: Floats) -> Reach:
+    """How far an answer may fall and rise, where each of the `rows` is anything that `shares`
+    leaves open.
+
+    moved: float64[moves, …], by how much it is moved if loads make each single move of these rows
+    alone; between, it is taken for linear, and for the sum of what rows do: as far as possible from
+    the answer by the best mixture of a row's moves, or along the way to a single one.
+    """
+    width = public.widths()
+    first, place = np.cumsum(width) - width, 0
+    low, high = np.zeros(moved[0].size), np.zeros(moved[0].size)
     for row in rows.tolist():
-        cells = slice(ends[row] - public.widths()[row], ends[row])
-        width = cells.stop - cells.start
-        own = moved[before : before + width].reshape(width, -1)
-        before += width
-        p, least, most = (one[cells][:, None] for one in (shares.answer, shares.lower, shares.upper))
-        for sign, total in ((-1.0, low), (1.0, high)):
+        cells = slice(first[row], first[row] + width[row])
+        own = moved[place : place + width[row]].reshape(width[row], -1)
+        place += width[row]
+        answer, least, most = (
+            one[cells, None] for one in (shares.answer, shares.lower, shares.upper)
+        )
+        alone = (most - answer) / np.maximum(1 - answer, 1e-300)
+        for sign, end in ((-1.0, low), (1.0, high)):
             gain = sign * own
             order = np.argsort(-gain, axis=0)
-            room = np.take_along_axis(np.broadcast_to(most - least, gain.shape), order, axis=0)
-            left = (1 - least.sum()) - (room.cumsum(axis=0) - room)
-            best = (least * gain).sum(axis=0) + (
-                np.clip(left, 0, room) * np.take_along_axis(gain, order, axis=0)
-            ).sum(axis=0)
-            chord = ((most - p) / np.maximum(1 - p, 1e-12) * gain).max(axis=0)
-            total += sign * np.maximum(np.maximum(best - (p * gain).sum(axis=0), chord), 0.0).reshape(total.shape)
-    return low, high
+            room = (most - least)[order, 0]
+            left = 1 - least.sum() - (np.cumsum(room, axis=0) - room)
+            taken = np.clip(left, 0.0, room) * np.take_along_axis(gain, order, axis=0)
+            mixed = taken.sum(axis=0) + ((least - answer) * gain).sum(axis=0)
+            end += sign * np.maximum(np.maximum(mixed, (alone * gain).max(axis=0)), 0.0)
+    return low.reshape(moved.shape[1:]), high.reshape(moved.shape[1:])
 
 
 def draws_of(control: Control) -> int:
@@ -207,7 +219,7 @@ def _interval(
     draws: Floats,
     answer: Floats,
     stretch: float,
-    moved: Sequence[tuple[Floats, Floats]],
+    moved: Sequence[Reach],
     ends: tuple[Floats, Floats] | None = None,
 ) -> Interval:
     """The quantiles of the draws, stretched about their median, but not beyond all draws and the

@@ -98,9 +98,7 @@ def _quantiles(width: int, tail: float, kind: Kind) -> Floats:
     a, b = ((factor * s) ** 2 for factor in (1 - p, p))
     cumulant = -np.log1p(-a) - others * np.log1p(-b)
     slope = 2 * ((1 - p) ** 2 / (1 - a) + others * p**2 / (1 - b))  # K'(s) / s
-    curve = 2 * (
-        (1 - p) ** 2 * (1 + a) / (1 - a) ** 2 + others * p**2 * (1 + b) / (1 - b) ** 2
-    )
+    curve = 2 * ((1 - p) ** 2 * (1 + a) / (1 - a) ** 2 + others * p**2 * (1 + b) / (1 - b) ** 2)
     x = s * slope
     w = np.sqrt(np.maximum(2 * (s * x - cumulant), 1e-300))
     u = s * np.sqrt(curve)
