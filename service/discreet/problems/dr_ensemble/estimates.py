@@ -12,7 +12,7 @@ import math
 import zlib
 from abc import ABC, abstractmethod
 from dataclasses import dataclass, replace
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -24,7 +24,7 @@ from discreet.solvers.control.shrinkage import shrink
 from discreet.solvers.estimation.count_posterior import GroupedPosterior
 from discreet.solvers.estimation.known_sums import Known
 from discreet.solvers.estimation.posterior_cells import Kind
-from discreet.solvers.estimation.share_ends import share_ends, weak_rows
+from discreet.solvers.estimation.share_ends import RowShares, share_ends, weak_rows
 
 MAX_CELLS = 10_000
 """Transitions of the support beyond which counts are shrunk instead, and no interval is given."""
@@ -44,17 +44,6 @@ HOPELESS = 7.0
 """Above, nearly all that was counted may be noise to a posterior: the counts are shrunk, which errs
 less then."""
 LAZY_STEPS = 1000
-
-
-class RowShares(NamedTuple):
-    """How often each move is made of all from its state (in its block), float64[cells], before the
-    floor; rows without counts are uniform."""
-
-    answer: Floats
-    lower: Floats
-    upper: Floats
-    weak: NDArray[np.bool_]
-    """bool[rows]: those of which noise may choose what they say."""
 
 
 class Estimate(ABC):

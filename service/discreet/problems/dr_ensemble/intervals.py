@@ -14,12 +14,12 @@ from discreet.problems.dr_ensemble.control import ENERGIES, Control
 from discreet.problems.dr_ensemble.estimates import (
     LEAST_DRAWS,
     Estimate,
-    RowShares,
     floors,
     single_moves,
 )
 from discreet.problems.dr_ensemble.public import DrEnsemblePublic, Floats, Ints
 from discreet.solvers.control.control_policies import Policy
+from discreet.solvers.estimation.share_ends import RowShares
 
 DRAWS = 200
 MOST_NUMBERS = 10_000_000
@@ -181,7 +181,8 @@ def _reach(public: DrEnsemblePublic, shares: RowShares, rows: Ints, moved: Float
             left = 1 - least.sum() - (np.cumsum(room, axis=0) - room)
             taken = np.clip(left, 0.0, room) * np.take_along_axis(gain, order, axis=0)
             mixed = taken.sum(axis=0) + ((least - answer) * gain).sum(axis=0)
-            end += sign * np.maximum(np.maximum(mixed, (alone * gain).max(axis=0)), 0.0)
+            farthest = np.maximum(np.maximum(mixed, (alone * gain).max(axis=0)), 0.0)
+            np.add(end, sign * farthest, out=end)
     return low.reshape(moved.shape[1:]), high.reshape(moved.shape[1:])
 
 

@@ -16,7 +16,7 @@ Tails of sums of Laplace noise are those of Lugannani & Rice (1980), within 3 % 
 from __future__ import annotations
 
 from functools import lru_cache
-from typing import Literal
+from typing import Literal, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -36,6 +36,16 @@ STEPS = 256
 _PLACES = np.linspace(0, 1, STEPS + 1)
 SHARES: Floats = _PLACES**2 * (3 - 2 * _PLACES)
 """Shares that are tried, closer together near 0 and 1."""
+
+
+class RowShares(NamedTuple):
+    """The share of each count in its row, float64[cells], as it is answered, and its interval."""
+
+    answer: Floats
+    lower: Floats
+    upper: Floats
+    weak: NDArray[np.bool_]
+    """bool[rows]: those of which noise may choose what they say."""
 
 
 def share_ends(
