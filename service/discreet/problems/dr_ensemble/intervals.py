@@ -126,11 +126,6 @@ def uncertainty(
     return said
 
 
-def _span(moved: Floats) -> tuple[Floats, Floats]:
-    """The most that an answer is moved down and up, of an axis in front."""
-    return np.minimum(moved.min(axis=0), 0.0), np.maximum(moved.max(axis=0), 0.0)
-
-
 def _span(moved: Floats) -> Reach:
     """The most that an answer is moved down and up, of an axis in front."""
     return np.minimum(moved.min(axis=0), 0.0), np.maximum(moved.max(axis=0), 0.0)
@@ -152,7 +147,9 @@ def _of_moves(public: DrEnsemblePublic, shares: RowShares) -> Interval:
 
 def _known(numbers: Floats) -> Any:
     """The numbers as lists, with None for NaN."""
-    return np.where(np.isnan(numbers), None, numbers.astype(object)).tolist()
+    found = numbers.astype(object)
+    found[np.isnan(numbers)] = None
+    return found.tolist()
 
 
 def _reach(public: DrEnsemblePublic, shares: RowShares, rows: Ints, moved: Floats) -> Reach:

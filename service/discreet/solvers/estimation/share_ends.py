@@ -58,7 +58,7 @@ def share_ends(
     the noise; with `gaussian` its standard deviation.
     """
     lower, upper = np.zeros(counts.size), np.ones(counts.size)
-    sums = np.bincount(rows, counts, minlength=width.size)
+    sums: Floats = np.bincount(rows, counts, minlength=width.size).astype(np.float64)
     weak = weak_rows(sums, width, scale, kind)
     for number in np.unique(width).tolist():
         for tail, some in ((WEAK_TAIL, weak), (TAIL, ~weak)):
