@@ -147,7 +147,7 @@ def _of_moves(public: DrEnsemblePublic, shares: RowShares) -> Interval:
 
 def _known(numbers: Floats) -> Any:
     """The numbers as lists, with None for NaN."""
-    found = numbers.astype(object)
+    found = np.array(numbers, dtype=object)
     found[np.isnan(numbers)] = None
     return found.tolist()
 
