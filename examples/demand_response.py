@@ -106,10 +106,9 @@ def table(found: dict[str, Any]) -> None:
     for name, hour in (("default_power", 12), ("expected_power", 12)):
         low, high = (told["values"][name][end][hour] for end in ("lower", "upper"))
         true = found[f"true_{name}"][hour]
-        print(
-            f"{name} at noon: {found[name][hour]:.0f} kW ({low:.0f} to {high:.0f}, 90 %); true "
-            f"{true:.0f}"
-        )
+        # Null where noise leaves open all that is possible.
+        within = "not known" if low is None else f"{low:.0f} to {high:.0f}, 90 %"
+        print(f"{name} at noon: {found[name][hour]:.0f} kW ({within}); true {true:.0f}")
     rows = zip(
         KW,
         told["noise_dominates"]["transitions"],

@@ -487,7 +487,7 @@ def test_without_uncertainty_the_answer_is_the_same_and_nothing_is_drawn(
     assert told == bare
 
 
-def test_rows_of_noise_are_marked_and_answers_of_noise_are_given_no_interval() -> None:
+def test_rows_of_noise_are_marked_and_moves_of_which_nothing_is_known_have_no_interval() -> None:
     """The last state is seen in .2 % of all steps: 0.6 of 300 participants under noise of deviation
     2.8 a cell."""
     some = finished(1.0, 5)["uncertainty"]
@@ -495,17 +495,18 @@ def test_rows_of_noise_are_marked_and_answers_of_noise_are_given_no_interval() -
     assert some[
         "mostly_noise"
     ]  # a quarter of the loads begin in that state: load and saving are noise
-    upper, lower = (np.array(some["values"]["transitions"][end]) for end in ("upper", "lower"))
-    assert (upper - lower)[3].max() > 0.4
-    assert (upper - lower)[:3].max() < 0.25
-    assert [bound is None for bound in some["values"]["cost_to_go"]["lower"]] == [
-        False,
-        False,
-        False,
-        True,
-    ]
+    upper, lower = (
+        np.array(some["values"]["transitions"][end], dtype=float) for end in ("upper", "lower")
+    )
+    assert np.isnan((upper - lower)[3]).any()
+    assert np.isfinite((upper - lower)[:3]).all()
+    assert (upper - lower)[:3].max() < 0.3
+    assert some["noise_dominates"]["cost_to_go"] == [False, False, False, True]
     assert some["noise_dominates"]["saving"]
-    assert some["values"].keys() == {"transitions", "default_power", "cost_to_go"}
+    # Whether there is one does not follow from the noise: answers that rely on it have wide ones.
+    whole = {"transitions", "default_power", "expected_power", "cost_to_go", "saving"}
+    assert some["values"].keys() >= whole
+    assert None not in some["values"]["cost_to_go"]["lower"]
     apart = finished(1.0, 5, initial=[0.5, 0.5, 0, 0])["uncertainty"]
     assert not apart["noise_dominates"]["saving"]
     assert not apart["mostly_noise"]
@@ -525,8 +526,10 @@ def test_intervals_of_the_load_stay_within_what_states_draw() -> None:
             low, high = (pick(body["states"]["power"]) for pick in (min, max))
             for name in ("expected_power", "default_power"):
                 if (told := body["uncertainty"]["values"].get(name)) is not None:
-                    assert low <= min(told["lower"])
-                    assert max(told["upper"]) <= high
+                    lower, upper = (np.array(told[end], dtype=float) for end in ("lower", "upper"))
+                    assert not (lower < low).any()
+                    assert not (upper > high).any()
+                    assert not ((lower == low) & (upper == high)).any()  # which is not known
                     cut += low in told["lower"] or high in told["upper"]
     assert cut
 
@@ -571,18 +574,18 @@ def test_intervals_hold_a_fleet_that_never_turns_back() -> None:
     assert np.mean(held) >= 0.8
 
 
-def test_flow_balance_makes_intervals_narrower_where_the_steps_are_public() -> None:
-    widths, errors = [], []
+def test_flow_balance_brings_answers_nearer_where_the_steps_are_public() -> None:
+    """Not intervals: what they are in rows that may be noise does not rest on it."""
+    errors = []
     for steps in (30, None):
-        found = [finished(0.5, seed, steps, price=[0.2] * 60) for seed in range(5, 12)]
-        ends = [body["uncertainty"]["values"]["default_power"] for body in found]
-        widths.append(np.mean([np.subtract(one["upper"], one["lower"]) for one in ends]))
+        found = [
+            finished(0.5, seed, steps, price=[0.2] * 60, uncertainty=False) for seed in range(5, 12)
+        ]
         errors.append(
             np.mean(
                 [np.abs(np.subtract(b["default_power"], b["true_default_power"])) for b in found]
             )
         )
-    assert widths[0] < 0.98 * widths[1]
     assert errors[0] < 0.8 * errors[1]
 
 

@@ -7,14 +7,21 @@ from typing import Any
 
 import numpy as np
 import pytest
+from scipy.stats import binom
 
 from discreet.privacy.noise import Noise
 from discreet.problems.dr_ensemble import intervals
 from discreet.problems.dr_ensemble.dataset import DrEnsembleContent, DrEnsembleDataset
-from discreet.problems.dr_ensemble.estimates import estimated, floored, single_moves
+from discreet.problems.dr_ensemble.estimates import (
+    estimated,
+    floored,
+    single_moves,
+    unnoised,
+)
 from discreet.problems.dr_ensemble.problem import DrEnsemble
 from discreet.problems.dr_ensemble.public import DrEnsemblePublic
 from discreet.problems.numbers import Budget
+from discreet.solvers.estimation.share_ends import share_ends
 
 STATES, STEPS, LOADS = 4, 41, 1000
 PUBLIC: dict[str, Any] = {
@@ -130,9 +137,62 @@ def test_loads_that_begin_where_they_hardly_ever_are() -> None:
     assert np.mean(held) > 0.85
 
 
-def test_rows_are_taken_that_loads_rely_on_most_as_far_as_draws_go() -> None:
-    noise, relied = np.array([0.9, 0.1, 0.7, 1.0, 0.8]), np.array([0.1, 0.5, 0.2, 0.0, 0.15])
+def test_every_number_is_held_also_of_a_row_of_which_nothing_was_seen() -> None:
+    """In 60 releases no transition, load or cost is missed more often than one of 36,000 true
+    intervals of 90 % would be, and loads have an interval in all of them: noise does not choose.
+    With a prior that rows share a move from the last state was missed 53 times, and loads under
+    control had an interval in 2."""
+    problem, part, plan = asked(1)
+    content = DrEnsembleDataset.read_rows(part, DrEnsembleContent(trajectories=loads()))
+    true = problem.diagnose(part, plan, content, Noise.seeded(0))
+    exact = problem.finish(
+        part, plan, {"counts": true["true_counts"], **true}, lambda *step: None
+    ).to_json()
+    true_of = {
+        "transitions": unnoised(part, plan, true).transitions,
+        "default_power": np.array(exact["true_default_power"]),
+        "expected_power": np.array(exact["true_expected_power"]),
+        "saving": np.array(exact["true_saving"]),
+    }
+    missed = {name: np.zeros(value.shape) for name, value in true_of.items()}
+    given = dict.fromkeys(true_of, 0.0)
+    releases = 60
+    for seed in range(releases):
+        released = problem.release(part, plan, content, Noise.seeded(seed))
+        found = problem.finish(part, plan, released, lambda *step: None).to_json()
+        for name, value in true_of.items():
+            ends = found["uncertainty"]["values"].get(name, {"lower": None, "upper": None})
+            lower, upper = (np.array(ends[end], dtype=float) for end in ("lower", "upper"))
+            missed[name] += (lower > value + 1e-9) | (upper < value - 1e-9)
+            given[name] += np.isfinite(lower).mean()
+    most = binom.ppf(1 - 1 / 36_000, releases, 0.1)
+    assert {name: found.max() for name, found in missed.items() if found.max() > most} == {}
+    assert given["expected_power"] > 0.8 * releases
+    assert given["saving"] == releases
+    assert 0.7 * releases < given["transitions"] < 0.95 * releases
+
+
+@pytest.mark.parametrize(("kind", "width"), [("laplace", 2), ("laplace", 6), ("gaussian", 4)])
+def test_shares_of_a_row_are_held_whatever_its_counts_are(kind: Any, width: int) -> None:
+    """2,000 rows of each size, none to many times its noise, and shares even or all in one cell."""
+    rng, each = np.random.default_rng(3), 2000
+    rows = np.repeat(np.arange(each), width)
+    for size in (0.0, 1.0, 4.0, 10.0, 40.0):
+        for share in (np.full(width, 1 / width), np.eye(width)[0]):
+            noise = rng.laplace if kind == "laplace" else rng.normal
+            counts = size * width**0.5 * np.tile(share, each) + noise(0.0, 1.0, each * width)
+            lower, upper = share_ends(counts, rows, np.full(each, width), 1.0, kind)
+            held = (lower <= np.tile(share, each)) & (np.tile(share, each) <= upper)
+            assert held.reshape(each, width).mean(axis=0).min() > 0.885
+            assert (lower >= 0).all()
+            assert (upper <= 1).all()
+            if size == 0:  # of nothing but noise hardly anything is said
+                assert ((lower > 0) | (upper < 1)).mean() < 0.02
+
+
+def test_weak_rows_are_taken_that_loads_rely_on_most_as_far_as_draws_go() -> None:
+    weak, relied = np.array([1, 0, 1, 1, 1], dtype=bool), np.array([0.1, 0.5, 0.2, 0.0, 0.15])
     width = np.array([4, 4, 4, 4, 4])
-    assert intervals._unsure(noise, relied, width, 200).tolist() == [2, 4, 0]
-    assert intervals._unsure(noise, relied, width, 8).tolist() == [2, 4]
-    assert intervals._unsure(noise, relied, width, 3).tolist() == []
+    assert intervals._weak(weak, relied, width, 200).tolist() == [2, 4, 0]
+    assert intervals._weak(weak, relied, width, 8).tolist() == [2, 4]
+    assert intervals._weak(weak, relied, width, 3).tolist() == []

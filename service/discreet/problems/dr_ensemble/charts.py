@@ -125,8 +125,7 @@ def _cost(result: dict[str, Any]) -> Chart:
     if noise.any():
         drawn["marker"]["color"] = [QUIET if one else drawn["marker"]["color"] for one in noise]
         says += (
-            " Grey: how loads leave the state is mostly noise, so how far this is off cannot "
-            "be told."
+            " Grey: how loads leave the state is mostly noise; whiskers hold whatever they may do."
         )
         columns.append(("noise", np.where(noise, "mostly noise", "").tolist()))
     axis = counting(len(cost)) if names is None else {"type": "category", "automargin": True}

@@ -7,13 +7,19 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
-from scipy.special import ndtri
+from numpy.typing import NDArray
 
 from discreet.problems.accuracy import LEVEL, Interval, Uncertainty
 from discreet.problems.dr_ensemble.control import ENERGIES, Control
-from discreet.problems.dr_ensemble.estimates import LEAST_DRAWS, Estimate, single_moves
-from discreet.problems.dr_ensemble.public import Floats, Ints
+from discreet.problems.dr_ensemble.estimates import (
+    LEAST_DRAWS,
+    Estimate,
+    floors,
+    single_moves,
+)
+from discreet.problems.dr_ensemble.public import DrEnsemblePublic, Floats, Ints
 from discreet.solvers.control.control_policies import Policy
+from discreet.solvers.estimation.share_ends import RowShares
 
 DRAWS = 200
 MOST_NUMBERS = 10_000_000
@@ -21,16 +27,15 @@ MOST_NUMBERS = 10_000_000
 draws; those that would get fewer than `LEAST_DRAWS` get none."""
 STRETCH = (1.1, 0.5)
 """The factor by which an interval is wider than its draws say: 1.1, plus either half of the share
-of the noise or the noise of the rows that the answer relies on, whichever is more. Without it, 90 %
-intervals of loads covered the truth .88 times at a share of .01 and .52 times at one of .7: cells
-are not quite exchangeable."""
+of the noise or the noise of the rows that the answer relies on and that are not weak, whichever is
+more. Without it, 90 % intervals of loads covered the truth .88 times at a share of .01 and .52
+times at one of .7: cells are not quite exchangeable."""
 MOST_RELIED = 0.1
 """The share of loads at step 0, or of all their steps, in states whose rows are noise, beyond which
-no interval is given for the load under control and the saving: even with little noise theirs
-covered the truth .70 times there, and those of the costs of these states .57 times."""
-NOTHING = float(ndtri((1 + LEVEL) / 2))
-"""Standard deviations of a row's noise up to which the row may be noise alone, at the level of the
-intervals: 1.645."""
+the load under control and the saving are said to be mostly noise."""
+Marks = NDArray[np.bool_]
+Reach = tuple[Floats, Floats]
+"""How far numbers may fall and rise: <= 0 and >= 0."""
 LOADS = ("default_power", "expected_power")
 """Fields that are means of the powers of the states. These lie within the range of the powers, to
 which intervals are cut: what is cut off cannot be the truth, so coverage stays as it is."""
@@ -49,25 +54,28 @@ def uncertainty(
     initial: Floats | None,
     answer: dict[str, Any],
 ) -> Uncertainty:
-    """Intervals of the fields of `answer`: the 5 and 95 % quantiles of the draws, made wider where
-    they do not hold the answer.
+    """Intervals of the fields of `answer`, whatever the noise says of the release: whether there is
+    one is chosen by public figures, but for `mostly_noise` without public participants, which
+    follows from the sum of all counts.
 
-    They are also widened by as far as the answer moves if no transitions occur that may be noise
-    alone. Where many transitions never occur, each draw has some of them, and hardly any has none:
-    the posterior of counts that cannot be negative does not hold the end of what is possible.
-    Without this, the load of a charging fleet was covered .62 times.
+    Of transitions those of `share_ends`, in which no row tells of another. Of loads, costs and
+    savings the 5 and 95 % quantiles of the draws, made wider where they do not hold the answer.
 
-    And they are widened by as far as the answer moves if loads make any one transition from a row
-    that may be noise alone. Rows are told from noise by the very noise that they have: of a row
-    that is hardly ever visited, only those releases say something in which its noise is large, and
-    all draws believe it. Without this, savings were covered .75 times, and loads left alone .61
-    times.
+    They are also widened by as far as the answer moves if moves that noise may hide were never
+    made: all of them, those to less power, or those to more. Where many never are, each draw has
+    some of them, and control exploits these: the load of a charging fleet was covered .62 times.
+
+    And they are widened by as far as the answer moves if the rows that noise may have made what
+    they are (`weak`) are anything that noise leaves open, all at once. Rows are told from noise by
+    the very noise that they have: of a row that is hardly ever visited, only those releases say
+    something in which its noise is large, and all draws believe it. Without this, savings were
+    covered .75 times, and loads left alone .61 times. So it does not matter which rows are called
+    noise, and answers that rely on these have intervals too, wide ones.
 
     policy: that of the answer; initial: float64[n], or None for that of the release. No intervals
     are given for an answer whose counts are mostly noise, one too large to be drawn often enough,
-    and a policy that is itself made of draws; none for costs, loads under control and savings that
-    rely on rows of noise. Where the last two do, the answer is called mostly noise too: they are
-    what was asked for.
+    and a policy that is itself made of draws. Where loads under control and savings rely on rows of
+    noise the answer is called mostly noise too: they are what was asked for.
     """
     rows = estimate.noise_dominates()
     start = control.start(estimate.visits) if initial is None else initial
@@ -75,9 +83,6 @@ def uncertainty(
     times = [control.time(moves, start) for moves in (estimate.transitions, policy)]
     relied = (
         max(float(start[first].sum()), *(float(time[rows].sum()) for time in times)) > MOST_RELIED
-    )
-    noise = max(
-        float(start @ control.first_rows(widths)), *(float(time @ widths) for time in times)
     )
     matrix = estimate.public.matrix
     said = Uncertainty(
@@ -93,31 +98,89 @@ def uncertainty(
         # answer.
         mostly_noise=estimate.mostly_noise or relied,
     )
-    draws = draws_of(control)
+    draws, shares = draws_of(control), estimate.row_shares()
     drawn = estimate.draw(draws) if draws >= LEAST_DRAWS else None
-    if drawn is None:
+    if drawn is None or shares is None:
         return said
     matrices, visits = drawn
     begun = control.start(visits) if initial is None else initial
-    found = {matrix: matrices, **control.answers(matrices, begun)}
-    bare, seen = estimate.bare()
-    lean = control.answers(bare[None], control.start(seen) if initial is None else initial)
-    moved = {name: [value - answer[name]] for name, value in lean.items()}
-    unsure = _unsure(widths, np.maximum(*times), estimate.public.widths(), draws)
-    if unsure.size:
-        others = control.answers(single_moves(estimate.public, estimate.transitions, unsure), start)
+    found = control.answers(matrices, begun)
+    bare, seen = estimate.bare(control.power)
+    lean = control.answers(bare, control.start(seen) if initial is None else initial)
+    moved = {name: [_span(value - answer[name])] for name, value in lean.items()}
+    weak = _weak(shares.weak, np.maximum(*times), estimate.public.widths(), draws)
+    if weak.size:
+        others = control.answers(single_moves(estimate.public, estimate.transitions, weak), start)
         for name, each in others.items():
-            moved[name].append(each - answer[name])
+            moved[name].append(_reach(estimate.public, shares, weak, each - answer[name]))
+    strong = np.where(shares.weak, 0.0, widths)
+    noise = max(
+        float(start @ control.first_rows(strong)), *(float(time @ strong) for time in times)
+    )
     stretch = STRETCH[0] + max(STRETCH[1] * estimate.share, noise)
+    said["values"][matrix] = _of_moves(estimate.public, shares)
     for name, values in found.items():
-        if said["noise_dominates"].get(name) is not True:
-            exact = np.asarray(answer[name])
-            ends = _ends(control, name, exact) if name in LOADS else None
-            said["values"][name] = _interval(values, exact, stretch, moved.get(name, []), ends)
-    cost = said["values"]["cost_to_go"]
-    for state in np.flatnonzero(first).tolist():
-        cost["lower"][state] = cost["upper"][state] = None
+        exact = np.asarray(answer[name])
+        ends = _ends(control, name, exact) if name in LOADS else None
+        said["values"][name] = _interval(values, exact, stretch, moved[name], ends)
     return said
+
+
+def _span(moved: Floats) -> Reach:
+    """The most that an answer is moved down and up, of an axis in front."""
+    return np.minimum(moved.min(axis=0), 0.0), np.maximum(moved.max(axis=0), 0.0)
+
+
+def _of_moves(public: DrEnsemblePublic, shares: RowShares) -> Interval:
+    """Of transitions, as matrices; null where all that is possible is left open."""
+    mask, floor = public.mask(), floors(public)[:, None]
+    unknown = (shares.lower <= 0) & (shares.upper >= 1)
+    blocks = () if public.day is None else (public.blocks,)
+    found = []
+    for end in (shares.lower, shares.upper):
+        matrix = np.zeros((*blocks, *mask.shape))
+        matrix[..., mask] = np.where(unknown, np.nan, end).reshape(*blocks, -1)
+        rest = 1 - mask.sum(axis=1)[:, None] * floor
+        found.append(_known(np.where(mask, floor + rest * matrix, 0.0)))
+    return Interval(lower=found[0], upper=found[1])
+
+
+def _known(numbers: Floats) -> Any:
+    """The numbers as lists, with None for NaN."""
+    found = np.array(numbers, dtype=object)
+    found[np.isnan(numbers)] = None
+    return found.tolist()
+
+
+def _reach(public: DrEnsemblePublic, shares: RowShares, rows: Ints, moved: Floats) -> Reach:
+    """How far an answer may fall and rise, where each of the `rows` is anything that `shares`
+    leaves open.
+
+    moved: float64[moves, …], by how much it is moved if loads make each single move of these rows
+    alone; between, it is taken for linear, and for the sum of what rows do: as far as possible from
+    the answer by the best mixture of a row's moves, or along the way to a single one.
+    """
+    width = public.widths()
+    first, place = np.cumsum(width) - width, 0
+    low, high = np.zeros(moved[0].size), np.zeros(moved[0].size)
+    for row in rows.tolist():
+        cells = slice(first[row], first[row] + width[row])
+        own = moved[place : place + width[row]].reshape(width[row], -1)
+        place += width[row]
+        answer, least, most = (
+            one[cells, None] for one in (shares.answer, shares.lower, shares.upper)
+        )
+        alone = (most - answer) / np.maximum(1 - answer, 1e-300)
+        for sign, end in ((-1.0, low), (1.0, high)):
+            gain = sign * own
+            order = np.argsort(-gain, axis=0)
+            room = (most - least)[order, 0]
+            left = 1 - least.sum() - (np.cumsum(room, axis=0) - room)
+            taken = np.clip(left, 0.0, room) * np.take_along_axis(gain, order, axis=0)
+            mixed = taken.sum(axis=0) + ((least - answer) * gain).sum(axis=0)
+            farthest = np.maximum(np.maximum(mixed, (alone * gain).max(axis=0)), 0.0)
+            np.add(end, sign * farthest, out=end)
+    return low.reshape(moved.shape[1:]), high.reshape(moved.shape[1:])
 
 
 def draws_of(control: Control) -> int:
@@ -141,38 +204,38 @@ def _ends(control: Control, name: str, answer: Floats) -> tuple[Floats, Floats]:
     return least, most
 
 
-def _unsure(noise: Floats, relied: Floats, width: Ints, most: int) -> Ints:
-    """int64: rows that loads visit and that may be noise alone, the most visited first; together of
-    at most `most` transitions."""
-    rows = np.flatnonzero((noise >= 1 / NOTHING) & (relied > 0))
+def _weak(weak: Marks, relied: Floats, width: Ints, most: int) -> Ints:
+    """int64: weak rows that loads visit, the most visited first; together of at most `most`
+    transitions."""
+    rows = np.flatnonzero(weak & (relied > 0))
     rows = rows[np.argsort(-relied[rows], kind="stable")]
-    unsure: Ints = rows[np.cumsum(width[rows]) <= most]
-    return unsure
+    some: Ints = rows[np.cumsum(width[rows]) <= most]
+    return some
 
 
 def _interval(
     draws: Floats,
     answer: Floats,
     stretch: float,
-    moved: Sequence[Floats],
+    moved: Sequence[Reach],
     ends: tuple[Floats, Floats] | None = None,
 ) -> Interval:
     """The quantiles of the draws, stretched about their median, but not beyond all draws and the
-    answer; then extended on either side by the most that the answer may have `moved`, for each
-    reason in turn (arrays with an axis in front).
+    answer; then extended on either side by as much as the answer may have `moved`, for each reason
+    in turn.
 
-    ends: the least and the most that is possible at all, which the interval is cut to.
+    ends: the least and the most that is possible at all, which the interval is cut to; null where
+    it is all of that.
     """
     tail = (1 - LEVEL) / 2
     least, lower, middle, upper, most = np.quantile(draws, (0, tail, 0.5, 1 - tail, 1), axis=0)
     lower = np.minimum(np.maximum(middle - stretch * (middle - lower), least), answer)
     upper = np.maximum(np.minimum(middle + stretch * (upper - middle), most), answer)
-    for away in moved:
-        lower, upper = (
-            lower + np.minimum(away.min(axis=0), 0.0),
-            upper + np.maximum(away.max(axis=0), 0.0),
-        )
+    for down, up in moved:
+        lower, upper = lower + down, upper + up
     if ends is not None:  # also the answer, which may be beyond them by a rounding
+        unknown = (lower <= ends[0]) & (upper >= ends[1]) & (ends[0] < ends[1])
         lower, upper = np.maximum(lower, ends[0]), np.minimum(upper, ends[1])
         lower, upper = np.minimum(lower, answer), np.maximum(upper, answer)
-    return Interval(lower=lower.tolist(), upper=upper.tolist())
+        lower, upper = (np.where(unknown, np.nan, end) for end in (lower, upper))
+    return Interval(lower=_known(lower), upper=_known(upper))
