@@ -21,6 +21,7 @@ from discreet_client.mpc import keys, party
 from discreet_client.mpc.prices import FloatArithmetic, Responses, optimum
 from discreet_client.mpc.responses import Response, response
 from discreet_client.mpc.terms import Terms
+from tests.clients.mpc.over_time import OverTime
 
 Floats = NDArray[np.float64]
 SECONDS = 300.0
@@ -156,13 +157,14 @@ class Instance:
 class Parties:
     """Keys and places of an instance's parties, and their processes."""
 
-    instance: Instance
+    instance: Instance | OverTime
     session: str = "ses_test"
     orders: list[dict[str, Any]] = field(default_factory=list)
     processes: list[subprocess.Popen[bytes]] = field(default_factory=list)
 
     def __post_init__(self) -> None:
-        terms, count = self.instance.terms, len(self.instance.bend)
+        terms = self.instance.terms
+        count = terms.agents
         self.keys = [Ed25519PrivateKey.generate() for _ in range(count)]
         self.certificates = [keys.certificate(one, self.session) for one in self.keys]
         self.ports = [free_port() for _ in range(count)]

@@ -35,7 +35,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from discreet_client.mpc.links import link_class
-from discreet_client.mpc.prices import Numbers, Optimum, Responses, optimum
+from discreet_client.mpc.over_time import Programs, optimum_over_time
+from discreet_client.mpc.own_programs import columns
+from discreet_client.mpc.prices import Numbers, Responses, optimum
 from discreet_client.mpc.responses import ROWS
 from discreet_client.mpc.terms import STATISTICAL_BITS, Terms
 
@@ -176,11 +178,6 @@ class _Party:
         mpc, terms, array = self._mpc, self.terms, self._number.array
         rows = np.asarray(self._order["rows"], dtype=np.float64)
         given = mpc.input(array(rows, integral=False))
-        # [hours, agents] of each row.
-        rows_of = [
-            mpc.np_transpose(mpc.np_stack([one[place] for one in given]))
-            for place in range(len(ROWS))
-        ]
         field = self._number.field
         parts = np.array(
             [[int(one) % field.modulus for one in row] for row in self._order["summands"]],
@@ -189,16 +186,46 @@ class _Party:
         operator = sum(mpc.input(array(field.array(parts), integral=False)))
         cost = operator[0] if terms.coupled else None
         limit = operator[int(terms.coupled)] if terms.limited else None
-        found: Optimum = optimum(
-            terms, Responses(*rows_of), cost, limit, ShareArithmetic(mpc, self._number)
+        own, bit = (self._exact if terms.iterations is None else self._over_time)(
+            given, cost, limit
         )
-        opened = [
-            mpc.output(found.quantities[:, place], receivers=[place])
-            for place in range(terms.agents)
-        ]
-        kept = None if found.kept is None else await mpc.output(found.kept)
+        opened = [mpc.output(one, receivers=[place]) for place, one in enumerate(own)]
+        kept = None if bit is None else await mpc.output(bit)
         results = [await one for one in opened]
         return results[self.index], kept
+
+    def _exact(
+        self, given: list[Numbers], cost: Numbers | None, limit: Numbers | None
+    ) -> tuple[list[Numbers], Numbers | None]:
+        """The quantities of each agent, and the bit."""
+        mpc, terms = self._mpc, self.terms
+        # [hours, agents] of each row.
+        rows_of = [
+            mpc.np_transpose(mpc.np_stack([one[place] for one in given]))
+            for place in range(len(ROWS))
+        ]
+        found = optimum(terms, Responses(*rows_of), cost, limit, ShareArithmetic(mpc, self._number))
+        return [found.quantities[:, place] for place in range(terms.agents)], found.kept
+
+    def _over_time(
+        self, given: list[Numbers], cost: Numbers | None, limit: Numbers | None
+    ) -> tuple[list[Numbers], Numbers | None]:
+        """The quantities of each agent, and the bit."""
+        mpc, terms = self._mpc, self.terms
+        rows, part = mpc.np_stack(given), columns(terms.hours)
+
+        def column(name: str) -> Numbers:
+            return rows[:, :, part[name].start]
+
+        programs = Programs(
+            rows[:, :, part["matrix"]],
+            column("base"),
+            column("lower"),
+            column("upper"),
+            column("centre")[:, : terms.hours],
+        )
+        found = optimum_over_time(terms, programs, cost, limit, ShareArithmetic(mpc, self._number))
+        return [found.quantities[place] for place in range(terms.agents)], found.settled
 
     async def _part(self) -> None:
         """Wait until all parties are done, so that no connection ends while a party needs it."""
