@@ -12,7 +12,8 @@ from numpy.typing import NDArray
 
 from discreet_client.convex_sets import Box, BudgetedBox
 from discreet_client.costs import QuadraticCost
-from discreet_client.mpc.over_time import Plans, Programs, optimum_over_time
+from discreet_client.mpc.over_time import OverTime as Computation
+from discreet_client.mpc.over_time import Plans, Programs
 from discreet_client.mpc.own_programs import OwnProgram, columns, own_program
 from discreet_client.mpc.prices import Arithmetic, FloatArithmetic
 from discreet_client.mpc.terms import Terms
@@ -103,7 +104,7 @@ class OverTime:
 
     @property
     def _curvature(self) -> Floats:
-        return np.einsum("ari,arj->aij", self.A_q, self.A_q) * 2
+        return 2 * np.asarray(np.einsum("ari,arj->aij", self.A_q, self.A_q))
 
     def agent(self, place: int) -> dict[str, Any]:
         """The data of one agent, as it gives them to `Agent.solve`."""
@@ -120,14 +121,14 @@ class OverTime:
             **({} if budget is None else {"budget": budget}),
         }
 
-    def programs(self) -> list[OwnProgram]:
-        found = []
+    def programs(self, terms: Terms | None = None) -> list[OwnProgram]:
+        terms, found = terms or self.terms, []
         for place in range(len(self.slope)):
             data = self.agent(place)
             cost = QuadraticCost(data["A_q"], data["a_l"])
             sides = data["lower"], data["upper"]
             own = BudgetedBox(*sides, *data["budget"]) if "budget" in data else Box(*sides)
-            found.append(own_program(self.terms, data["A_u"], data["A_g"], cost, own))
+            found.append(own_program(terms, data["A_u"], data["A_g"], cost, own))
         return found
 
     responses = programs  # as `Parties` calls them
@@ -184,35 +185,34 @@ class OverTime:
 
 def plans_of(
     terms: Terms,
-    programs: list[OwnProgram],
+    inputs: list[OwnProgram],
     cost: Floats | None,
     limit: Floats | None,
     arithmetic: Arithmetic,
 ) -> Plans:
     made = arithmetic.made if isinstance(arithmetic, FixedPointArithmetic) else np.asarray
-    rows = np.stack([one.rows for one in programs])
+    rows = np.stack([one.rows for one in inputs])
     part = columns(terms.hours)
     given = {
         name: made(rows[:, :, part[name]]).reshape(terms.agents, terms.hours + 1, -1)
         for name in part
     }
     scaled = [None if one is None else made(one / terms.reach) for one in (cost, limit)]
-    return optimum_over_time(
-        terms,
-        Programs(
-            given["matrix"],
-            given["base"][:, :, 0],
-            given["lower"][:, :, 0],
-            given["upper"][:, :, 0],
-            given["centre"][:, :-1, 0],
-        ),
-        scaled[0],
-        scaled[1],
-        arithmetic,
+    programs = Programs(
+        given["matrix"],
+        given["base"][:, :, 0],
+        given["lower"][:, :, 0],
+        given["upper"][:, :, 0],
+        given["centre"][:, :-1, 0],
     )
+    computation = Computation(terms, programs, scaled[0], scaled[1], arithmetic)
+    state = computation.start()
+    for _ in range(terms.iterations or 0):
+        state = computation.step(state)
+    return computation.finish(state)
 
 
-class Fixed(np.ndarray):  # type: ignore[type-arg]
+class Fixed(np.ndarray):
     """Integers in units of the last place, with MPyC's arithmetic: a product is truncated up or
     down at random. Raises OverflowError beyond `bits`."""
 

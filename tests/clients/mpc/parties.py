@@ -107,8 +107,8 @@ class Instance:
             "upper": self.upper[place],
         }
 
-    def responses(self) -> list[Response]:
-        terms, found = self.terms, []
+    def responses(self, terms: Terms | None = None) -> list[Response]:
+        terms, found = terms or self.terms, []
         for place in range(terms.agents):
             data = self.agent(place)
             cost = QuadraticCost(data["A_q"], data["a_l"])

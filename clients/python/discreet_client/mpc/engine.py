@@ -35,7 +35,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from discreet_client.mpc.links import link_class
-from discreet_client.mpc.over_time import Programs, optimum_over_time
+from discreet_client.mpc.over_time import OverTime, Programs
 from discreet_client.mpc.own_programs import columns
 from discreet_client.mpc.prices import Numbers, Responses, optimum
 from discreet_client.mpc.responses import ROWS
@@ -44,6 +44,9 @@ from discreet_client.mpc.terms import STATISTICAL_BITS, Terms
 MOST_SUBSETS = 40
 """Most keys of pseudo-random secret sharing, C(agents, threshold) in all; with more, random shares
 are dealt instead."""
+
+STEPS_AT_ONCE = 4
+"""Steps over time whose random bits are drawn side by side; more would fill the memory."""
 
 PAUSE_SECONDS = 0.1
 CLOSING = -(1 << 62)
@@ -186,9 +189,10 @@ class _Party:
         operator = sum(mpc.input(array(field.array(parts), integral=False)))
         cost = operator[0] if terms.coupled else None
         limit = operator[int(terms.coupled)] if terms.limited else None
-        own, bit = (self._exact if terms.iterations is None else self._over_time)(
-            given, cost, limit
-        )
+        if terms.iterations is None:
+            own, bit = self._exact(given, cost, limit)
+        else:
+            own, bit = await self._over_time(terms.iterations, given, cost, limit)
         opened = [mpc.output(one, receivers=[place]) for place, one in enumerate(own)]
         kept = None if bit is None else await mpc.output(bit)
         results = [await one for one in opened]
@@ -207,8 +211,12 @@ class _Party:
         found = optimum(terms, Responses(*rows_of), cost, limit, ShareArithmetic(mpc, self._number))
         return [found.quantities[:, place] for place in range(terms.agents)], found.kept
 
-    def _over_time(
-        self, given: list[Numbers], cost: Numbers | None, limit: Numbers | None
+    async def _over_time(
+        self,
+        iterations: int,
+        given: list[Numbers],
+        cost: Numbers | None,
+        limit: Numbers | None,
     ) -> tuple[list[Numbers], Numbers | None]:
         """The quantities of each agent, and the bit."""
         mpc, terms = self._mpc, self.terms
@@ -224,7 +232,13 @@ class _Party:
             column("upper"),
             column("centre")[:, : terms.hours],
         )
-        found = optimum_over_time(terms, programs, cost, limit, ShareArithmetic(mpc, self._number))
+        computation = OverTime(terms, programs, cost, limit, ShareArithmetic(mpc, self._number))
+        state = computation.start()
+        for step in range(1, iterations + 1):
+            state = computation.step(state)
+            if step % STEPS_AT_ONCE == 0:
+                await mpc.gather(state.own)  # this party's shares: nothing is opened
+        found = computation.finish(state)
         return [found.quantities[place] for place in range(terms.agents)], found.settled
 
     async def _part(self) -> None:

@@ -64,44 +64,70 @@ class Plans:
     settled: Numbers
 
 
-def optimum_over_time(
-    terms: Terms,
-    agents: Programs,
-    cost: Numbers | None,
-    limit: Numbers | None,
-    arithmetic: Arithmetic,
-) -> Plans:
-    """The copies in the boxes after `terms.iterations` steps, rounded to OPENED_BITS. `cost` and
-    `limit`: c and d in units of reach, [hours]; None if `terms` have none."""
-    count, hours = terms.agents, terms.hours
-    centres = agents.centre.sum(axis=0)
-    cost = None if cost is None else cost + centres
-    limit = None if limit is None else limit + centres
-    own = arithmetic.whole(np.zeros((count, hours + 1)))
-    shared = arithmetic.whole(np.zeros((count, hours)))
-    moves: list[Numbers] = []
-    for step in range(terms.iterations or 0):
-        inside = _inside(terms, own, agents, arithmetic) if step else own
-        shift = _shift(terms, shared.sum(axis=0), cost, limit, arithmetic) * (1 / count)
-        reflected = arithmetic.stack(
-            [2 * inside - own, shared - (2 * shift).reshape(1, hours)], 1
-        ).reshape(count, 2 * hours + 1, 1)
-        responses = (
-            arithmetic.matmul(agents.matrix, reflected).reshape(count, hours + 1) + agents.base
+@dataclass(frozen=True)
+class State:
+    """All copies t, and their last moves: of boxes and budgets [agents, hours + 1], of sums
+    [agents, hours]."""
+
+    own: Numbers
+    shared: Numbers
+    moves: tuple[Numbers, ...] = ()
+
+
+class OverTime:
+    """The computation, a step at a time. `cost` and `limit`: c and d in units of reach, [hours];
+    None if `terms` have none."""
+
+    def __init__(
+        self,
+        terms: Terms,
+        agents: Programs,
+        cost: Numbers | None,
+        limit: Numbers | None,
+        arithmetic: Arithmetic,
+    ) -> None:
+        centres = agents.centre.sum(axis=0)
+        self._terms, self._agents, self._arithmetic = terms, agents, arithmetic
+        self._cost = None if cost is None else cost + centres
+        self._limit = None if limit is None else limit + centres
+
+    def start(self) -> State:
+        """All copies at the agents' centres."""
+        count, hours = self._terms.agents, self._terms.hours
+        return State(
+            self._arithmetic.whole(np.zeros((count, hours + 1))),
+            self._arithmetic.whole(np.zeros((count, hours))),
         )
-        moves = [
-            responses - RELAXATION * inside,
-            responses[:, :hours] - RELAXATION * (shared - shift.reshape(1, hours)),
-        ]
-        own, shared = own + moves[0], shared + moves[1]
-    found = _inside(terms, own, agents, arithmetic)[:, :hours]
-    settled = (
-        None
-        if terms.tolerance is None
-        else _settled(terms, terms.tolerance, moves, found.sum(axis=0), limit, arithmetic)
-    )
-    dropped = 1 << (terms.fraction_bits - OPENED_BITS)
-    return Plans(found * (1 / dropped) * dropped, settled)
+
+    def step(self, state: State) -> State:
+        """One step; the centres are inside every box and budget, so the first needs no clip."""
+        terms, agents, arithmetic = self._terms, self._agents, self._arithmetic
+        count, hours = terms.agents, terms.hours
+        own, shared = state.own, state.shared
+        inside = _inside(terms, own, agents, arithmetic) if state.moves else own
+        fall = _shift(terms, shared.sum(axis=0), self._cost, self._limit, arithmetic) * (1 / count)
+        fall = fall.reshape(1, hours)
+        reflected = arithmetic.stack([2 * inside - own, shared - 2 * fall], 1)
+        responses = agents.base + arithmetic.matmul(
+            agents.matrix, reflected.reshape(count, 2 * hours + 1, 1)
+        ).reshape(count, hours + 1)
+        moves = (
+            responses - inside * RELAXATION,
+            responses[:, :hours] - (shared - fall) * RELAXATION,
+        )
+        return State(own + moves[0], shared + moves[1], moves)
+
+    def finish(self, state: State) -> Plans:
+        """The copies in the boxes, rounded to OPENED_BITS."""
+        terms, arithmetic = self._terms, self._arithmetic
+        found = _inside(terms, state.own, self._agents, arithmetic)[:, : terms.hours]
+        settled = None
+        if terms.tolerance is not None:
+            settled = _settled(
+                terms, terms.tolerance, state.moves, found.sum(axis=0), self._limit, arithmetic
+            )
+        dropped = 1 << (terms.fraction_bits - OPENED_BITS)
+        return Plans(found * (1 / dropped) * dropped, settled)
 
 
 def _inside(terms: Terms, copies: Numbers, agents: Programs, arithmetic: Arithmetic) -> Numbers:
@@ -139,13 +165,13 @@ def _shift(
 def _settled(
     terms: Terms,
     tolerance: float,
-    moves: list[Numbers],
+    moves: tuple[Numbers, ...],
     sums: Numbers,
     limit: Numbers | None,
     arithmetic: Arithmetic,
 ) -> Numbers:
     count, hours = terms.agents, terms.hours
-    moved = arithmetic.stack(moves, 1).reshape(count * (2 * hours + 1))
+    moved = arithmetic.stack(list(moves), 1).reshape(count * (2 * hours + 1))
     room = [moved + tolerance * MOVED, tolerance * MOVED - moved]
     if limit is not None:
         room.append(tolerance * count - (sums + limit))

@@ -19,8 +19,8 @@ Floats = NDArray[np.float64]
 
 @dataclass(frozen=True)
 class OwnProgram:
-    """One agent's input: `rows` float64[hours + 1, 2 hours + 5], the columns of `over_time.Programs`
-    side by side (`columns` takes them apart); `x_of` turns the quantities that were opened to the
+    """One agent's input: `rows` float64[hours + 1, 2 hours + 5], what `over_time.Programs` holds of
+    it side by side (`columns` takes it apart); `x_of` turns the quantities that were opened to the
     agent into its optimum."""
 
     rows: Floats
@@ -95,9 +95,12 @@ def own_program(
     )
     rows[:, part["base"]] = -RELAXATION * (answers @ (curvature @ centre + slope))[:, None]
     inside = row @ centre
-    rows[:, part["lower"]] = np.append(lower - centre, min(least - inside, 0.0))[:, None]
-    rows[:, part["upper"]] = np.append(upper - centre, max(most - inside, 0.0))[:, None]
-    rows[:hours, part["centre"]] = centre[:, None]
+    # Projections are exact to rounding only, and the centre is to be inside.
+    rows[:hours, part["lower"].start] = np.minimum(lower - centre, 0.0)
+    rows[:hours, part["upper"].start] = np.maximum(upper - centre, 0.0)
+    rows[hours, part["lower"].start] = min(least - float(inside), 0.0)
+    rows[hours, part["upper"].start] = max(most - float(inside), 0.0)
+    rows[:hours, part["centre"].start] = centre
     return OwnProgram(rows, effect, centre, own, terms.reach)
 
 

@@ -58,7 +58,7 @@ def response(terms: Terms, A_u: Floats, A_g: Floats, cost: QuadraticCost, box: B
         > ROUNDING * max(float(np.max(curvature)), np.finfo(float).tiny)
     ):
         raise ValueError(
-            "A_q couples hours: only costs that are a sum over hours can be computed on shares"
+            "A_q couples hours, and these terms have no iterations: every hour is solved by itself"
         )
     low, high = (
         np.broadcast_to(np.asarray(side, dtype=np.float64), hours)
