@@ -103,6 +103,12 @@ class OverTime:
         )
 
     @property
+    def usual_curvature(self) -> float:
+        """The geometric mean of the curvatures, a good figure for `typical`."""
+        curvature = self._curvature / self.effect[:, None, None] ** 2
+        return float(np.exp(np.log(np.linalg.eigvalsh(curvature)).mean()))
+
+    @property
     def _curvature(self) -> Floats:
         return 2 * np.asarray(np.einsum("ari,arj->aij", self.A_q, self.A_q))
 

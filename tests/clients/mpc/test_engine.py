@@ -86,8 +86,8 @@ def test_a_limit_that_cannot_be_kept_is_one_bit_to_all(parties: list[Parties]) -
 def test_hours_that_agents_couple(parties: list[Parties]) -> None:
     """Budgets, and costs of changes from hour to hour: to the optimum, and to what the same steps
     come to in the clear."""
-    instance = OverTime.draw(0, 3, 4)
-    instance.iterations = 30
+    instance = OverTime.draw(4, 3, 4)
+    instance.iterations, instance.typical = 40, instance.usual_curvature
     parties.append(Parties(instance))
     parties[-1].start()
     x = parties[-1].x()
