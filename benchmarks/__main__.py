@@ -33,7 +33,7 @@ ALL = (
 )
 ON_REQUEST = (
     *("scale", "curves", "noise", "timing", "capacity", "blocks", "scheduling", "dropout", "parts"),
-    "places",
+    *("places", "shares"),
     *(
         "coverage",
         "inverse",

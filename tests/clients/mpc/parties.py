@@ -159,6 +159,7 @@ class Parties:
 
     instance: Instance | OverTime
     session: str = "ses_test"
+    seconds: float = SECONDS
     orders: list[dict[str, Any]] = field(default_factory=list)
     processes: list[subprocess.Popen[bytes]] = field(default_factory=list)
 
@@ -187,7 +188,7 @@ class Parties:
                 pem=keys.pem(self.keys[place], self.certificates[place]),
                 rows=responses[place].rows,
                 summands=[row[place] for row in parts],
-                seconds=SECONDS,
+                seconds=self.seconds,
             )
             for place in range(count)
         ]
@@ -209,7 +210,7 @@ class Parties:
         found: list[party.Computed | party.BrokenOff] = []
         for process in self.processes:
             try:
-                found.append(party.answer(process, SECONDS))
+                found.append(party.answer(process, self.seconds))
             except party.BrokenOff as broken:
                 found.append(broken)
         return found
