@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 from discreet_client.convex_sets import Box
 from discreet_client.costs import QuadraticCost
 from discreet_client.mpc import keys, party
+from discreet_client.mpc.own_programs import OwnProgram
 from discreet_client.mpc.prices import FloatArithmetic, Responses, optimum
 from discreet_client.mpc.responses import Response, response
 from discreet_client.mpc.terms import Terms
@@ -129,9 +130,11 @@ class Instance:
         return float(self.hourly(x).sum())
 
     def hourly(self, x: Floats) -> Floats:
-        own = (self.bend * x**2 / 2 + self.slope * x).sum(axis=0)
+        own: Floats = (self.bend * x**2 / 2 + self.slope * x).sum(axis=0)
         return (
-            own if self.cost is None else own + ((self.effect * x).sum(axis=0) + self.cost) ** 2 / 2
+            own
+            if self.cost is None
+            else np.asarray(own + ((self.effect * x).sum(axis=0) + self.cost) ** 2 / 2)
         )
 
     def violation(self, x: Floats) -> float:
@@ -224,9 +227,8 @@ class Parties:
     def x(self) -> Floats:
         """[agents, hours], of a computation that came to its end."""
         rows = []
-        for place, (one, own) in enumerate(
-            zip(self.answers(), self.instance.responses(), strict=True)
-        ):
+        owns: Sequence[Response | OwnProgram] = self.instance.responses()
+        for place, (one, own) in enumerate(zip(self.answers(), owns, strict=True)):
             assert isinstance(one, party.Computed), (place, one)
             rows.append(own.x_of(one.quantities))
         return np.stack(rows)

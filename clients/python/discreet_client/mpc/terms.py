@@ -122,10 +122,10 @@ class Terms:
         """The terms; ValueError if another version has written them, or they are not valid."""
         try:
             optional = {"iterations", "typical_curvature"} - fields.keys()
-            known = {
+            known: dict[str, Any] = {
                 name: fields[name] for name in cls.__dataclass_fields__ if name not in optional
             }
-            real = {
+            real: dict[str, Any] = {
                 name: float(known[name])
                 for name in (
                     "reach",
