@@ -33,9 +33,7 @@ ALL = (
 )
 ON_REQUEST = (
     *("scale", "curves", "noise", "timing", "capacity", "blocks", "scheduling", "dropout", "parts"),
-    "places",
-    "stays",
-    "machines",
+    *("places", "stays", "machines", "shares"),
     *(
         "coverage",
         "inverse",

@@ -236,7 +236,7 @@ def test_shares_take_quadratic_costs_and_boxes_alone() -> None:
     bounds = {"reach": 4, "price": 9, "least_curvature": 0.1, "most_curvature": 9}
     body = convex(protocol="mpc", encryption={}, mpc=bounds)
     body["agents"][0]["polytope"] = POLYTOPES[1]
-    with pytest.raises(ValidationError, match="hours that no sum couples"):
+    with pytest.raises(ValidationError, match="a budget within it"):
         CoupledQp.model_validate(body)
     for agent in body["agents"]:
         agent["polytope"] = None
@@ -253,7 +253,7 @@ def test_shares_take_quadratic_costs_and_boxes_alone() -> None:
         (quadratic, {"A_u": np.ones(3)}, "cannot reshape"),
         (quadratic, {"listen": 1}, "expected string"),
         (barrier, {}, "only takes quadratic costs"),
-        (quadratic, {"budget": (0, 1)}, "takes no budgets"),
+        (quadratic, {"budget": (3, 1)}, "a budget needs lower <= upper"),
         (quadratic, {"polytope": (np.eye(2), np.ones(2))}, "takes no polytopes"),
     ):
         with pytest.raises(AgentError, match=why):

@@ -15,21 +15,26 @@ from discreet.errors import InvalidInput
 from discreet.privacy.noise import Noise
 from discreet.problems.charts import charts_module
 from discreet.problems.coupled_qp import shares_answers, shares_session
+from discreet.problems.coupled_qp.headline import headlines
 from discreet.problems.coupled_qp.problem import CoupledQp
 from discreet.problems.coupled_qp.shares_session import SharesSession
 from discreet.problems.federation import Member, SessionFailed, is_session
 from discreet_client.federation.identity import Identity
 from discreet_client.mpc import evidence, keys, member
 from discreet_client.mpc.terms import Terms
+from tests.clients.mpc.over_time import OverTime
 from tests.clients.mpc.parties import Instance
 
 
-def simulated(instance: Instance, **changes: Any) -> dict[str, Any]:
+def simulated(instance: Instance | OverTime, **changes: Any) -> dict[str, Any]:
     terms = instance.terms
     agents = [
         {name: np.asarray(value).tolist() for name, value in instance.agent(place).items()}
         for place in range(terms.agents)
     ]
+    for agent in agents:
+        if "budget" in agent:
+            agent["budget"] = dict(zip(("lower", "upper"), agent["budget"], strict=True))
     return {
         "kind": "coupled_qp",
         "mode": "simulation",
@@ -41,7 +46,14 @@ def simulated(instance: Instance, **changes: Any) -> dict[str, Any]:
         "agents": agents,
         "mpc": {
             name: getattr(terms, name)
-            for name in ("reach", "price", "least_curvature", "most_curvature")
+            for name in (
+                "reach",
+                "price",
+                "least_curvature",
+                "most_curvature",
+                "iterations",
+                "typical_curvature",
+            )
         },
         **changes,
     }
@@ -74,6 +86,50 @@ def test_a_simulation_finds_the_optimum(cost: bool, limit: bool) -> None:
     drawn = charts_module("coupled_qp").charts_of(problem.model_dump(mode="json"), {}, result)
     assert "agents" in [one.name for one in drawn]
     assert "convergence" not in [one.name for one in drawn]
+
+
+def test_a_simulation_over_time() -> None:
+    """Budgets, and costs of changes from hour to hour; too few steps are an answer that says so."""
+    instance = OverTime.draw(4, 3, 4)
+    instance.iterations, instance.typical = 60, instance.usual_curvature
+    body = simulated(instance)
+    problem, result, said = run(body)
+    best = instance.objective(instance.by_clarabel())
+    assert result["objective"] == pytest.approx(best, rel=1e-4)
+    assert instance.keeps(np.array(result["x"]))
+    assert result["status"] == "converged"
+    assert said["terms"]["iterations"] == 60
+    assert "each its own x" in said["reveals"]["agents"]
+    assert "60 steps" in said["reveals"]["agents"]
+    plan = problem.plan(None, problem.budget(None))
+    assert plan.iterations["steps"] == 60
+    assert any("60 steps of ADMM" in one for one in plan.advice)
+    assert any("about 925 rounds of messages" in one for one in plan.advice)
+    body["mpc"]["iterations"] = 3
+    _, result, _ = run(body)
+    assert result["status"] == "iteration_limit"
+    line = headlines(body, result)[0]
+    assert "had not settled" in line.before
+
+
+def test_what_is_refused_over_time() -> None:
+    instance = OverTime.draw(4, 3, 4)
+    body = simulated(instance)
+    exact = {**body["mpc"], "iterations": None, "typical_curvature": None}
+    with pytest.raises(ValidationError) as refused:
+        run(body | {"mpc": exact})
+    error = refused.value.errors()[0]["ctx"]["error"]
+    assert error.field == ("agents", "0", "budget")
+    assert "give `mpc.iterations`" in str(error)
+    without = [{**agent, "budget": None} for agent in body["agents"]]
+    with pytest.raises(InvalidInput, match="A_q couples hours"):
+        run(body | {"mpc": exact, "agents": without})
+    rows = {"A": [[1.0, -1.0, 0.0, 0.0]], "b": [1.0]}
+    with pytest.raises(ValidationError, match="set is a box, and a budget within it"):
+        run(body | {"agents": [{**body["agents"][0], "polytope": rows}, *body["agents"][1:]]})
+    with pytest.raises(InvalidInput) as long:
+        run(body | {"operator": body["operator"] | {"c": [1e9, 0.0, 0.0, 0.0]}})
+    assert long.value.issues[0].pointer == "/problem/operator/c"
 
 
 def test_a_simulation_whose_data_pass_the_bounds_is_refused() -> None:

@@ -17,6 +17,7 @@ from discreet_client.federation.evidence import unsigned
 from discreet_client.federation.identity import Identity
 from discreet_client.mpc import evidence
 from discreet_client.mpc.terms import PROTOCOL, Terms
+from tests.clients.mpc.over_time import OverTime
 from tests.clients.mpc.parties import Instance
 from tests.rpc.conftest import AgentProcess, Federation, free_port
 from tests.rpc.helpers import final
@@ -24,7 +25,7 @@ from tests.rpc.helpers import final
 ROUND_SECONDS = 200.0
 
 
-def spec(instance: Instance, **changes: Any) -> dict[str, Any]:
+def spec(instance: Instance | OverTime, **changes: Any) -> dict[str, Any]:
     terms = instance.terms
     return {
         "kind": "coupled_qp",
@@ -40,7 +41,14 @@ def spec(instance: Instance, **changes: Any) -> dict[str, Any]:
         },
         "mpc": {
             name: getattr(terms, name)
-            for name in ("reach", "price", "least_curvature", "most_curvature")
+            for name in (
+                "reach",
+                "price",
+                "least_curvature",
+                "most_curvature",
+                "iterations",
+                "typical_curvature",
+            )
         },
         "federation": {
             "agents": terms.agents,
@@ -51,9 +59,11 @@ def spec(instance: Instance, **changes: Any) -> dict[str, Any]:
     }
 
 
-def problem_of(instance: Instance, place: int, **changes: Any) -> dict[str, Any]:
+def problem_of(instance: Instance | OverTime, place: int, **changes: Any) -> dict[str, Any]:
     """The file of one agent."""
     data = {name: np.asarray(value).tolist() for name, value in instance.agent(place).items()}
+    if "budget" in data:
+        data["budget"] = dict(zip(("lower", "upper"), data["budget"], strict=True))
     return {
         "kind": "coupled_qp",
         "protocol": "mpc",
@@ -68,7 +78,9 @@ def submit(where: Federation, problem: dict[str, Any]) -> str:
         return str(client.submit({"problem": problem})["id"])
 
 
-def join(where: Federation, job: str, instance: Instance, **changes: Any) -> list[AgentProcess]:
+def join(
+    where: Federation, job: str, instance: Instance | OverTime, **changes: Any
+) -> list[AgentProcess]:
     """All agents, in processes of their own, enrolled; nobody has signed yet."""
     count = instance.terms.agents
     agents = []
@@ -131,6 +143,45 @@ def test_agents_come_to_the_joint_optimum_and_nobody_sees_anything_else(shared: 
         first
     ]
     assert all(receipts)  # each has booked the session in its own ledger, and signed that
+
+
+def test_agents_whose_hours_are_coupled(shared: Federation) -> None:
+    """Budgets and costs over time, by steps of ADMM: the same roster, signatures and receipts."""
+    instance = OverTime.draw(4, 3, 3)
+    instance.iterations, instance.typical = 40, instance.usual_curvature
+    body = spec(instance)
+    with shared.client() as client:
+        plan = client.plan({"problem": body})["plan"]
+    assert plan["iterations"]["steps"] == 40
+    assert "no sum is opened" in plan["exposure"]["sentence"]
+    assert "what 40 steps have come to" in plan["exposure"]["sentence"]
+    job = submit(shared, body)
+    agents = join(shared, job, instance)
+    shared.cli("approve", job)
+    outcomes = [agent.outcome() for agent in agents]
+    x = np.array([outcome["x"] for outcome in outcomes])
+    best = instance.objective(instance.by_clarabel())
+    assert instance.objective(x) == pytest.approx(best, abs=1e-4 * abs(best))
+    assert instance.violation(x) <= 1e-4 * instance.terms.reach
+    assert instance.keeps(x)
+    for outcome in outcomes:
+        assert outcome["settled"]
+        assert outcome["assumptions"] == list(evidence.assumptions(instance.terms))
+        assert outcome["reveals"] == evidence.reveals(instance.terms)["agents"]
+    assert final(shared, job)["state"] == "succeeded"
+    with shared.client() as client:
+        answer = client.result(job)
+        told = json.dumps([answer, client.session(job), client.job(job)])
+        receipts = [one["receipt"] for one in client.session(job)["agents"]]
+        assert client.verify_certificate(answer["certificate"])["valid"]
+    assert all(receipts)
+    section = answer["certificate"]["cryptographic"]
+    assert unsigned(section) == []
+    assert section["terms"] == instance.terms.fields
+    assert answer["result"]["status"] == "converged"
+    for place, budget in enumerate(instance.budgets):
+        own = [*outcomes[place]["x"], *instance.slope[place], *(budget or ())]
+        assert not any(repr(float(number))[:10] in told for number in own)
 
 
 def test_nothing_of_an_agents_data_or_answer_is_at_the_service(shared: Federation) -> None:

@@ -43,8 +43,8 @@ class CoupledQpAnswer(Answer):
     status: Literal["converged", "iteration_limit", "infeasible"]
     """Whether the sums stood still at the end and kept the constraints, both within `tolerance`;
     of agents apart all of them have signed it. `iteration_limit`: they did not, and x is no
-    optimum. `infeasible`: of protocol mpc, nothing that the agents can do keeps the limit in
-    every hour"""
+    optimum; with `mpc.iterations` it is the last step that moved nothing. `infeasible`: of
+    protocol mpc, nothing that the agents can do keeps the limit in every hour"""
     transcript: str
     """Hash of all broadcasts, hexadecimal"""
     violation: float

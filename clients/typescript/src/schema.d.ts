@@ -1914,7 +1914,7 @@ export interface components {
             rounds: number;
             /**
              * Status
-             * @description Whether the sums stood still at the end and kept the constraints, both within `tolerance`; of agents apart all of them have signed it. `iteration_limit`: they did not, and x is no optimum. `infeasible`: of protocol mpc, nothing that the agents can do keeps the limit in every hour
+             * @description Whether the sums stood still at the end and kept the constraints, both within `tolerance`; of agents apart all of them have signed it. `iteration_limit`: they did not, and x is no optimum; with `mpc.iterations` it is the last step that moved nothing. `infeasible`: of protocol mpc, nothing that the agents can do keeps the limit in every hour
              * @enum {string}
              */
             status?: "converged" | "iteration_limit" | "infeasible";
@@ -5444,8 +5444,14 @@ export interface components {
          */
         ShareBounds: {
             /**
+             * Iterations
+             * @description Steps of ADMM, for agents whose costs couple their hours or who have budgets. Null: costs are a sum over hours, and the optimum is found exactly, which is faster
+             * @default null
+             */
+            iterations?: number | null;
+            /**
              * Least Curvature
-             * @description Of its cost of that: twice the square of A_q over that of A_g or A_u
+             * @description Of its cost of that: twice the square of A_q over that of A_g or A_u. With `iterations` of the eigenvalues of `2 A_q'A_q` over the squares of A_g or A_u
              */
             least_curvature: number;
             /** Most Curvature */
@@ -5460,6 +5466,12 @@ export interface components {
              * @description Of an agent's part of an hour's sum, in absolute value, anywhere in its box
              */
             reach: number;
+            /**
+             * Typical Curvature
+             * @description Only with `iterations`: the curvature that step sizes follow from. It changes how many steps are needed, and nothing else; null: near the least
+             * @default null
+             */
+            typical_curvature?: number | null;
         };
         /**
          * SourceAnswer

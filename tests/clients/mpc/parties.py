@@ -18,9 +18,11 @@ from numpy.typing import NDArray
 from discreet_client.convex_sets import Box
 from discreet_client.costs import QuadraticCost
 from discreet_client.mpc import keys, party
+from discreet_client.mpc.own_programs import OwnProgram
 from discreet_client.mpc.prices import FloatArithmetic, Responses, optimum
 from discreet_client.mpc.responses import Response, response
 from discreet_client.mpc.terms import Terms
+from tests.clients.mpc.over_time import OverTime
 
 Floats = NDArray[np.float64]
 SECONDS = 300.0
@@ -106,8 +108,8 @@ class Instance:
             "upper": self.upper[place],
         }
 
-    def responses(self) -> list[Response]:
-        terms, found = self.terms, []
+    def responses(self, terms: Terms | None = None) -> list[Response]:
+        terms, found = terms or self.terms, []
         for place in range(terms.agents):
             data = self.agent(place)
             cost = QuadraticCost(data["A_q"], data["a_l"])
@@ -128,9 +130,11 @@ class Instance:
         return float(self.hourly(x).sum())
 
     def hourly(self, x: Floats) -> Floats:
-        own = (self.bend * x**2 / 2 + self.slope * x).sum(axis=0)
+        own: Floats = (self.bend * x**2 / 2 + self.slope * x).sum(axis=0)
         return (
-            own if self.cost is None else own + ((self.effect * x).sum(axis=0) + self.cost) ** 2 / 2
+            own
+            if self.cost is None
+            else np.asarray(own + ((self.effect * x).sum(axis=0) + self.cost) ** 2 / 2)
         )
 
     def violation(self, x: Floats) -> float:
@@ -156,13 +160,15 @@ class Instance:
 class Parties:
     """Keys and places of an instance's parties, and their processes."""
 
-    instance: Instance
+    instance: Instance | OverTime
     session: str = "ses_test"
+    seconds: float = SECONDS
     orders: list[dict[str, Any]] = field(default_factory=list)
     processes: list[subprocess.Popen[bytes]] = field(default_factory=list)
 
     def __post_init__(self) -> None:
-        terms, count = self.instance.terms, len(self.instance.bend)
+        terms = self.instance.terms
+        count = terms.agents
         self.keys = [Ed25519PrivateKey.generate() for _ in range(count)]
         self.certificates = [keys.certificate(one, self.session) for one in self.keys]
         self.ports = [free_port() for _ in range(count)]
@@ -185,7 +191,7 @@ class Parties:
                 pem=keys.pem(self.keys[place], self.certificates[place]),
                 rows=responses[place].rows,
                 summands=[row[place] for row in parts],
-                seconds=SECONDS,
+                seconds=self.seconds,
             )
             for place in range(count)
         ]
@@ -207,7 +213,7 @@ class Parties:
         found: list[party.Computed | party.BrokenOff] = []
         for process in self.processes:
             try:
-                found.append(party.answer(process, SECONDS))
+                found.append(party.answer(process, self.seconds))
             except party.BrokenOff as broken:
                 found.append(broken)
         return found
@@ -221,9 +227,8 @@ class Parties:
     def x(self) -> Floats:
         """[agents, hours], of a computation that came to its end."""
         rows = []
-        for place, (one, own) in enumerate(
-            zip(self.answers(), self.instance.responses(), strict=True)
-        ):
+        owns: Sequence[Response | OwnProgram] = self.instance.responses()
+        for place, (one, own) in enumerate(zip(self.answers(), owns, strict=True)):
             assert isinstance(one, party.Computed), (place, one)
             rows.append(own.x_of(one.quantities))
         return np.stack(rows)

@@ -10,7 +10,7 @@ import socket
 import ssl
 import struct
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import numpy as np
@@ -19,6 +19,8 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from scipy.stats import kstest
 
 from discreet_client.mpc import engine, keys, links, member, party
+from discreet_client.mpc.terms import Terms
+from tests.clients.mpc.over_time import OverTime
 from tests.clients.mpc.parties import Instance, Parties
 from tests.conftest import eventually
 
@@ -81,24 +83,63 @@ def test_a_limit_that_cannot_be_kept_is_one_bit_to_all(parties: list[Parties]) -
     assert [isinstance(one, party.Computed) and one.kept for one in answers] == [False] * 3
 
 
+def test_hours_that_agents_couple(parties: list[Parties]) -> None:
+    """Budgets, and costs of changes from hour to hour: to the optimum, and to what the same steps
+    come to in the clear."""
+    instance = OverTime.draw(4, 3, 4)
+    instance.iterations, instance.typical = 40, instance.usual_curvature
+    parties.append(Parties(instance))
+    parties[-1].start()
+    x = parties[-1].x()
+    clear, settled = instance.computed()
+    assert settled
+    assert x == pytest.approx(clear, abs=1e-5 * instance.terms.reach)
+    best = instance.objective(instance.by_clarabel())
+    assert instance.objective(x) == pytest.approx(best, abs=1e-4 * abs(best))
+    assert instance.violation(x) <= 1e-4 * instance.terms.reach
+    assert instance.keeps(x)
+
+
 # What one party sees
 
 
+def exact(factor: float) -> tuple[Instance, Terms]:
+    """An instance whose agents but the first have other data with each factor, and the same terms
+    with all."""
+    instance = Instance.draw(2, 3, 1)
+    terms = instance.terms
+    instance.lower[1:] *= factor
+    instance.upper[1:] *= factor
+    instance.slope[1:] *= factor
+    return instance, terms
+
+
+def over_time(factor: float) -> tuple[OverTime, Terms]:
+    """The same of one whose hours are coupled; the second agent has a budget in one of them
+    only."""
+    instance = OverTime.draw(0, 3, 2)
+    instance.iterations = 2
+    terms = instance.terms
+    instance.slope[1:] *= factor
+    instance.upper[1:] = instance.lower[1:] + factor * (instance.upper - instance.lower)[1:]
+    instance.budgets[1] = None if factor < 1 else instance.budgets[1]
+    return instance, terms
+
+
+@pytest.mark.parametrize("drawn", [exact, over_time])
 def test_what_a_party_receives_tells_nothing_of_others_data(
-    parties: list[Parties], tmp_path: Path
+    parties: list[Parties],
+    tmp_path: Path,
+    drawn: Callable[[float], tuple[Instance | OverTime, Terms]],
 ) -> None:
     """The same agent among others with quite different data receives as many numbers, and numbers
     that are uniform in the field both times. A false alarm once in 10^5 runs."""
     seen = []
     for place, factor in enumerate((1.0, 0.05)):
-        instance = Instance.draw(2, 3, 1)
-        terms = instance.terms
-        instance.lower[1:] *= factor
-        instance.upper[1:] *= factor
-        instance.slope[1:] *= factor
+        instance, terms = drawn(factor)
         ran = Parties(instance)
         parties.append(ran)
-        for order, own in zip(ran.orders, instance.responses(), strict=True):
+        for order, own in zip(ran.orders, instance.responses(terms), strict=True):
             assert order["terms"] == instance.terms.fields
             order["terms"] = terms.fields  # the same bounds both times
             order["rows"] = own.rows.tolist()

@@ -230,7 +230,8 @@ class Agent:
         secret shares among themselves, over TLS, and each learns its own x and nothing else
         (semi-honest agents, honest majority). `address`: the host:port at which other agents reach
         this one, if that differs from `listen`. Needs `discreet-client[mpc]`. `NotSettled` then
-        says that the limit cannot be kept.
+        says that the limit cannot be kept, or with budgets and costs over time (iterations that
+        the owner has signed) that the steps had not settled.
         """
         from discreet_client.agent import coupled_qp, on_shares  # noqa: PLC0415  # only this kind needs them
 

@@ -20,19 +20,19 @@ from numpy.typing import ArrayLike, NDArray
 
 from discreet_client.agent.demands import Demands
 from discreet_client.agent.rounds import Party, Round
-from discreet_client.convex_sets import Box
+from discreet_client.convex_sets import Box, BudgetedBox
 from discreet_client.costs import ConvexCost, QuadraticCost
 from discreet_client.federation.errors import AgentError, NotTrusted
 from discreet_client.federation.links import Link
 from discreet_client.mpc import evidence, keys, member, party
-from discreet_client.mpc.responses import response
+from discreet_client.mpc.inputs import input_of
 from discreet_client.mpc.terms import PROTOCOL, Terms
 
 Floats = NDArray[np.float64]
 MARGIN_SECONDS = 6.0
 """Part of a round's time that is left for the engine to start and the answer to arrive."""
 
-Data = tuple[Floats, Floats, QuadraticCost, Box]
+Data = tuple[Floats, Floats, QuadraticCost, Box | BudgetedBox]
 
 
 class ShareParty(Party, Protocol):
@@ -45,9 +45,9 @@ class ShareParty(Party, Protocol):
 
 @dataclass(frozen=True)
 class ShareOptimum:
-    """This agent's own result. `kept`: whether the limit can be kept in every hour, as all agents
-    have signed; None if the owner has not asked. `terms.threshold` of the agents may collude; see
-    `evidence.assumptions`."""
+    """This agent's own result. `kept`: whether the limit can be kept in every hour, and over time
+    whether the steps have settled, as all agents have signed; None if the owner has not asked.
+    `terms.threshold` of the agents may collude; see `evidence.assumptions`."""
 
     x: Floats
     kept: bool | None
@@ -57,6 +57,11 @@ class ShareOptimum:
 
     @property
     def why(self) -> str:
+        if self.terms.iterations is not None:
+            return (
+                f"the computation had not settled after {self.terms.iterations} steps: the limit "
+                "cannot be kept, or more steps are needed; x is not an optimum"
+            )
         return "the limit cannot be kept in every hour, whatever the agents do: x is not an optimum"
 
 
@@ -69,7 +74,7 @@ class _Run:
     def step(self, current: Round) -> bytes:
         terms, members = signed(current.roster)
         self._demands.check_shares(terms.threshold, [key for key, _ in members])
-        found = response(terms, *self._data)
+        found = input_of(terms, *self._data)
         mine = [key for key, _ in members].index(self._agent.identity.public_key)
         private, session = self._agent.identity.private_key, self._agent.link.session
         bound = evidence.context(terms, members)
@@ -165,25 +170,28 @@ def solve(
 ) -> ShareOptimum:
     """Take part until the session ends. `listen`: host:port of this machine, open while the agents
     compute; `address`: the host:port at which other agents reach it, if that differs. AgentError
-    for a budget or a polytope, which this protocol does not have."""
+    for a polytope, which this protocol does not have, and for a budget, or a cost that couples
+    hours, if the owner has signed no iterations."""
     if not isinstance(cost, QuadraticCost):
         raise AgentError("protocol mpc only takes quadratic costs")
-    if budget is not None or polytope is not None:
-        given = "budgets" if polytope is None else "polytopes"
-        raise AgentError(f"protocol mpc takes no {given}: it solves every hour by itself")
+    if polytope is not None:
+        raise AgentError("protocol mpc takes no polytopes: a set is a box, and a budget within it")
     k = cost.size
     try:
         matrices = [np.asarray(matrix, dtype=np.float64).reshape(-1, k) for matrix in (A_u, A_g)]
         low, high = (np.asarray(side, dtype=np.float64) for side in (lower, upper))
+        own = (
+            Box(low, high)
+            if budget is None
+            else BudgetedBox(np.broadcast_to(low, k), np.broadcast_to(high, k), *budget)
+        )
         party.require_engine()
         here = member.host_and_port(listen)
         figures = member.announcement(agent.identity, agent.link.session, address or listen)
     except (TypeError, ValueError, party.NotInstalled) as error:
         raise AgentError(str(error)) from error
     try:
-        run = _Run(
-            agent, (matrices[0], matrices[1], cost, Box(low, high)), here, demands or Demands()
-        )
+        run = _Run(agent, (matrices[0], matrices[1], cost, own), here, demands or Demands())
         agent.announce(figures)
         outcome = agent.participate(run.step)
         if not outcome.succeeded:

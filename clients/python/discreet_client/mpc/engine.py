@@ -35,13 +35,18 @@ import numpy as np
 from numpy.typing import NDArray
 
 from discreet_client.mpc.links import link_class
-from discreet_client.mpc.prices import Numbers, Optimum, Responses, optimum
+from discreet_client.mpc.over_time import OverTime, Programs
+from discreet_client.mpc.own_programs import columns
+from discreet_client.mpc.prices import Numbers, Responses, optimum
 from discreet_client.mpc.responses import ROWS
 from discreet_client.mpc.terms import STATISTICAL_BITS, Terms
 
 MOST_SUBSETS = 40
 """Most keys of pseudo-random secret sharing, C(agents, threshold) in all; with more, random shares
 are dealt instead."""
+
+STEPS_AT_ONCE = 4
+"""Steps over time whose random bits are drawn side by side; more would fill the memory."""
 
 PAUSE_SECONDS = 0.1
 CLOSING = -(1 << 62)
@@ -176,11 +181,6 @@ class _Party:
         mpc, terms, array = self._mpc, self.terms, self._number.array
         rows = np.asarray(self._order["rows"], dtype=np.float64)
         given = mpc.input(array(rows, integral=False))
-        # [hours, agents] of each row.
-        rows_of = [
-            mpc.np_transpose(mpc.np_stack([one[place] for one in given]))
-            for place in range(len(ROWS))
-        ]
         field = self._number.field
         parts = np.array(
             [[int(one) % field.modulus for one in row] for row in self._order["summands"]],
@@ -189,16 +189,57 @@ class _Party:
         operator = sum(mpc.input(array(field.array(parts), integral=False)))
         cost = operator[0] if terms.coupled else None
         limit = operator[int(terms.coupled)] if terms.limited else None
-        found: Optimum = optimum(
-            terms, Responses(*rows_of), cost, limit, ShareArithmetic(mpc, self._number)
-        )
-        opened = [
-            mpc.output(found.quantities[:, place], receivers=[place])
-            for place in range(terms.agents)
-        ]
-        kept = None if found.kept is None else await mpc.output(found.kept)
+        if terms.iterations is None:
+            own, bit = self._exact(given, cost, limit)
+        else:
+            own, bit = await self._over_time(terms.iterations, given, cost, limit)
+        opened = [mpc.output(one, receivers=[place]) for place, one in enumerate(own)]
+        kept = None if bit is None else await mpc.output(bit)
         results = [await one for one in opened]
         return results[self.index], kept
+
+    def _exact(
+        self, given: list[Numbers], cost: Numbers | None, limit: Numbers | None
+    ) -> tuple[list[Numbers], Numbers | None]:
+        """The quantities of each agent, and the bit."""
+        mpc, terms = self._mpc, self.terms
+        # [hours, agents] of each row.
+        rows_of = [
+            mpc.np_transpose(mpc.np_stack([one[place] for one in given]))
+            for place in range(len(ROWS))
+        ]
+        found = optimum(terms, Responses(*rows_of), cost, limit, ShareArithmetic(mpc, self._number))
+        return [found.quantities[:, place] for place in range(terms.agents)], found.kept
+
+    async def _over_time(
+        self,
+        iterations: int,
+        given: list[Numbers],
+        cost: Numbers | None,
+        limit: Numbers | None,
+    ) -> tuple[list[Numbers], Numbers | None]:
+        """The quantities of each agent, and the bit."""
+        mpc, terms = self._mpc, self.terms
+        rows, part = mpc.np_stack(given), columns(terms.hours)
+
+        def column(name: str) -> Numbers:
+            return rows[:, :, part[name].start]
+
+        programs = Programs(
+            rows[:, :, part["matrix"]],
+            column("base"),
+            column("lower"),
+            column("upper"),
+            column("centre")[:, : terms.hours],
+        )
+        computation = OverTime(terms, programs, cost, limit, ShareArithmetic(mpc, self._number))
+        state = computation.start()
+        for step in range(1, iterations + 1):
+            state = computation.step(state)
+            if step % STEPS_AT_ONCE == 0:
+                await mpc.gather(state.own)  # this party's shares: nothing is opened
+        found = computation.finish(state)
+        return [found.quantities[place] for place in range(terms.agents)], found.settled
 
     async def _part(self) -> None:
         """Wait until all parties are done, so that no connection ends while a party needs it."""

@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from discreet_client.federation import signing
-from discreet_client.mpc.terms import PROTOCOL, STATISTICAL_BITS, Terms
+from discreet_client.mpc.terms import OPENED_BITS, PROTOCOL, STATISTICAL_BITS, Terms
 from discreet_client.secure_sum.errors import Unacceptable
 
 ENGINE = "mpyc"
@@ -30,17 +30,27 @@ def assumptions(terms: Terms) -> tuple[str, ...]:
 
 def reveals(terms: Terms) -> dict[str, str]:
     """What each side learns."""
-    feasibility = (
-        "and whether the limit could be kept in every hour, one bit; "
-        if terms.limited and terms.tolerance is not None
-        else ""
+    over_time = terms.iterations is not None
+    asked = terms.tolerance is not None and (terms.limited or over_time)
+    bit = (
+        "whether the last step still moved anything, or a limit was not kept"
+        if over_time
+        else "whether the limit could be kept in every hour"
+    )
+    price = (
+        f" x is what {terms.iterations} steps have come to: by how little it differs from the "
+        f"optimum, up to 2^-{OPENED_BITS} of the reach, depends on all agents' data, too. An agent "
+        "whose own x lies strictly inside its bounds can compute the hour's price from it, with a "
+        "budget the differences between hours' prices, "
+        if over_time
+        else " An agent whose own x lies strictly inside its bounds can compute the hour's price "
+        "from it, "
     )
     return {
-        "agents": f"each its own x, {feasibility}who takes part and where they listen. An agent "
-        "whose own x lies strictly inside its bounds can compute the hour's price from it, and "
-        "from the price and c the sum of all",
+        "agents": f"each its own x, {f'and {bit}, one bit; ' if asked else ''}who takes part and "
+        f"where they listen.{price}and from the price and c the sum of all",
         "operator": "who takes part, where they listen, how long it took"
-        + (", and whether the limit could be kept: one bit" if feasibility else ""),
+        + (f", and {bit}: one bit" if asked else ""),
         "listeners": "the traffic: its times and lengths, which do not depend on data",
     }
 

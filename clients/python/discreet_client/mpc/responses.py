@@ -49,7 +49,7 @@ def response(terms: Terms, A_u: Floats, A_g: Floats, cost: QuadraticCost, box: B
     a_l = np.asarray(cost.a_l, dtype=np.float64)
     if a_l.size != hours:
         raise ValueError(f"one variable per hour is needed, {hours} of them; a_l has {a_l.size}")
-    effect = _effect(terms, A_u, A_g)
+    effect = effect_of(terms, A_u, A_g)
     A_q = np.asarray(cost.A_q, dtype=np.float64).reshape(-1, hours)
     bends = 2 * A_q.T @ A_q
     curvature = np.diag(bends).copy()
@@ -58,7 +58,7 @@ def response(terms: Terms, A_u: Floats, A_g: Floats, cost: QuadraticCost, box: B
         > ROUNDING * max(float(np.max(curvature)), np.finfo(float).tiny)
     ):
         raise ValueError(
-            "A_q couples hours: only costs that are a sum over hours can be computed on shares"
+            "A_q couples hours, and these terms have no iterations: every hour is solved by itself"
         )
     low, high = (
         np.broadcast_to(np.asarray(side, dtype=np.float64), hours)
@@ -88,7 +88,7 @@ def response(terms: Terms, A_u: Floats, A_g: Floats, cost: QuadraticCost, box: B
     return Response(rows, effect, coupled, alone, lower, upper, terms.reach)
 
 
-def _effect(terms: Terms, A_u: Floats, A_g: Floats) -> Floats:
+def effect_of(terms: Terms, A_u: Floats, A_g: Floats) -> Floats:
     """The coefficient of each variable in its hour's sum: float64[hours]."""
     matrices = []
     for name, matrix, asked in (("A_u", A_u, terms.coupled), ("A_g", A_g, terms.limited)):

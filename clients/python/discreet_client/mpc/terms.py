@@ -19,6 +19,17 @@ ACCURACY_BITS = 16
 MOST_BITS = 62
 HEADROOM_BITS = 3
 
+# Of computations over time (`over_time`).
+OPENED_BITS = 20
+"""Fraction bits of what is opened: what the last steps have left in the bits below is nobody's."""
+GUARD_BITS = 2
+MOST_ITERATIONS = 500
+RELAXATION = 1.75
+MOST_PRICE = 8.0
+"""The price of a limit, in units of `price`, from which on the limit is exceeded instead."""
+BOX_STEP, BUDGET_STEP = 2.0, 20.0
+"""Step sizes of the copies in boxes and budgets, in units of the typical curvature."""
+
 
 @dataclass(frozen=True)
 class Terms:
@@ -31,6 +42,12 @@ class Terms:
     absolute quantities of its box; `price` on the absolute marginal cost within the box;
     `least_curvature` and `most_curvature` on its cost. `tolerance`: one bit is opened to all,
     whether the limit is kept up to this share of `agents` times `reach`; None: no bit is opened.
+
+    `iterations`: of ADMM (`over_time`), for agents whose costs and sets couple their hours; None:
+    costs are a sum over hours, and the optimum is exact (`prices`). Over time the bounds on
+    curvature are on the eigenvalues of the cost's second derivatives; `typical_curvature` is what
+    step sizes follow from, by default near the least; and the bit says whether the steps have
+    settled, too.
     """
 
     agents: int
@@ -43,6 +60,8 @@ class Terms:
     least_curvature: float
     most_curvature: float
     tolerance: float | None = None
+    iterations: int | None = None
+    typical_curvature: float | None = None
 
     def check(self) -> None:
         """ValueError that names the field."""
@@ -67,6 +86,15 @@ class Terms:
             raise ValueError("most_curvature: must not be below least_curvature")
         if self.tolerance is not None and not 0 < self.tolerance < 1:
             raise ValueError("tolerance: a share between 0 and 1 is needed")
+        if self.iterations is None:
+            if self.typical_curvature is not None:
+                raise ValueError("typical_curvature: only with iterations, for costs over time")
+        elif not 1 <= self.iterations <= MOST_ITERATIONS:
+            raise ValueError(f"iterations: 1 to {MOST_ITERATIONS}, not {self.iterations}")
+        elif self.typical_curvature is not None and not (
+            self.least_curvature <= self.typical_curvature <= self.most_curvature
+        ):
+            raise ValueError("typical_curvature: must be between least and most_curvature")
         if self.bits > MOST_BITS:
             raise ValueError(
                 f"most_curvature: these bounds need numbers of {self.bits} bits, but at most "
@@ -79,7 +107,12 @@ class Terms:
         """The terms as a JSON object, with the bits that follow from them."""
         return {
             "protocol": PROTOCOL,
-            **asdict(self),
+            **{
+                name: value
+                for name, value in asdict(self).items()
+                # Without them terms are those of versions that knew no computation over time.
+                if value is not None or name not in ("iterations", "typical_curvature")
+            },
             "bits": self.bits,
             "fraction_bits": self.fraction_bits,
         }
@@ -88,10 +121,20 @@ class Terms:
     def read(cls, fields: dict[str, Any]) -> Terms:
         """The terms; ValueError if another version has written them, or they are not valid."""
         try:
-            known = {name: fields[name] for name in cls.__dataclass_fields__}
-            real = {
+            optional = {"iterations", "typical_curvature"} - fields.keys()
+            known: dict[str, Any] = {
+                name: fields[name] for name in cls.__dataclass_fields__ if name not in optional
+            }
+            real: dict[str, Any] = {
                 name: float(known[name])
-                for name in ("reach", "price", "least_curvature", "most_curvature")
+                for name in (
+                    "reach",
+                    "price",
+                    "least_curvature",
+                    "most_curvature",
+                    "typical_curvature",
+                )
+                if name in known
             }
             terms = cls(**(known | real))
             terms.check()
@@ -121,7 +164,10 @@ class Terms:
     @property
     def fraction_bits(self) -> int:
         """Fraction bits of a shared number: a price is off by a few units in the last place, a sum
-        by `steepest` times as much."""
+        by `steepest` times as much. Over time each step sums up the errors of 2 hours + 1 products,
+        and steps repeat them."""
+        if self.iterations is not None:
+            return OPENED_BITS + GUARD_BITS + math.ceil(math.log2(2 * self.hours + 1) / 2)
         return ACCURACY_BITS + math.ceil(math.log2(self.agents * max(1.0, self.steepest)))
 
     @property
@@ -129,6 +175,15 @@ class Terms:
         """Bits of a shared number, with sign and fraction: enough for every value, whatever the
         data."""
         agents, steepest, weight = self.agents, self.steepest, self.weight
+        if self.iterations is not None:
+            largest_sum = agents * (self.largest_copy + 1) + max(self.limit_bound, self.cost_bound)
+            return (
+                self.fraction_bits
+                + math.ceil(
+                    math.log2(4 * largest_sum + agents * self.largest_penalty / self.stiffness)
+                )
+                + HEADROOM_BITS
+            )
         level = agents * (1 + 2 * steepest)  # a sum whose responses are extrapolated to any price
         limit, cost = self.limit_bound, self.cost_bound
         largest = [level + limit, agents * steepest]
@@ -157,3 +212,49 @@ class Terms:
     def cost_bound(self) -> float:
         """Bound on the absolute c: beyond it the price is beyond all breakpoints."""
         return self.agents + 1 + 1 / self.weight if self.coupled else 0.0
+
+    # Of computations over time.
+
+    @property
+    def usual(self) -> float:
+        """The typical curvature in units of reach and price."""
+        least, most = self.least_curvature, self.most_curvature
+        typical = self.typical_curvature or least**0.75 * most**0.25
+        return typical * self.reach / self.price
+
+    @property
+    def steps(self) -> tuple[float, float, float]:
+        """Step sizes ρ of the copies in boxes, in budgets, and of sums."""
+        usual = self.usual
+        return (
+            BOX_STEP * usual,
+            BUDGET_STEP * usual,
+            math.sqrt(usual * (usual + self.agents * self.weight)),
+        )
+
+    @property
+    def stiffness(self) -> float:
+        """`ρ + n w` of the sums."""
+        return self.steps[2] + self.agents * self.weight
+
+    @property
+    def largest_penalty(self) -> float:
+        return MOST_PRICE if self.limited else 0.0
+
+    @property
+    def largest_copy(self) -> float:
+        """Bound on every copy t of `over_time`: from zero to a fixed point and as far again, in the
+        norm of ρ.
+
+        At the fixed point copies of boxes and sums differ from the centre by at most 2, those of
+        budgets by `2 √hours`; with prices of at most p, marginal costs and prices are at most `1 +
+        p`, so the multiplier of a budget can be chosen within that (times √hours in its scaling),
+        and those of boxes within twice that.
+        """
+        agents, hours = self.agents, self.hours
+        box, budget, sums = self.steps
+        price = self.largest_penalty + self.weight * (agents + self.cost_bound)
+        slope = 1 + price
+        copies = 2 + 2 * slope / box, 2 + slope / budget, 2 + price / sums
+        squares = box * copies[0] ** 2 + budget * copies[1] ** 2 + sums * copies[2] ** 2
+        return 2 * math.sqrt(agents * hours * squares / min(box, sums))

@@ -337,8 +337,8 @@ class CoupledQpResult(TypedDict):
     """
     Whether the sums stood still at the end and kept the constraints, both within `tolerance`;
     of agents apart all of them have signed it. `iteration_limit`: they did not, and x is no
-    optimum. `infeasible`: of protocol mpc, nothing that the agents can do keeps the limit in
-    every hour
+    optimum; with `mpc.iterations` it is the last step that moved nothing. `infeasible`: of
+    protocol mpc, nothing that the agents can do keeps the limit in every hour
     """
     tables: list[str]
     """Fields with more than a million numbers: left out here and given as Parquet"""
@@ -1533,14 +1533,27 @@ class ShareBounds(TypedDict):
     take part.
     """
 
+    iterations: NotRequired[int | None]
+    """
+    Steps of ADMM, for agents whose costs couple their hours or who have budgets. Null: costs
+    are a sum over hours, and the optimum is found exactly, which is faster; >= 1, <= 500
+    """
     least_curvature: float
-    """Of its cost of that: twice the square of A_q over that of A_g or A_u; > 0"""
+    """
+    Of its cost of that: twice the square of A_q over that of A_g or A_u. With `iterations` of
+    the eigenvalues of `2 A_q'A_q` over the squares of A_g or A_u; > 0
+    """
     most_curvature: float
     """> 0"""
     price: float
     """Of its marginal cost of that, in absolute value, anywhere in its box; > 0"""
     reach: float
     """Of an agent's part of an hour's sum, in absolute value, anywhere in its box; > 0"""
+    typical_curvature: NotRequired[float | None]
+    """
+    Only with `iterations`: the curvature that step sizes follow from. It changes how many
+    steps are needed, and nothing else; null: near the least; > 0
+    """
 
 
 class SourceBlock(TypedDict):

@@ -49,6 +49,12 @@ def headlines(problem: Mapping[str, Any], result: Mapping[str, Any]) -> list[Hea
 
 
 def _on_shares(result: Mapping[str, Any]) -> Headline:
+    if result.get("status") == "iteration_limit":
+        return Headline(
+            "The agents' computation on shares had not settled",
+            "",
+            ": its limit cannot be kept, or it takes more steps; what agents hold is no optimum",
+        )
     if result.get("status") == "infeasible":
         return Headline(
             "The limit cannot be kept in every hour", "", ": what agents hold is no optimum"

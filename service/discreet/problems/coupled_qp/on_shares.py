@@ -5,8 +5,9 @@ No sum is opened, so that no sum reveals the others' data to an agent, however f
 server takes no part in the computation: it tells the agents who takes part, distributes the
 operator's c and d (one summand to each agent, sealed to its key; any n - 1 of the n summands reveal
 nothing), and stores what the agents sign. The computation is `discreet_client.mpc`; problems
-consist of hours that agents share: one variable per hour, costs that are a sum over hours, and the
-same sums in the joint cost and the limit.
+consist of hours that agents share: one variable per hour, and the same sums in the joint cost and
+the limit. Costs are a sum over hours, or with `mpc.iterations` any quadratic ones, and an agent's
+hours may have a budget.
 """
 
 from __future__ import annotations
@@ -15,97 +16,50 @@ import hashlib
 import json
 from collections.abc import Callable, Sequence
 from functools import wraps
-from typing import Annotated, Any, Concatenate, ParamSpec, Protocol, TypeVar
+from typing import Any, Concatenate, ParamSpec, TypeVar
 
 import numpy as np
-from pydantic import Field
 
 from discreet.errors import InvalidInput
-from discreet.intake.field_issues import FieldError
 from discreet.privacy.noise import Noise
-from discreet.problems.contents import Content, Mode, Progress, Released
+from discreet.problems.contents import Content, Progress, Released
 from discreet.problems.coupled_qp import checks
 from discreet.problems.coupled_qp.data import (
-    AgentData,
-    Encryption,
     FederatedAgents,
-    OperatorData,
     part_of,
 )
 from discreet.problems.coupled_qp.result import CoupledQpResult
-from discreet.problems.coupled_qp.shares_answers import figures_of, responses_of, status_of
-from discreet.problems.coupled_qp.shares_cost import bytes_of, comparisons, seconds_of
+from discreet.problems.coupled_qp.shares_answers import (
+    figures_of,
+    in_the_clear,
+    inputs_of,
+    status_of,
+)
+from discreet.problems.coupled_qp.shares_cost import (
+    bytes_of,
+    comparisons,
+    message_rounds,
+    seconds_of,
+)
+from discreet.problems.coupled_qp.shares_fields import PROTOCOL_NAME, Shared, terms_of
 from discreet.problems.coupled_qp.shares_session import SharesSession
-from discreet.problems.federation import ROUNDS_ARE_SEEN, FederationTerms, Member, Session
-from discreet.problems.numbers import Budget, Frozen, Real
+from discreet.problems.federation import ROUNDS_ARE_SEEN, Member, Session
+from discreet.problems.numbers import Budget
 from discreet.problems.plans import Exposure, Plan, Resources
 from discreet.problems.results import Output, Result
-from discreet_client.mpc import evidence, member, prices
+from discreet_client.mpc import evidence, member
 from discreet_client.mpc.terms import PROTOCOL, Terms
 
 P = ParamSpec("P")
 R = TypeVar("R")
 S = TypeVar("S")
 
-PROTOCOL_NAME = "mpc"
 FAILURES = {
     "computation_broken": "the agents' computation on shares broke off: one could not be reached, "
     "left, or was not who the roster says; nothing was opened to anybody, or to some agents their "
     "own x alone"
 }
 ANSWER_BYTES = 4096
-
-Bound = Annotated[Real, Field(gt=0)]
-
-
-class ShareBounds(Frozen):
-    """Public bounds that determine the number of bits. An agent whose data exceed one does not take
-    part."""
-
-    reach: Bound = Field(
-        description="Of an agent's part of an hour's sum, in absolute value, anywhere in its box"
-    )
-    price: Bound = Field(
-        description="Of its marginal cost of that, in absolute value, anywhere in its box"
-    )
-    least_curvature: Bound = Field(
-        description="Of its cost of that: twice the square of A_q over that of A_g or A_u"
-    )
-    most_curvature: Bound
-
-
-class Shared(Protocol):
-    """The fields of the kind that are used here."""
-
-    @property
-    def operator(self) -> OperatorData: ...
-
-    @property
-    def agents(self) -> tuple[AgentData, ...] | FederatedAgents: ...
-
-    @property
-    def mode(self) -> Mode: ...
-
-    @property
-    def protocol(self) -> str: ...
-
-    @property
-    def encryption(self) -> Encryption: ...
-
-    @property
-    def mpc(self) -> ShareBounds | None: ...
-
-    @property
-    def tolerance(self) -> float | None: ...
-
-    @property
-    def federation(self) -> FederationTerms | None: ...
-
-    @property
-    def terms(self) -> FederationTerms | None: ...
-
-    @property
-    def model_fields_set(self) -> set[str]: ...
 
 
 def instead(
@@ -122,39 +76,6 @@ def instead(
         return call
 
     return chosen
-
-
-def check_fields(problem: Shared) -> bool:
-    """Whether a problem uses this protocol. FieldError for a field that does not belong to it, or
-    is missing."""
-    if problem.protocol != PROTOCOL_NAME:
-        if problem.mpc is not None:
-            raise FieldError("mpc", "only protocol `mpc` has these bounds")
-        return False
-    if problem.mpc is None:
-        raise FieldError("mpc", "protocol `mpc` needs it: public bounds of the agents' data")
-    # Compared by value: a stored problem names all its fields.
-    for name in ("method", "steps", "noise", "exposure"):
-        if getattr(problem, name) is not None:
-            raise FieldError(name, "not with protocol `mpc`: it has no steps, and opens no sums")
-    if problem.encryption != Encryption(colluding=problem.encryption.colluding):
-        raise FieldError(
-            "encryption",
-            "protocol `mpc` has only `colluding`: the number of agents that may collude",
-        )
-    if isinstance(problem.agents, FederatedAgents):
-        if problem.agents.reach is not None:
-            raise FieldError("agents/reach", "not with protocol `mpc`: `mpc` has its own bounds")
-    else:
-        for place, agent in enumerate(problem.agents):
-            for name in ("budget", "polytope"):
-                if getattr(agent, name) is not None:
-                    says = "not with protocol `mpc`: its problems are of hours that no sum couples"
-                    raise FieldError(f"agents/{place}/{name}", says)
-            if any(term.kind != "quadratic" for term in agent.terms):
-                says = "not with protocol `mpc`: it computes on costs that are quadratic alone"
-                raise FieldError(f"agents/{place}/terms", says)
-    return True
 
 
 # Planning
@@ -178,8 +99,8 @@ def plan(problem: Shared, public: None, budget: Budget) -> Plan:
     rows = len(problem.operator.c) + len(problem.operator.d)
     checks.check_own_time(agents)
     checks.check_shapes(problem.operator, agents, rows * len(agents))
-    terms = _terms(problem, len(agents), len(problem.operator.c), len(problem.operator.d))
-    responses_of(terms, agents)
+    terms = terms_of(problem, len(agents), len(problem.operator.c), len(problem.operator.d))
+    inputs_of(terms, agents)
     return _plan(problem, terms)
 
 
@@ -202,7 +123,7 @@ def plan_federation(problem: Shared, agents: Sequence[Member], budget: Budget) -
             pointer="/problem/federation/on_missing",
         )
     checks.check_rows(problem.operator, public)
-    terms = _terms(problem, public.count, public.coupled, public.constraints)
+    terms = terms_of(problem, public.count, public.coupled, public.constraints)
     made = _plan(problem, terms)
     needed = 2 * seconds_of(terms)
     if terms_of_session.round_seconds < needed:
@@ -219,41 +140,6 @@ def plan_federation(problem: Shared, agents: Sequence[Member], budget: Budget) -
     return made
 
 
-def _terms(problem: Shared, count: int, coupled: int, limited: int) -> Terms:
-    """InvalidInput with the field that is at fault."""
-    bounds = problem.mpc
-    assert bounds is not None
-    if coupled and limited and coupled != limited:
-        raise InvalidInput(
-            f"cost and limit must be of the same sums, one per hour; there are {coupled} and "
-            f"{limited}",
-            pointer="/problem/operator/d",
-        )
-    terms = Terms(
-        agents=count,
-        hours=coupled or limited,
-        threshold=problem.encryption.colluding,
-        coupled=coupled > 0,
-        limited=limited > 0,
-        **bounds.model_dump(),
-        tolerance=problem.tolerance if limited else None,
-    )
-    try:
-        terms.check()
-    except ValueError as error:
-        named, _, says = str(error).partition(": ")
-        places = {"agents": "agents", "threshold": "encryption/colluding", "tolerance": "tolerance"}
-        in_bounds = named in ShareBounds.model_fields
-        where = f"mpc/{named}" if in_bounds else places.get(named, "operator")
-        raise InvalidInput(says, pointer=f"/problem/{where}") from None
-    return terms
-
-
-MESSAGE_ROUNDS = 80
-"""Number of sequential message rounds, as measured by delaying messages; each costs the network's
-latency once."""
-
-
 def _plan(problem: Shared, terms: Terms) -> Plan:
     count = terms.agents
     session = problem.terms is not None
@@ -266,7 +152,10 @@ def _plan(problem: Shared, terms: Terms) -> Plan:
     return Plan.priced(
         [],
         noise=(),
-        iterations={"comparisons": comparisons(terms)},
+        iterations={
+            "comparisons": comparisons(terms),
+            **({} if terms.iterations is None else {"steps": terms.iterations}),
+        },
         resources=Resources(release_quantum_seconds=0.5, memory_bytes=1 << 28, steps=1),
         unit="agent",
         neighbours=protects,
@@ -291,7 +180,15 @@ def _plan(problem: Shared, terms: Terms) -> Plan:
         advice=(
             f"threshold {terms.threshold} of {count}; {terms.bits} bits a number, "
             f"{terms.fraction_bits} of them behind the point; {comparisons(terms)} comparisons in "
-            f"about {MESSAGE_ROUNDS} rounds of messages between agents",
+            f"about {message_rounds(terms)} rounds of messages between agents",
+            *(
+                []
+                if terms.iterations is None
+                else [
+                    f"{terms.iterations} steps of ADMM, whatever the data: whether they are enough "
+                    "is known at the end"
+                ]
+            ),
             f"about {seconds:.0f} s where all agents share two slow cores, and as many network "
             f"delays as rounds; each agent sends about {sent / 1e6:.1f} MB",
             f"opened: to {opened}",
@@ -329,23 +226,18 @@ def release(problem: Shared, public: None, plan: Plan, content: Content, noise: 
     agents = problem.agents
     assert not isinstance(agents, FederatedAgents)
     terms = Terms.read(plan.parameters["shares"])
-    responses = responses_of(terms, agents)
-    rows = np.stack([one.rows for one in responses], axis=2)  # [6, hours, agents]
+    inputs = inputs_of(terms, agents)
     figures = (
         np.array(figures_of(terms, problem.operator)).reshape(-1, terms.hours)
         / 2.0**terms.fraction_bits
     )
-    found = prices.optimum(
-        terms,
-        prices.Responses(*rows),
-        figures[0] if terms.coupled else None,
-        figures[-1] if terms.limited else None,
-        prices.FloatArithmetic(),
-    )
-    x = [one.x_of(found.quantities[:, place]) for place, one in enumerate(responses)]
+    cost = figures[0] if terms.coupled else None
+    limit = figures[-1] if terms.limited else None
+    quantities, kept = in_the_clear(terms, [one.rows for one in inputs], cost, limit)
+    x = [one.x_of(own) for one, own in zip(inputs, quantities, strict=True)]
     return {
         "x": np.concatenate(x),
-        **({} if found.kept is None else {"kept": np.asarray(found.kept)}),
+        **({} if kept is None else {"kept": np.asarray(kept)}),
     }
 
 
@@ -356,7 +248,9 @@ def finish(
     if problem.terms is not None:
         section = json.loads(released["evidence"].tobytes())
         told = {"rounds": 0, "transcript": section["transcript"], "evidence": section}
-        return Result.of(CoupledQpResult, told | status_of(section.get("settled")))
+        return Result.of(
+            CoupledQpResult, told | status_of(Terms.read(section["terms"]), section.get("settled"))
+        )
     agents = problem.agents
     assert not isinstance(agents, FederatedAgents)
     parts = [part_of(agent) for agent in agents]
@@ -372,7 +266,10 @@ def finish(
     return Result.of(
         CoupledQpResult,
         {
-            **status_of(None if kept is None else bool(kept.item())),
+            **status_of(
+                Terms.read(plan.parameters["shares"]),
+                None if kept is None else bool(kept.item() > 0.5),
+            ),
             "x": Output(lambda: [one.tolist() for one in x], numbers=released["x"].size),
             "objective": float(coupled @ coupled) / 2 + cost,
             "violation": float(np.max(excess, initial=0.0)),

@@ -21,7 +21,14 @@ from discreet.errors import InvalidInput
 from discreet.privacy.noise import Noise
 from discreet.problems.base import Neighbours
 from discreet.problems.contents import Content, Progress, Released
-from discreet.problems.coupled_qp import bounds, checks, examples, exposure, on_shares
+from discreet.problems.coupled_qp import (
+    bounds,
+    checks,
+    examples,
+    exposure,
+    on_shares,
+    shares_fields,
+)
 from discreet.problems.coupled_qp.data import (
     AgentData,
     FederatedAgents,
@@ -146,7 +153,7 @@ class CoupledQp(CoupledQpRequest):
     # Federated
 
     def check_announcement(self, announcement: Any) -> None:
-        of_shares = self.protocol == on_shares.PROTOCOL_NAME
+        of_shares = self.protocol == shares_fields.PROTOCOL_NAME
         (on_shares.check_announcement if of_shares else super().check_announcement)(announcement)
 
     @on_shares.instead(on_shares.plan_federation)

@@ -8,7 +8,7 @@ from pydantic import Field, model_validator
 
 from discreet.intake.items import InPieces
 from discreet.problems.contents import Mode
-from discreet.problems.coupled_qp import checks, exposure, methods, on_shares
+from discreet.problems.coupled_qp import checks, exposure, methods, shares_fields
 from discreet.problems.coupled_qp.data import (
     AgentData,
     Encryption,
@@ -38,13 +38,13 @@ class CoupledQpRequest(FederatedProblem):
     exposure: Accepted | None = Field(default=None, description=exposure.MEANING)
     tolerance: Tolerance | None = 1e-3
     protocol: Literal["job", "federated", "mpc"] = "job"  # type: ignore[assignment]  # one more than other kinds
-    mpc: on_shares.ShareBounds | None = Field(
+    mpc: shares_fields.ShareBounds | None = Field(
         default=None, description="Public bounds; required with protocol `mpc`"
     )
 
     @model_validator(mode="after")
     def _fields_of_the_protocol(self) -> Self:
-        if not on_shares.check_fields(self):
+        if not shares_fields.check_fields(self):
             _ = self.way  # the method fits the given fields
         return self
 

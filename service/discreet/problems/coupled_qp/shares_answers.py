@@ -5,14 +5,19 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import numpy as np
+from numpy.typing import NDArray
 
 from discreet.errors import InvalidInput
 from discreet.problems.coupled_qp.data import AgentData, OperatorData, part_of
-from discreet.solvers.saddle.spds import Part
-from discreet_client.convex_sets import Box
+from discreet_client.convex_sets import Box, BudgetedBox
 from discreet_client.costs import QuadraticCost
-from discreet_client.mpc.responses import Response, response
+from discreet_client.mpc import over_time, prices
+from discreet_client.mpc.inputs import input_of
+from discreet_client.mpc.own_programs import OwnProgram, columns
+from discreet_client.mpc.responses import Response
 from discreet_client.mpc.terms import Terms
+
+Floats = NDArray[np.float64]
 
 
 def figures_of(terms: Terms, operator: OperatorData) -> list[int]:
@@ -28,23 +33,55 @@ def figures_of(terms: Terms, operator: OperatorData) -> list[int]:
     return figures
 
 
-def responses_of(terms: Terms, agents: Sequence[AgentData]) -> list[Response]:
+def inputs_of(terms: Terms, agents: Sequence[AgentData]) -> list[Response | OwnProgram]:
     """InvalidInput that names an agent whose data exceed the bounds."""
-    found = []
+    found: list[Response | OwnProgram] = []
     for place, agent in enumerate(agents):
+        part = part_of(agent)
+        assert isinstance(part.domain, Box | BudgetedBox)
+        assert isinstance(part.cost, QuadraticCost)
         try:
-            found.append(_response(terms, part_of(agent)))
+            found.append(input_of(terms, part.A_u, part.A_g, part.cost, part.domain))
         except ValueError as error:
             raise InvalidInput(str(error), pointer=f"/problem/agents/{place}") from None
     return found
 
 
-def _response(terms: Terms, part: Part) -> Response:
-    assert isinstance(part.domain, Box)
-    assert isinstance(part.cost, QuadraticCost)
-    return response(terms, part.A_u, part.A_g, part.cost, part.domain)
+def in_the_clear(
+    terms: Terms, rows: Sequence[Floats], cost: Floats | None, limit: Floats | None
+) -> tuple[list[Floats], Floats | None]:
+    """The quantities of each agent, and the bit that would be opened, computed on floats. `cost`
+    and `limit`: c and d in units of reach."""
+    if terms.iterations is None:
+        found = prices.optimum(
+            terms,
+            prices.Responses(*np.stack(rows, axis=2)),  # [6, hours, agents]
+            cost,
+            limit,
+            prices.FloatArithmetic(),
+        )
+        return list(found.quantities.T), found.kept
+    stacked, part = np.stack(rows), columns(terms.hours)
+    single = {name: stacked[:, :, place.start] for name, place in part.items()}
+    programs = over_time.Programs(
+        stacked[:, :, part["matrix"]],
+        single["base"],
+        single["lower"],
+        single["upper"],
+        single["centre"][:, : terms.hours],
+    )
+    computation = over_time.OverTime(terms, programs, cost, limit, prices.FloatArithmetic())
+    state = computation.start()
+    for _ in range(terms.iterations):
+        state = computation.step(state)
+    plans = computation.finish(state)
+    return list(plans.quantities), plans.settled
 
 
-def status_of(kept: bool | None) -> dict[str, str]:
-    """Whether the limit is kept, as a field; the computation itself always reaches the optimum."""
-    return {} if kept is None else {"status": "converged" if kept else "infeasible"}
+def status_of(terms: Terms, kept: bool | None) -> dict[str, str]:
+    """The bit as a field. Over time it says whether the steps have settled, and nobody knows
+    whether more of them would have, or the limit cannot be kept."""
+    if kept is None:
+        return {}
+    missed = "infeasible" if terms.iterations is None else "iteration_limit"
+    return {"status": "converged" if kept else missed}

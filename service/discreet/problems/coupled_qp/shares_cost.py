@@ -11,13 +11,25 @@ from discreet_client.mpc.terms import Terms
 def comparisons(terms: Terms) -> int:
     """The number of comparisons, of which the computation mostly consists."""
     agents = terms.agents
+    if terms.iterations is not None:
+        copies = agents * (terms.hours + 1)
+        asked = 2 * agents * (2 * terms.hours + 1) if terms.tolerance is not None else 0
+        limits = 2 * terms.hours if terms.limited else 0
+        return terms.iterations * (2 * copies + limits) + asked
     reasons = 2 if terms.limited else 1
     return terms.hours * (2 * agents * (agents - 1) + 2 * agents * reasons + 6)
 
 
+def message_rounds(terms: Terms) -> int:
+    """About the number of sequential rounds of messages, as measured by delaying messages; each
+    costs the network's latency once."""
+    return EXACT_ROUNDS if terms.iterations is None else FIRST_ROUNDS + 15 * terms.iterations
+
+
 def seconds_of(terms: Terms) -> float:
     """About the seconds of the computation if all parties share two slow cores, and twice the time
-    on idle ones: 3, 5 and 10 agents of 24 hours were measured (docs/problems/coupled_qp.md)."""
+    on idle ones: 3, 5 and 10 agents of 24 hours were measured, exactly and over time
+    (docs/problems/coupled_qp.md)."""
     subsets = min(math.comb(terms.agents, terms.threshold), MOST_SUBSETS)
     return (
         START_SECONDS
@@ -36,6 +48,7 @@ def bytes_of(terms: Terms) -> int:
     return int(comparisons(terms) * terms.bits * word * WORDS_A_BIT * (terms.threshold + 1))
 
 
+EXACT_ROUNDS, FIRST_ROUNDS = 80, 25
 START_SECONDS = 5.0
 COMPARISON_SECONDS = 2.5e-4
 WORDS_A_BIT = 3.0

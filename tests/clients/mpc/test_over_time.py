@@ -1,0 +1,131 @@
+"""Hours that agents couple: ADMM in the fixed-point arithmetic of shares, against an interior point
+method."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from discreet_client.convex_sets import Box, BudgetedBox
+from discreet_client.costs import QuadraticCost
+from discreet_client.mpc.inputs import input_of
+from discreet_client.mpc.own_programs import own_program
+from discreet_client.mpc.terms import Terms
+from tests.clients.mpc.over_time import Fixed, FixedPointArithmetic, OverTime
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_the_optimum_of_random_instances_with_the_bits_of_shares(seed: int) -> None:
+    """Truncated products, and no number beyond the bits that the terms give, or beyond the fewer
+    ones of its comparison."""
+    instance = OverTime.draw(seed, 3 + seed % 3, 6)
+    arithmetic = FixedPointArithmetic(instance.terms)
+    x, settled = instance.computed(arithmetic)
+    best = instance.objective(instance.by_clarabel())
+    assert instance.objective(x) == pytest.approx(best, abs=1e-4 * abs(best))
+    assert instance.violation(x) <= 1e-4 * instance.terms.reach
+    assert instance.keeps(x)
+    assert settled
+    assert 0 < arithmetic.largest_compared < 2.0**Fixed.bits
+
+
+def test_fewer_bits_would_not_do() -> None:
+    """Nine fraction bits fewer lose the accuracy; whole bits fewer than the numbers have
+    overflow."""
+    instance = OverTime.draw(8, 5, 6)
+    best = instance.objective(instance.by_clarabel())
+    x, _ = instance.computed(FixedPointArithmetic(instance.terms, fewer=9))
+    assert abs(instance.objective(x) - best) > 1e-4 * abs(best)
+    arithmetic = FixedPointArithmetic(instance.terms)
+    Fixed.bits = instance.terms.fraction_bits + 2
+    with pytest.raises(OverflowError):
+        instance.computed(arithmetic)
+
+
+def test_a_limit_that_cannot_be_kept_overflows_nothing() -> None:
+    """Its price grows with every step up to the bound of the terms, and no further."""
+    instance = OverTime.draw(0, 3, 4)
+    assert instance.limit is not None
+    instance.limit += 3 * instance.terms.reach
+    instance.iterations = 400
+    x, settled = instance.computed(FixedPointArithmetic(instance.terms))
+    assert settled is False
+    assert instance.keeps(x)
+
+
+def test_steps_that_were_too_few_are_told() -> None:
+    instance = OverTime.draw(17, 5, 6)
+    instance.iterations = 10
+    assert instance.computed()[1] is False
+    instance.tolerance = None
+    assert instance.computed()[1] is None
+
+
+def test_an_agent_without_a_budget_has_the_shape_of_one_with_it() -> None:
+    """Nobody sees in inputs or messages who has a budget."""
+    instance = OverTime.draw(0, 3, 4)
+    assert [one is None for one in instance.budgets] == [False, False, True]
+    assert {one.rows.shape for one in instance.programs()} == {(5, 13)}
+
+
+TERMS = Terms(3, 2, 1, False, True, 10.0, 20.0, 0.5, 2.0, 1e-3, 30)
+EYE, NONE = np.eye(2), np.zeros((0, 2))
+
+
+@pytest.mark.parametrize(
+    ("changes", "says"),
+    [
+        ({"upper": [11.0, 5.0]}, "reach 11, beyond the signed reach 10"),
+        ({"a_l": [-30.0, 0.0]}, "beyond the signed price 20"),
+        ({"A_q": np.eye(2) / 9}, "below the signed least_curvature 0.5"),
+        ({"A_q": np.array([[0.6, 0.0], [0.0, 0.6], [0.7, 0.7]])}, "signed most_curvature 2"),
+        ({"A_g": np.ones((2, 2))}, "A_g must be a diagonal matrix of 2 rows"),
+        ({"A_g": np.diag([1.0, 0.0])}, "every variable must enter its hour's sum"),
+        ({"A_g": np.diag([1.0, 0.5]), "budget": (1.0, 2.0)}, "with the same factor"),
+        ({"a_l": [0.0, 0.0, 0.0]}, "one variable per hour is needed, 2 of them; a_l has 3"),
+        ({"upper": [np.inf, 5.0]}, "needs a lower and an upper bound"),
+    ],
+)
+def test_data_that_do_not_fit_the_terms(changes: dict[str, Any], says: str) -> None:
+    data: dict[str, Any] = {
+        "A_q": np.eye(2) * 0.6,
+        "a_l": [-3.0, -3.0],
+        "upper": [5.0, 5.0],
+        "A_g": EYE,
+        **changes,
+    }
+    upper = np.array(data["upper"])
+    own = BudgetedBox(0 * upper, upper, *data["budget"]) if "budget" in data else Box(0.0, upper)
+    A_q = np.resize(data["A_q"], (len(data["A_q"]), len(data["a_l"])))
+    with pytest.raises(ValueError, match=says):
+        own_program(TERMS, NONE, data["A_g"], QuadraticCost(A_q, np.array(data["a_l"])), own)
+
+
+def test_budgets_need_iterations() -> None:
+    exact = Terms(3, 2, 1, False, True, 10.0, 20.0, 0.5, 2.0)
+    own = BudgetedBox(np.zeros(2), np.full(2, 5.0), 1.0, 2.0)
+    with pytest.raises(ValueError, match="these terms have no iterations"):
+        input_of(exact, NONE, EYE, QuadraticCost(0.6 * EYE, np.zeros(2)), own)
+
+
+@pytest.mark.parametrize(
+    ("changes", "field"),
+    [
+        ({"iterations": 0}, "iterations"),
+        ({"iterations": 501}, "iterations"),
+        ({"typical_curvature": 3.0}, "typical_curvature"),
+        ({"iterations": None, "typical_curvature": 1.0}, "typical_curvature"),
+    ],
+)
+def test_terms_that_cannot_be(changes: dict[str, Any], field: str) -> None:
+    known = {name: getattr(TERMS, name) for name in Terms.__dataclass_fields__}
+    with pytest.raises(ValueError, match=f"^{field}: "):
+        Terms(**(known | changes)).check()
+
+
+def test_terms_are_read_as_they_were_written() -> None:
+    assert Terms.read(TERMS.fields) == TERMS
+    exact = Terms(3, 2, 1, False, True, 10.0, 20.0, 0.5, 2.0)
+    assert "iterations" not in exact.fields  # certificates of sessions before there were any
