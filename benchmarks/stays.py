@@ -17,6 +17,7 @@ import tempfile
 import time
 from collections.abc import Awaitable, Callable, Iterator
 from contextlib import ExitStack
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -116,7 +117,7 @@ async def _opened(settings: Settings, made: dict[tuple[int, str], str]) -> list[
         await services.children.start()  # as in a worker that has had such a job
         stored: dict[int, float] = {}
         for (rows, way), dataset in made.items():
-            seconds = await _median(lambda dataset=dataset: _open(services, dataset))
+            seconds = await _median(partial(_open, services, dataset))
             stored.setdefault(rows, seconds)
             plan = planned_seconds if way != "stored" else float
             padded = plan(_opening_seconds(rows))
