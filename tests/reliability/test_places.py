@@ -17,6 +17,7 @@ import httpx
 import psycopg
 import pyarrow.csv
 import pytest
+import structlog
 
 from discreet.installation.postgres import EmbeddedPostgres
 from discreet.isolation import children
@@ -25,9 +26,18 @@ from discreet.isolation.failures import NotStarted
 from discreet.observability import faults
 from discreet.settings import Settings
 from discreet.storage.tenants import Principal
-from discreet.usecases import access, endings, rotation, running, spooling
+from discreet.usecases import (
+    access,
+    datasets,
+    endings,
+    erasure,
+    rotation,
+    running,
+    spooling,
+)
 from discreet.usecases.places import staying
 from discreet.usecases.services import Services
+from discreet.worker import runner
 from discreet.worker.padding import Pad
 from discreet.worker.runner import Runner
 from tests import bodies, causes
@@ -224,7 +234,7 @@ def test_what_is_not_as_it_was_registered_charges_nothing(
 
     async def noted(pad: Pad) -> None:
         await wait(pad)
-        waited.append((pad._part, pad.seconds >= staying.planned_seconds(0)))
+        waited.append((pad._part, pad.seconds >= staying.planned_seconds(0, 1)))
 
     monkeypatch.setattr(Pad, "wait", noted)
 
@@ -338,6 +348,69 @@ def test_places_that_fail_for_a_while_and_for_good(
     at(work)
 
 
+def test_nothing_shows_before_the_padded_time(
+    at: Callable[[Work], None], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Neither the log nor `unchanged_at`, which everybody in the tenant sees, tells when a content
+    came or how large it was: what is written of it is written once the padded time is over."""
+    wait, seen = Pad.wait, "SELECT count(*) FROM datasets WHERE id = %s AND seen_at = %s"
+    before: list[tuple[str, int, list[Any]]] = []
+
+    async def work(site: Site) -> None:
+        file = _written(site, "timed.parquet")
+        dataset = await site.register(f"file://{file}")
+        first = dataset["place"]["unchanged_at"]
+
+        async def looking(pad: Pad) -> None:
+            unmoved = counted(site.settings, seen, dataset["id"], first)
+            before.append((pad._part, unmoved, [*logs]))
+            await wait(pad)
+
+        monkeypatch.setattr(Pad, "wait", looking)
+        with structlog.testing.capture_logs() as logs:
+            job = await site.submit(dataset["id"])
+            assert await site.run(job) == ("succeeded", list(CHARGED))
+            assert before[0] == ("opening", 1, [])
+            assert (await site.shown(dataset["id"]))["place"]["unchanged_at"] > first
+            logs.clear()
+            before.clear()
+            file.write_bytes(b"")
+            await site.fails(dataset, "content_differs")
+        assert [(part, logged) for part, _, logged in before] == [("opening", [])]
+        (told,) = [one for one in logs if one["log_level"] == "warning"]
+        assert (told["code"], told["cause"]) == ("content_differs", "invalid_input")
+
+    at(work)
+
+
+def test_an_address_that_comes_while_its_dataset_is_erased_is_not_kept(
+    at: Callable[[Work], None], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Between the look at the dataset and the new address somebody erases it: neither an address
+    nor a key comes back into the row."""
+
+    async def work(site: Site) -> None:
+        file = _written(site, "erased.parquet")
+        dataset = await site.register(f"file://{file}")
+
+        async def erased_first(*arguments: Any) -> None:
+            await erasure.erase(site.services, site.owner, dataset["id"])
+            await staying.keep_alike(*arguments)
+
+        body = {**bodies.dataset(), "content_from": f"file://{file}", "content_stays": True}
+        del body["content"]
+        with monkeypatch.context() as racing:
+            racing.setattr(datasets, "keep_alike", erased_first)
+            refused = await site.client.post("/v1/datasets", json=body)
+        assert (refused.status_code, refused.json()["code"]) == (409, "content_known")
+        left = "SELECT count(*) FROM datasets WHERE id = %s AND (place, wrapped_key) IS NOT NULL"
+        assert counted(site.settings, left, dataset["id"]) == 0
+        again = await site.register(f"file://{file}")
+        assert (again["id"] != dataset["id"], again["account"]) == (True, dataset["account"])
+
+    at(work)
+
+
 def test_a_worker_that_dies_between_fetch_and_touch_charges_nothing(
     at: Callable[[Work], None], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -366,9 +439,16 @@ def test_a_worker_that_dies_between_fetch_and_touch_charges_nothing(
     at(work)
 
 
-def test_blocks_that_stay(at: Callable[[Work], None]) -> None:
-    """A job over blocks fetches those that stay; one that changed is named, and no block is
-    charged."""
+def test_blocks_that_stay(at: Callable[[Work], None], monkeypatch: pytest.MonkeyPatch) -> None:
+    """A job over blocks fetches those that stay, in a time that is planned for as many; one that
+    changed is named, and no block is charged."""
+    planned: list[int] = []
+
+    def noted(opening_seconds: float, contents: int) -> float:
+        planned.append(contents)
+        return staying.planned_seconds(opening_seconds, contents)
+
+    monkeypatch.setattr(runner, "planned_seconds", noted)
 
     async def work(site: Site) -> None:
         source = {
@@ -389,6 +469,7 @@ def test_blocks_that_stay(at: Callable[[Work], None]) -> None:
         problem["source"] = {"id": made["id"], "blocks": ["north", "south", "west"]}
         job = await site.submit("", problem=problem)
         assert await site.run(job) == ("succeeded", list(CHARGED))
+        assert planned == [2]
         shutil.copy(site.folder / "north.parquet", site.folder / "west.parquet")
         job = await site.submit("", problem=problem)
         await Runner(site.services, site.zygote).run(job)

@@ -29,6 +29,7 @@ from discreet.problems import DATASETS, JOBS, read_as_one
 from discreet.problems.plans import Plan
 from discreet.problems.rehearsals.job import Rehearsal
 from discreet.problems.reuse import ProblemOnData
+from discreet.storage import datasets as dataset_rows
 from discreet.storage import (
     jobs,
     ledger,
@@ -138,7 +139,7 @@ async def claim(services: Services, job_id: str) -> Claim | None:
         problem=problem,
         public=read_as_one(row["kind"], [one["public"] for one in data]),
         block=_one_block(row["kind"], data),
-        stays=any(one["stays"] is not None for one in data),
+        stays=sum(one["stays"] is not None for one in data),
         plan=plan,
         released=released,
         traceparent=row["traceparent"],
@@ -191,6 +192,8 @@ async def touch(services: Services, held: Claim) -> None:
             await log_memory.require(connection, services.database.log_memory.last)
             await ledger.touch(connection, held.job_id, ACTOR)
             faults.point("touch.written")
+        if held.stays:  # after the padding: everybody sees the time, which tells how long it took
+            await dataset_rows.seen(connection, held.data)
     faults.point("touch.committed")
 
 

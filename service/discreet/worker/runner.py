@@ -147,6 +147,13 @@ class Runner:
                     )
                 return
             except PlaceFails as error:
+                log.warning(
+                    "a content that stays does not come",
+                    attempt=held.attempt,
+                    dataset=error.about,
+                    code=error.code,
+                    cause=error.cause,
+                )
                 if not error.passing:
                     ends = partial(
                         running.fail, self._services, held, error.code, about=error.about
@@ -249,7 +256,7 @@ class Runner:
     async def _release(self, held: Claim) -> Claim:
         """The claim with what the mechanism released, which is stored."""
         planned = held.plan.resources.opening_seconds
-        seconds = planned_seconds(planned) if held.stays else planned
+        seconds = planned_seconds(planned, held.stays) if held.stays else planned
         opening = Pad(held, "opening", seconds)
         with contextlib.ExitStack() as opened:
             try:
