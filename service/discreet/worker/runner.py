@@ -113,14 +113,18 @@ class Runner:
         self._services = services
         self._zygote = zygote
 
-    async def run(self, job_id: str) -> None:
+    async def run(self, job_id: str, may_fetch: Callable[[], bool] = lambda: True) -> None:
         """Attempt the job until it ends, is lost to another worker, or may not be attempted
-        again."""
+        again. One that fetches contents goes back on the queue where `may_fetch` says so."""
         with structlog.contextvars.bound_contextvars(job=job_id):
-            await self._run(job_id)
+            await self._run(job_id, may_fetch)
 
-    async def _run(self, job_id: str) -> None:
+    async def _run(self, job_id: str, may_fetch: Callable[[], bool]) -> None:
         while (held := await self._claim(job_id)) is not None:
+            if held.stays and held.released is None and not may_fetch():
+                with contextlib.suppress(LostJob):
+                    await self._stubbornly(partial(running.hand_back, self._services, held))
+                return
             _attempts.labels(held.problem.kind).inc()
             try:
                 with self._traced(held):
