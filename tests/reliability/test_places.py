@@ -36,9 +36,9 @@ from discreet.usecases import (
     running,
     spooling,
 )
-from discreet.usecases.places import staying
+from discreet.usecases.places import local, staying
 from discreet.usecases.services import Services
-from discreet.worker import runner
+from discreet.worker import padding, runner
 from discreet.worker.padding import Pad
 from discreet.worker.runner import Runner
 from tests import bodies, causes
@@ -380,6 +380,13 @@ def test_nothing_shows_before_the_padded_time(
         (at_end,) = before
         assert at_end[0] == "opening"
         assert {one["event"] for one in at_end[2]} == {"job accepted"}
+        # So it is with an error that nobody expects.
+        before.clear()
+        monkeypatch.setattr(local, "copy", lambda *_: 1 / 0)
+        job = await site.submit(dataset["id"])
+        with pytest.raises(ZeroDivisionError):
+            await site.run(job)
+        assert [part for part, *_ in before] == ["opening"]
         (told,) = [one for one in logs if one["log_level"] == "warning"]
         assert (told["code"], told["cause"]) == ("content_differs", "invalid_input")
 
@@ -460,6 +467,14 @@ def test_blocks_that_stay(at: Callable[[Work], None], monkeypatch: pytest.Monkey
         return staying.planned_seconds(opening_seconds, contents)
 
     monkeypatch.setattr(runner, "planned_seconds", noted)
+    between, asked = padding.Between.__call__, list[float]()
+
+    async def waiting(self: padding.Between) -> None:
+        ends = self._started + self._share
+        await between(self)
+        asked.append(self._started - ends)
+
+    monkeypatch.setattr(padding.Between, "__call__", waiting)
 
     async def work(site: Site) -> None:
         source = {
@@ -481,6 +496,9 @@ def test_blocks_that_stay(at: Callable[[Work], None], monkeypatch: pytest.Monkey
         job = await site.submit("", problem=problem)
         assert await site.run(job) == ("succeeded", list(CHARGED))
         assert planned == [2]
+        # The second and third place are asked when the time of the content before is over.
+        assert len(asked) == 2
+        assert all(early > 0 for early in asked)
         shutil.copy(site.folder / "north.parquet", site.folder / "west.parquet")
         job = await site.submit("", problem=problem)
         await Runner(site.services, site.zygote).run(job)

@@ -48,7 +48,7 @@ from discreet.usecases.datasets import MasterKeyUnknown
 from discreet.usecases.places.staying import PlaceFails, planned_seconds
 from discreet.usecases.services import Services
 from discreet.usecases.spooling import Spooled
-from discreet.worker.padding import Pad, child_seconds
+from discreet.worker.padding import Between, Pad, child_seconds
 from discreet.worker.releasing import release_in_children
 
 log = structlog.get_logger()
@@ -264,8 +264,10 @@ class Runner:
         opening = Pad(held, "opening", seconds)
         with contextlib.ExitStack() as opened:
             try:
-                content = await self._stubbornly(lambda: running.open_content(self._services, held))
-            except (SealBroken, Unavailable, PlaceFails):
+                content = await self._stubbornly(
+                    lambda: running.open_content(self._services, held, Between(held, seconds))
+                )
+            except Exception:  # also one that nobody expects, after which the lease runs out
                 await opening.wait()  # nor how much of it could be read
                 raise
             if isinstance(content, Spooled):
