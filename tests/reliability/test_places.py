@@ -185,11 +185,19 @@ def test_a_content_that_stays_is_answered_as_a_stored_one(
         held = "SELECT count(*) FROM datasets AS d WHERE d::text LIKE %s"
         assert counted(site.settings, held, "%day.parquet%") == 0
 
-        digests = set()
+        def changes(name: str) -> None:
+            if name == "place.compared":  # what was compared is what is summed
+                file.write_bytes(parquet(trips(next(site.numbers))))
+
+        digests, good = set(), file.read_bytes()
         for part_bytes in (1 << 20, 100):
-            monkeypatch.setattr(spooling, "PART_BYTES", part_bytes)
-            job = await site.submit(dataset["id"], seed=7)
-            assert (await site.run(job))[0] == "succeeded"
+            with monkeypatch.context() as patched:
+                patched.setattr(spooling, "PART_BYTES", part_bytes)
+                patched.setattr(faults, "point", changes)
+                job = await site.submit(dataset["id"], seed=7)
+                assert (await site.run(job))[0] == "succeeded"
+            assert file.read_bytes() != good
+            file.write_bytes(good)
             digests.add(await released(site.services, job))
         # The same rows in another order are the same content.
         file.write_bytes(parquet(table.take(list(reversed(range(len(table)))))))
@@ -260,6 +268,7 @@ def test_what_is_not_as_it_was_registered_charges_nothing(
         await site.fails(dataset, "content_missing")
         moved = site.folder / "moved.csv"
         moved.write_bytes(good)
+        file.symlink_to(moved)  # no link is followed, wherever it leads
         await site.fails(dataset, "content_missing")
         # Registered where it lies now it is the same dataset, and its jobs find it.
         again = await site.register(f"file://{moved}")
