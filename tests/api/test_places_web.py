@@ -334,6 +334,16 @@ def test_a_server_that_is_busy_is_asked_again(
     assert fetched(setting(), address(server, path))[0] == CONTENT
 
 
+def test_a_server_that_sends_too_slowly_is_not_waited_for(
+    setting: Callable[..., Settings], server: Server, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(web, "SLOW_BYTES", 1e15)
+    assert fetched(setting(), address(server, "/exports/whole.parquet"))[0] == CONTENT
+    monkeypatch.setattr(web, "SLOW_SECONDS", 0.0)
+    with pytest.raises(PlaceUnavailable, match="too slowly"):
+        fetched(setting(), address(server, "/exports/whole.parquet"))
+
+
 def test_more_than_an_upload_may_have(setting: Callable[..., Settings], server: Server) -> None:
     """What says its size is not even read; what does not is read to the limit."""
     small = setting().model_copy(update={"upload_bytes": len(CONTENT) - 1})

@@ -254,5 +254,11 @@ def test_long_jobs_of_whoever_leave_a_place_of_every_worker_free(settings: Setti
                 )  # as one that is handed back: where it was
             assert await fetched(two) == long[0]
             assert await fetched(two) is None
+            # One that turns out to be long when it runs counts as well, and once.
+            other = PlacedJobs(app.connector, 2)
+            assert [other.takes_long(one) for one in (7, 7, 8)] == [True, True, False]
+            assert await fetched(other) is None
+            other.ended(7)
+            assert other.takes_long(8)
 
     run(settings, work)

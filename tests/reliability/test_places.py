@@ -17,6 +17,7 @@ import httpx
 import psycopg
 import pyarrow.csv
 import pytest
+import structlog
 
 from discreet.installation.postgres import EmbeddedPostgres
 from discreet.isolation import children
@@ -24,10 +25,20 @@ from discreet.isolation.children import Zygote
 from discreet.isolation.failures import NotStarted
 from discreet.observability import faults
 from discreet.settings import Settings
+from discreet.storage.queue import LONG_QUEUE
 from discreet.storage.tenants import Principal
-from discreet.usecases import access, endings, rotation, running, spooling
-from discreet.usecases.places import staying
+from discreet.usecases import (
+    access,
+    datasets,
+    endings,
+    erasure,
+    rotation,
+    running,
+    spooling,
+)
+from discreet.usecases.places import local, staying
 from discreet.usecases.services import Services
+from discreet.worker import padding, runner
 from discreet.worker.padding import Pad
 from discreet.worker.runner import Runner
 from tests import bodies, causes
@@ -174,11 +185,19 @@ def test_a_content_that_stays_is_answered_as_a_stored_one(
         held = "SELECT count(*) FROM datasets AS d WHERE d::text LIKE %s"
         assert counted(site.settings, held, "%day.parquet%") == 0
 
-        digests = set()
+        def changes(name: str) -> None:
+            if name == "place.compared":  # what was compared is what is summed
+                file.write_bytes(parquet(trips(next(site.numbers))))
+
+        digests, good = set(), file.read_bytes()
         for part_bytes in (1 << 20, 100):
-            monkeypatch.setattr(spooling, "PART_BYTES", part_bytes)
-            job = await site.submit(dataset["id"], seed=7)
-            assert (await site.run(job))[0] == "succeeded"
+            with monkeypatch.context() as patched:
+                patched.setattr(spooling, "PART_BYTES", part_bytes)
+                patched.setattr(faults, "point", changes)
+                job = await site.submit(dataset["id"], seed=7)
+                assert (await site.run(job))[0] == "succeeded"
+            assert file.read_bytes() != good
+            file.write_bytes(good)
             digests.add(await released(site.services, job))
         # The same rows in another order are the same content.
         file.write_bytes(parquet(table.take(list(reversed(range(len(table)))))))
@@ -224,7 +243,7 @@ def test_what_is_not_as_it_was_registered_charges_nothing(
 
     async def noted(pad: Pad) -> None:
         await wait(pad)
-        waited.append((pad._part, pad.seconds >= staying.planned_seconds(0)))
+        waited.append((pad._part, pad.seconds >= staying.planned_seconds(0, 1)))
 
     monkeypatch.setattr(Pad, "wait", noted)
 
@@ -249,6 +268,7 @@ def test_what_is_not_as_it_was_registered_charges_nothing(
         await site.fails(dataset, "content_missing")
         moved = site.folder / "moved.csv"
         moved.write_bytes(good)
+        file.symlink_to(moved)  # no link is followed, wherever it leads
         await site.fails(dataset, "content_missing")
         # Registered where it lies now it is the same dataset, and its jobs find it.
         again = await site.register(f"file://{moved}")
@@ -338,14 +358,94 @@ def test_places_that_fail_for_a_while_and_for_good(
     at(work)
 
 
+def test_nothing_shows_before_the_padded_time(
+    at: Callable[[Work], None], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Neither the log nor `unchanged_at`, which everybody in the tenant sees, tells when a content
+    came or how large it was: what is written of it is written once the padded time is over."""
+    wait, seen = Pad.wait, "SELECT count(*) FROM datasets WHERE id = %s AND seen_at = %s"
+    before: list[tuple[str, int, list[Any]]] = []
+
+    async def work(site: Site) -> None:
+        file = _written(site, "timed.parquet")
+        dataset = await site.register(f"file://{file}")
+        first = dataset["place"]["unchanged_at"]
+
+        async def looking(pad: Pad) -> None:
+            unmoved = counted(site.settings, seen, dataset["id"], first)
+            before.append((pad._part, unmoved, [*logs]))
+            await wait(pad)
+
+        monkeypatch.setattr(Pad, "wait", looking)
+        job = await site.submit(dataset["id"])
+        with structlog.testing.capture_logs() as logs:
+            assert await site.run(job) == ("succeeded", list(CHARGED))
+            assert before[0] == ("opening", 1, [])
+            assert (await site.shown(dataset["id"]))["place"]["unchanged_at"] > first
+        file.write_bytes(b"")
+        before.clear()
+        with structlog.testing.capture_logs() as logs:
+            await site.fails(dataset, "content_differs")
+        (at_end,) = before
+        assert at_end[0] == "opening"
+        assert {one["event"] for one in at_end[2]} == {"job accepted"}
+        # So it is with an error that nobody expects.
+        before.clear()
+        monkeypatch.setattr(local, "copy", lambda *_: 1 / 0)
+        job = await site.submit(dataset["id"])
+        with pytest.raises(ZeroDivisionError):
+            await site.run(job)
+        assert [part for part, *_ in before] == ["opening"]
+        (told,) = [one for one in logs if one["log_level"] == "warning"]
+        assert (told["code"], told["cause"]) == ("content_differs", "invalid_input")
+
+    at(work)
+
+
+def test_an_address_that_comes_while_its_dataset_is_erased_is_not_kept(
+    at: Callable[[Work], None], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Between the look at the dataset and the new address somebody erases it: neither an address
+    nor a key comes back into the row."""
+
+    async def work(site: Site) -> None:
+        file = _written(site, "erased.parquet")
+        dataset = await site.register(f"file://{file}")
+
+        async def erased_first(*arguments: Any) -> None:
+            await erasure.erase(site.services, site.owner, dataset["id"])
+            await staying.keep_alike(*arguments)
+
+        body = {**bodies.dataset(), "content_from": f"file://{file}", "content_stays": True}
+        del body["content"]
+        with monkeypatch.context() as racing:
+            racing.setattr(datasets, "keep_alike", erased_first)
+            refused = await site.client.post("/v1/datasets", json=body)
+        assert (refused.status_code, refused.json()["code"]) == (409, "content_known")
+        left = "SELECT count(*) FROM datasets WHERE id = %s AND (place, wrapped_key) IS NOT NULL"
+        assert counted(site.settings, left, dataset["id"]) == 0
+        again = await site.register(f"file://{file}")
+        assert (again["id"] != dataset["id"], again["account"]) == (True, dataset["account"])
+
+    at(work)
+
+
 def test_a_worker_that_dies_between_fetch_and_touch_charges_nothing(
     at: Callable[[Work], None], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Another one fetches again; what the first had fetched is gone with its descriptors."""
+    """Another one fetches again; what the first had fetched is gone with its descriptors. One whose
+    places for long jobs are all taken does not begin to fetch: a place may send slowly."""
 
     async def work(site: Site) -> None:
         dataset = await site.register(f"file://{_written(site, 'kept.parquet')}")
         job = await site.submit(dataset["id"])
+        # Its entry is gone, or being done, when a worker runs it.
+        gone = "DELETE FROM procrastinate_jobs WHERE queueing_lock = %s"
+        as_owner(site.settings, gone, (job,))
+        await Runner(site.services, site.zygote).run(job, lambda: False)
+        assert await outcome(site.services, site.owner, job) == ("queued", ["reserve"])
+        queued = "SELECT count(*) FROM procrastinate_jobs WHERE queueing_lock = %s"
+        assert counted(site.settings, f"{queued} AND queue_name = %s", job, LONG_QUEUE) == 1
 
         def point(name: str) -> None:
             if name == "place.compared":
@@ -366,9 +466,24 @@ def test_a_worker_that_dies_between_fetch_and_touch_charges_nothing(
     at(work)
 
 
-def test_blocks_that_stay(at: Callable[[Work], None]) -> None:
-    """A job over blocks fetches those that stay; one that changed is named, and no block is
-    charged."""
+def test_blocks_that_stay(at: Callable[[Work], None], monkeypatch: pytest.MonkeyPatch) -> None:
+    """A job over blocks fetches those that stay, in a time that is planned for as many; one that
+    changed is named, and no block is charged."""
+    planned: list[int] = []
+
+    def noted(opening_seconds: float, contents: int) -> float:
+        planned.append(contents)
+        return staying.planned_seconds(opening_seconds, contents)
+
+    monkeypatch.setattr(runner, "planned_seconds", noted)
+    between, asked = padding.Between.__call__, list[float]()
+
+    async def waiting(self: padding.Between) -> None:
+        ends = self._started + self._share
+        await between(self)
+        asked.append(self._started - ends)
+
+    monkeypatch.setattr(padding.Between, "__call__", waiting)
 
     async def work(site: Site) -> None:
         source = {
@@ -389,6 +504,10 @@ def test_blocks_that_stay(at: Callable[[Work], None]) -> None:
         problem["source"] = {"id": made["id"], "blocks": ["north", "south", "west"]}
         job = await site.submit("", problem=problem)
         assert await site.run(job) == ("succeeded", list(CHARGED))
+        assert planned == [2]
+        # The second and third place are asked when the time of the content before is over.
+        assert len(asked) == 2
+        assert all(early > 0 for early in asked)
         shutil.copy(site.folder / "north.parquet", site.folder / "west.parquet")
         job = await site.submit("", problem=problem)
         await Runner(site.services, site.zygote).run(job)

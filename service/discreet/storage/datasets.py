@@ -106,15 +106,24 @@ async def held(connection: AsyncConnection, dataset_id: str | None) -> Row | Non
     )
 
 
-async def seen(connection: AsyncConnection, dataset_id: str) -> None:
-    """The content was found unchanged at its place."""
-    statement = update(Dataset).where(Dataset.id == dataset_id).values(seen_at=func.now())
+async def seen(connection: AsyncConnection, dataset_ids: Iterable[str]) -> None:
+    """Those of these contents that stay at places were found unchanged there. It waits for no row:
+    whoever accepts a job holds that of its dataset, and waits for accounts."""
+    stays = (
+        select(Dataset.id)
+        .where(Dataset.id.in_(list(dataset_ids)), Dataset.stays.is_not(None))
+        .with_for_update(key_share=True, skip_locked=True)
+    )
+    statement = update(Dataset).where(Dataset.id.in_(stays)).values(seen_at=func.now())
     await connection.execute(statement)
 
 
-async def move(connection: AsyncConnection, dataset_id: str, **columns: Any) -> None:
-    """A content that stays at a place is at another one."""
-    await connection.execute(update(Dataset).where(Dataset.id == dataset_id).values(**columns))
+async def move(connection: AsyncConnection, dataset_id: str, **columns: Any) -> bool:
+    """A content that stays at a place is at another one; False if it was erased meanwhile, which
+    brings nothing of it back."""
+    here = and_(Dataset.id == dataset_id, Dataset.deleted_at.is_(None))
+    found = await connection.execute(update(Dataset).where(here).values(**columns))
+    return bool(found.rowcount)
 
 
 async def set_retention(

@@ -55,8 +55,10 @@ def connector(database: Database) -> PsycopgConnector:
 
 
 async def enqueue(connection: AsyncConnection, job_id: str, priority: int) -> None:
-    """Put a job on its queue in this transaction. Higher priority runs first."""
-    name = (await connection.execute(_QUEUE_OF, {"queue": QUEUE, "job": job_id})).scalar_one()
+    """Put a job on its queue in this transaction. Higher priority runs first. That of one which
+    fetches contents from places is the long one, whatever is planned: a place may be slow."""
+    asked = {"queue": QUEUE, "long": LONG_QUEUE, "job": job_id}
+    name = (await connection.execute(_QUEUE_OF, asked)).scalar_one()
     task = _deferrer.configure_task(
         RUN_JOB,
         queue=name,
@@ -89,7 +91,18 @@ _FORGET_DEAD = text(
     )
     """
 )
-_QUEUE_OF = text("SELECT queue_of(:queue, plan) FROM jobs WHERE id = :job")
+_QUEUE_OF = text(
+    """
+    SELECT CASE WHEN CAST(plan #>> '{resources,opening_seconds}' AS float8) > 0 AND EXISTS (
+        SELECT FROM datasets AS d JOIN (
+          SELECT j.dataset_id AS id
+          UNION ALL SELECT b.dataset_id FROM job_blocks AS b WHERE b.job_id = j.id
+        ) AS one USING (id)
+        WHERE d.stays IS NOT NULL)
+      THEN CAST(:long AS text) ELSE queue_of(:queue, plan) END
+    FROM jobs AS j WHERE id = :job
+    """
+)
 _WAITS = text(
     "SELECT EXISTS (SELECT FROM procrastinate_jobs WHERE queueing_lock = :job AND status = 'todo')"
 )

@@ -66,8 +66,8 @@ class Claim:
     block: Any = None
     """The public part of one block, as the kind's model, where `public` is that of several as one
     dataset."""
-    stays: bool = False
-    """Whether any of that data stays at a place, from which it is fetched."""
+    stays: int = 0
+    """How many contents of that data stay at places, from which they are fetched."""
     terms: bytes = b""
     """What a release will be bound to: `tamper_seals.release_terms`."""
     objects: Mapping[str, Mapping[str, str]] | None = None

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
@@ -22,7 +22,7 @@ from discreet.errors import (
 from discreet.observability import faults
 from discreet.privacy.filters import Cap
 from discreet.problems import DATASETS
-from discreet.problems.contents import Content, canonical_bytes, framed, pack
+from discreet.problems.contents import Content, canonical_bytes, pack
 from discreet.storage import audit_log, datasets, jobs, ledger, sealing, tamper_seals
 from discreet.storage.database import SYSTEM
 from discreet.storage.digests import content_digest
@@ -352,12 +352,6 @@ async def open_content(services: Services, dataset_id: str) -> bytes | bytearray
         return sealing.open_stream(data_key, dataset_id, row["sealed_bytes"], parts)
 
     return await anyio.to_thread.run_sync(opened)
-
-
-async def open_contents(services: Services, versions: Sequence[str]) -> bytearray:
-    """The packed contents of blocks, each behind its length, in this order. Errors as of
-    `open_content`."""
-    return framed([await open_content(services, one) for one in versions])
 
 
 async def find(services: Services, principal: Principal, dataset_id: str) -> dict[str, Any]:

@@ -12,7 +12,7 @@ full.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import replace
 from hashlib import sha256
 from importlib.metadata import version
@@ -20,15 +20,18 @@ from typing import Any
 
 import anyio.to_thread
 import structlog
+from anyio.lowlevel import checkpoint
 from pydantic import ValidationError
 
 from discreet.ledger.certificate_checks import digest_of_headline
 from discreet.ledger.certificates import certificate, sign
 from discreet.observability import faults
 from discreet.problems import DATASETS, JOBS, read_as_one
+from discreet.problems.contents import framed
 from discreet.problems.plans import Plan
 from discreet.problems.rehearsals.job import Rehearsal
 from discreet.problems.reuse import ProblemOnData
+from discreet.storage import datasets as dataset_rows
 from discreet.storage import (
     jobs,
     ledger,
@@ -139,7 +142,7 @@ async def claim(services: Services, job_id: str) -> Claim | None:
         problem=problem,
         public=read_as_one(row["kind"], [one["public"] for one in data]),
         block=_one_block(row["kind"], data),
-        stays=any(one["stays"] is not None for one in data),
+        stays=sum(one["stays"] is not None for one in data),
         plan=plan,
         released=released,
         traceparent=row["traceparent"],
@@ -162,23 +165,28 @@ async def renew(services: Services, held: Claim) -> bool:
     return cancel
 
 
-async def open_content(services: Services, held: Claim) -> bytes | bytearray | Spooled:
+async def open_content(
+    services: Services, held: Claim, between: Callable[[], Awaitable[None]] = checkpoint
+) -> bytes | bytearray | Spooled:
     """The content, opened by this process, which shows nobody anything: one that does not open
     charges nothing. A large one that is read by parts was opened and lies sealed again.
 
     Nothing may be done with it before `touch`. SealBroken when it is not what was stored;
     StorageTrouble when it does not come now, MasterKeyUnknown when it is sealed for another
     installation; PlaceFails when it stays at a place and is not to be had from there. Empty without
-    a dataset.
+    a dataset. `between` is awaited after each of several contents but the last.
     """
     sampled = held.plan.sampled_by is not None and len(held.data) == 1
     if sampled or (held.plan.parts_by is not None and held.data):
-        spooled = await spool_large(services, held.data, sampled=sampled)
+        spooled = await spool_large(services, held.data, between, sampled=sampled)
         if spooled is not None:
             return spooled
-    if held.block is None:
-        return await datasets.open_content(services, held.data[0]) if held.data else b""
-    return await datasets.open_contents(services, held.data)
+    found = list[bytes | bytearray]()
+    for one in held.data:
+        if found:
+            await between()
+        found.append(await datasets.open_content(services, one))
+    return framed(found) if held.block is not None else found[0] if found else b""
 
 
 async def touch(services: Services, held: Claim) -> None:
@@ -193,6 +201,8 @@ async def touch(services: Services, held: Claim) -> None:
             await log_memory.require(connection, services.database.log_memory.last)
             await ledger.touch(connection, held.job_id, ACTOR)
             faults.point("touch.written")
+        if held.stays:  # after the padding: everybody sees the time, which tells how long it took
+            await dataset_rows.seen(connection, held.data)
     faults.point("touch.committed")
 
 

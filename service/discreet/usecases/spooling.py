@@ -8,11 +8,12 @@ before anything is charged for it.
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 import anyio.to_thread
+from anyio.lowlevel import checkpoint
 
 from discreet.storage import datasets, sealing, tamper_seals
 from discreet.storage.database import SYSTEM
@@ -47,11 +48,16 @@ class Spooled:
 
 
 async def spool_large(
-    services: Services, versions: Sequence[str], *, sampled: bool = False
+    services: Services,
+    versions: Sequence[str],
+    between: Callable[[], Awaitable[None]] = checkpoint,
+    *,
+    sampled: bool = False,
 ) -> Spooled | None:
     """Spool the contents of these datasets if together they are larger than one part. None, so that
     they are read as a whole, if they are smaller, if one was sealed by schema 0001, which sealed in
-    another way, or if the spool has no room. Errors as `datasets.open_content`."""
+    another way, or if the spool has no room. Errors as `datasets.open_content`; `between` as of
+    `running.open_content`."""
     async with services.database.transaction(SYSTEM) as connection:
         rows = [await datasets.held(connection, version) for version in versions]
     known = [row for row in rows if row is not None and row["wrapped_key"] is not None]
@@ -64,6 +70,8 @@ async def spool_large(
             file = stack.enter_context(SealedFile(services.settings.spool_folder))
             contents, offset = list[Mapping[str, Any]](), 0
             for row in known:
+                if contents:
+                    await between()
                 contents.append(await _spool(services, row, file, offset))
                 offset += contents[-1]["sealed_bytes"]
             file.to_read()  # now, so that it fails, if at all, before anything is charged

@@ -61,7 +61,7 @@ def queue_app(services: Services, runner: Runner) -> App:
     @app.task(name=RUN_JOB, queue=QUEUE, pass_context=True)
     async def run_job(context: JobContext, job_id: str) -> None:
         try:
-            await runner.run(job_id)
+            await runner.run(job_id, lambda: placed.takes_long(context.job.id))
         finally:
             placed.ended(context.job.id)
 

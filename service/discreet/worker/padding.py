@@ -62,6 +62,26 @@ class Pad:
             telemetry.note("release", self._began, self._began + round(padded * 1e9), problem=kind)
 
 
+class Between:
+    """Pads each of several contents that are fetched one after the other: the place of the next
+    sees when it is asked, and whoever keeps it is not to learn from that how long the one before
+    took. It has an equal share of the time that is planned for all, so nothing takes longer."""
+
+    def __init__(self, held: Claim, seconds: float) -> None:
+        """`seconds` for all contents. The first is fetched now."""
+        self._none = held.simulation or not held.stays
+        self._share = seconds / max(1, len(held.data))
+        self._started = time.monotonic()
+
+    async def __call__(self) -> None:
+        """Wait until the time of this content is over."""
+        if self._none:
+            return
+        elapsed = time.monotonic() - self._started
+        await asyncio.sleep(padded_seconds(elapsed, self._share) - elapsed)
+        self._started = time.monotonic()
+
+
 def padded_seconds(elapsed: float, quantum: float) -> float:
     """The quantum in seconds, doubled until it is no less than `elapsed`.
 

@@ -3,6 +3,9 @@
 Tags (`fair_tag` in the database) decide which job is next when a place becomes free. Running jobs
 are not interrupted, so without this rule a tenant's long jobs, sent when nobody else waits, could
 occupy every place for half an hour. A worker with one place takes any job.
+
+A job that fetches contents from places counts as a long one when it begins to: a place that sends
+little by little would occupy all others for an hour and more.
 """
 
 from __future__ import annotations
@@ -51,6 +54,14 @@ class PlacedJobs(JobManager):
         elif job is None and not self.running:
             self.idle.set()
         return job
+
+    def takes_long(self, entry: int | None) -> bool:
+        """Whether this running entry may take long, as nobody knew when it was fetched: False while
+        long jobs occupy all places that they may."""
+        if entry not in self._long and len(self._long) >= self._most:
+            return False
+        self._long.add(entry)
+        return True
 
     def ended(self, entry: int | None) -> None:
         """The job of this entry has left its place."""

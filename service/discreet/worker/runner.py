@@ -49,7 +49,7 @@ from discreet.usecases.places.staying import PlaceFails, planned_seconds
 from discreet.usecases.services import Services
 from discreet.usecases.shares import Offer
 from discreet.usecases.spooling import Spooled
-from discreet.worker.padding import Pad, child_seconds
+from discreet.worker.padding import Between, Pad, child_seconds
 from discreet.worker.releasing import release_in_children
 
 log = structlog.get_logger()
@@ -114,14 +114,18 @@ class Runner:
         self._services = services
         self._zygote = zygote
 
-    async def run(self, job_id: str) -> None:
+    async def run(self, job_id: str, may_fetch: Callable[[], bool] = lambda: True) -> None:
         """Attempt the job until it ends, is lost to another worker, or may not be attempted
-        again."""
+        again. One that fetches contents goes back on the queue where `may_fetch` says so."""
         with structlog.contextvars.bound_contextvars(job=job_id):
-            await self._run(job_id)
+            await self._run(job_id, may_fetch)
 
-    async def _run(self, job_id: str) -> None:
+    async def _run(self, job_id: str, may_fetch: Callable[[], bool]) -> None:
         while (held := await self._claim(job_id)) is not None:
+            if held.stays and held.released is None and not may_fetch():
+                with contextlib.suppress(LostJob):
+                    await self._stubbornly(partial(running.hand_back, self._services, held))
+                return
             _attempts.labels(held.problem.kind).inc()
             try:
                 with self._traced(held):
@@ -148,6 +152,13 @@ class Runner:
                     )
                 return
             except PlaceFails as error:
+                log.warning(
+                    "a content that stays does not come",
+                    attempt=held.attempt,
+                    dataset=error.about,
+                    code=error.code,
+                    cause=error.cause,
+                )
                 if not error.passing:
                     ends = partial(
                         running.fail, self._services, held, error.code, about=error.about
@@ -250,12 +261,14 @@ class Runner:
     async def _release(self, held: Claim) -> Claim:
         """The claim with what the mechanism released, which is stored."""
         planned = held.plan.resources.opening_seconds
-        seconds = planned_seconds(planned) if held.stays else planned
+        seconds = planned_seconds(planned, held.stays) if held.stays else planned
         opening = Pad(held, "opening", seconds)
         with contextlib.ExitStack() as opened:
             try:
-                content = await self._stubbornly(lambda: running.open_content(self._services, held))
-            except (SealBroken, Unavailable, PlaceFails):
+                content = await self._stubbornly(
+                    lambda: running.open_content(self._services, held, Between(held, seconds))
+                )
+            except Exception:  # also one that nobody expects, after which the lease runs out
                 await opening.wait()  # nor how much of it could be read
                 raise
             if isinstance(content, Spooled):

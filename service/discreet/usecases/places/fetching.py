@@ -52,8 +52,9 @@ class Owner(Protocol):
     def name(self) -> str: ...
 
 
-async def fetch(services: Services, owner: Owner, text: str) -> Upload:
-    """What the address holds, as if this owner had uploaded it. The caller closes it.
+async def fetch(services: Services, owner: Owner, text: str, *, logged: bool = True) -> Upload:
+    """What the address holds, as if this owner had uploaded it. The caller closes it. With `logged`
+    the log says when it came, and its size: for a job, neither may be seen.
 
     PlaceRefused where no place of the operator's allows it to this owner, PlaceUnavailable,
     PlacesUnreadable, ContentChanged, PayloadTooLarge.
@@ -84,10 +85,9 @@ async def fetch(services: Services, owner: Owner, text: str) -> Upload:
     except BaseException:
         upload.close()
         raise
-    # Never the address: it may hold a signature.
-    log.info(
-        "content fetched", scheme=address.scheme, bytes=upload.plain_bytes, parts=len(upload.parts)
-    )
+    if logged:  # never the address: it may hold a signature
+        size, parts = upload.plain_bytes, len(upload.parts)
+        log.info("content fetched", scheme=address.scheme, bytes=size, parts=parts)
     return upload
 
 

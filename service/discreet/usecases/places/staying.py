@@ -17,18 +17,17 @@ import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from functools import partial
 from typing import Any
 
 import anyio.to_thread
-import structlog
 from sqlalchemy.ext.asyncio import AsyncConnection
 
-from discreet.errors import DiscreetError, InvalidInput, PayloadTooLarge, Unavailable
+from discreet.errors import Conflict, DiscreetError, InvalidInput, PayloadTooLarge, Unavailable
 from discreet.observability import faults
 from discreet.problems import DATASETS
 from discreet.problems.plans import OPENED_BYTES_PER_SECOND
 from discreet.storage import audit_log, datasets, sealing, tamper_seals
-from discreet.storage.database import SYSTEM
 from discreet.storage.keys.provider import KeysUnavailable
 from discreet.storage.secrets import Secrets
 from discreet.storage.tenants import Principal
@@ -46,27 +45,31 @@ from discreet.usecases.rotation import still_known
 from discreet.usecases.services import Services
 from discreet.usecases.uploads import NoRoom, SealedFile, reading_job
 
-log = structlog.get_logger()
-
 PLACE_SECONDS = 1.0
-"""Planned for fetching a content, whatever its size, and for the reader's start."""
+"""Planned for fetching one content, whatever its size, and for the reader's start."""
 READ_BYTES_PER_SECOND = 1e7
 """Planned for fetching, reading and digesting contents."""
 
 
 class PlaceFails(DiscreetError):
     """The content cannot be had from its place. `code` is one of `endings.FAILURES`, `about` names
-    the dataset; `passing`: another attempt may help."""
+    the dataset; `passing`: another attempt may help; `cause` is the code of what came in the way,
+    which operators hear after the padding."""
 
-    def __init__(self, row: Mapping[str, Any], code: str, *, passing: bool = False) -> None:
+    def __init__(
+        self, row: Mapping[str, Any], code: str, *, passing: bool = False, cause: str | None = None
+    ) -> None:
         super().__init__(code=code)
         self.about, self.passing = f"{row['name']} ({row['id']})", passing
+        self.cause = cause or code
 
 
-def planned_seconds(opening_seconds: float) -> float:
-    """The time to which fetching, reading and comparing are padded, from that which the plan gives
-    to opening a stored content: it too follows from the largest that public bounds allow."""
-    return PLACE_SECONDS + opening_seconds * OPENED_BYTES_PER_SECOND / READ_BYTES_PER_SECOND
+def planned_seconds(opening_seconds: float, contents: int) -> float:
+    """The time to which fetching, reading and comparing so many contents, one after the other, are
+    padded, from that which the plan gives to opening stored ones: it too follows from the largest
+    that public bounds allow."""
+    reading = opening_seconds * OPENED_BYTES_PER_SECOND / READ_BYTES_PER_SECOND
+    return contents * PLACE_SECONDS + reading
 
 
 @dataclass(frozen=True)
@@ -122,13 +125,16 @@ async def keep_alike(
     if stay is None:
         return
     secrets, data_key = services.secrets, sealing.new_data_key()
-    await datasets.move(
+    moved = await datasets.move(
         connection,
         known["id"],
         content_key_id=secrets.content_key_id,
         wrapped_key=tamper_seals.wrap(secrets, known, data_key),
         **stay.columns(data_key, known["id"]),
     )
+    if not moved:
+        says = f"{known['name']} ({known['id']}) was erased at this moment: register it again"
+        raise Conflict(says, code="content_known")
     still_known(services, secrets)
     await audit_log.note(connection, principal, "dataset.place", known["id"])
 
@@ -178,7 +184,7 @@ async def fetch_again(services: Services, row: Mapping[str, Any]) -> Fetched:
     )
     owner: Owner = Registrant(row["tenant_id"], place["principal"])
     try:
-        upload = await fetch(services, owner, place["address"])
+        upload = await fetch(services, owner, place["address"], logged=False)
         try:
             read = await services.reader.read(
                 upload, settings.spool_folder, job, settings.job_memory_bytes
@@ -192,8 +198,6 @@ async def fetch_again(services: Services, row: Mapping[str, Any]) -> Fetched:
     try:
         if not hmac.compare_digest(read.digest, bytes(row["digest"])):
             raise PlaceFails(row, "content_differs")
-        async with services.database.transaction(SYSTEM) as connection:
-            await datasets.seen(connection, row["id"])
         faults.point("place.compared")
     except BaseException:
         read.file.close()
@@ -217,20 +221,20 @@ async def open_again(services: Services, row: Mapping[str, Any]) -> bytearray:
 def _failure(row: Mapping[str, Any], error: DiscreetError) -> DiscreetError:
     """What a job says of it. Whatever depends on what lies there now, other than that it is not the
     registered content, is one code: of what it is nothing is told."""
-    log.warning("a content that stays does not come", dataset=row["id"], code=error.code)
+    fails = partial(PlaceFails, row, cause=error.code)
     match error:
         case NothingThere():
-            return PlaceFails(row, "content_missing")
+            return fails("content_missing")
         case PlaceRefused():
-            return PlaceFails(row, "place_forbidden")
+            return fails("place_forbidden")
         case ContentChanged():  # while it was read: it may be whole, and the same, the next time
-            return PlaceFails(row, "content_differs", passing=True)
+            return fails("content_differs", passing=True)
         case InvalidInput() | PayloadTooLarge():
-            return PlaceFails(row, "content_differs")
+            return fails("content_differs")
         case PlaceUnavailable() | PlacesUnreadable():
-            return PlaceFails(row, "place_unreadable", passing=True)
+            return fails("place_unreadable", passing=True)
         case Unavailable():
-            return PlaceFails(row, "content_not_read", passing=True)
+            return fails("content_not_read", passing=True)
     return error
 
 

@@ -13,6 +13,7 @@ from __future__ import annotations
 import asyncio
 import socket
 import ssl
+import time
 from collections.abc import Callable
 from ipaddress import IPv6Address, ip_address
 from urllib.parse import urljoin
@@ -34,6 +35,9 @@ from discreet.usecases.uploads import Upload, format_of
 
 CONNECT_SECONDS, SILENT_SECONDS = 10.0, 30.0
 """The longest that a server may take to connect, and may send nothing."""
+SLOW_SECONDS, SLOW_BYTES = 60.0, 1e4
+"""After so many seconds a server must have sent so many bytes a second: one that sends a byte now
+and then is not waited for."""
 PIECE_BYTES = 1 << 20
 REDIRECTS = 5
 ATTEMPTS = 4
@@ -144,10 +148,13 @@ async def _answer(
     declared = answer.headers.get("content-length", "")
     if declared.isdecimal():
         room(int(declared))
-    piece = bytearray()
+    piece, began = bytearray(), time.monotonic()
     async for part in answer.aiter_raw():
         piece += part
         room(len(piece))
+        seconds = time.monotonic() - began
+        if seconds > SLOW_SECONDS and upload.plain_bytes + len(piece) < seconds * SLOW_BYTES:
+            raise PlaceUnavailable("the server sends the content too slowly")
         if len(piece) >= PIECE_BYTES:
             await anyio.to_thread.run_sync(upload.write, bytes(piece))
             piece.clear()
