@@ -63,6 +63,29 @@ def test_steps_that_were_too_few_are_told() -> None:
     assert instance.computed()[1] is None
 
 
+@pytest.mark.parametrize("typical", [1000.0, None])
+def test_small_moves_of_large_steps_are_not_called_settled(typical: float | None) -> None:
+    """One agent's box is a thousandth of the others', with a curvature that is as much larger. With
+    step sizes for it alone the others creep towards the optimum, by moves far below `tolerance`."""
+    upper = np.array([[1e-3, 1e-3], [1.0, 1.0], [1.0, 1.0]])
+    instance = OverTime(
+        A_q=np.sqrt([1000.0, 0.01, 0.01])[:, None, None] * np.eye(2) / np.sqrt(2),
+        slope=np.array([[-0.5, -0.5], [-0.5, -0.4], [-0.45, -0.5]]),
+        lower=0 * upper,
+        upper=upper,
+        budgets=[None, None, None],
+        effect=np.ones(3),
+        cost=np.full(2, -1.0),
+        limit=None,
+        iterations=100,
+        typical=typical,
+    )
+    x, settled = instance.computed(FixedPointArithmetic(instance.terms))
+    best = instance.objective(instance.by_clarabel())
+    near = abs(instance.objective(x) - best) < 1e-4 * abs(best)
+    assert near == settled == (typical is None)
+
+
 def test_an_agent_without_a_budget_has_the_shape_of_one_with_it() -> None:
     """Nobody sees in inputs or messages who has a budget."""
     instance = OverTime.draw(0, 3, 4)

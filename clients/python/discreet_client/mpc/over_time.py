@@ -26,6 +26,7 @@ The arithmetic is an argument, as for `prices`.
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
 import numpy as np
@@ -34,8 +35,10 @@ from discreet_client.mpc.prices import QUANTITIES, Arithmetic, Numbers
 from discreet_client.mpc.terms import OPENED_BITS, RELAXATION, Terms
 
 MOVED = 1 / 16
-"""A computation has settled if no number moved in the last step by more than this share of the
-tolerance."""
+"""A computation has settled if the last step moved no number by more than this share of the
+tolerance, nor, times its step size, any marginal cost. With r the move, and u the multipliers, the
+cost exceeds the least by at most `|ρ r|'|K (y* - y)| + |u'r|` over RELAXATION: large step sizes
+make small moves, wherever the optimum is."""
 
 
 @dataclass(frozen=True)
@@ -57,8 +60,8 @@ class Programs:
 @dataclass(frozen=True)
 class Plans:
     """`quantities` [agents, hours], relative to the centres; `settled` [1]: 1 if the last step
-    moved nothing by more than the tolerance allows and the limit is kept, else 0; None if nobody
-    asked."""
+    moved no number and no marginal cost by more than the tolerance allows (MOVED) and the limit is
+    kept, else 0; None if nobody asked."""
 
     quantities: Numbers
     settled: Numbers
@@ -171,8 +174,17 @@ def _settled(
     arithmetic: Arithmetic,
 ) -> Numbers:
     count, hours = terms.agents, terms.hours
-    moved = arithmetic.stack(list(moves), 1).reshape(count * (2 * hours + 1))
-    room = [moved + tolerance * MOVED, tolerance * MOVED - moved]
+    box, budget, sums_step = terms.steps
+    room = []
+    for moved, step in (
+        (moves[0][:, :hours], box),
+        # Its row has length 1: a marginal cost of an hour has a part of its multiplier.
+        (moves[0][:, hours:], budget / math.sqrt(hours)),
+        (moves[1], sums_step),
+    ):
+        most = tolerance * MOVED / max(1.0, step)
+        flat = moved.reshape(math.prod(moved.shape))
+        room += [flat + most, most - flat]
     if limit is not None:
         room.append(tolerance * count - (sums + limit))
     passed = arithmetic.below_zero(arithmetic.stack(room, 0), QUANTITIES)
