@@ -140,6 +140,11 @@ def test_budgets_need_iterations() -> None:
         ({"iterations": 501}, "iterations"),
         ({"typical_curvature": 3.0}, "typical_curvature"),
         ({"iterations": None, "typical_curvature": 1.0}, "typical_curvature"),
+        ({"tolerance": 1e-6}, "tolerance"),
+        ({"most_curvature": 1e4, "typical_curvature": 1e3}, "tolerance"),
+        ({"reach": 1e300}, "most_curvature"),
+        ({"reach": 1e-300}, "most_curvature"),
+        ({"least_curvature": 1e-300, "iterations": None}, "most_curvature"),
     ],
 )
 def test_terms_that_cannot_be(changes: dict[str, Any], field: str) -> None:

@@ -34,12 +34,6 @@ import numpy as np
 from discreet_client.mpc.prices import QUANTITIES, Arithmetic, Numbers
 from discreet_client.mpc.terms import OPENED_BITS, RELAXATION, Terms
 
-MOVED = 1 / 16
-"""A computation has settled if the last step moved no number by more than this share of the
-tolerance, nor, times its step size, any marginal cost. With r the move, and u the multipliers, the
-cost exceeds the least by at most `|ρ r|'|K (y* - y)| + |u'r|` over RELAXATION: large step sizes
-make small moves, wherever the optimum is."""
-
 
 @dataclass(frozen=True)
 class Programs:
@@ -60,7 +54,7 @@ class Programs:
 @dataclass(frozen=True)
 class Plans:
     """`quantities` [agents, hours], relative to the centres; `settled` [1]: 1 if the last step
-    moved no number and no marginal cost by more than the tolerance allows (MOVED) and the limit is
+    moved nothing by more than the tolerance allows (`Terms.settled_moves`) and the limit is
     kept, else 0; None if nobody asked."""
 
     quantities: Numbers
@@ -174,15 +168,9 @@ def _settled(
     arithmetic: Arithmetic,
 ) -> Numbers:
     count, hours = terms.agents, terms.hours
-    box, budget, sums_step = terms.steps
+    parts = moves[0][:, :hours], moves[0][:, hours:], moves[1]
     room = []
-    for moved, step in (
-        (moves[0][:, :hours], box),
-        # Its row has length 1: a marginal cost of an hour has a part of its multiplier.
-        (moves[0][:, hours:], budget / math.sqrt(hours)),
-        (moves[1], sums_step),
-    ):
-        most = tolerance * MOVED / max(1.0, step)
+    for moved, most in zip(parts, terms.settled_moves(tolerance), strict=True):
         flat = moved.reshape(math.prod(moved.shape))
         room += [flat + most, most - flat]
     if limit is not None:
