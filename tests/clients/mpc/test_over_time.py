@@ -10,6 +10,7 @@ import pytest
 
 from discreet_client.convex_sets import Box, BudgetedBox
 from discreet_client.costs import QuadraticCost
+from discreet_client.mpc import evidence
 from discreet_client.mpc.inputs import input_of
 from discreet_client.mpc.own_programs import own_program
 from discreet_client.mpc.terms import Terms
@@ -29,6 +30,9 @@ def test_the_optimum_of_random_instances_with_the_bits_of_shares(seed: int) -> N
     assert instance.keeps(x)
     assert settled
     assert 0 < arithmetic.largest_compared < 2.0**Fixed.bits
+    most = instance.terms.masked_values
+    assert 0.8 * most < Fixed.masked <= most
+    assert f"up to {most}" in evidence.assumptions(instance.terms)[-1]
 
 
 def test_fewer_bits_would_not_do() -> None:

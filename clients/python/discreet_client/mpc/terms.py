@@ -248,6 +248,14 @@ class Terms:
             math.sqrt(usual * (usual + self.agents * self.weight)),
         )
 
+    @property
+    def masked_values(self) -> int:
+        """The most values that are opened under a mask: of a step one for each comparison, `2n (H +
+        1) + 2H`, and for each number that is truncated, `n (3H + 2) + 2H`; at the end not more than
+        of one more step."""
+        agents, hours = self.agents, self.hours
+        return ((self.iterations or 0) + 1) * (agents * (5 * hours + 4) + 4 * hours)
+
     def settled_moves(self, tolerance: float) -> tuple[float, float, float]:
         """The most by which a step moves copies in boxes, in budgets, and of sums, where it has
         settled: that share of the reach, and times the step size, of the price.
