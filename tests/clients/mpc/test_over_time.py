@@ -3,18 +3,21 @@ method."""
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 import pytest
+from numpy.typing import NDArray
 
 from discreet_client.convex_sets import Box, BudgetedBox
 from discreet_client.costs import QuadraticCost
 from discreet_client.mpc import evidence
 from discreet_client.mpc.inputs import input_of
-from discreet_client.mpc.own_programs import own_program
+from discreet_client.mpc.own_programs import columns, own_program
+from discreet_client.mpc.prices import FloatArithmetic
 from discreet_client.mpc.terms import Terms
-from tests.clients.mpc.over_time import Fixed, FixedPointArithmetic, OverTime
+from tests.clients.mpc.over_time import Fixed, FixedPointArithmetic, OverTime, plans_of
 
 
 @pytest.mark.parametrize("seed", range(20))
@@ -88,6 +91,29 @@ def test_small_moves_of_large_steps_are_not_called_settled(typical: float | None
     best = instance.objective(instance.by_clarabel())
     near = abs(instance.objective(x) - best) < 1e-4 * abs(best)
     assert near == settled == (typical is None)
+
+
+def test_what_semi_honest_excludes() -> None:
+    """An agent without any width, whose x is the same whatever the others do, reads the hours'
+    prices from it if its program inputs a matrix that is no inverse, and wider bounds."""
+    hours, part = 4, columns(4)
+
+    def opened(seed: int, lies: bool) -> NDArray[np.float64]:
+        instance, others = OverTime.draw(0, 3, hours), OverTime.draw(seed, 3, hours)
+        instance.slope[1:], instance.upper[0] = others.slope[1:], instance.lower[0]
+        instance.budgets[0] = None
+        terms = replace(instance.terms, price=40.0)
+        mine, *rest = instance.programs(terms)
+        rows = mine.rows.copy()
+        rows[:, part["matrix"]] = np.eye(hours + 1, 2 * hours + 1, hours + 1) / 4
+        rows[:, part["base"]], rows[:, part["lower"]], rows[:, part["upper"]] = 0.0, -1.0, 1.0
+        if lies:
+            mine = replace(mine, rows=rows)
+        found = plans_of(terms, [mine, *rest], instance.cost, instance.limit, FloatArithmetic())
+        return np.asarray(found.quantities[0])
+
+    assert np.array_equal(opened(0, lies=False), opened(4, lies=False))
+    assert np.all(np.abs(opened(0, lies=True) - opened(4, lies=True)) > 2.0**-16)
 
 
 def test_an_agent_without_a_budget_has_the_shape_of_one_with_it() -> None:
