@@ -225,6 +225,8 @@ class Fixed(np.ndarray):
     bits = fraction = 0
     rng = np.random.default_rng(0)
     largest = 0.0
+    masked = 0
+    """Values that are opened under a mask: of comparisons and truncations."""
 
     def __array_ufunc__(self, ufunc: Any, method: str, *inputs: Any, **named: Any) -> Any:
         whole = [isinstance(one, Whole) for one in inputs]
@@ -235,7 +237,8 @@ class Fixed(np.ndarray):
         elif ufunc is np.multiply and any(whole):
             made = getattr(ufunc, method)(*plain, **named) >> self.fraction
         elif product:
-            made = getattr(ufunc, method)(*plain, **named)
+            made = np.asarray(getattr(ufunc, method)(*plain, **named))
+            Fixed.masked += made.size
             up = self.rng.integers(0, 1 << self.fraction, made.shape).astype(object)
             made = (made + up) >> self.fraction
         else:
@@ -262,6 +265,7 @@ class FixedPointArithmetic:
 
     def __init__(self, terms: Terms, fewer: int = 0) -> None:
         Fixed.bits, Fixed.fraction = terms.bits - fewer, terms.fraction_bits - fewer
+        Fixed.masked = 0
         Fixed.largest, Fixed.rng = 0.0, np.random.default_rng(1)
         self.largest_compared = 0.0
 
@@ -271,6 +275,7 @@ class FixedPointArithmetic:
 
     def below_zero(self, value: Any, spread: float | None) -> Any:
         plain = value.view(np.ndarray)
+        Fixed.masked += plain.size
         if spread is not None:
             bits = min(Fixed.bits, Fixed.fraction + math.ceil(math.log2(spread)) + 2)
             largest = float(np.max(np.abs(plain)))

@@ -3,17 +3,21 @@ method."""
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 import pytest
+from numpy.typing import NDArray
 
 from discreet_client.convex_sets import Box, BudgetedBox
 from discreet_client.costs import QuadraticCost
+from discreet_client.mpc import evidence
 from discreet_client.mpc.inputs import input_of
-from discreet_client.mpc.own_programs import own_program
+from discreet_client.mpc.own_programs import columns, own_program
+from discreet_client.mpc.prices import FloatArithmetic
 from discreet_client.mpc.terms import Terms
-from tests.clients.mpc.over_time import Fixed, FixedPointArithmetic, OverTime
+from tests.clients.mpc.over_time import Fixed, FixedPointArithmetic, OverTime, plans_of
 
 
 @pytest.mark.parametrize("seed", range(20))
@@ -29,6 +33,9 @@ def test_the_optimum_of_random_instances_with_the_bits_of_shares(seed: int) -> N
     assert instance.keeps(x)
     assert settled
     assert 0 < arithmetic.largest_compared < 2.0**Fixed.bits
+    most = instance.terms.masked_values
+    assert 0.8 * most < Fixed.masked <= most
+    assert f"up to {most}" in evidence.assumptions(instance.terms)[-1]
 
 
 def test_fewer_bits_would_not_do() -> None:
@@ -61,6 +68,52 @@ def test_steps_that_were_too_few_are_told() -> None:
     assert instance.computed()[1] is False
     instance.tolerance = None
     assert instance.computed()[1] is None
+
+
+@pytest.mark.parametrize("typical", [1000.0, None])
+def test_small_moves_of_large_steps_are_not_called_settled(typical: float | None) -> None:
+    """One agent's box is a thousandth of the others', with a curvature that is as much larger. With
+    step sizes for it alone the others creep towards the optimum, by moves far below `tolerance`."""
+    upper = np.array([[1e-3, 1e-3], [1.0, 1.0], [1.0, 1.0]])
+    instance = OverTime(
+        A_q=np.sqrt([1000.0, 0.01, 0.01])[:, None, None] * np.eye(2) / np.sqrt(2),
+        slope=np.array([[-0.5, -0.5], [-0.5, -0.4], [-0.45, -0.5]]),
+        lower=0 * upper,
+        upper=upper,
+        budgets=[None, None, None],
+        effect=np.ones(3),
+        cost=np.full(2, -1.0),
+        limit=None,
+        iterations=100,
+        typical=typical,
+    )
+    x, settled = instance.computed(FixedPointArithmetic(instance.terms))
+    best = instance.objective(instance.by_clarabel())
+    near = abs(instance.objective(x) - best) < 1e-4 * abs(best)
+    assert near == settled == (typical is None)
+
+
+def test_what_semi_honest_excludes() -> None:
+    """An agent without any width, whose x is the same whatever the others do, reads the hours'
+    prices from it if its program inputs a matrix that is no inverse, and wider bounds."""
+    hours, part = 4, columns(4)
+
+    def opened(seed: int, lies: bool) -> NDArray[np.float64]:
+        instance, others = OverTime.draw(0, 3, hours), OverTime.draw(seed, 3, hours)
+        instance.slope[1:], instance.upper[0] = others.slope[1:], instance.lower[0]
+        instance.budgets[0] = None
+        terms = replace(instance.terms, price=40.0)
+        mine, *rest = instance.programs(terms)
+        rows = mine.rows.copy()
+        rows[:, part["matrix"]] = np.eye(hours + 1, 2 * hours + 1, hours + 1) / 4
+        rows[:, part["base"]], rows[:, part["lower"]], rows[:, part["upper"]] = 0.0, -1.0, 1.0
+        if lies:
+            mine = replace(mine, rows=rows)
+        found = plans_of(terms, [mine, *rest], instance.cost, instance.limit, FloatArithmetic())
+        return np.asarray(found.quantities[0])
+
+    assert np.array_equal(opened(0, lies=False), opened(4, lies=False))
+    assert np.all(np.abs(opened(0, lies=True) - opened(4, lies=True)) > 2.0**-16)
 
 
 def test_an_agent_without_a_budget_has_the_shape_of_one_with_it() -> None:
@@ -117,6 +170,11 @@ def test_budgets_need_iterations() -> None:
         ({"iterations": 501}, "iterations"),
         ({"typical_curvature": 3.0}, "typical_curvature"),
         ({"iterations": None, "typical_curvature": 1.0}, "typical_curvature"),
+        ({"tolerance": 1e-6}, "tolerance"),
+        ({"most_curvature": 1e4, "typical_curvature": 1e3}, "tolerance"),
+        ({"reach": 1e300}, "most_curvature"),
+        ({"reach": 1e-300}, "most_curvature"),
+        ({"least_curvature": 1e-300, "iterations": None}, "most_curvature"),
     ],
 )
 def test_terms_that_cannot_be(changes: dict[str, Any], field: str) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -17,6 +18,11 @@ SECURITY = "semi-honest parties, honest majority"
 
 def assumptions(terms: Terms) -> tuple[str, ...]:
     """The assumptions under which a computation is secret; certificates and results state them."""
+    together = ""
+    if terms.iterations is not None:
+        count = terms.masked_values
+        left = math.floor(STATISTICAL_BITS - math.log2(count))
+        together = f"; of all steps there are up to {count}, together at most 2^-{left}"
     return (
         "semi-honest: every agent runs the unmodified program. One that changes it can falsify the "
         "answers, and can find out data of others",
@@ -24,7 +30,7 @@ def assumptions(terms: Terms) -> tuple[str, ...]:
         f"the server, pool what they see; {terms.threshold + 1} of them together can compute all "
         "agents' data",
         "statistical masking: each value that is opened under a mask reveals the secret under it "
-        f"with a probability of at most 2^-{STATISTICAL_BITS}",
+        f"with a probability of at most 2^-{STATISTICAL_BITS}{together}",
     )
 
 
@@ -38,7 +44,7 @@ def reveals(terms: Terms) -> dict[str, str]:
         else "whether the limit could be kept in every hour"
     )
     price = (
-        f" x is what {terms.iterations} steps have come to: by how little it differs from the "
+        f" x is what {terms.iterations} steps have come to: by how much it differs from the "
         f"optimum, up to 2^-{OPENED_BITS} of the reach, depends on all agents' data, too. An agent "
         "whose own x lies strictly inside its bounds can compute the hour's price from it, with a "
         "budget the differences between hours' prices, "

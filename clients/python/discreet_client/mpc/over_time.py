@@ -26,16 +26,13 @@ The arithmetic is an argument, as for `prices`.
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
 import numpy as np
 
 from discreet_client.mpc.prices import QUANTITIES, Arithmetic, Numbers
 from discreet_client.mpc.terms import OPENED_BITS, RELAXATION, Terms
-
-MOVED = 1 / 16
-"""A computation has settled if no number moved in the last step by more than this share of the
-tolerance."""
 
 
 @dataclass(frozen=True)
@@ -57,8 +54,8 @@ class Programs:
 @dataclass(frozen=True)
 class Plans:
     """`quantities` [agents, hours], relative to the centres; `settled` [1]: 1 if the last step
-    moved nothing by more than the tolerance allows and the limit is kept, else 0; None if nobody
-    asked."""
+    moved nothing by more than the tolerance allows (`Terms.settled_moves`) and the limit is
+    kept, else 0; None if nobody asked."""
 
     quantities: Numbers
     settled: Numbers
@@ -171,8 +168,11 @@ def _settled(
     arithmetic: Arithmetic,
 ) -> Numbers:
     count, hours = terms.agents, terms.hours
-    moved = arithmetic.stack(list(moves), 1).reshape(count * (2 * hours + 1))
-    room = [moved + tolerance * MOVED, tolerance * MOVED - moved]
+    parts = moves[0][:, :hours], moves[0][:, hours:], moves[1]
+    room = []
+    for moved, most in zip(parts, terms.settled_moves(tolerance), strict=True):
+        flat = moved.reshape(math.prod(moved.shape))
+        room += [flat + most, most - flat]
     if limit is not None:
         room.append(tolerance * count - (sums + limit))
     passed = arithmetic.below_zero(arithmetic.stack(room, 0), QUANTITIES)

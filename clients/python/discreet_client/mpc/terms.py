@@ -27,6 +27,10 @@ MOST_ITERATIONS = 500
 RELAXATION = 1.75
 MOST_PRICE = 8.0
 """The price of a limit, in units of `price`, from which on the limit is exceeded instead."""
+MOVED = 1 / 16
+"""Share of the tolerance by which nothing moves once a computation has settled."""
+NOISE = 8.0
+"""Moves by the roundings of a step are less, in units of the last place; 4 were seen."""
 BOX_STEP, BUDGET_STEP = 2.0, 20.0
 """Step sizes of the copies in boxes and budgets, in units of the typical curvature."""
 
@@ -95,12 +99,24 @@ class Terms:
             self.least_curvature <= self.typical_curvature <= self.most_curvature
         ):
             raise ValueError("typical_curvature: must be between least and most_curvature")
-        if self.bits > MOST_BITS:
+        try:
+            needed = str(self.bits) if self.bits > MOST_BITS else ""
+        except (OverflowError, ZeroDivisionError, ValueError):  # of bounds beyond what floats hold
+            needed = "too many"
+        if needed:
             raise ValueError(
-                f"most_curvature: these bounds need numbers of {self.bits} bits, but at most "
+                f"most_curvature: these bounds need numbers of {needed} bits, but at most "
                 f"{MOST_BITS} are supported; bounds that are closer together, or nearer to the "
                 "data, need fewer"
             )
+        if self.iterations is not None and self.tolerance is not None:
+            told = min(self.settled_moves(self.tolerance)) * 2.0**self.fraction_bits
+            if told < NOISE:
+                raise ValueError(
+                    f"tolerance: {self.tolerance * NOISE / told:.2g} is the least that can be told "
+                    "from roundings with these step sizes; a smaller typical_curvature makes them "
+                    "smaller, and null asks nothing"
+                )
 
     @property
     def fields(self) -> dict[str, Any]:
@@ -231,6 +247,28 @@ class Terms:
             BUDGET_STEP * usual,
             math.sqrt(usual * (usual + self.agents * self.weight)),
         )
+
+    @property
+    def masked_values(self) -> int:
+        """The most values that are opened under a mask: of a step one for each comparison, `2n (H +
+        1) + 2H`, and for each number that is truncated, `n (3H + 2) + 2H`; at the end not more than
+        of one more step."""
+        agents, hours = self.agents, self.hours
+        return ((self.iterations or 0) + 1) * (agents * (5 * hours + 4) + 4 * hours)
+
+    def settled_moves(self, tolerance: float) -> tuple[float, float, float]:
+        """The most by which a step moves copies in boxes, in budgets, and of sums, where it has
+        settled: that share of the reach, and times the step size, of the price.
+
+        With r the moves and u the multipliers the cost exceeds the least by at most `|ρ r|'|K (y* -
+        y)| + |u'r|` over RELAXATION. Large step sizes make small moves wherever the optimum is, so
+        that r alone would tell nothing.
+        """
+        box, budget, sums = self.steps
+        # A budget's row has length 1: its multiplier is √hours times its part of an hour's price.
+        sizes = box, budget / math.sqrt(self.hours), sums
+        most_box, most_budget, most_sums = (tolerance * MOVED / max(1.0, one) for one in sizes)
+        return most_box, most_budget, most_sums
 
     @property
     def stiffness(self) -> float:
