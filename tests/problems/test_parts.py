@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import math
 import random
 from functools import partial
 from itertools import pairwise
@@ -13,11 +14,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from discreet.isolation import summing
+from discreet.isolation.spooled import in_memory
+from discreet.privacy.mechanisms.discrete_laplace import DiscreteLaplace
 from discreet.privacy.noise import Noise
 from discreet.problems import KINDS
 from discreet.problems.base import Problem
-from discreet.problems.contents import Content, Released, pack
+from discreet.problems.contents import Content, Released, framed, pack
 from discreet.problems.numbers import Privacy
+from discreet.problems.off_policy_evaluation.weighting import LEAST_CAP, largest_weight
 from discreet.problems.parts import StoredContent, add, share_of
 from discreet.problems.plans import Plan
 from discreet.problems.routing.counts_plan import counts_plan
@@ -142,14 +147,14 @@ def opened(name: str) -> tuple[Problem, Any, Plan, Content]:
 
 
 def prepared(
-    given_data: dict[str, Any], asked: dict[str, Any]
+    given_data: dict[str, Any], asked: dict[str, Any], epsilon: float = 1
 ) -> tuple[Problem, Any, Plan, Content]:
     kind = KINDS[given_data["kind"]]
     assert kind.Dataset is not None
     body = {"name": "parts", "cap": {"epsilon": 100, "delta": 1e-3}, **given_data}
     dataset = kind.Dataset.model_validate(body).described()
     problem = kind.model_validate({**asked, "dataset": "example"})
-    budget = problem.budget(Privacy.model_validate({"epsilon": 1, "delta": 1e-6}))
+    budget = problem.budget(Privacy.model_validate({"epsilon": epsilon, "delta": 1e-6}))
     return problem, dataset.public, problem.plan(dataset.public, budget), dataset.rows()
 
 
@@ -228,6 +233,79 @@ def test_parts_without_records_add_nothing(name: str) -> None:
         one: each.shape for one, each in problem.part_sums(public, plan, content).items()
     }
     assert not any(each.any() for each in sums.values())
+
+
+PRIVATE_NUMBERS = [name for name in CASES if name.endswith("private number")]
+
+
+@pytest.mark.parametrize("name", PRIVATE_NUMBERS)
+def test_clips_follow_from_the_noised_number_alone(name: str) -> None:
+    """So much is spent here that the clip is not the least one, and differs with the noise."""
+    problem, public, plan, content = prepared(*CASES[name], epsilon=10)
+    assert isinstance(problem, SumsOverParts)
+    caps = set()
+    for seed in range(30):
+        released = problem.release(public, plan, content, Noise.seeded(seed))
+        following, before = after_number(problem, public, plan, content, Noise.seeded(seed))
+        sums = problem.part_sums(public, following, content)
+        again = problem.release_sums(public, following, sums, Noise.seeded(seed))
+        assert pack(before | again) == pack(released)
+        cap = following.parameters["max_importance"]
+        noised = int(released["trajectories"][0])
+        assert cap == largest_weight(plan.events[0], noised)
+        caps.add(cap)
+    assert len(caps) > 5
+    for few in (-(1 << 62), -3, 0):
+        following = problem.following(public, plan, {"trajectories": np.array([few])})
+        assert following.parameters["max_importance"] == LEAST_CAP
+        assert problem.part_sums(public, following, content)["sums"].any()
+
+
+@pytest.mark.parametrize("name", PRIVATE_NUMBERS)
+def test_the_number_gets_the_noise_that_is_charged(name: str) -> None:
+    """Of nobody as of many. Its mean square is within 5 deviations: that of a Laplace variable's
+    square is sqrt(5) times its mean."""
+    problem, public, plan, _ = opened(name)
+    assert isinstance(problem, SumsOverParts)
+    _, count = plan.events
+    assert isinstance(count, DiscreteLaplace)
+    draws, noise = 5000, Noise.seeded(4)
+    for units in (0, PEOPLE):
+        found = [
+            int(problem.release_number(public, plan, units, noise)["trajectories"][0]) - units
+            for _ in range(draws)
+        ]
+        ratio = np.mean(np.square(found, dtype=float)) / count.deviation() ** 2
+        assert abs(ratio - 1) < 5 * math.sqrt(5 / draws)
+
+
+@pytest.mark.parametrize("name", PRIVATE_NUMBERS)
+def test_a_number_gets_noise_once_whoever_goes_on_with_it(name: str) -> None:
+    """Children have other noise each, as they have where nothing is public: all go on with the
+    number that the first of them noised, and the release tells that one."""
+    problem, public, plan, content = prepared(*CASES[name], epsilon=10)
+    assert isinstance(problem, SumsOverParts)
+    header = {
+        "kind": "off_policy_evaluation",
+        "problem": problem.model_dump(mode="json"),
+        "public": public.model_dump(mode="json"),
+        "plan": plan.model_dump(mode="json"),
+        "simulation": False,
+        "part_bytes": 200,
+    }
+    with in_memory(pack(content)) as (place, descriptor):
+        header["contents"] = [place]
+        for seed in range(3):
+            before = summing.number_of(header, descriptor, Noise.seeded(seed))
+            asked = {**header, "before": pack(before).hex()}
+            shares = [
+                summing.sums_of_share({**asked, "share": [one, 3]}, descriptor) for one in range(3)
+            ]
+            released = summing.release_of_shares(asked, framed(map(pack, shares)), Noise.seeded(77))
+            following = problem.following(public, plan, before)
+            whole = problem.part_sums(public, following, content)
+            alone = problem.release_sums(public, following, whole, Noise.seeded(77))
+            assert pack(released) == pack(before | alone)
 
 
 @given(

@@ -22,7 +22,7 @@ from discreet.problems.off_policy_evaluation.problem import OffPolicyEvaluation
 from discreet.problems.off_policy_evaluation.public import OffPolicyPublic
 from discreet.problems.parts import StoredContent
 from discreet.problems.plans import Plan
-from discreet.problems.sampled import WINDOW_BYTES, Passing, Records
+from discreet.problems.sampled import FILLED, WINDOW_BYTES, Passing, Records
 from discreet.solvers.evaluation import gradient_temporal_difference as gtd
 from discreet.solvers.evaluation.drawn_records import stretches
 from discreet.solvers.evaluation.temporal_difference import Ints, Transitions
@@ -49,6 +49,10 @@ CASES: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
     "samples that begin at the mean reward": (unending(), BATCH),
     "the same of a public number": (unending(**COUNTED), BATCH),
     "samples of coordinates": (episodes(states=None, off_policy=True), {**BATCH, **DENSE}),
+    "nobody in most steps": (
+        episodes(states=4, off_policy=True),
+        {**BATCH, "steps": 200, "sampling": 1e-3},
+    ),
     "everybody in each step": (episodes(states=4, off_policy=False), {**BATCH, "sampling": 1}),
     "one a step": (episodes(states=4, off_policy=True, **COUNTED), SINGLE),
     "one a step, coordinates": (
@@ -278,6 +282,20 @@ def test_samples_are_of_the_distribution_that_is_charged() -> None:
         assert np.abs(counted.mean(axis=0) - probability).max() < 5 * deviation
 
 
+def test_steps_that_draw_nobody_take_no_window() -> None:
+    """Else a content would be passed through more often than the plan has time for."""
+    q, steps = 2e-4, 40_000
+
+    def kernel(generator: np.random.Generator, numbers: Ints, ends: Ints) -> Any:
+        return gtd._draw_samples(40, q, 2, generator, numbers, ends)
+
+    found, windows = drawn_by(kernel, steps, 30, Noise.seeded(7).generator())
+    drawn = sum(map(len, found))
+    assert abs(drawn - steps * 40 * q) < 5 * math.sqrt(steps * 40 * q)
+    assert found.count([]) > 0.98 * steps
+    assert windows <= 1 + drawn / (FILLED * 30)
+
+
 def test_single_draws_are_of_the_distribution_that_is_charged() -> None:
     """Uniform, with replacement, independently of the draw before."""
     steps = 60_000
@@ -323,6 +341,11 @@ def test_a_window_and_the_time_of_reading_follow_from_public_figures() -> None:
     large = Passing(4e9, 8e10, 10**6, 200.0)
     assert WINDOW_BYTES < large.window_bytes < 4e9
     assert large.seconds == pytest.approx(400, rel=1e-3)
+    # Of a step that takes 0.6 of a window there is one in each.
+    steps, content = 1000, 4.0 * WINDOW_BYTES
+    single = Passing(content, steps * 0.6 * WINDOW_BYTES, steps, 1000.0)
+    assert single.window_bytes == WINDOW_BYTES
+    assert single.seconds == pytest.approx(steps * content / 2e9)
     assert Passing(4e9, 8e10, 10**6, 0.1).seconds == 0, "nothing is gained: read once, as a whole"
 
     kind = KINDS["off_policy_evaluation"]

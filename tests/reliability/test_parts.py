@@ -310,14 +310,31 @@ def test_a_worker_that_stops_while_children_read_leaves_nothing_behind(
     taken: list[str],
     faults: Callable[[str], object],
     with_children: Callable[[Settings, Work], None],
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """No child, no sealed file, and a job that another worker goes on with, charged once."""
+    """No child, no sealed file, and a job that another worker goes on with, charged once. Where
+    sums follow from a noised number, that of an earlier attempt is forgotten with it."""
+    numbers, run, follow = list[str](), Zygote.run, list[str]()
 
-    async def work(services: Services, owner: Principal, zygote: Zygote) -> None:
-        job = await causes.new_job(services, owner)
+    async def watched(self: Zygote, header: dict[str, Any], *more: Any) -> Any:
+        if "before" in header:
+            follow.append(header["before"])
+        output = await run(self, header, *more)
+        if header["step"] == "number":
+            numbers.append(output.payload.hex())
+        return output
+
+    monkeypatch.setattr(Zygote, "run", watched)
+
+    def closed() -> bool:
+        return in_the_spool(tmp_path / "spool") == 0
+
+    async def stopped(
+        services: Services, owner: Principal, zygote: Zygote, job: str, first: list[str]
+    ) -> None:
         for fault, steps in (
-            ("part_sums wall", ["share", "share"]),
-            ("release_sums wall", ["share", "share", "release"]),
+            ("part_sums wall", [*first, "share", "share"]),
+            ("release_sums wall", [*first, "share", "share", "release"]),
         ):
             faults(fault)
             taken.clear()
@@ -331,13 +348,25 @@ def test_a_worker_that_stops_while_children_read_leaves_nothing_behind(
             attempt.cancel()
             await asyncio.gather(attempt, return_exceptions=True)
             assert attempt.cancelled()
-            assert in_the_spool(tmp_path / "spool") == 0
+            # A child that is being forked has its descriptor until it is there, and is ended then.
+            await asyncio.to_thread(eventually, closed, "the sealed file is closed")
             await asyncio.to_thread(eventually, partial(has_children, server, 0), "all ended")
             assert await outcome(services, owner, job) == ("queued", list(CHARGED[:2]))
         faults("")
+        follow.clear()
         await Runner(services, zygote).run(job)
         assert await outcome(services, owner, job) == ("succeeded", list(CHARGED))
-        assert in_the_spool(tmp_path / "spool") == 0
+        assert closed()
+
+    async def work(services: Services, owner: Principal, zygote: Zygote) -> None:
+        await stopped(services, owner, zygote, await causes.new_job(services, owner), [])
+        assert numbers == []
+        dataset = await register(services, owner, walks(off_policy=True))
+        asked = evaluation(dataset, method="importance_sampling")
+        job = await submit(services, owner, dataset, **asked)
+        await stopped(services, owner, zygote, job, ["number"])
+        assert len(numbers) == 3, "each attempt draws its own"
+        assert follow == [numbers[-1]] * 3, "which its two shares and its release go by"
 
     with_children(settings, work)
 

@@ -78,5 +78,7 @@ class Passing:
         """0 where all is in memory at once: it is read once, as whatever is read as a whole."""
         if self.most_bytes <= self.window_bytes:
             return 0.0
-        windows = min(float(self.steps), 1 + self.drawn_bytes / (FILLED * self.window_bytes))
+        # A step is never in two windows: of those that are large beside it, the rest stays empty.
+        each = max(1.0, FILLED * self.window_bytes * self.steps // self.drawn_bytes)
+        windows = min(float(self.steps), 1 + self.steps / each)
         return windows * self.most_bytes / PASSED_BYTES_PER_SECOND

@@ -81,7 +81,8 @@ def stretches(
     first = 0
     while first < steps:
         ahead.bit_generator.state = generator.bit_generator.state
-        numbers, ends = np.empty(room, dtype=np.int64), np.empty(min(steps - first, room), np.int64)
+        # Draws are what a window holds few of; steps that draw nobody take no room in it.
+        numbers, ends = np.empty(room, dtype=np.int64), np.empty(steps - first, dtype=np.int64)
         drawn = draw(ahead, numbers, ends)
         if drawn == 0:  # a single step draws more
             room *= 2
