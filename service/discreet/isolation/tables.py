@@ -10,6 +10,7 @@ from typing import Any, BinaryIO
 
 from discreet.errors import FieldIssue, InvalidInput, PayloadTooLarge
 from discreet.isolation.blocks import Block
+from discreet.isolation.partitions import Room
 
 CSV_BLOCK_BYTES = 4 << 20
 MOST_COLUMNS = 1000
@@ -35,12 +36,20 @@ FIRST_LINE_BYTES = 1 << 20
 
 
 def content_of(
-    kind: Any, public: Any, batches: Iterable[Any], schema: Any, block: Block | None
+    kind: Any,
+    public: Any,
+    batches: Iterable[Any],
+    schema: Any,
+    block: Block | None,
+    room: Room | None = None,
 ) -> Any:
-    """The content of a table, whose dates say that its records are of the block."""
-    if block is None:
+    """The content of a table, whose dates say that its records are of the block. With a room it may
+    be one that lies there (`PartedContent`)."""
+    if block is not None:
+        batches, schema = block.rows(batches), block.schema(schema)
+    if room is None:
         return kind.read_batches(public, batches, schema)
-    return kind.read_batches(public, block.rows(batches), block.schema(schema))
+    return room.read(kind, public, batches, schema)
 
 
 def check_rows(kind: Any, rows: int, most: int) -> None:
@@ -74,7 +83,12 @@ def read_parquet(file: BinaryIO) -> tuple[Any, int, Iterator[Any]]:
 
 
 def read_csv(
-    opened: Callable[[], BinaryIO], kind: Any, public: Any, most: int, block: Block | None
+    opened: Callable[[], BinaryIO],
+    kind: Any,
+    public: Any,
+    most: int,
+    block: Block | None,
+    room: Room | None = None,
 ) -> Any:
     """Types are those that the whole file needs. Arrow's reader of streams fixes them by the first
     block, so a file that it stumbles on, as at `1.5` below integers, is opened anew (threads may
@@ -85,9 +99,11 @@ def read_csv(
     options = _csv_options(opened(), kind.OWNER)
     with contextlib.suppress(pa.ArrowInvalid), pc.open_csv(opened(), **options) as reader:
         if pa.null() not in reader.schema.types:  # a column of which the first block has nothing
-            return content_of(kind, public, _counted(kind, reader, most), reader.schema, block)
+            batches = _counted(kind, reader, most)
+            return content_of(kind, public, batches, reader.schema, block, room)
     table = pc.read_csv(opened(), **options)
-    return content_of(kind, public, _counted(kind, table.to_batches(), most), table.schema, block)
+    batches = _counted(kind, table.to_batches(), most)
+    return content_of(kind, public, batches, table.schema, block, room)
 
 
 def _csv_options(file: BinaryIO, owner: str) -> dict[str, Any]:

@@ -239,6 +239,19 @@ def record_order(start: NDArray[np.int64], columns: Iterable[NDArray[Any]]) -> N
     By two 64-bit hashes of a record's columns (8 bytes an entry). Records whose hashes agree but
     not their content, one pair in 2^128, stay in the order in which they came.
     """
+    hashes = _record_hashes(start, columns)
+    return np.lexsort((hashes[:, 0], hashes[:, 1], np.diff(start))).astype(np.int64)
+
+
+def record_keys(start: NDArray[np.int64], columns: Iterable[NDArray[Any]]) -> NDArray[np.bytes_]:
+    """S24[records], of which `record_order` is the order: length, second and first hash."""
+    hashes = _record_hashes(start, columns)
+    keys = np.stack([np.diff(start).astype(np.uint64), hashes[:, 1], hashes[:, 0]], axis=1)
+    return keys.astype(">u8").view("S24").reshape(-1)
+
+
+def _record_hashes(start: NDArray[np.int64], columns: Iterable[NDArray[Any]]) -> NDArray[np.uint64]:
+    """uint64[records, 2]"""
     hashes = np.tile(
         np.array([0x243F6A8885A308D3, 0x13198A2E03707344], dtype=np.uint64), (start.size - 1, 1)
     )
@@ -254,7 +267,7 @@ def record_order(start: NDArray[np.int64], columns: Iterable[NDArray[Any]]) -> N
             words = np.array(column[start[first] : start[last]], dtype=kind).view(np.uint64)
             here = start[first : last + 1] - start[first]
             _add_hashes(words.reshape(here[-1], -1), here, hashes[first:last])
-    return np.lexsort((hashes[:, 0], hashes[:, 1], np.diff(start))).astype(np.int64)
+    return hashes
 
 
 @njit(cache=True, nogil=True)

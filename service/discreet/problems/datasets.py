@@ -15,6 +15,7 @@ from pydantic import BeforeValidator, Field, StringConstraints
 from discreet.errors import FieldIssue, InvalidInput
 from discreet.problems.contents import PRIVATE, Content, Mode, Packed
 from discreet.problems.numbers import Delta, Epsilon, Flag, Frozen
+from discreet.problems.unit_rows import UnitRows
 
 
 def _registered(value: Any) -> Any:
@@ -220,6 +221,15 @@ class Dataset(DatasetSettings):
         memory.
         """
         return cls.read_table(public, pa.Table.from_batches(batches, schema))
+
+    @classmethod
+    def by_units(cls, public: Any, schema: pa.Schema) -> UnitRows | None:
+        """How the rows of a table that does not fit memory are read, with all rows of one unit in
+        one part; None where the kind cannot do that with such a table, which is then read at once.
+
+        The content is that of `read_table`, byte for byte.
+        """
+        return None
 
     @classmethod
     def columns(cls, public: Any) -> Sequence[Column]:

@@ -16,19 +16,25 @@ from discreet.intake.items import InPieces
 from discreet.problems.columns import (
     MAX_ISSUES,
     Issues,
-    integer_columns,
     owner_column,
-    rearranged,
-    record_order,
-    starts_of,
 )
 from discreet.problems.contents import PRIVATE, Content, Packed, arrays
 from discreet.problems.datasets import Column, DatasetOfRows, FileQuestion, Layout
 from discreet.problems.dr_ensemble import layouts, meters, own_file
+from discreet.problems.dr_ensemble.canonical import (
+    canonical,
+    check_participants,
+    check_trajectories,
+    outside,
+    state_columns,
+)
 from discreet.problems.dr_ensemble.matrix import matrix_content, matrix_table
 from discreet.problems.dr_ensemble.meters import Reading
+from discreet.problems.dr_ensemble.parts import ReadingRows, StateRows
 from discreet.problems.dr_ensemble.public import DrEnsemblePublic, Ints
 from discreet.problems.numbers import Count, Frozen, Real
+from discreet.problems.owners import are_spread
+from discreet.problems.unit_rows import UnitRows
 from discreet_client.meters import States as Sequences
 
 GRID = 1 << 20
@@ -181,12 +187,7 @@ class DrEnsembleDataset(DatasetOfRows):
             return _meter_content(
                 public, *meters.read_table(public.rule(), table, public.most_rows), "/content"
             )
-        columns = integer_columns(
-            table,
-            {"step": (0, 10**9), "state": (0, public.states - 1)},
-            "/content",
-            beside=("participant",),
-        )
+        columns = state_columns(public, table)
         owner = owner_column(table, "participant", "/content")
         order = np.lexsort((columns["step"], owner))
         owner, step = owner[order], columns["step"][order]
@@ -203,6 +204,18 @@ class DrEnsembleDataset(DatasetOfRows):
         issues.check()
         return _trajectory_content(public, columns["state"][order], start)
 
+    @classmethod
+    def by_units(cls, public: DrEnsemblePublic, schema: pa.Schema) -> UnitRows | None:
+        """States and readings of participants; a matrix is small."""
+        if public.row_change is not None:
+            return None
+        kind = schema.field("participant").type if "participant" in schema.names else None
+        if kind is None or not are_spread(kind):
+            return None
+        if not {"time", "kw"} & set(schema.names):
+            return StateRows(public)
+        return None if public.meters is None else ReadingRows(public)
+
 
 def _trajectory_content(
     public: DrEnsemblePublic, states: NDArray[np.integer[Any]], start: Ints
@@ -210,17 +223,7 @@ def _trajectory_content(
     """Checked state sequences in an order that tells nothing of whose they are."""
     prefix = "/content/trajectories"
     length = np.diff(start)
-    if length.size < 2:
-        raise InvalidInput(
-            "at least two participants are needed: a single participant cannot be hidden",
-            pointer=prefix,
-        )
-    if public.participants is not None and length.size != public.participants:
-        raise InvalidInput(
-            f"found {length.size} trajectories, but the public number of participants is "
-            f"{public.participants}",
-            pointer=prefix,
-        )
+    check_trajectories(public, length.size, prefix)
     for bad, says in (
         (length < 2, "a trajectory has at least two states"),
         (
@@ -246,7 +249,7 @@ def _trajectory_content(
             FieldIssue(where(place), f"must be 0 to {public.states - 1}; found {states[place]}")
         )
     if not found:
-        for place in np.flatnonzero(_outside(public, states, start))[:MAX_ISSUES].tolist():
+        for place in np.flatnonzero(outside(public, states, start))[:MAX_ISSUES].tolist():
             says = (
                 f"the transition {states[place]} to {states[place + 1]} is not in the public "
                 "support"
@@ -254,24 +257,7 @@ def _trajectory_content(
             found.append(FieldIssue(where(place + 1), says))
     if found:
         raise InvalidInput(found)
-    return _canonical(states, start)
-
-
-def _outside(
-    public: DrEnsemblePublic, states: NDArray[np.integer[Any]], start: Ints
-) -> NDArray[np.bool_]:
-    """bool[states - 1]: where the support does not allow what follows."""
-    if public.support == "all":
-        return np.zeros(max(states.size - 1, 0), dtype=bool)
-    outside: NDArray[np.bool_] = ~public.mask()[states[:-1], states[1:]]
-    outside[start[1:-1] - 1] = False  # from one trajectory to the next
-    return outside
-
-
-def _canonical(states: NDArray[np.integer[Any]], start: Ints) -> Content:
-    sequence = record_order(start, [states])
-    states = rearranged(states, start, sequence)
-    return {"states": states.astype(np.int64, copy=False), "start": starts_of(start, sequence)}
+    return canonical(states, start)
 
 
 def _meter_content(
@@ -279,22 +265,9 @@ def _meter_content(
 ) -> Content:
     """Trajectories of readings; of public `participants` some may have none, and count for
     nothing."""
-    if public.participants is not None and participants != public.participants:
-        says = (
-            f"readings of {participants} participants of {public.participants} public ones. A "
-            f"home under two names (a meter that was replaced) counts as two and is protected "
-            f"half as well: give it one name. Totals and weather are not participants. The public "
-            f"number is what is known without the readings"
-        )
-        raise InvalidInput(says, pointer=prefix)
-    if found.start.size < 3:
-        says = (
-            f"of {participants} participants {found.start.size - 1} have a trajectory, and at "
-            "least two are needed: "
-        )
-        raise InvalidInput(says + "a single participant cannot be hidden", pointer=prefix)
+    check_participants(public, participants, found.start.size - 1, prefix)
     issues = []
-    for place in np.flatnonzero(_outside(public, found.states, found.start))[:MAX_ISSUES].tolist():
+    for place in np.flatnonzero(outside(public, found.states, found.start))[:MAX_ISSUES].tolist():
         says = (
             f"the transition {found.states[place]} to {found.states[place + 1]} is not in the "
             "public support"
@@ -302,4 +275,4 @@ def _meter_content(
         issues.append(FieldIssue(f"{prefix}/{found.row[place + 1]}/kw", says))
     if issues:
         raise InvalidInput(issues)
-    return _canonical(found.states, found.start)
+    return canonical(found.states, found.start)

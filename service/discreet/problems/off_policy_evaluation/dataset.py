@@ -17,10 +17,7 @@ from discreet.errors import InvalidInput
 from discreet.intake.items import InPieces
 from discreet.problems.columns import (
     Issues,
-    check_names,
-    integer_columns,
     owner_column,
-    real_column,
 )
 from discreet.problems.contents import PRIVATE, Content, Packed
 from discreet.problems.datasets import Column, FileQuestion, Layout
@@ -28,11 +25,12 @@ from discreet.problems.numbers import Count, Frozen, Real
 from discreet.problems.off_policy_evaluation import blocks, layouts, own_file
 from discreet.problems.off_policy_evaluation.canonical import (
     canonical_content,
-    truths_of,
-    vectors_of,
 )
-from discreet.problems.off_policy_evaluation.public import MAX_STATES, OffPolicyPublic, Vector
+from discreet.problems.off_policy_evaluation.parts import TrajectoryRows, columns_of
+from discreet.problems.off_policy_evaluation.public import OffPolicyPublic, Vector
+from discreet.problems.owners import are_spread
 from discreet.problems.sources import DatasetInBlocks
+from discreet.problems.unit_rows import UnitRows
 from discreet.solvers.evaluation import temporal_difference as td
 
 
@@ -222,42 +220,17 @@ class OffPolicyDataset(DatasetInBlocks):
         """Columns as in JSON; `x` and `x_next` as lists, or as columns `x_0, x_1, …, x_next_0, …`.
         Where there is one state, neither `state` nor `next_state` is needed."""
         prefix = "/content"
-        given = set(table.column_names)
-        off_policy = bool(given & {"behaviour", "target"})
-        reals = ["reward", *(["behaviour", "target"] if off_policy else [])]
-        integers = {"step": (0, public.horizon - 1)}
-        vectors: list[str] = []
-        alike = public.states == 1 and not given & {"state", "next_state"}
-        if public.states is not None:
-            integers |= (
-                {} if alike else {"state": (0, public.states - 1), "next_state": (0, MAX_STATES)}
-            )
-        else:
-            for name in ("x", "x_next"):
-                split = [f"{name}_{axis}" for axis in range(public.features or 0)]
-                vectors += [name] if name in given else split
-        needed = ["trajectory", *integers, *reals, *vectors, "terminal"]
-        check_names(table, needed, ["action"], prefix)
-        columns: dict[str, NDArray[Any]] = {}
-        for name in ("state", "next_state") if alike else ():
-            columns[name] = np.zeros(table.num_rows, dtype=np.int32)
-        # One after the other, with few bits, and taken out of the table: a column of 20 million
-        # rows is 160 MB in 64 bits.
-        for name, bounds in integers.items():
-            columns |= integer_columns(table.select([name]), {name: bounds}, prefix, dtype=np.int32)
-            table = table.drop_columns([name])
-        for name in reals:
-            columns[name] = real_column(table, name, prefix).astype(np.float64, copy=False)
-            table = table.drop_columns([name])
-        columns["terminal"] = truths_of(table, prefix)
-        if public.features is not None:
-            columns |= {
-                name: vectors_of(table, name, public.features, prefix) for name in ("x", "x_next")
-            }
+        columns, table = columns_of(public, table, prefix)
         owner = owner_column(table, "trajectory", prefix).astype(np.int32, copy=False)
         del table  # the last reference, where the caller keeps none
         pa.default_memory_pool().release_unused()
         return canonical_content(public, columns, owner, prefix)
+
+    @classmethod
+    def by_units(cls, public: OffPolicyPublic, schema: pa.Schema) -> UnitRows | None:
+        columns_of(public, schema.empty_table(), "/content")  # what is wrong with its columns
+        kind = schema.field("trajectory").type
+        return TrajectoryRows(public) if are_spread(kind) else None
 
     @classmethod
     def describe(cls, public: OffPolicyPublic, content: Content) -> OffPolicyPublic:
