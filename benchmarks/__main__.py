@@ -34,6 +34,7 @@ ALL = (
 ON_REQUEST = (
     *("scale", "curves", "noise", "timing", "capacity", "blocks", "scheduling", "dropout", "parts"),
     "places",
+    "persons",
     *(
         "coverage",
         "inverse",
