@@ -1,8 +1,8 @@
 """Rows of persons (trajectories, participants) that lie in no order in many files of a bucket, read
 as one content: seconds, and the memory of the largest process, by the number of rows.
 
-`python -m benchmarks.persons [MILLIONS] [FILES]` runs it alone, of trips, transitions and states:
-so many million rows in so many files of an S3 server of moto on loopback. The rows of a unit are in
+`python -m benchmarks.persons [MILLIONS] [FILES] [KIND …]` runs it alone, of trips, transitions and
+states, or of these kinds: so many million rows in so many files of an S3 server of moto on loopback. The rows of a unit are in
 any of the files. The same rows in half as many files, in another order, must be the same dataset;
 up to WHOLE millions its digest must be that of all rows read at once by `Dataset.read_table`.
 """
@@ -15,7 +15,7 @@ import json
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
@@ -63,7 +63,9 @@ def run(millions: int = MILLIONS, files: int = FILES) -> list[dict[str, Any]]:
     return list(_measured(millions, files))
 
 
-def _measured(millions: int = MILLIONS, files: int = FILES) -> Iterator[dict[str, Any]]:
+def _measured(
+    millions: int = MILLIONS, files: int = FILES, kinds: Sequence[str] = tuple(DATASETS)
+) -> Iterator[dict[str, Any]]:
     rows = millions * 1_000_000
     with ExitStack() as stack:
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="discreet-bench-")))
@@ -94,7 +96,7 @@ def _measured(millions: int = MILLIONS, files: int = FILES) -> Iterator[dict[str
                 trust_env=False,
             )
         )
-        for case in _cases(rows):
+        for case in (one for one in _cases(rows) if one.kind in kinds):
             found = set()
             for stride, number in zip(STRIDES, (files, max(2, files // 2)), strict=True):
                 size = _put(case, endpoint, rows, number, stride)
@@ -239,7 +241,8 @@ def _states(row: NDArray[np.int64]) -> pa.Table:
 
 
 if __name__ == "__main__":
-    for told in _measured(*map(int, sys.argv[1:])):
+    asked = sys.argv[3:] or tuple(DATASETS)
+    for told in _measured(*map(int, sys.argv[1:3]), kinds=asked):
         print(
             f"{told['benchmark']}: {told['ours']:.4g} {told['unit']} ({told['note']})", flush=True
         )

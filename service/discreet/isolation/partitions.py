@@ -18,15 +18,15 @@ import zipfile
 from bisect import bisect_right
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
-from itertools import chain
-from typing import Any, NamedTuple
+from itertools import chain, pairwise
+from typing import Any
 
 import numpy as np
 from numpy.lib import format as npy
 from numpy.typing import NDArray
 
 from discreet.errors import PayloadTooLarge
-from discreet.isolation.segments import Segment, Segments
+from discreet.isolation.segments import Row, Segment, Segments
 
 Content = dict[str, NDArray[Any]]
 
@@ -120,17 +120,13 @@ def _gathered(batches: Iterable[Any], least: int) -> Iterator[tuple[Any, int]]:
         yield pa.Table.from_batches(waiting), first
 
 
-class _Piece(NamedTuple):
-    rows: int
-    segment: Segment
-
-
 class Partitions:
     """Rows by the hash of their unit."""
 
     def __init__(self, units: Any, number: int, segments: Segments) -> None:
         self._units, self._number, self._segments = units, number, segments
-        self._pieces: list[list[_Piece]] = [[] for _ in range(number)]
+        self._spread: list[tuple[Row, NDArray[np.int32]]] = []
+        """Of every `add`: a piece for each partition, and how many rows it has."""
         self._seed = np.uint64(secrets.randbits(64))
         self._layout: dict[str, tuple[np.dtype[Any], tuple[int, ...]]] = {}
         self._owner_kind: np.dtype[Any] | None = None
@@ -150,41 +146,47 @@ class Partitions:
         owners = owners.ordered(order)
         self._owner_kind = None if owners.start is not None else owners.values.dtype
         self._layout = {name: (one.dtype, one.shape[1:]) for name, one in columns.items()}
-        for number, pieces in enumerate(self._pieces):
-            here, end = ends[number : number + 2].tolist()
-            if here < end:
-                data = [columns[name][here:end].tobytes() for name in self._layout]
-                piece = self._segments.put(b"".join([*data, owners.packed(here, end)]))
-                pieces.append(_Piece(end - here, piece))
+        pieces = (
+            b"".join(
+                [*(one[here:end].tobytes() for one in columns.values()), owners.packed(here, end)]
+            )
+            for here, end in pairwise(ends.tolist())
+        )
+        self._spread.append((self._segments.put_all(pieces), np.diff(ends).astype(np.int32)))
 
     def contents(self) -> Iterator[Content]:
         """The content of each partition that has rows; of none from the first fault on."""
-        for pieces in self._pieces:
+        for number in range(self._number):
+            pieces = [
+                (int(rows[number]), row.segment(number))
+                for row, rows in self._spread
+                if rows[number]
+            ]
             if pieces:
                 columns, owner = self._read(pieces)
-                pieces.clear()
                 row = columns.pop("row")
                 part = self._units.part(columns, owner, row)
                 del columns, owner, row
                 if not self._units.issues:
                     yield part
 
-    def _read(self, pieces: Sequence[_Piece]) -> tuple[Content, NDArray[np.int64]]:
+    def _read(self, pieces: Sequence[tuple[int, Segment]]) -> tuple[Content, NDArray[np.int64]]:
         from discreet.problems.owners import unpacked  # noqa: PLC0415
 
-        rows = sum(piece.rows for piece in pieces)
+        all_rows = sum(rows for rows, _ in pieces)
         columns = {
-            name: np.empty((rows, *shape), kind) for name, (kind, shape) in self._layout.items()
+            name: np.empty((all_rows, *shape), kind) for name, (kind, shape) in self._layout.items()
         }
         names, first = [], 0
-        for piece in pieces:
-            data, at = memoryview(self._segments.get(piece.segment)), 0
+        for rows, segment in pieces:
+            data, at = memoryview(self._segments.get(segment)), 0
             for column in columns.values():
-                there = column[first : first + piece.rows]
-                there[:] = np.frombuffer(data, column.dtype, there.size, at).reshape(there.shape)
+                there = column[first : first + rows]
+                found = np.frombuffer(data, column.dtype, there.size, at)
+                there[:] = found.reshape(there.shape)
                 at += there.nbytes
-            names.append((piece.rows, data[at:]))
-            first += piece.rows
+            names.append((rows, data[at:]))
+            first += rows
         return columns, unpacked(names, self._owner_kind).numbers()
 
 
@@ -220,8 +222,9 @@ def _starts(lengths: NDArray[np.int64]) -> NDArray[np.int64]:
 class Run:
     """A content in its order, put aside in blocks of whole records; what is read of it."""
 
-    blocks: list[Segment]
-    """The last is the next."""
+    blocks: Row
+    next: int = 0
+    """The first block that was not read."""
     content: Content = field(default_factory=dict)
     keys: Any = None
     loaded: int = 0
@@ -231,23 +234,31 @@ class Run:
     def of(cls, content: Content, records: str, rows: int, segments: Segments) -> Run:
         from discreet.problems.contents import pack  # noqa: PLC0415
 
-        start, blocks, first = content[records], list[Segment](), 0
-        while first < start.size - 1:
-            last = int(np.searchsorted(start, start[first] + rows, side="right")) - 1
-            last = max(first + 1, last)
-            blocks.append(segments.put(pack(taken(content, records, first, last))))
-            first = last
-        return cls(blocks[::-1])
+        def blocks() -> Iterator[bytes]:
+            start, first = content[records], 0
+            while first < start.size - 1:
+                last = int(np.searchsorted(start, start[first] + rows, side="right")) - 1
+                last = max(first + 1, last)
+                yield pack(taken(content, records, first, last))
+                first = last
+
+        return cls(segments.put_all(blocks()))
+
+    @property
+    def has_more(self) -> bool:
+        """Beyond what is in memory."""
+        return self.next < len(self.blocks)
 
     def fill(self, keys_of: Callable[[Content], Any], records: str, segments: Segments) -> bool:
         """Read what comes next, if much of what was read is gone; whether there is anything."""
         from discreet.problems.contents import unpack  # noqa: PLC0415
 
         rest = 0 if self.keys is None else len(self.keys)
-        if self.blocks and self.loaded < AHEAD:
+        if self.has_more and self.loaded < AHEAD:
             more = [self.content] if rest else []
-            while self.blocks and self.loaded < AHEAD:
-                more.append(unpack(segments.get(self.blocks.pop())))
+            while self.has_more and self.loaded < AHEAD:
+                more.append(unpack(segments.get(self.blocks.segment(self.next))))
+                self.next += 1
                 self.loaded += 1
             self.content = joined(more, records)
             self.keys = keys_of(self.content)
@@ -277,7 +288,7 @@ def merged(
     live = filled(runs)
     while live:
         # What a run has beyond what is in memory may be as small as its last key here.
-        bound = min((run.keys[-1] for run in live if run.blocks), default=None)
+        bound = min((run.keys[-1] for run in live if run.has_more), default=None)
         part = joined([run.take(bound, records) for run in live], records)
         start = part[records]
         order = np.argsort(keys_of(part), kind="stable").astype(np.int64)

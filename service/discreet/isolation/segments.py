@@ -5,9 +5,13 @@ from __future__ import annotations
 
 import errno
 import os
+from collections.abc import Iterable
+from dataclasses import dataclass
 from typing import NamedTuple
 
+import numpy as np
 from cryptography.hazmat.primitives.ciphers.aead import AESGCM
+from numpy.typing import NDArray
 
 from discreet.errors import PayloadTooLarge
 from discreet.storage.keys.provider import NONCE_BYTES
@@ -28,6 +32,23 @@ class Segment(NamedTuple):
     index: int
     offset: int
     size: int
+
+
+@dataclass(frozen=True)
+class Row:
+    """Segments that follow one another, in little memory: there are millions of them."""
+
+    index: int
+    offset: int
+    ends: NDArray[np.int64]
+    """Of each, from `offset` on."""
+
+    def __len__(self) -> int:
+        return self.ends.size
+
+    def segment(self, number: int) -> Segment:
+        first = int(self.ends[number - 1]) if number else 0
+        return Segment(self.index + number, self.offset + first, int(self.ends[number]) - first)
 
 
 class Segments:
@@ -58,6 +79,12 @@ class Segments:
             raise NoSpool(error) from error
         self._index, self._end = index + 1, offset + len(sealed)
         return Segment(index, offset, len(sealed))
+
+    def put_all(self, plain: Iterable[bytes]) -> Row:
+        """Some pieces, none of which need have any bytes. Errors as of `put`."""
+        index, offset = self._index, self._end
+        sizes = np.fromiter((self.put(one).size for one in plain), np.int64)
+        return Row(index, offset, np.cumsum(sizes, dtype=np.int64))
 
     def get(self, segment: Segment) -> bytes:
         sealed = os.pread(self._descriptor, segment.size, segment.offset)
