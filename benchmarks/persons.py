@@ -2,9 +2,10 @@
 as one content: seconds, and the memory of the largest process, by the number of rows.
 
 `python -m benchmarks.persons [MILLIONS] [FILES] [KIND …]` runs it alone, of trips, transitions and
-states, or of these kinds: so many million rows in so many files of an S3 server of moto on loopback. The rows of a unit are in
-any of the files. The same rows in half as many files, in another order, must be the same dataset;
-up to WHOLE millions its digest must be that of all rows read at once by `Dataset.read_table`.
+states, or of these kinds: so many million rows in so many files of an S3 server of moto on
+loopback. The rows of a unit are in any of the files. The same rows in half as many files, in
+another order, must be the same dataset; up to WHOLE millions its digest must be that of all rows
+read at once by `Dataset.read_table`.
 """
 
 from __future__ import annotations
@@ -241,8 +242,9 @@ def _states(row: NDArray[np.int64]) -> pa.Table:
 
 
 if __name__ == "__main__":
-    asked = sys.argv[3:] or tuple(DATASETS)
-    for told in _measured(*map(int, sys.argv[1:3]), kinds=asked):
+    numbers = [int(one) for one in sys.argv[1:3]]
+    most, number = [*numbers, *(MILLIONS, FILES)[len(numbers) :]]
+    for told in _measured(most, number, sys.argv[3:] or tuple(DATASETS)):
         print(
             f"{told['benchmark']}: {told['ours']:.4g} {told['unit']} ({told['note']})", flush=True
         )

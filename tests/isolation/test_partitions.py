@@ -294,13 +294,13 @@ def test_what_lies_on_disk_says_nothing_and_cannot_be_changed() -> None:
         size = os.fstat(descriptor).st_size
         assert b"went" not in os.pread(descriptor, size, 0)
         with pytest.raises(InvalidTag):
-            kept.get(second._replace(index=first.index))
+            kept.get(second._replace(number=first.number))
         os.pwrite(descriptor, b"x", second.offset)
         with pytest.raises(InvalidTag):
             kept.get(second)
         kept.forget()
         again = kept.put(b"carl went home")
-        assert (again.offset, again.index) == (0, 2), "a number seals one piece only"
+        assert (again.offset, again.number) == (0, 2), "a number seals one piece only"
     finally:
         os.close(descriptor)
 

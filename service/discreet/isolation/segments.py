@@ -29,7 +29,7 @@ class NoSpool(Exception):
 class Segment(NamedTuple):
     """Where a piece lies."""
 
-    index: int
+    number: int
     offset: int
     size: int
 
@@ -88,7 +88,7 @@ class Segments:
 
     def get(self, segment: Segment) -> bytes:
         sealed = os.pread(self._descriptor, segment.size, segment.offset)
-        return self._cipher.decrypt(segment.index.to_bytes(NONCE_BYTES, "big"), sealed, None)
+        return self._cipher.decrypt(segment.number.to_bytes(NONCE_BYTES, "big"), sealed, None)
 
     def forget(self) -> None:
         """What was put is not needed any more: its room is used again."""

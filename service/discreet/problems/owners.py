@@ -7,7 +7,7 @@ Two units may have one hash: they are then in one part and told apart there, by 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Self
+from typing import Any, Self
 
 import numpy as np
 import pyarrow as pa
@@ -39,7 +39,7 @@ class Owners:
     """The owners of some rows: numbers, or the bytes of texts, those of row i from `start[i]` to
     `start[i + 1] - 1`."""
 
-    values: NDArray[np.generic]
+    values: NDArray[Any]
     start: NDArray[np.int64] | None = None
 
     @classmethod
@@ -103,7 +103,8 @@ class Owners:
     def numbers(self) -> NDArray[np.int64]:
         """int64[rows]: a number each, from 0, the same for rows of the same owner."""
         if self.start is None:
-            return np.unique(self.values, return_inverse=True)[1].reshape(-1).astype(np.int64)
+            _, found = np.unique(self.values, return_inverse=True)
+            return np.asarray(found.reshape(-1), dtype=np.int64)
         texts = pa.Array.from_buffers(
             pa.large_string(),
             len(self),

@@ -90,9 +90,9 @@ class TrajectoryRows(UnitRows):
         return {"step": step, **columns}
 
     def part(self, columns: Columns, owner: NDArray[np.int64], row: NDArray[np.int64]) -> Content:
-        step, owner, columns, order = in_order(columns.pop("step"), owner, columns)
+        step, whose, columns, order = in_order(columns.pop("step"), owner, columns)
         row = row if order is None else row[order]
-        same = owner[1:] == owner[:-1]
+        same = whose[1:] == whose[:-1]
         for bad, says in (
             (step[1:] == step[:-1], "a step appears twice in its trajectory"),
             (columns["terminal"][:-1], "a terminal transition ends its trajectory"),

@@ -27,7 +27,8 @@ def bounds_of(public: RoutingPublic) -> dict[str, tuple[int, int]]:
 def kept(public: RoutingPublic, content: Content, pointer: str) -> Content:
     """The content if it keeps the public bounds on trips."""
     trips, scale = content["trips"], public.trip_scale
-    totals, pairs = np.zeros(1), np.zeros(0)
+    totals: NDArray[Any] = np.zeros(1)
+    pairs: NDArray[Any] = np.zeros(0)
     if public.max_total is not None:
         totals = np.bincount(trips[:, 0], weights=trips[:, 3], minlength=1)
     if public.max_pair is not None and len(trips):

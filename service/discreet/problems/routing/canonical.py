@@ -61,9 +61,9 @@ def canonical(columns: dict[str, Ints], persons: NDArray[Any] | None) -> Content
 
 def person_keys(trips: Ints, start: Ints) -> NDArray[np.object_]:
     """object[persons]: the bytes of each person's rows, in whose order their records stand."""
-    data = memoryview(np.ascontiguousarray(trips).reshape(-1).view(np.uint8))
+    data = trips.tobytes()
     ends = (start * (trips.shape[1] * trips.itemsize)).tolist()
-    records = (bytes(data[here:end]) for here, end in pairwise(ends))
+    records = (data[here:end] for here, end in pairwise(ends))
     return np.fromiter(records, dtype=object, count=start.size - 1)
 
 
