@@ -35,6 +35,7 @@ ON_REQUEST = (
     *("scale", "curves", "noise", "timing", "capacity", "blocks", "scheduling", "dropout", "parts"),
     "places",
     "stays",
+    "persons",
     *(
         "coverage",
         "inverse",

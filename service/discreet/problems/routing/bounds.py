@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
+from numpy.typing import NDArray
 
 from discreet.errors import InvalidInput
 from discreet.problems.contents import Content
@@ -24,18 +27,14 @@ def bounds_of(public: RoutingPublic) -> dict[str, tuple[int, int]]:
 def kept(public: RoutingPublic, content: Content, pointer: str) -> Content:
     """The content if it keeps the public bounds on trips."""
     trips, scale = content["trips"], public.trip_scale
+    totals: NDArray[Any] = np.zeros(1)
+    pairs: NDArray[Any] = np.zeros(0)
     if public.max_total is not None:
         totals = np.bincount(trips[:, 0], weights=trips[:, 3], minlength=1)
-        if totals.max() > public.max_total * scale:
-            raise InvalidInput(
-                "a period has more trips than public.max_total allows", pointer=pointer
-            )
     if public.max_pair is not None and len(trips):
         _, pair = np.unique(trips[:, :3], axis=0, return_inverse=True)
-        if np.bincount(pair.ravel(), weights=trips[:, 3]).max() > public.max_pair * scale:
-            raise InvalidInput(
-                "a pair has more trips in a period than public.max_pair allows", pointer=pointer
-            )
+        pairs = np.bincount(pair.ravel(), weights=trips[:, 3])
+    check_sums(public, totals, pairs, pointer)
     if public.max_person is not None and "person_start" in content:
         before = np.concatenate([[0], np.cumsum(trips[:, 3])])
         if np.diff(before[content["person_start"]]).max(initial=0) > public.max_person * scale:
@@ -43,3 +42,16 @@ def kept(public: RoutingPublic, content: Content, pointer: str) -> Content:
                 "a person has more trips than public.max_person allows", pointer=pointer
             )
     return content
+
+
+def check_sums(
+    public: RoutingPublic, totals: NDArray[Any], pairs: NDArray[Any], pointer: str
+) -> None:
+    """InvalidInput where the trips of a period, or of a pair in one, are more than public."""
+    scale = public.trip_scale
+    if public.max_total is not None and totals.max(initial=0) > public.max_total * scale:
+        raise InvalidInput("a period has more trips than public.max_total allows", pointer=pointer)
+    if public.max_pair is not None and pairs.max(initial=0) > public.max_pair * scale:
+        raise InvalidInput(
+            "a pair has more trips in a period than public.max_pair allows", pointer=pointer
+        )

@@ -1,0 +1,342 @@
+"""Tables that are read part by part: whatever the parts and the files, the content is that of all
+rows read at once, and what is wrong is named by its row."""
+
+from __future__ import annotations
+
+import errno
+import io
+import os
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.csv as pc
+import pyarrow.parquet as pq
+import pytest
+from cryptography.exceptions import InvalidTag
+
+from discreet.errors import InvalidInput, PayloadTooLarge
+from discreet.isolation import partitions, quick, reading, segments, tables
+from discreet.isolation.partitions import PartedContent, Room
+from discreet.isolation.segments import Segments
+from discreet.isolation.windows import windows
+from discreet.problems import DATASETS
+from discreet.problems.contents import canonical_bytes, pack, unpack
+from discreet.problems.owners import Owners
+
+ROWS, UNIT = 4000, 10
+PLACE = np.arange(ROWS)
+DRAW = np.random.default_rng(22)
+OWNER = DRAW.integers(0, ROWS // UNIT, ROWS)
+TRIPS = {
+    "period": DRAW.integers(0, 3, ROWS),
+    "origin": DRAW.integers(1, 4, ROWS),
+    "destination": DRAW.integers(1, 4, ROWS),
+    "count": DRAW.integers(0, 3, ROWS),
+}
+TRIPS_PUBLIC = {"unit": "person", "zones": 3, "periods": 3, "period_minutes": 60}
+STEPS = {"step": PLACE % UNIT, "reward": DRAW.integers(0, 9, ROWS) / 10}
+STEPS |= {"terminal": PLACE % UNIT == UNIT - 1}
+STATES = {"state": DRAW.integers(0, 5, ROWS), "next_state": DRAW.integers(0, 5, ROWS)}
+STEPS_PUBLIC = {"unit": "trajectory", "reward_bound": 1, "horizon": UNIT}
+VECTORS = {name: list(DRAW.random((ROWS, 2))) for name in ("x", "x_next")}
+METERS = {"start": "2026-01-01T00:00:00Z", "interval_seconds": 3600}
+CLOCK = pa.array(1_767_225_600 + 3600 * (PLACE % UNIT), pa.timestamp("s", tz="UTC"))
+READINGS = {
+    "participant": [f"meter {unit}" for unit in (PLACE // UNIT).tolist()],
+    "time": CLOCK,
+    "kw": DRAW.random(ROWS) * 2,
+}
+READINGS_PUBLIC = {"unit": "participant", "states": 2, "edges": [0, 1, 2], "meters": METERS}
+# One person in several writings, and two whose names differ by more than that.
+WRITTEN = [
+    (f"p{one}", f" p{one} ", f"{one}.0", str(one), f"Jos\u00e9 {one}", f"Jose\u0301 {one}")[one % 6]
+    for one in OWNER.tolist()
+]
+
+Tables = Sequence[pa.Table]
+CASES: dict[str, tuple[str, dict[str, Any], dict[str, Any]]] = {
+    "trips": ("routing", TRIPS_PUBLIC, {"person": OWNER, **TRIPS}),
+    "names": ("routing", TRIPS_PUBLIC, {"person": WRITTEN, **TRIPS}),
+    "floats": ("routing", TRIPS_PUBLIC, {"person": OWNER - 200.0, **TRIPS}),
+    "large numbers": (
+        "routing",
+        TRIPS_PUBLIC,
+        {"person": OWNER.astype(np.uint64) + np.uint64(2**63), **TRIPS},
+    ),
+    "classes": (
+        "routing",
+        {**TRIPS_PUBLIC, "user_classes": ["car", "truck"], "trip_scale": 2},
+        {"person": OWNER, **TRIPS, "user_class": ["car", "truck"] * (ROWS // 2)},
+    ),
+    "transitions": (
+        "off_policy_evaluation",
+        {**STEPS_PUBLIC, "states": 5},
+        {"trajectory": PLACE // UNIT, **STEPS, **STATES},
+    ),
+    "vectors": (
+        "off_policy_evaluation",
+        {**STEPS_PUBLIC, "features": 2},
+        {"trajectory": PLACE // UNIT, **STEPS, **VECTORS},
+    ),
+    "states": (
+        "dr_ensemble",
+        {"unit": "participant", "states": 5, "participants": ROWS // UNIT},
+        {"participant": PLACE // UNIT, "step": PLACE % UNIT, "state": STATES["state"]},
+    ),
+    "meters": ("dr_ensemble", READINGS_PUBLIC, READINGS),
+}
+
+
+@pytest.fixture(autouse=True)
+def small(monkeypatch: pytest.MonkeyPatch) -> Callable[[int], None]:
+    """Little at once; calls change how many rows a partition has."""
+
+    def partition(rows: int) -> None:
+        monkeypatch.setattr(partitions, "PARTITION_ROWS", rows)
+
+    monkeypatch.setattr(tables, "CSV_BLOCK_BYTES", 1 << 12)
+    for name, value in (("SCATTER_ROWS", 300), ("LEAST_A_PARTITION", 1), ("MERGE_ROWS", 500)):
+        monkeypatch.setattr(partitions, name, value)
+    partition(300)
+    return partition
+
+
+@contextmanager
+def room(whole_rows: int = 0, content_bytes: int = 1 << 30) -> Iterator[Room]:
+    files = [os.memfd_create("rows") for _ in range(2)]
+    try:
+        yield Room((files[0], files[1]), content_bytes, whole_rows)
+    finally:
+        for one in files:
+            os.close(one)
+
+
+def read(kind: str, public: Any, tables: Tables, at: Room | None, form: str = "parquet") -> Any:
+    """Digested bytes, and the stored arrays, of a content in these files."""
+    files = []
+    for table in tables:
+        out = io.BytesIO()
+        (pq.write_table if form == "parquet" else pc.write_csv)(table, out)
+        files.append(out.getvalue())
+    upload = b"".join(files)
+
+    def opened() -> io.BytesIO:
+        return io.BytesIO(upload)
+
+    model = DATASETS[kind]
+    job = {"format": form, "content_bytes": 1 << 30, "upload_bytes": len(upload)}
+    parts = windows(opened, [len(one) for one in files])
+    found = reading._content(model, model.read_public(public), opened, job, parts, at)
+    if not isinstance(found, PartedContent):
+        return b"".join(canonical_bytes(found)), unpack(pack(found))
+    sealed = io.BytesIO()
+    digested = b"".join(found.sealed(sealed))
+    outline = {name: (one.dtype, one.shape) for name, one in found.outline().items()}
+    stored = unpack(sealed.getvalue())
+    assert outline == {name: (one.dtype, one.shape) for name, one in stored.items()}
+    return digested, stored
+
+
+def shuffled(table: pa.Table, files: int) -> list[pa.Table]:
+    table = table.take(DRAW.permutation(table.num_rows))
+    cuts = np.linspace(0, table.num_rows, files + 1).astype(int)
+    return [table.slice(first, last - first) for first, last in pairwise(cuts)]
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_parts_and_files_do_not_show(
+    small: Callable[[int], None], monkeypatch: pytest.MonkeyPatch, case: str
+) -> None:
+    """One digest for all rows at once, for several files in another order, and for few or many
+    partitions, checked in threads or not; the stored arrays too."""
+    kind, public, columns = CASES[case]
+    table = pa.table(columns)
+    taken: list[Any] = []
+
+    def watch(of: Callable[[Callable[[], Any]], Any]) -> None:
+        def watched(content: Callable[[], Any]) -> Any:
+            taken.append(of(content))
+            return taken[-1]
+
+        monkeypatch.setattr(quick, "_or_none", watched)
+
+    or_none = quick._or_none
+    watch(lambda _: None)
+    digested, stored = read(kind, public, [table], None)
+    watch(or_none)
+    assert read(kind, public, [table], None)[0] == digested
+    for rows, files in ((300, 3), (2000, 1), (40, 5)):
+        small(rows)
+        with room() as at:
+            found, arrays = read(kind, public, shuffled(table, files), at)
+            assert os.fstat(at.descriptors[0]).st_size > 0, "read at once"
+        assert found == digested
+        assert all((arrays[name] == stored[name]).all() for name in stored)
+    if case != "vectors":  # lists have no place in CSV
+        with room() as at:
+            assert read(kind, public, shuffled(table, 1), at, "csv")[0] == digested
+    assert all(one is not None for one in taken[1:]), "not in the quick way"
+    watch(lambda _: None)
+    for form in ("parquet", *(("csv",) if case != "vectors" else ())):
+        with room() as at:
+            assert read(kind, public, shuffled(table, 1), at, form)[0] == digested
+
+
+def test_units_with_one_hash_stay_apart(monkeypatch: pytest.MonkeyPatch) -> None:
+    kind, public, columns = CASES["names"]
+    whole, _ = read(kind, public, [pa.table(columns)], None)
+    monkeypatch.setattr(Owners, "hashes", lambda self, seed: np.full(len(self), 7, np.uint64))
+    with room() as at:
+        assert read(kind, public, shuffled(pa.table(columns), 2), at)[0] == whole
+
+
+def test_a_unit_cut_in_two_is_seen(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What the digests above would miss if rows of a unit did not meet: here they do not."""
+    kind, public, columns = CASES["trips"]
+    whole, _ = read(kind, public, [pa.table(columns)], None)
+    hashes = Owners.hashes
+
+    def apart(self: Owners, seed: np.uint64) -> Any:
+        return hashes(self, seed) + np.arange(len(self), dtype=np.uint64)
+
+    monkeypatch.setattr(Owners, "hashes", apart)
+    with room() as at:
+        assert read(kind, public, [pa.table(columns)], at)[0] != whole
+
+
+def test_few_rows_are_read_at_once() -> None:
+    kind, public, columns = CASES["trips"]
+    with room(whole_rows=ROWS) as at:
+        read(kind, public, [pa.table(columns)], at)
+        assert os.fstat(at.descriptors[0]).st_size == 0
+
+
+def changed(case: str, **cells: Any) -> tuple[str, Any, pa.Table]:
+    """A table of a case with other values in some rows: column=(rows, value)."""
+    kind, public, columns = CASES[case]
+    columns = {name: list(values) for name, values in columns.items()}
+    for name, (rows, value) in cells.items():
+        for row in rows:
+            columns[name][row] = value
+    schema = pa.table(CASES[case][2]).schema
+    return kind, public, pa.table(columns, schema)
+
+
+@pytest.mark.parametrize(
+    ("table", "pointer", "says"),
+    [
+        (changed("trips", origin=([2718], 9)), "/content/2718/origin", "must be 1 to 3; found 9"),
+        (changed("transitions", reward=([3141], 2.0)), "/content/3141/reward", "bound is 1"),
+        (changed("transitions", state=([9], 7)), "/content/9/state", "must be 0 to 4; found 7"),
+        (
+            changed("transitions", step=([2003, 2718, 3141], 0)),
+            "/content/2003/step",
+            r"twice in its trajectory; found 0 \(and 2 more like this, up to /content/3141/step\)",
+        ),
+        (
+            changed("transitions", terminal=([1002], True)),
+            "/content/1003/step",
+            "a terminal transition ends its trajectory",
+        ),
+        (
+            changed("states", step=([3141], 50)),
+            "/content/3141/step",
+            "are 0, 1, 2, …, each once; found 50",
+        ),
+        (changed("meters", kw=([1618], float("nan"))), "/content/1618/kw", "a finite number"),
+        (
+            changed("meters", time=([1618], CLOCK[1617])),
+            "/content/161[78]/time",
+            "a reading of this time already",
+        ),
+    ],
+)
+def test_what_is_wrong_is_named_by_its_row(
+    small: Callable[[int], None], table: Any, pointer: str, says: str
+) -> None:
+    """The same words for any number of partitions and files."""
+    kind, public, rows = table
+    told = set()
+    for partition, files in ((300, 1), (2000, 2), (40, 3)):
+        small(partition)
+        cuts = np.linspace(0, ROWS, files + 1).astype(int).tolist()
+        pieces = [rows.slice(here, end - here) for here, end in pairwise(cuts)]
+        with room() as at, pytest.raises(InvalidInput, match=says) as refused:
+            read(kind, public, pieces, at)
+        told.add((refused.value.issues[0].pointer, refused.value.issues[0].detail))
+    assert len(told) == 1
+    with pytest.raises(InvalidInput, match=says.partition(r" \(")[0]) as whole:
+        read(kind, public, [rows], None)
+    first = min(int(issue.pointer.split("/")[2]) for issue in whole.value.issues)
+    assert min(told)[0].startswith(f"/content/{first}/")
+
+
+@pytest.mark.parametrize(
+    ("case", "public", "says"),
+    [
+        ("trips", {"max_total": 100}, "a period has more trips"),
+        ("trips", {"max_pair": 10}, "a pair has more trips"),
+        ("trips", {"max_person": 3}, "a person has more trips"),
+        ("transitions", {"trajectories": 7}, "found 400 trajectories"),
+        ("states", {"participants": 7}, "found 400 trajectories"),
+        ("states", {"steps": 9}, "public.steps is 9; found 10 states"),
+        ("meters", {"participants": 7}, "readings of 400 participants"),
+        ("meters", {"steps": 11}, "no reading in the period from 2026-01-01T10"),
+    ],
+)
+def test_what_is_wrong_with_the_whole(case: str, public: Any, says: str) -> None:
+    kind, given, columns = CASES[case]
+    table = pa.table(columns)
+    with pytest.raises(InvalidInput, match=says):
+        read(kind, {**given, **public}, [table], None)
+    with room() as at, pytest.raises(InvalidInput, match=says):
+        read(kind, {**given, **public}, shuffled(table, 2), at)
+
+
+def test_a_content_that_is_too_large() -> None:
+    kind, public, columns = CASES["trips"]
+    with room(content_bytes=50_000) as at, pytest.raises(PayloadTooLarge, match="more than 50000"):
+        read(kind, public, [pa.table(columns)], at)
+
+
+# On disk ------------------------------------------------------------------------------------------
+
+
+def test_what_lies_on_disk_says_nothing_and_cannot_be_changed() -> None:
+    descriptor = os.memfd_create("rows")
+    try:
+        kept = Segments(descriptor)
+        first, second = kept.put(b"anna went home"), kept.put(b"ben went home")
+        assert (kept.get(first), kept.get(second)) == (b"anna went home", b"ben went home")
+        size = os.fstat(descriptor).st_size
+        assert b"went" not in os.pread(descriptor, size, 0)
+        with pytest.raises(InvalidTag):
+            kept.get(second._replace(number=first.number))
+        os.pwrite(descriptor, b"x", second.offset)
+        with pytest.raises(InvalidTag):
+            kept.get(second)
+        kept.forget()
+        again = kept.put(b"carl went home")
+        assert (again.offset, again.number) == (0, 2), "a number seals one piece only"
+    finally:
+        os.close(descriptor)
+
+
+def test_a_full_disk_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
+    full = os.open("/dev/full", os.O_RDWR)
+    try:
+        with pytest.raises(segments.NoSpool) as refused:
+            Segments(full).put(b"rows")
+        assert refused.value.number == errno.ENOSPC
+
+        def read_(*_: Any) -> Any:
+            return Segments(full).put(b"rows")
+
+        monkeypatch.setattr(reading, "_read", read_)
+        assert reading.read({}, b"", (0, 1, full, full))[0] == {"no_room": errno.ENOSPC}
+    finally:
+        os.close(full)
