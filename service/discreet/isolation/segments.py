@@ -17,6 +17,9 @@ from discreet.errors import PayloadTooLarge
 from discreet.storage.keys.provider import NONCE_BYTES
 from discreet.storage.sealing import new_data_key
 
+MOST_BYTES = (1 << 31) - (1 << 16)
+"""Of a piece: AES-GCM and one call of the system take hardly more."""
+
 
 class NoSpool(Exception):
     """The file cannot be written."""
@@ -63,6 +66,11 @@ class Segments:
     def put(self, plain: bytes) -> Segment:
         """NoSpool where there is no room on the disk; PayloadTooLarge beyond what this child may
         write."""
+        if len(plain) > MOST_BYTES:
+            raise PayloadTooLarge(
+                f"rows of one unit that are read together take {len(plain)} bytes, of at most "
+                f"{MOST_BYTES}: give shorter names"
+            )
         index, offset = self._index, self._end
         sealed = self._cipher.encrypt(index.to_bytes(NONCE_BYTES, "big"), plain, None)
         try:
