@@ -9,6 +9,7 @@ import os
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from itertools import pairwise
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -389,6 +390,20 @@ def test_a_piece_that_no_call_takes_is_refused(monkeypatch: pytest.MonkeyPatch) 
     monkeypatch.setattr(segments, "MOST_BYTES", 3)
     with pytest.raises(PayloadTooLarge, match="take 4 bytes, of at most 3"):
         Segments(-1).put(b"rows")
+
+
+def test_a_file_that_is_cut_or_gone_is_seen(tmp_path: Path) -> None:
+    """As a disk's fault, not as one of the upload."""
+    descriptor = os.open(tmp_path, os.O_RDWR | os.O_TMPFILE)
+    kept = Segments(descriptor)
+    piece = kept.put(b"anna went home")
+    for size in (piece.size - 1, 3, 0):
+        os.ftruncate(descriptor, size)
+        with pytest.raises(InvalidTag):
+            kept.get(piece)
+    os.close(descriptor)
+    with pytest.raises(segments.NoSpool):
+        kept.get(piece)
 
 
 def test_a_full_disk_is_said(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -22,7 +22,7 @@ MOST_BYTES = (1 << 31) - (1 << 16)
 
 
 class NoSpool(Exception):
-    """The file cannot be written."""
+    """The file cannot be written or read."""
 
     def __init__(self, error: OSError) -> None:
         super().__init__(error.errno)
@@ -95,7 +95,11 @@ class Segments:
         return Row(index, offset, np.cumsum(sizes, dtype=np.int64))
 
     def get(self, segment: Segment) -> bytes:
-        sealed = os.pread(self._descriptor, segment.size, segment.offset)
+        """NoSpool where the disk does not give it back; InvalidTag where it was changed."""
+        try:
+            sealed = os.pread(self._descriptor, segment.size, segment.offset)
+        except OSError as error:  # nothing that the upload can help
+            raise NoSpool(error) from error
         return self._cipher.decrypt(segment.number.to_bytes(NONCE_BYTES, "big"), sealed, None)
 
     def forget(self) -> None:
