@@ -9,6 +9,7 @@ import os
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from itertools import pairwise
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -275,6 +276,85 @@ def test_what_is_wrong_is_named_by_its_row(
     assert min(told)[0].startswith(f"/content/{first}/")
 
 
+def trajectory_bits() -> tuple[str, Any, pa.Table]:
+    """Rows of `transitions` with a step twice, where episodes should not end."""
+    kind, public, table = changed("transitions", step=([2003], 0))
+    return kind, {**public, "continuing": True}, table
+
+
+def meters_out_of_support() -> tuple[str, Any, pa.Table]:
+    """Somebody with a reading twice; others whose transitions the support does not have."""
+    kind, public, table = changed("meters", time=([1618], CLOCK[1617]))
+    return kind, {**public, "support": [[0, 0], [1, 1]]}, table
+
+
+@pytest.mark.parametrize(
+    ("table", "pointer"),
+    [
+        (trajectory_bits(), "/content/2003/step"),
+        (meters_out_of_support(), "/content/161"),
+        (
+            (
+                "routing",
+                {**TRIPS_PUBLIC, "max_total": 1, "max_person": 1},
+                pa.table(CASES["trips"][2]),
+            ),
+            "/content",
+        ),
+    ],
+)
+def test_of_several_faults_the_same_are_told(
+    small: Callable[[int], None], table: Any, pointer: str
+) -> None:
+    """Those that reading at once tells, whichever units a drawn hash brings together."""
+    kind, public, rows = table
+    told = set()
+    for partition in (20, 40, 300, 1000) * 2:
+        small(partition)
+        with room(content_bytes=50_000) as at, pytest.raises(InvalidInput) as refused:
+            read(kind, public, [rows], at)
+        told.add(tuple((issue.pointer, issue.detail) for issue in refused.value.issues))
+    (issues,) = told
+    assert issues[0][0].startswith(pointer)
+    with pytest.raises(InvalidInput) as whole:
+        read(kind, public, [rows], None)
+    assert issues[0][1].split(";")[0] == whole.value.issues[0].detail.split(";")[0]
+
+
+def test_how_many_states_the_first_of_them_has(small: Callable[[int], None]) -> None:
+    """Participants of 2 to 5 states, the longest first, of which public steps allow none."""
+    kind, _, _ = CASES["states"]
+    length = np.repeat([5, 4, 3, 2], 50)
+    step = np.concatenate([np.arange(one) for one in length])
+    columns = {"participant": np.repeat(np.arange(200)[::-1], length), "step": step, "state": step}
+    table = pa.table(columns)
+    for partition in (20, 40, 300) * 2:
+        small(partition)
+        with room() as at, pytest.raises(InvalidInput, match="steps is 9; found 5 states") as one:
+            read(kind, {"unit": "participant", "states": 5, "steps": 9}, [table], at)
+        assert one.value.issues[0].pointer == "/content/0/participant"
+
+
+@pytest.mark.parametrize("case", ["trips", "classes"])
+def test_trips_of_nobody(case: str) -> None:
+    """Rows that all count nothing are a content without records."""
+    kind, public, columns = CASES[case]
+    table = pa.table({**columns, "count": np.zeros(ROWS, np.int64)})
+    with room() as at:
+        found, arrays = read(kind, public, [table], at)
+    assert found == read(kind, public, [table], None)[0]
+    assert arrays["person_start"].tolist() == [0]
+
+
+def test_names_that_no_hash_is_for_are_read_at_once() -> None:
+    kind, public, columns = CASES["trips"]
+    table = pa.table({**columns, "person": (OWNER - 200).astype(np.float16)})
+    with room() as at:
+        found, _ = read(kind, public, [table], at)
+        assert os.fstat(at.descriptors[0]).st_size == 0
+    assert found == read(kind, public, [pa.table(columns)], None)[0]
+
+
 @pytest.mark.parametrize(
     ("case", "public", "says"),
     [
@@ -299,7 +379,7 @@ def test_what_is_wrong_with_the_whole(case: str, public: Any, says: str) -> None
 
 def test_a_content_that_is_too_large() -> None:
     kind, public, columns = CASES["trips"]
-    with room(content_bytes=50_000) as at, pytest.raises(PayloadTooLarge, match="more than 50000"):
+    with room(content_bytes=50_000) as at, pytest.raises(PayloadTooLarge, match="of at most 50000"):
         read(kind, public, [pa.table(columns)], at)
 
 
@@ -324,6 +404,27 @@ def test_what_lies_on_disk_says_nothing_and_cannot_be_changed() -> None:
         assert (again.offset, again.number) == (0, 2), "a number seals one piece only"
     finally:
         os.close(descriptor)
+
+
+def test_a_piece_that_no_call_takes_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A short read would be taken for a file that was changed."""
+    monkeypatch.setattr(segments, "MOST_BYTES", 3)
+    with pytest.raises(PayloadTooLarge, match="take 4 bytes, of at most 3"):
+        Segments(-1).put(b"rows")
+
+
+def test_a_file_that_is_cut_or_gone_is_seen(tmp_path: Path) -> None:
+    """As a disk's fault, not as one of the upload."""
+    descriptor = os.open(tmp_path, os.O_RDWR | os.O_TMPFILE)
+    kept = Segments(descriptor)
+    piece = kept.put(b"anna went home")
+    for size in (piece.size - 1, 3, 0):
+        os.ftruncate(descriptor, size)
+        with pytest.raises(InvalidTag):
+            kept.get(piece)
+    os.close(descriptor)
+    with pytest.raises(segments.NoSpool):
+        kept.get(piece)
 
 
 def test_a_full_disk_is_said(monkeypatch: pytest.MonkeyPatch) -> None:

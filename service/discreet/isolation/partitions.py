@@ -25,7 +25,7 @@ import numpy as np
 from numpy.lib import format as npy
 from numpy.typing import NDArray
 
-from discreet.errors import PayloadTooLarge
+from discreet.errors import InvalidInput, PayloadTooLarge
 from discreet.isolation.segments import Row, Segment, Segments
 
 Content = dict[str, NDArray[Any]]
@@ -110,17 +110,26 @@ class Room:
         content = PartedContent(kind.RECORDS, scattered)
         runs, segments = list[Run](), Segments(self.descriptors[1])
         size, block = 0, max(1, MERGE_ROWS // (number * AHEAD))
+        wrong: InvalidInput | None = None
         for part in partitions.contents():
+            # All parts are looked at before anything is said: which units are in the first of them
+            # is drawn.
             size += sum(array.nbytes for array in part.values())
-            if size > self.content_bytes:
-                raise PayloadTooLarge(
-                    f"the content takes more than {self.content_bytes} bytes in memory, which is "
-                    "the most"
-                )
-            kind.describe(public, part)  # where it says that the content is wrong
+            size -= part[kind.RECORDS].itemsize if content.has_kinds else 0  # one start for all
             content.like(part)
-            runs.append(Run.of(part, kind.RECORDS, block, segments))
+            try:
+                kind.describe(public, part)  # where it says that the content is wrong
+            except InvalidInput as error:
+                wrong = error
+            if wrong is None and size <= self.content_bytes:
+                runs.append(Run.of(part, kind.RECORDS, block, segments))
         units.check()
+        if size > self.content_bytes:
+            raise PayloadTooLarge(
+                f"the content takes {size} bytes in memory, of at most {self.content_bytes}"
+            )
+        if wrong is not None:
+            raise wrong
         scattered.forget()
         for part in merged(runs, units.keys, kind.RECORDS, segments):
             content.append(part)
@@ -332,6 +341,10 @@ class PartedContent:
         self._kinds: dict[str, tuple[np.dtype[Any], tuple[int, ...]]] = {}
         self._rows = self._units = 0
 
+    @property
+    def has_kinds(self) -> bool:
+        return bool(self._kinds)
+
     def like(self, part: Content) -> None:
         """Its arrays are called and typed as those of a part."""
         self._kinds = {name: (array.dtype, array.shape[1:]) for name, array in part.items()}
@@ -372,11 +385,11 @@ class PartedContent:
     def _values(self, name: str) -> Iterator[bytes]:
         kind, _ = self._kinds[name]
         if name != self._records:
-            yield from map(self._segments.get, self._pieces[name])
+            yield from map(self._segments.get, self._pieces.get(name, ()))
             return
         yield np.zeros(1, kind).tobytes()
         end = 0
-        for piece in self._pieces[name]:
+        for piece in self._pieces.get(name, ()):  # of no records, or of some
             starts = end + np.cumsum(np.frombuffer(self._segments.get(piece), kind))
             end = int(starts[-1])
             yield starts.astype(kind).tobytes()

@@ -17,9 +17,12 @@ from discreet.errors import PayloadTooLarge
 from discreet.storage.keys.provider import NONCE_BYTES
 from discreet.storage.sealing import new_data_key
 
+MOST_BYTES = (1 << 31) - (1 << 16)
+"""Of a piece: AES-GCM and one call of the system take hardly more."""
+
 
 class NoSpool(Exception):
-    """The file cannot be written."""
+    """The file cannot be written or read."""
 
     def __init__(self, error: OSError) -> None:
         super().__init__(error.errno)
@@ -63,6 +66,11 @@ class Segments:
     def put(self, plain: bytes) -> Segment:
         """NoSpool where there is no room on the disk; PayloadTooLarge beyond what this child may
         write."""
+        if len(plain) > MOST_BYTES:
+            raise PayloadTooLarge(
+                f"rows of one unit that are read together take {len(plain)} bytes, of at most "
+                f"{MOST_BYTES}: give shorter names"
+            )
         index, offset = self._index, self._end
         sealed = self._cipher.encrypt(index.to_bytes(NONCE_BYTES, "big"), plain, None)
         try:
@@ -87,7 +95,11 @@ class Segments:
         return Row(index, offset, np.cumsum(sizes, dtype=np.int64))
 
     def get(self, segment: Segment) -> bytes:
-        sealed = os.pread(self._descriptor, segment.size, segment.offset)
+        """NoSpool where the disk does not give it back; InvalidTag where it was changed."""
+        try:
+            sealed = os.pread(self._descriptor, segment.size, segment.offset)
+        except OSError as error:  # nothing that the upload can help
+            raise NoSpool(error) from error
         return self._cipher.decrypt(segment.number.to_bytes(NONCE_BYTES, "big"), sealed, None)
 
     def forget(self) -> None:

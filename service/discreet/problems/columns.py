@@ -190,7 +190,7 @@ def owner_column(table: pa.Table, name: str, prefix: str) -> NDArray[np.integer[
             "this float stands for several integers: give names as text or integers",
         )
         issues.check()
-        column = pa.chunked_array([values + 0.0])  # one zero
+        column = pa.chunked_array([values.astype(np.float64) + 0.0])  # one zero
     if pa.types.is_integer(column.type):
         values = column.to_numpy()
         if (values[1:] >= values[:-1]).all():  # as a file in order has them: no need to look any up

@@ -40,11 +40,14 @@ class _Fault:
 
 class RowIssues:
     """Faults of rows that are found part by part: what is said of them in the end is the same for
-    any parts in any order."""
+    any parts in any order.
+
+    Faults of a stage are looked for where there are none of the stages before, but which units are
+    in a part with such a fault is drawn: so only those of the first stage with any are told."""
 
     def __init__(self, prefix: str) -> None:
         self._prefix = prefix
-        self._faults: dict[tuple[str, str], _Fault] = {}
+        self._faults: dict[tuple[int, str, str], _Fault] = {}
 
     def __bool__(self) -> bool:
         return bool(self._faults)
@@ -55,6 +58,7 @@ class RowIssues:
         column: str,
         detail: str,
         values: Sequence[Any] | NDArray[Any] | None = None,
+        stage: int = 0,
     ) -> None:
         """`rows`: the numbers of those with the fault, as they came; `values`: one for each."""
         if not rows.size:
@@ -62,17 +66,21 @@ class RowIssues:
         place = int(rows.argmin())
         value = "" if values is None else f"; found {values[place]!s:.40}"
         new = _Fault(int(rows[place]), value, rows.size, int(rows.max()))
-        known = self._faults.setdefault((column, detail), new)
+        known = self._faults.setdefault((stage, column, detail), new)
         if known is not new:
             if new.row < known.row:
                 known.row, known.value = new.row, new.value
             known.count, known.last = known.count + new.count, max(known.last, new.last)
 
-    def check(self) -> None:
-        """InvalidInput with what was found, by rows."""
-        if not self._faults:
+    def check(self, stage: int | None = None) -> None:
+        """InvalidInput with what was found, by rows, in this stage or those before; in all."""
+        first = min((one for one, _, _ in self._faults), default=None)
+        if first is None or (stage is not None and first > stage):
             return
-        found = sorted(self._faults.items(), key=lambda one: (one[1].row, one[0]))
+        found = sorted(
+            (item for item in self._faults.items() if item[0][0] == first),
+            key=lambda one: (one[1].row, one[0]),
+        )
         raise InvalidInput(
             FieldIssue(
                 f"{self._prefix}/{fault.row}/{column}",
@@ -80,7 +88,7 @@ class RowIssues:
                 + fault.value
                 + and_more(fault.count - 1, f"{self._prefix}/{fault.last}/{column}"),
             )
-            for (column, detail), fault in found[:MAX_ISSUES]
+            for (_, column, detail), fault in found[:MAX_ISSUES]
         )
 
 

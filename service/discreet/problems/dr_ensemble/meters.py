@@ -200,7 +200,7 @@ def _states(
     if rule.gaps == "refuse" and found.left_out.size:
         lacking = np.zeros(time.size, dtype=bool)
         lacking[found.left_out] = True
-        issues.where(lacking, "participant", gap(rule, found))
+        issues.where(lacking, "participant", gap(rule, first_lacking(found)))
         issues.check()
     return found, int(owner.max(initial=-1)) + 1
 
@@ -208,6 +208,12 @@ def _states(
 def gap(rule: MeterRule, found: States) -> str:
     """Why the first participant who is left out is refused, and what would help."""
     return f"{rule.gap(found)}; {rule.remedies(found, 'participants')}"
+
+
+def first_lacking(found: States) -> States:
+    """With only the one of those who are left out whose row came first, which refusals name."""
+    one = int(found.left_out.argmin())
+    return found._replace(left_out=found.left_out[one : one + 1], lacks=found.lacks[one : one + 1])
 
 
 def too_many(readings: int, states: str, most: int) -> InvalidInput:

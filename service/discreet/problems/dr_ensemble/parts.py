@@ -20,10 +20,19 @@ from discreet.problems.dr_ensemble.canonical import (
     outside,
     state_columns,
 )
-from discreet.problems.dr_ensemble.meters import Written, gap, reading_columns, too_many
+from discreet.problems.dr_ensemble.meters import (
+    Written,
+    first_lacking,
+    gap,
+    reading_columns,
+    too_many,
+)
 from discreet.problems.dr_ensemble.public import DrEnsemblePublic, Ints
 from discreet.problems.unit_rows import Columns, UnitRows
 from discreet_client.meters import States
+
+NUMBER = 0
+"""The stage of faults (`RowIssues`) after which the number of participants is looked at."""
 
 
 class _ParticipantRows(UnitRows):
@@ -34,7 +43,12 @@ class _ParticipantRows(UnitRows):
         return record_keys(content["start"], [content["states"]])
 
     def _look_outside(
-        self, states: NDArray[np.integer[Any]], start: Ints, row: Ints, column: str
+        self,
+        states: NDArray[np.integer[Any]],
+        start: Ints,
+        row: Ints,
+        column: str,
+        stage: int,
     ) -> None:
         """Issues of transitions that the support does not have; `row` is that of each state."""
         bad = np.flatnonzero(outside(self.public, states, start))
@@ -42,7 +56,7 @@ class _ParticipantRows(UnitRows):
         for move in np.unique(moves).tolist():
             before, after = divmod(move, self.public.states)
             says = f"the transition {before} to {after} is not in the public support"
-            self.issues.where(row[bad[moves == move] + 1], column, says)
+            self.issues.where(row[bad[moves == move] + 1], column, says, stage=stage)
 
 
 class StateRows(_ParticipantRows):
@@ -59,22 +73,26 @@ class StateRows(_ParticipantRows):
         wrong = out_of_step(step, start)
         says = "the steps of a participant are 0, 1, 2, …, each once"
         self.issues.where(row[wrong], "step", says, step[wrong])
-        for bad, says in (
-            (length < 2, "a trajectory has at least two states"),
+        for stage, (bad, says) in enumerate(
             (
-                length != self.public.steps if self.public.steps is not None else length < 0,
-                f"public.steps is {self.public.steps}",
+                (length < 2, "a trajectory has at least two states"),
+                (
+                    length != self.public.steps if self.public.steps is not None else length < 0,
+                    f"public.steps is {self.public.steps}",
+                ),
             ),
+            NUMBER + 1,
         ):
-            found = [f"{one} states" for one in length[bad][:1]] * int(bad.sum())
-            self.issues.where(row[begin[bad]], self.owner, says, found)
-        self._look_outside(states, start, row, "state")
+            found = [f"{one} states" for one in length[bad].tolist()]
+            self.issues.where(row[begin[bad]], self.owner, says, found, stage)
+        self._look_outside(states, start, row, "state", NUMBER + 3)
         self.units += length.size
         return canonical(states, start)
 
     def check(self) -> None:
-        super().check()
+        self.issues.check(NUMBER)
         check_trajectories(self.public, self.units, "/content/trajectories")
+        super().check()
 
 
 class ReadingRows(_ParticipantRows):
@@ -84,6 +102,7 @@ class ReadingRows(_ParticipantRows):
         super().__init__(public)
         self._rule = public.rule()
         self._states = self._trajectories = 0
+        self._overflows = False
         self._lacking: tuple[int, str, int, int] | None = None
         """The first row of somebody with a gap, why, how many there are, and the last such row."""
 
@@ -108,32 +127,33 @@ class ReadingRows(_ParticipantRows):
         try:
             made = rule.states(owner, time, kw, most - self._states)
         except OverflowError:
-            says = f"more than {most} states"
-            raise too_many(self.all_rows, says, self.public.most_rows) from None
+            self._overflows = True  # said after faults of any part
+            return nothing
         self._states += made.states.size
         if rule.gaps == "refuse" and made.left_out.size:
             self._refuse_gaps(made, row[made.left_out])
         if made.start.size < 2:
             return nothing
-        self._look_outside(made.states, made.start, row[made.row], "kw")
+        self._look_outside(made.states, made.start, row[made.row], "kw", NUMBER + 1)
         self._trajectories += made.start.size - 1
         return canonical(made.states, made.start)
 
     def check(self) -> None:
-        super().check()
+        self.issues.check(NUMBER)
+        if self._overflows:
+            most = max(self.public.most_rows, self.all_rows)
+            raise too_many(self.all_rows, f"more than {most} states", self.public.most_rows)
         if self._lacking:
             at, says, count, last = self._lacking
             more = and_more(count - 1, f"{self.prefix}/{last}/{self.owner}")
             raise InvalidInput(says + more, pointer=f"{self.prefix}/{at}/{self.owner}")
         check_participants(self.public, self.units, self._trajectories, self.prefix)
+        super().check()
 
     def _refuse_gaps(self, made: States, rows: Ints) -> None:
         """`rows`: one of each participant who is left out, as it came."""
-        one = int(rows.argmin())
-        first = made._replace(
-            left_out=made.left_out[one : one + 1], lacks=made.lacks[one : one + 1]
-        )
-        found = int(rows[one]), gap(self._rule, first), rows.size, int(rows.max())
+        first = first_lacking(made._replace(left_out=rows))
+        found = int(rows.min()), gap(self._rule, first), rows.size, int(rows.max())
         if self._lacking:
             _, _, count, last = self._lacking
             least = min(found, self._lacking)

@@ -99,12 +99,14 @@ class TrajectoryRows(UnitRows):
         owner, step, columns, order = in_order(owner, columns.pop("step"), columns)
         row = row if order is None else row[order]
         same = owner[1:] == owner[:-1]
-        for bad, says in (
-            (step[1:] == step[:-1], "a step appears twice in its trajectory"),
-            (columns["terminal"][:-1], "a terminal transition ends its trajectory"),
+        for stage, (bad, says) in enumerate(
+            (
+                (step[1:] == step[:-1], "a step appears twice in its trajectory"),
+                (columns["terminal"][:-1], "a terminal transition ends its trajectory"),
+            )
         ):
             at = np.flatnonzero(same & bad) + 1
-            self.issues.where(row[at], "step", says, step[at])
+            self.issues.where(row[at], "step", says, step[at], stage)
         start = starts_in(same, owner.size)
         self.units += start.size - 1
         return stored(columns, start)

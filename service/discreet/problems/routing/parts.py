@@ -9,7 +9,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from discreet.problems.contents import Content
-from discreet.problems.routing.bounds import check_sums, kept
+from discreet.problems.routing.bounds import check_sums, most_of_a_person
 from discreet.problems.routing.canonical import Ints, canonical, person_keys, summed
 from discreet.problems.routing.public import RoutingPublic
 from discreet.problems.routing.tables import trip_columns
@@ -25,8 +25,9 @@ class PersonRows(UnitRows):
     def __init__(self, public: RoutingPublic) -> None:
         super().__init__(public)
         self._totals: Ints = np.zeros(public.periods, dtype=np.int64)
-        self._pairs: Ints = np.zeros((0, 4), dtype=np.int64)
-        self._of_person = public.model_copy(update={"max_total": None, "max_pair": None})
+        self._pairs: list[Ints] = [np.zeros((0, 4), dtype=np.int64)]
+        """Sums of the parts before, and of some since."""
+        self._largest = 0
 
     def rows(self, table: pa.Table, first: int) -> Columns:
         columns = trip_columns(self.public, table, (self.owner,), first)
@@ -37,13 +38,18 @@ class PersonRows(UnitRows):
         self, columns: Columns, owner: NDArray[np.integer[Any]], row: NDArray[np.int64]
     ) -> Content:
         whole = {name: values.astype(np.int64) for name, values in columns.items()}
-        content = kept(self._of_person, canonical(whole, owner), self.prefix)
+        content = canonical(whole, owner)
         trips = content["trips"]
         if self.public.max_total is not None:
             np.add.at(self._totals, trips[:, 0], trips[:, 3])
         if self.public.max_pair is not None:
-            # As many as there are cells with trips, whatever the rows.
-            self._pairs = summed([self._pairs, trips[:, :4]])
+            # As many as there are cells with trips, whatever the rows; merged when they have
+            # doubled, so that parts cost n log n together.
+            self._pairs.append(summed([trips[:, :4]]))
+            if sum(map(len, self._pairs[1:])) >= len(self._pairs[0]):
+                self._pairs = [summed(self._pairs)]
+        if self.public.max_person is not None:
+            self._largest = max(self._largest, most_of_a_person(content))
         return content
 
     def keys(self, content: Content) -> NDArray[Any]:
@@ -51,4 +57,5 @@ class PersonRows(UnitRows):
 
     def check(self) -> None:
         super().check()
-        check_sums(self.public, self._totals, self._pairs[:, 3], self.prefix)
+        pairs = summed(self._pairs)[:, 3]
+        check_sums(self.public, self._totals, pairs, self._largest, self.prefix)
