@@ -220,7 +220,7 @@ class Partitions:
                 at += there.nbytes
             names.append((rows, data[at:]))
             first += rows
-        return columns, unpacked(names, self._owner_kind).number
+        return columns, unpacked(names, self._owner_kind).numbers()
 
 
 # Runs of records in order -------------------------------------------------------------------------

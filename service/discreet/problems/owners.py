@@ -43,9 +43,10 @@ class Owners:
     """The owners of some rows."""
 
     number: NDArray[np.int32]
-    """int32[rows]: whose each row is, by its place in `names`."""
+    """int32[rows]: whose each row is, by a place in `names`."""
     names: pa.Array
-    """Each once, as it is written: int64, uint64, float64 or large_string."""
+    """As they are written, one for rows that follow each other, so that each may be there again:
+    int64, uint64, float64 or large_string."""
 
     @classmethod
     def of(cls, table: pa.Table, name: str, prefix: str, first: int) -> Self:
@@ -73,22 +74,29 @@ class Owners:
             values = _array_of(chunked, kind)
         else:
             values = _array_of(chunked, pa.large_string())
-        return cls(*_encoded(values))
+        return cls._of(values)
+
+    @classmethod
+    def _of(cls, values: pa.Array) -> Self:
+        heads = _heads_of(values)
+        run = np.zeros(len(values), dtype=np.int32)
+        run[heads[1:]] = 1
+        few = heads.size < len(values)
+        return cls(np.cumsum(run, out=run), values.take(pa.array(heads)) if few else values)
 
     @classmethod
     def together(cls, parts: Sequence[Owners], name: str, prefix: str) -> Owners:
         """The owners of all parts, one after the other, each under one writing of its name.
         InvalidInput where nothing is left of a name."""
-        number, names = _encoded(pa.concat_arrays([part.names for part in parts]))
+        names = pa.concat_arrays([part.names for part in parts])
         if pa.types.is_large_string(names.type) and not _are_canonical(names):
             written = [name_of(text) for text in names.to_pylist()]
             if "" in written:
                 raise InvalidInput(f"column {name!r} has missing values", pointer=prefix)
-            place, names = _encoded(pa.array(written, pa.large_string()))
-            number = place[number]
-        ends = np.cumsum([0, *(len(part.names) for part in parts)]).tolist()
-        rows = [number[end:][part.number] for end, part in zip(ends, parts, strict=False)]
-        return cls(rows[0] if len(rows) == 1 else np.concatenate(rows), names)
+            names = pa.array(written, pa.large_string())
+        ends = np.cumsum([0, *(len(part.names) for part in parts)]).astype(np.int32)
+        rows = [end + part.number for end, part in zip(ends, parts, strict=False)]
+        return cls(np.concatenate(rows), names)
 
     def __len__(self) -> int:
         return self.number.size
@@ -97,6 +105,12 @@ class Owners:
     def kind(self) -> np.dtype[Any] | None:
         """Of names that are numbers; None of texts."""
         return None if pa.types.is_large_string(self.names.type) else self.names.to_numpy().dtype
+
+    def numbers(self) -> NDArray[np.int32]:
+        """int32[rows]: a number each, from 0 in the order of first appearance, the same for rows of
+        the same owner."""
+        encoded = self.names.dictionary_encode()
+        return encoded.indices.to_numpy().astype(np.int32, copy=False)[self.number]
 
     def hashes(self, seed: np.uint64) -> Hashes:
         """uint64[rows]: equal for equal owners. With a seed that nobody knows nobody can choose
@@ -127,12 +141,12 @@ def unpacked(parts: list[tuple[int, memoryview]], kind: np.dtype[Any] | None) ->
     that are numbers."""
     if kind is not None:
         numbers = np.concatenate([np.frombuffer(data, dtype=kind) for _, data in parts])
-        return Owners(*_encoded(pa.array(numbers)))
+        return Owners._of(pa.array(numbers))
     lengths = np.concatenate([np.frombuffer(data, np.int32, rows) for rows, data in parts])
     texts = np.concatenate([np.frombuffer(data, np.uint8, offset=4 * rows) for rows, data in parts])
     start = np.concatenate([[0], np.cumsum(lengths, dtype=np.int64)]).astype(np.int64)
     buffers = [None, pa.py_buffer(start), pa.py_buffer(texts)]
-    return Owners(*_encoded(pa.Array.from_buffers(pa.large_string(), lengths.size, buffers)))
+    return Owners._of(pa.Array.from_buffers(pa.large_string(), lengths.size, buffers))
 
 
 def _array_of(chunked: pa.ChunkedArray, kind: pa.DataType) -> pa.Array:
@@ -140,20 +154,6 @@ def _array_of(chunked: pa.ChunkedArray, kind: pa.DataType) -> pa.Array:
     if isinstance(values, pa.ChunkedArray):  # of no chunks, or of one
         values = values.chunk(0) if values.num_chunks else pa.array([], kind)
     return values
-
-
-def _encoded(values: pa.Array) -> tuple[NDArray[np.int32], pa.Array]:
-    """A number for each value, the same for equal ones, and the values, each once. Those that
-    follow one another are looked up once."""
-    heads = _heads_of(values)
-    few = 2 * heads.size <= len(values)
-    encoded = (values.take(pa.array(heads)) if few else values).dictionary_encode()
-    number = encoded.indices.to_numpy().astype(np.int32, copy=False)
-    if few:
-        run = np.zeros(len(values), dtype=np.int32)
-        run[heads[1:]] = 1
-        number = number[np.cumsum(run, out=run)]
-    return number, encoded.dictionary
 
 
 def _heads_of(values: pa.Array) -> NDArray[np.int64]:

@@ -140,7 +140,7 @@ class UnitRows(ABC):
     def whole(self, parts: Sequence[Checked]) -> Content:
         """The content of all rows at once. InvalidInput for what is wrong with it."""
         columns, owners = self.together(parts)
-        content = self.part(columns, owners.number, np.arange(len(owners)))
+        content = self.part(columns, owners.numbers(), np.arange(len(owners)))
         self.check()
         return content
 
