@@ -325,13 +325,27 @@ def test_trips_of_nobody(case: str) -> None:
     assert arrays["person_start"].tolist() == [0]
 
 
-def test_names_that_no_hash_is_for_are_read_at_once() -> None:
-    kind, public, columns = CASES["trips"]
-    table = pa.table({**columns, "person": (OWNER - 200).astype(np.float16)})
+@pytest.mark.parametrize("case", ["trips", "transitions", "states"])
+@pytest.mark.parametrize("types", [[pa.int32(), pa.date32()], [pa.string(), pa.binary()]])
+def test_names_that_no_hash_is_for_are_read_at_once(case: str, types: list[pa.DataType]) -> None:
+    kind, public, columns = CASES[case]
+    table = pa.table(columns)
+    owner = table.column(0)
+    for one in types:
+        owner = owner.cast(one)
     with room() as at:
-        found, _ = read(kind, public, [table], at)
+        found, _ = read(kind, public, [table.set_column(0, table.column_names[0], owner)], at)
         assert os.fstat(at.descriptors[0]).st_size == 0
-    assert found == read(kind, public, [pa.table(columns)], None)[0]
+    assert found == read(kind, public, [table], None)[0]
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_a_column_that_is_there_twice(case: str) -> None:
+    kind, public, columns = CASES[case]
+    table = pa.table(columns)
+    table = table.append_column(table.schema.field(0), table.column(0))
+    with room() as at, pytest.raises(InvalidInput, match="appears twice"):
+        read(kind, public, [table], at)
 
 
 @pytest.mark.parametrize(

@@ -209,8 +209,8 @@ class DrEnsembleDataset(DatasetOfRows):
         """States and readings of participants; a matrix is small."""
         if public.row_change is not None:
             return None
-        kind = schema.field("participant").type if "participant" in schema.names else None
-        if kind is None or not are_spread(kind):
+        place = schema.get_field_index("participant")  # -1 also where there are two
+        if place < 0 or not are_spread(schema.field(place).type):
             return None
         if not {"time", "kw"} & set(schema.names):
             return StateRows(public)
