@@ -6,6 +6,7 @@ from __future__ import annotations
 import errno
 import io
 import os
+import resource
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from itertools import pairwise
@@ -418,6 +419,21 @@ def test_a_file_that_is_cut_or_gone_is_seen(tmp_path: Path) -> None:
     os.close(descriptor)
     with pytest.raises(segments.NoSpool):
         kept.get(piece)
+
+
+def test_a_file_that_may_not_grow_is_said(tmp_path: Path) -> None:
+    """As to a child, whose files may have so many bytes (SIGXFSZ is ignored in Python)."""
+    descriptor = os.open(tmp_path, os.O_RDWR | os.O_TMPFILE)
+    before = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (100, before[1]))
+    try:
+        kept = Segments(descriptor)
+        kept.put(bytes(60))
+        with pytest.raises(PayloadTooLarge, match="more room on disk"):
+            kept.put(bytes(60))
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, before)
+        os.close(descriptor)
 
 
 def test_a_full_disk_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
