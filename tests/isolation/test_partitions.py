@@ -6,6 +6,7 @@ from __future__ import annotations
 import errno
 import io
 import os
+import resource
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from itertools import pairwise
@@ -346,13 +347,27 @@ def test_trips_of_nobody(case: str) -> None:
     assert arrays["person_start"].tolist() == [0]
 
 
-def test_names_that_no_hash_is_for_are_read_at_once() -> None:
-    kind, public, columns = CASES["trips"]
-    table = pa.table({**columns, "person": (OWNER - 200).astype(np.float16)})
+@pytest.mark.parametrize("case", ["trips", "transitions", "states"])
+@pytest.mark.parametrize("types", [[pa.int32(), pa.date32()], [pa.string(), pa.binary()]])
+def test_names_that_no_hash_is_for_are_read_at_once(case: str, types: list[pa.DataType]) -> None:
+    kind, public, columns = CASES[case]
+    table = pa.table(columns)
+    owner = table.column(0)
+    for one in types:
+        owner = owner.cast(one)
     with room() as at:
-        found, _ = read(kind, public, [table], at)
+        found, _ = read(kind, public, [table.set_column(0, table.column_names[0], owner)], at)
         assert os.fstat(at.descriptors[0]).st_size == 0
-    assert found == read(kind, public, [pa.table(columns)], None)[0]
+    assert found == read(kind, public, [table], None)[0]
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_a_column_that_is_there_twice(case: str) -> None:
+    kind, public, columns = CASES[case]
+    table = pa.table(columns)
+    table = table.append_column(table.schema.field(0), table.column(0))
+    with room() as at, pytest.raises(InvalidInput, match="appears twice"):
+        read(kind, public, [table], at)
 
 
 @pytest.mark.parametrize(
@@ -425,6 +440,21 @@ def test_a_file_that_is_cut_or_gone_is_seen(tmp_path: Path) -> None:
     os.close(descriptor)
     with pytest.raises(segments.NoSpool):
         kept.get(piece)
+
+
+def test_a_file_that_may_not_grow_is_said(tmp_path: Path) -> None:
+    """As to a child, whose files may have so many bytes (SIGXFSZ is ignored in Python)."""
+    descriptor = os.open(tmp_path, os.O_RDWR | os.O_TMPFILE)
+    before = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (100, before[1]))
+    try:
+        kept = Segments(descriptor)
+        kept.put(bytes(60))
+        with pytest.raises(PayloadTooLarge, match="more room on disk"):
+            kept.put(bytes(60))
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, before)
+        os.close(descriptor)
 
 
 def test_a_full_disk_is_said(monkeypatch: pytest.MonkeyPatch) -> None:

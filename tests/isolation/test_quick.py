@@ -225,15 +225,3 @@ def test_good_files_are_taken(
         assert here == there
         assert isinstance(here, dict)
         assert watched.taken == taken + 1
-
-
-@pytest.mark.parametrize("number", range(len(FORMS)))
-def test_a_column_that_is_there_twice_is_said(watched: Watched, number: int) -> None:
-    """As a Parquet file may have it; never by an error of the schema."""
-    table = pa.table({name: list(column) for name, column in FORMS[number][2].items()})
-    for name in table.column_names:
-        sink = io.BytesIO()
-        pq.write_table(table.append_column(name, table.column(name)), sink)
-        here, there = watched.both(FORMS[number], sink.getvalue(), "parquet")
-        assert here == there
-        assert not isinstance(here, dict), name

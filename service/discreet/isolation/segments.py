@@ -81,8 +81,8 @@ class Segments:
         except OSError as error:
             if error.errno == errno.EFBIG:
                 raise PayloadTooLarge(
-                    "putting the rows of each unit together takes more room than a content of the "
-                    "largest size would"
+                    "putting the rows of each unit together takes more room on disk than one "
+                    "upload is given: fewer rows, or shorter names of the units"
                 ) from error
             raise NoSpool(error) from error
         self._index, self._end = index + 1, offset + len(sealed)

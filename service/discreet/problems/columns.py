@@ -177,6 +177,8 @@ def owner_column(table: pa.Table, name: str, prefix: str) -> NDArray[np.integer[
     column = table.column(name)
     if pa.types.is_dictionary(column.type):  # which may hold a name twice
         column = column.cast(column.type.value_type)
+    if not column.length():  # where Arrow finds owners of fewer types than among rows
+        return np.zeros(0, dtype=np.int64)
     if column.null_count:
         raise InvalidInput(f"column {name!r} has missing values", pointer=prefix)
     if pa.types.is_floating(column.type):
@@ -190,7 +192,7 @@ def owner_column(table: pa.Table, name: str, prefix: str) -> NDArray[np.integer[
             "this float stands for several integers: give names as text or integers",
         )
         issues.check()
-        column = pa.chunked_array([values.astype(np.float64) + 0.0])  # one zero
+        column = pa.chunked_array([values + 0.0])  # one zero
     if pa.types.is_integer(column.type):
         values = column.to_numpy()
         if (values[1:] >= values[:-1]).all():  # as a file in order has them: no need to look any up
