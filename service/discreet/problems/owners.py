@@ -109,8 +109,8 @@ class Owners:
     def numbers(self) -> NDArray[np.int32]:
         """int32[rows]: a number each, from 0 in the order of first appearance, the same for rows of
         the same owner."""
-        encoded = self.names.dictionary_encode()
-        return encoded.indices.to_numpy().astype(np.int32, copy=False)[self.number]
+        place: NDArray[np.int32] = self.names.dictionary_encode().indices.to_numpy()
+        return place[self.number]
 
     def hashes(self, seed: np.uint64) -> Hashes:
         """uint64[rows]: equal for equal owners. With a seed that nobody knows nobody can choose
