@@ -33,7 +33,7 @@ ALL = (
 )
 ON_REQUEST = (
     *("scale", "curves", "noise", "timing", "capacity", "blocks", "scheduling", "dropout", "parts"),
-    *("places", "stays", "machines", "shares"),
+    *("places", "stays", "persons", "machines", "shares"),
     *(
         "coverage",
         "inverse",

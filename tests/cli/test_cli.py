@@ -166,6 +166,16 @@ def test_plan_needs_no_server_and_names_bad_fields(file: Path) -> None:
         "network"
     )
     assert free in " ".join(shown.stdout.split())
+    assert "all rows of a" not in shown.stdout, "each row is one request"
+    of_persons = whole_body()
+    of_persons["problem"]["max_trips_per_person"] = 2
+    data = of_persons["problem"]["dataset"]
+    data["public"]["unit"] = "person"
+    for place, trip in enumerate(data["content"]["trips"]):
+        trip["person"] = place // 2
+    file.write_text(json.dumps(of_persons))
+    says = "read: all rows of a person together, whichever files they came from, before anything"
+    assert says in discreet("plan", str(file)).stdout
 
     bad = whole_body()
     bad["problem"]["dataset"]["content"]["trips"][3]["count"] = -1

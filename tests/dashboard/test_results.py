@@ -321,6 +321,8 @@ def test_what_costs_nothing_has_a_dash_and_a_simulation_hides_nothing() -> None:
         False,
     )
     assert ("nothing: its data" in facts(plan), "Touching data" in facts(plan)) == (False, True)
+    read = {unit: "<dt>Read</dt>" in facts({**plan, "parts_by": unit}) for unit in ("person", None)}
+    assert read == {"person": True, None: False}
 
 
 def test_a_result_that_cannot_be_drawn_is_no_reason_to_hide_it() -> None:

@@ -87,6 +87,7 @@ def forms() -> Iterator[tuple[str, dict[str, Any], Columns, str | None]]:
         "meters": {**rule, "utc_offset": "+00:00"},
     }
     clock = [datetime(2026, 10, 1, row % 4) for row in range(n)]
+    yield "dr_ensemble", metered, walks, None
     for time in (clock, [f"{moment:%Y-%m-%d %H:%M:%S.5+00:00}" for moment in clock]):
         kw = draw.random(n) * 4
         yield (

@@ -10,7 +10,7 @@ import os
 import random
 import tempfile
 from collections.abc import Awaitable, Callable, Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -23,6 +23,7 @@ import pytest
 from discreet.isolation import children, conversations
 from discreet.isolation.children import Zygote
 from discreet.isolation.failures import ChildFailed, Crashed, Limits, Raised
+from discreet.isolation.partitions import WHOLE_ROWS
 from discreet.isolation.reading import UPLOAD, target_bytes
 from discreet.isolation.spooled import in_memory
 from discreet.isolation.tasks import READING, SOLVING
@@ -121,7 +122,13 @@ def solving() -> Iterator[Watching]:
 
 
 async def upload(
-    watch: Watch, name: str, kind: str, public: Any, form: str, content: bytes
+    watch: Watch,
+    name: str,
+    kind: str,
+    public: Any,
+    form: str,
+    content: bytes,
+    whole_rows: int = WHOLE_ROWS,
 ) -> None:
     key = "11" * 32
     job = {
@@ -133,16 +140,18 @@ async def upload(
         "name": "dst_1",
     }
     keys = {"upload_key": key, "data_key": key, "digest_key": key}
-    with tempfile.TemporaryFile() as source, tempfile.TemporaryFile() as target:
+    with ExitStack() as stack:
+        files = [stack.enter_context(tempfile.TemporaryFile()) for _ in range(4)]
+        source = files[0]
         writer = SealedWriter(
             ChunkCipher(bytes.fromhex(key), UPLOAD), lambda part: os.write(source.fileno(), part)
         )
         writer.write(content)
         writer.finish()
         given = {**job, **keys, "upload_bytes": writer.sealed_bytes, "content_bytes": 1 << 30}
-        await watch.run(
-            name, {"step": "read", "arguments": given}, b"", (source.fileno(), target.fileno())
-        )
+        given["whole_rows"] = whole_rows
+        header = {"step": "read", "arguments": given}
+        await watch.run(name, header, b"", tuple(file.fileno() for file in files))
 
 
 def json_files(kind: str, content: dict[str, Any]) -> Iterator[tuple[str, bytes]]:
@@ -262,6 +271,9 @@ def test_a_reader_loads_and_opens_nothing(reading: Watching, kind: str) -> None:
             for what, form, content in table_files(kind, columns):
                 if number == 0 or what == "good":
                     await upload(watch, f"{form} {number} {what}", kind, public, form, content)
+                    if form == "parquet" and what.startswith(("good", "wrong")):
+                        name = f"{form} {number} in parts {what}"
+                        await upload(watch, name, kind, public, form, content, whole_rows=0)
 
     watch = reading(work)
     assert watch.caught == {}

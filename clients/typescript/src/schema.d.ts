@@ -4278,7 +4278,7 @@ export interface components {
             noise: components["schemas"]["NoiseSummary"][];
             /**
              * Parts By
-             * @description The release is a sum that several processes may make, each of a part of the content, with all records of one `person` (`participant`, `trajectory`, `request`) in one part. Absent: one process reads the content as a whole
+             * @description The release is a sum that several processes may make, each of a part of the content, with all records of one `person` (`participant`, `trajectory`, `request`) in one part, whichever file they came from: rows are put into parts by a hash of whose they are, before anything is clipped. Absent: one process reads the content as a whole
              */
             parts_by?: string | null;
             /**

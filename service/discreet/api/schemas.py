@@ -88,7 +88,8 @@ class PlanBody(BaseModel):
         default=None,
         description="The release is a sum that several processes may make, each of a part of the "
         "content, with all records of one `person` (`participant`, `trajectory`, `request`) in "
-        "one part. Absent: one process reads the content as a whole",
+        "one part, whichever file they came from: rows are put into parts by a hash of whose they "
+        "are, before anything is clipped. Absent: one process reads the content as a whole",
     )
     sampled_by: str | None = Field(
         default=None, description="Such units are drawn, and in memory for the next steps alone"

@@ -79,6 +79,13 @@ def show_plan(answer: Mapping[str, Any], *, simulation: bool = False) -> None:
     else:
         out.print(f"price: {price}")
         out.print(f"protects: {answer['plan']['neighbours']}")
+    unit = answer["plan"].get("parts_by")
+    if unit not in (None, "request"):  # each row of which is one
+        says = (
+            f"read: all rows of a {unit} together, whichever files they came from, before anything "
+            f"is clipped; many rows are put into parts by a hash of the {unit}"
+        )
+        out.print(says, highlight=False, soft_wrap=True)
     if taken := answer["plan"].get("assumptions"):
         out.print("assumed to be true:")
     for sentence in taken or ():

@@ -16,6 +16,7 @@ from typing import Any, BinaryIO, TypeVar
 
 from discreet.errors import DiscreetError
 from discreet.isolation.blocks import Block
+from discreet.isolation.partitions import Room
 from discreet.isolation.processes import cores
 
 MOST_THREADS = 4
@@ -39,6 +40,7 @@ def csv_content(
     public: Any,
     block: Block | None,
     check_rows: Callable[[int], None],
+    room: Room | None = None,
 ) -> Any:
     """The content of a CSV file, None where it is not plain.
 
@@ -83,13 +85,19 @@ def csv_content(
             lambda part: part if part is head else parsed(part, names, schema),
             block,
             check_rows,
+            room,
         )
 
     return _or_none(content)
 
 
 def parquet_content(
-    batches: Iterable[Any], schema: Any, kind: Any, public: Any, block: Block | None
+    batches: Iterable[Any],
+    schema: Any,
+    kind: Any,
+    public: Any,
+    block: Block | None,
+    room: Room | None = None,
 ) -> Any:
     """The content of the batches of Parquet files, None where they are not plain."""
     import pyarrow as pa  # noqa: PLC0415
@@ -98,7 +106,7 @@ def parquet_content(
         return pa.Table.from_batches([batch])
 
     return _or_none(
-        lambda: _content(kind, public, schema, batches, table_of, block, lambda _: None)
+        lambda: _content(kind, public, schema, batches, table_of, block, lambda _: None, room)
     )
 
 
@@ -110,16 +118,20 @@ def _content(
     table_of: Callable[[Any], Any],
     block: Block | None,
     check_rows: Callable[[int], None],
+    room: Room | None,
 ) -> Any:
     schema = schema if block is None else block.schema(schema)
+    units = kind.by_units(public, schema)
 
-    def checked(item: Any) -> tuple[int, Any]:
+    def checked(item: Any) -> tuple[int, list[Any]]:
         table = table_of(item)
         if block is not None:
             table = block.plain(table)
-        return table.num_rows, [kind.checked(public, batch) for batch in table.to_batches()]
+        if units is None:
+            return table.num_rows, table.to_batches()
+        return table.num_rows, [units.checked(table)] if table.num_rows else []
 
-    def counted(made: Iterable[tuple[int, Any]]) -> Iterator[Any]:
+    def counted(made: Iterable[tuple[int, list[Any]]]) -> Iterator[Any]:
         rows = 0
         for more, batches in made:
             rows += more
@@ -127,7 +139,11 @@ def _content(
             yield from batches
 
     with closing(in_threads(items, checked, min(cores(), MOST_THREADS))) as made:
-        return kind.read_checked(public, counted(made), schema)
+        if units is None:
+            return kind.read_batches(public, counted(made), schema)
+        if room is None:
+            return units.whole(list(counted(made)))
+        return room.read_checked(kind, public, units, counted(made))
 
 
 def in_threads(

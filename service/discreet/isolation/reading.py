@@ -25,6 +25,8 @@ from discreet.errors import InvalidInput, PayloadTooLarge
 from discreet.isolation import network_files
 from discreet.isolation.blocks import Block, any_record
 from discreet.isolation.json_contents import read_json
+from discreet.isolation.partitions import WHOLE_ROWS, PartedContent, Room
+from discreet.isolation.segments import NoSpool
 from discreet.isolation.tables import (
     CSV_BLOCK_BYTES,
     FIRST_LINE_BYTES,
@@ -59,23 +61,26 @@ def read(
     job: dict[str, Any], payload: bytes, descriptors: tuple[int, ...]
 ) -> tuple[dict[str, Any], bytes]:
     """`{digest, public, sealed_bytes}` of the upload in the first descriptor, whose content the
-    second one then holds, or `{no_room}` with the error's number where the disk is full.
+    second one then holds, or `{no_room}` with the error's number where the disk is full. Two more
+    are for rows that are put aside (`partitions`).
 
     `job`: kind, public, mode, format, tenant, name, upload_key, upload_bytes, data_key, digest_key,
     content_bytes; of a block of a source also `block`: what it is by, its name, and the realms of
-    its digest, with records and without. Raises InvalidInput and PayloadTooLarge as the owner shall
-    see them.
+    its digest, with records and without; where it is not as usual, `whole_rows`, up to which a
+    table is read at once. Raises InvalidInput and PayloadTooLarge as the owner shall see them.
     """
-    source, target = descriptors
+    source, target, *spool = descriptors
     try:
-        return _read(job, source, target), b""
+        return _read(job, source, target, (spool[0], spool[1])), b""
+    except NoSpool as full:
+        return {"no_room": full.number}, b""
     except OSError as error:
         if error.errno not in (errno.ENOSPC, errno.EDQUOT):
             raise
         return {"no_room": error.errno}, b""
 
 
-def _read(job: dict[str, Any], source: int, target: int) -> dict[str, Any]:
+def _read(job: dict[str, Any], source: int, target: int, spool: tuple[int, int]) -> dict[str, Any]:
     import numpy as np  # noqa: PLC0415
 
     from discreet.problems import DATASETS  # noqa: PLC0415
@@ -93,7 +98,10 @@ def _read(job: dict[str, Any], source: int, target: int) -> dict[str, Any]:
             raw, READ_BYTES
         )  # whole reads, which the raw file does not promise
 
-    content = _content(kind, public, opened, job, windows(opened, job.get("upload_parts", ())))
+    parts = windows(opened, job.get("upload_parts", ()))
+    room = Room(spool, job["content_bytes"], job.get("whole_rows", WHOLE_ROWS))
+    found = _content(kind, public, opened, job, parts, room)
+    content = found.outline() if isinstance(found, PartedContent) else found
     size = sum(array.nbytes for array in content.values())
     if size > job["content_bytes"]:
         raise PayloadTooLarge(
@@ -106,11 +114,14 @@ def _read(job: dict[str, Any], source: int, target: int) -> dict[str, Any]:
         if job.get("block") is None
         else job["block"]["realm" if any_record(content) else "empty"]
     )
-    digest = content_digest(bytes.fromhex(job["digest_key"]), realm, canonical_bytes(content))
     writer = SealedWriter(
         ChunkCipher(bytes.fromhex(job["data_key"]), job["name"]), lambda part: _write(target, part)
     )
-    np.savez(writer, allow_pickle=False, **{name: content[name] for name in sorted(content)})
+    is_parted = isinstance(found, PartedContent)
+    canonical = found.sealed(writer) if is_parted else canonical_bytes(content)
+    digest = content_digest(bytes.fromhex(job["digest_key"]), realm, canonical)
+    if not is_parted:
+        np.savez(writer, allow_pickle=False, **{name: content[name] for name in sorted(content)})
     writer.finish()
     return {"digest": digest.hex(), "public": described, "sealed_bytes": writer.sealed_bytes}
 
@@ -121,6 +132,7 @@ def _content(
     opened: Callable[[], BinaryIO],
     job: dict[str, Any],
     parts: Sequence[Callable[[], BinaryIO]] = (),
+    room: Room | None = None,
 ) -> Any:
     import pyarrow as pa  # noqa: PLC0415
 
@@ -134,8 +146,10 @@ def _content(
         raise refused("it is empty")
     try:
         if job["format"] == "csv":
-            return read_csv(opened, kind, public, job["content_bytes"], block)
-        return parquet_content(parts or [opened], kind, public, job["content_bytes"], block)
+            if room is not None:
+                room.bytes_a_batch = job["upload_bytes"], CSV_BLOCK_BYTES
+            return read_csv(opened, kind, public, job["content_bytes"], block, room)
+        return parquet_content(parts or [opened], kind, public, job["content_bytes"], block, room)
     except (pa.ArrowMemoryError, MemoryError):
         raise MemoryError from None
     except (pa.ArrowException, OSError, ValueError) as error:
@@ -198,6 +212,8 @@ def warm_up() -> None:
             for number, (public, columns) in enumerate(kind.sample_tables()):
                 for form, content in _table_files(columns, wrong=number == 0 and pool is not own):
                     _rehearse(name, public, form, content)
+                    if form == "parquet":
+                        _rehearse(name, public, form, content, whole_rows=0)
 
         for name, kind in DATASETS.items():
             if issubclass(kind, DatasetInBlocks):
@@ -212,11 +228,16 @@ def warm_up() -> None:
 
 
 def _rehearse(
-    kind: str, public: Mapping[str, Any], form: str, content: bytes, block: str | None = None
+    kind: str,
+    public: Mapping[str, Any],
+    form: str,
+    content: bytes,
+    block: str | None = None,
+    whole_rows: int = WHOLE_ROWS,
 ) -> None:
     """What a child does with a file, in this process."""
     key = new_data_key().hex()
-    source, target = (os.memfd_create("rehearsal") for _ in range(2))
+    source, target, *spool = files = [os.memfd_create("rehearsal") for _ in range(4)]
     try:
         writer = SealedWriter(
             ChunkCipher(bytes.fromhex(key), UPLOAD), lambda part: _write(source, part)
@@ -229,8 +250,9 @@ def _rehearse(
             "mode": "private",
             "format": form,
             "tenant": "",
+            "name": "rehearsal",
+            "whole_rows": whole_rows,
         }
-        job["name"] = "rehearsal"
         if block is not None:
             job["block"] = {"by": "day", "name": block, "realm": "", "empty": ""}
         keys = {"upload_key": key, "data_key": key, "digest_key": key}
@@ -238,12 +260,13 @@ def _rehearse(
             {**job, **keys, "upload_bytes": writer.sealed_bytes, "content_bytes": 1 << 30},
             source,
             target,
+            (spool[0], spool[1]),
         )
     except (InvalidInput, PayloadTooLarge):
         pass
     finally:
-        os.close(source)
-        os.close(target)
+        for one in files:
+            os.close(one)
 
 
 def _json_files(content: Mapping[str, Any]) -> Iterator[bytes]:

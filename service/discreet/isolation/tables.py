@@ -12,6 +12,7 @@ from typing import Any, BinaryIO
 from discreet.errors import FieldIssue, InvalidInput, PayloadTooLarge
 from discreet.isolation import quick
 from discreet.isolation.blocks import Block
+from discreet.isolation.partitions import Room
 
 CSV_BLOCK_BYTES = 4 << 20
 MOST_COLUMNS = 1000
@@ -37,26 +38,41 @@ FIRST_LINE_BYTES = 1 << 20
 
 
 def content_of(
-    kind: Any, public: Any, batches: Iterable[Any], schema: Any, block: Block | None
+    kind: Any,
+    public: Any,
+    batches: Iterable[Any],
+    schema: Any,
+    block: Block | None,
+    room: Room | None = None,
 ) -> Any:
-    """The content of a table, whose dates say that its records are of the block."""
-    if block is None:
+    """The content of a table, whose dates say that its records are of the block. With a room it may
+    be one that lies there (`PartedContent`)."""
+    if block is not None:
+        batches, schema = block.rows(batches), block.schema(schema)
+    if room is None:
         return kind.read_batches(public, batches, schema)
-    return kind.read_batches(public, block.rows(batches), block.schema(schema))
+    return room.read(kind, public, batches, schema)
 
 
 def parquet_content(
-    files: Sequence[Callable[[], BinaryIO]], kind: Any, public: Any, most: int, block: Block | None
+    files: Sequence[Callable[[], BinaryIO]],
+    kind: Any,
+    public: Any,
+    most: int,
+    block: Block | None,
+    room: Room | None = None,
 ) -> Any:
     """The content of Parquet files that are one table, in the quick way or in the other."""
     schema, rows = _outlines(files)
     check_rows(kind, rows, most)
+    if room is not None:
+        room.rows = rows
 
     def batches() -> Iterator[Any]:
         return (batch for file in files for batch in read_parquet(file())[2])
 
-    content = quick.parquet_content(batches(), schema, kind, public, block)
-    return content_of(kind, public, batches(), schema, block) if content is None else content
+    content = quick.parquet_content(batches(), schema, kind, public, block, room)
+    return content_of(kind, public, batches(), schema, block, room) if content is None else content
 
 
 def _outlines(files: Sequence[Callable[[], BinaryIO]]) -> tuple[Any, int]:
@@ -104,7 +120,12 @@ def read_parquet(file: BinaryIO) -> tuple[Any, int, Iterator[Any]]:
 
 
 def read_csv(
-    opened: Callable[[], BinaryIO], kind: Any, public: Any, most: int, block: Block | None
+    opened: Callable[[], BinaryIO],
+    kind: Any,
+    public: Any,
+    most: int,
+    block: Block | None,
+    room: Room | None = None,
 ) -> Any:
     """Types are those that the whole file needs. Arrow's reader of streams fixes them by the first
     block, so a file that it stumbles on, as at `1.5` below integers, is opened anew (threads may
@@ -114,14 +135,16 @@ def read_csv(
     import pyarrow.csv as pc  # noqa: PLC0415
 
     options = _csv_options(opened(), kind.OWNER)
-    rest = CSV_BLOCK_BYTES, kind, public, block, partial(check_rows, kind, most=most)
+    rest = CSV_BLOCK_BYTES, kind, public, block, partial(check_rows, kind, most=most), room
     if (content := quick.csv_content(opened(), options, *rest)) is not None:
         return content
     with contextlib.suppress(pa.ArrowInvalid), pc.open_csv(opened(), **options) as reader:
         if pa.null() not in reader.schema.types:  # a column of which the first block has nothing
-            return content_of(kind, public, _counted(kind, reader, most), reader.schema, block)
+            batches = _counted(kind, reader, most)
+            return content_of(kind, public, batches, reader.schema, block, room)
     table = pc.read_csv(opened(), **options)
-    return content_of(kind, public, _counted(kind, table.to_batches(), most), table.schema, block)
+    batches = _counted(kind, table.to_batches(), most)
+    return content_of(kind, public, batches, table.schema, block, room)
 
 
 def _csv_options(file: BinaryIO, owner: str) -> dict[str, Any]:

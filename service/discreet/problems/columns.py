@@ -177,6 +177,8 @@ def owner_column(table: pa.Table, name: str, prefix: str) -> NDArray[np.integer[
     column = table.column(name)
     if pa.types.is_dictionary(column.type):  # which may hold a name twice
         column = column.cast(column.type.value_type)
+    if not column.length():  # where Arrow finds owners of fewer types than among rows
+        return np.zeros(0, dtype=np.int64)
     if column.null_count:
         raise InvalidInput(f"column {name!r} has missing values", pointer=prefix)
     if pa.types.is_floating(column.type):
@@ -232,6 +234,32 @@ def check_bounds(
     issues.check()
 
 
+def in_order(
+    owner: NDArray[np.integer[Any]],
+    step: NDArray[np.integer[Any]],
+    columns: dict[str, NDArray[Any]],
+) -> tuple[
+    NDArray[np.integer[Any]],
+    NDArray[np.integer[Any]],
+    dict[str, NDArray[Any]],
+    NDArray[np.int64] | None,
+]:
+    """Rows by owner and step, and which one each was; None where they stood so already."""
+    same = owner[1:] == owner[:-1]
+    if ((owner[1:] > owner[:-1]) | (same & (step[1:] > step[:-1]))).all():
+        return owner, step, columns, None
+    order = np.lexsort((step, owner)).astype(np.int64, copy=False)
+    return owner[order], step[order], {name: one[order] for name, one in columns.items()}, order
+
+
+def starts_in(same: NDArray[np.bool_], rows: int) -> NDArray[np.int64]:
+    """Where the records begin of rows in order, of which `same` says that the next one is of the
+    same, and where the last one ends."""
+    return np.concatenate([np.zeros(min(rows, 1)), np.flatnonzero(~same) + 1, [rows]]).astype(
+        np.int64
+    )
+
+
 def record_order(start: NDArray[np.int64], columns: Iterable[NDArray[Any]]) -> NDArray[np.int64]:
     """An order of the records start[i]..start[i+1]-1 that depends only on their content:
     int64[records].
@@ -239,6 +267,19 @@ def record_order(start: NDArray[np.int64], columns: Iterable[NDArray[Any]]) -> N
     By two 64-bit hashes of a record's columns (8 bytes an entry). Records whose hashes agree but
     not their content, one pair in 2^128, stay in the order in which they came.
     """
+    hashes = _record_hashes(start, columns)
+    return np.lexsort((hashes[:, 0], hashes[:, 1], np.diff(start))).astype(np.int64)
+
+
+def record_keys(start: NDArray[np.int64], columns: Iterable[NDArray[Any]]) -> NDArray[np.bytes_]:
+    """S24[records], of which `record_order` is the order: length, second and first hash."""
+    hashes = _record_hashes(start, columns)
+    keys = np.stack([np.diff(start).astype(np.uint64), hashes[:, 1], hashes[:, 0]], axis=1)
+    return keys.astype(">u8").view("S24").reshape(-1)
+
+
+def _record_hashes(start: NDArray[np.int64], columns: Iterable[NDArray[Any]]) -> NDArray[np.uint64]:
+    """uint64[records, 2]"""
     hashes = np.tile(
         np.array([0x243F6A8885A308D3, 0x13198A2E03707344], dtype=np.uint64), (start.size - 1, 1)
     )
@@ -254,7 +295,7 @@ def record_order(start: NDArray[np.int64], columns: Iterable[NDArray[Any]]) -> N
             words = np.array(column[start[first] : start[last]], dtype=kind).view(np.uint64)
             here = start[first : last + 1] - start[first]
             _add_hashes(words.reshape(here[-1], -1), here, hashes[first:last])
-    return np.lexsort((hashes[:, 0], hashes[:, 1], np.diff(start))).astype(np.int64)
+    return hashes
 
 
 @njit(cache=True, nogil=True)

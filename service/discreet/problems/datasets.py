@@ -15,6 +15,7 @@ from pydantic import BeforeValidator, Field, StringConstraints
 from discreet.errors import FieldIssue, InvalidInput
 from discreet.problems.contents import PRIVATE, Content, Mode, Packed
 from discreet.problems.numbers import Delta, Epsilon, Flag, Frozen
+from discreet.problems.unit_rows import UnitRows
 
 
 def _registered(value: Any) -> Any:
@@ -222,18 +223,13 @@ class Dataset(DatasetSettings):
         return cls.read_table(public, pa.Table.from_batches(batches, schema))
 
     @classmethod
-    def checked(cls, public: Any, batch: pa.RecordBatch) -> Any:
-        """A batch of a table as `read_checked` takes it, made in a thread beside others.
+    def by_units(cls, public: Any, schema: pa.Schema) -> UnitRows | None:
+        """How the rows of a table that does not fit memory are read, with all rows of one unit in
+        one part; None where the kind cannot do that with such a table, which is then read at once.
 
-        What `read_table` would refuse, or look at in another way, is an error here too: then the
-        table is read anew by `read_batches`, which knows rows of the whole and says what is wrong.
+        The content is that of `read_table`, byte for byte.
         """
-        return batch
-
-    @classmethod
-    def read_checked(cls, public: Any, batches: Iterator[Any], schema: pa.Schema) -> Content:
-        """What `read_batches` makes of the same table, from its checked batches in their order."""
-        return cls.read_batches(public, batches, schema)
+        return None
 
     @classmethod
     def columns(cls, public: Any) -> Sequence[Column]:

@@ -41,6 +41,9 @@ Format = Literal["parquet", "csv", "json"]
 
 CPU_SECONDS, WALL_SECONDS = 3600, 7200.0
 """The most that reading one upload may take."""
+SPOOLED = 4
+"""To how many times the largest content a file may grow in which the reader puts rows aside: they
+come with their owners and numbers."""
 ANSWER_BYTES = 1 << 28
 """Of the reader's answer, which the API holds: the public part with what is described of the
 content."""
@@ -282,7 +285,7 @@ class Reader:
             memory_bytes,
             CPU_SECONDS,
             WALL_SECONDS,
-            target_bytes(job["content_bytes"]),
+            SPOOLED * target_bytes(job["content_bytes"]),
             ANSWER_BYTES,
             json_bytes(upload.plain_bytes) if upload.format == "json" else 0,
         )
@@ -295,13 +298,15 @@ class Reader:
         async with self._turn():
             target = SealedFile(folder)
             try:
-                found, _ = await self._children.call(
-                    "read",
-                    {**job, **given},
-                    b"",
-                    limits,
-                    (upload.file.descriptor, target.descriptor),
-                )
+                with SealedFile(folder) as rows, SealedFile(folder) as runs:
+                    files = (upload.file, target, rows, runs)
+                    found, _ = await self._children.call(
+                        "read",
+                        {**job, **given},
+                        b"",
+                        limits,
+                        tuple(file.descriptor for file in files),
+                    )
                 if "no_room" in found:
                     raise NoRoom(OSError(found["no_room"], ""))
                 read = Read(

@@ -2637,8 +2637,9 @@ class PlanBody(TypedDict):
     parts_by: NotRequired[str | None]
     """
     The release is a sum that several processes may make, each of a part of the content, with
-    all records of one `person` (`participant`, `trajectory`, `request`) in one part. Absent:
-    one process reads the content as a whole
+    all records of one `person` (`participant`, `trajectory`, `request`) in one part,
+    whichever file they came from: rows are put into parts by a hash of whose they are, before
+    anything is clipped. Absent: one process reads the content as a whole
     """
     released_by: NotRequired[list[str]]
     """Jobs that are asked again: their noise is used, and nothing more is released"""

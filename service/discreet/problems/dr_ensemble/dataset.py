@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from itertools import chain
 from typing import Annotated, Any, ClassVar, Literal, Self
 
@@ -13,23 +13,31 @@ from pydantic import Field, model_validator
 
 from discreet.errors import FieldIssue, InvalidInput
 from discreet.intake.items import InPieces
-from discreet.problems.checked import Checked, gathered, owners_of
 from discreet.problems.columns import (
     MAX_ISSUES,
     Issues,
-    integer_columns,
+    in_order,
     owner_column,
-    rearranged,
-    record_order,
-    starts_of,
+    starts_in,
 )
 from discreet.problems.contents import PRIVATE, Content, Packed, arrays
 from discreet.problems.datasets import Column, DatasetOfRows, FileQuestion, Layout
 from discreet.problems.dr_ensemble import layouts, meters, own_file
+from discreet.problems.dr_ensemble.canonical import (
+    canonical,
+    check_participants,
+    check_trajectories,
+    out_of_step,
+    outside,
+    state_columns,
+)
 from discreet.problems.dr_ensemble.matrix import matrix_content, matrix_table
 from discreet.problems.dr_ensemble.meters import Reading
+from discreet.problems.dr_ensemble.parts import ReadingRows, StateRows
 from discreet.problems.dr_ensemble.public import DrEnsemblePublic, Ints
 from discreet.problems.numbers import Count, Frozen, Real
+from discreet.problems.owners import are_spread
+from discreet.problems.unit_rows import UnitRows
 from discreet_client.meters import States as Sequences
 
 GRID = 1 << 20
@@ -182,37 +190,26 @@ class DrEnsembleDataset(DatasetOfRows):
             return _meter_content(
                 public, *meters.read_table(public.rule(), table, public.most_rows), "/content"
             )
-        columns = _columns_of(public, table)
+        columns = state_columns(public, table)
         owner = owner_column(table, "participant", "/content")
         return _sequence_content(public, columns, owner)
 
     @classmethod
-    def checked(cls, public: DrEnsemblePublic, batch: pa.RecordBatch) -> Any:
+    def by_units(cls, public: DrEnsemblePublic, schema: pa.Schema) -> UnitRows | None:
+        """States and readings of participants; a matrix is small."""
         if public.row_change is not None:
-            return batch
-        table = pa.Table.from_batches([batch])
-        if {"time", "kw"} & set(table.column_names):
-            columns = meters.columns_of(public.rule(), table)
+            return None
+        empty = schema.empty_table()  # what is wrong with its columns
+        units: UnitRows
+        if not {"time", "kw"} & set(schema.names):
+            state_columns(public, empty)
+            units = StateRows(public)
+        elif public.meters is None:
+            return None
         else:
-            columns = _columns_of(public, table)
-        return Checked(columns, owners_of(table.column("participant"), "participant"))
-
-    @classmethod
-    def read_checked(
-        cls, public: DrEnsemblePublic, batches: Iterator[Any], schema: pa.Schema
-    ) -> Content:
-        if public.row_change is not None:
-            return super().read_checked(public, batches, schema)
-        columns, owner = gathered(batches)
-        if public.meters is None:
-            return _sequence_content(public, columns, owner)
-        found = meters.states_of(public.rule(), columns, owner, public.most_rows)
-        return _meter_content(public, *found, "/content")
-
-
-def _columns_of(public: DrEnsemblePublic, table: pa.Table) -> dict[str, NDArray[Any]]:
-    bounds = {"step": (0, 10**9), "state": (0, public.states - 1)}
-    return integer_columns(table, bounds, "/content", beside=("participant",), dtype=np.int32)
+            meters.reading_columns(public.rule(), empty)
+            units = ReadingRows(public)
+        return units if are_spread(schema.field("participant").type) else None
 
 
 def _sequence_content(
@@ -221,26 +218,19 @@ def _sequence_content(
     owner: NDArray[np.integer[Any]],
 ) -> Content:
     """Trajectories of rows with step and state, in any order."""
-    step, states = columns["step"], columns["state"]
-    order: NDArray[np.int64] | None = None
+    given = columns["step"]
+    owner, step, columns, order = in_order(owner, given, {"state": columns["state"]})
     same = owner[1:] == owner[:-1]
-    if not ((owner[1:] > owner[:-1]) | (same & (step[1:] >= step[:-1]))).all():
-        order = np.lexsort((step, owner))
-        owner, step, states = owner[order], step[order], states[order]
-        same = owner[1:] == owner[:-1]
-    begin = np.flatnonzero(~same) + 1
-    start = np.concatenate([np.zeros(min(owner.size, 1)), begin, [owner.size]]).astype(np.int64)
-    wrong = step != 0
-    wrong[1:][same] = step[1:][same] != step[:-1][same] + 1
-    if wrong.any():  # where the steps of one begin to be wrong, all after it are
-        expected = np.arange(owner.size) - np.repeat(start[:-1], np.diff(start))
+    start = starts_in(same, owner.size)
+    disorder = out_of_step(step, start)
+    if disorder.any():
         wrong = np.zeros(owner.size, dtype=bool)
-        wrong[slice(None) if order is None else order] = step != expected
+        wrong[slice(None) if order is None else order] = disorder
         issues = Issues("/content")
         says = "the steps of a participant are 0, 1, 2, …, each once"
-        issues.where(wrong, "step", says, columns["step"])
+        issues.where(wrong, "step", says, given)
         issues.check()
-    return _trajectory_content(public, states, start)
+    return _trajectory_content(public, columns["state"], start)
 
 
 def _trajectory_content(
@@ -249,17 +239,7 @@ def _trajectory_content(
     """Checked state sequences in an order that tells nothing of whose they are."""
     prefix = "/content/trajectories"
     length = np.diff(start)
-    if length.size < 2:
-        raise InvalidInput(
-            "at least two participants are needed: a single participant cannot be hidden",
-            pointer=prefix,
-        )
-    if public.participants is not None and length.size != public.participants:
-        raise InvalidInput(
-            f"found {length.size} trajectories, but the public number of participants is "
-            f"{public.participants}",
-            pointer=prefix,
-        )
+    check_trajectories(public, length.size, prefix)
     for bad, says in (
         (length < 2, "a trajectory has at least two states"),
         (
@@ -285,7 +265,7 @@ def _trajectory_content(
             FieldIssue(where(place), f"must be 0 to {public.states - 1}; found {states[place]}")
         )
     if not found:
-        for place in np.flatnonzero(_outside(public, states, start))[:MAX_ISSUES].tolist():
+        for place in np.flatnonzero(outside(public, states, start))[:MAX_ISSUES].tolist():
             says = (
                 f"the transition {states[place]} to {states[place + 1]} is not in the public "
                 "support"
@@ -293,24 +273,7 @@ def _trajectory_content(
             found.append(FieldIssue(where(place + 1), says))
     if found:
         raise InvalidInput(found)
-    return _canonical(states, start)
-
-
-def _outside(
-    public: DrEnsemblePublic, states: NDArray[np.integer[Any]], start: Ints
-) -> NDArray[np.bool_]:
-    """bool[states - 1]: where the support does not allow what follows."""
-    if public.support == "all":
-        return np.zeros(max(states.size - 1, 0), dtype=bool)
-    outside: NDArray[np.bool_] = ~public.mask()[states[:-1], states[1:]]
-    outside[start[1:-1] - 1] = False  # from one trajectory to the next
-    return outside
-
-
-def _canonical(states: NDArray[np.integer[Any]], start: Ints) -> Content:
-    sequence = record_order(start, [states])
-    states = rearranged(states, start, sequence)
-    return {"states": states.astype(np.int64, copy=False), "start": starts_of(start, sequence)}
+    return canonical(states, start)
 
 
 def _meter_content(
@@ -318,22 +281,9 @@ def _meter_content(
 ) -> Content:
     """Trajectories of readings; of public `participants` some may have none, and count for
     nothing."""
-    if public.participants is not None and participants != public.participants:
-        says = (
-            f"readings of {participants} participants of {public.participants} public ones. A "
-            f"home under two names (a meter that was replaced) counts as two and is protected "
-            f"half as well: give it one name. Totals and weather are not participants. The public "
-            f"number is what is known without the readings"
-        )
-        raise InvalidInput(says, pointer=prefix)
-    if found.start.size < 3:
-        says = (
-            f"of {participants} participants {found.start.size - 1} have a trajectory, and at "
-            "least two are needed: "
-        )
-        raise InvalidInput(says + "a single participant cannot be hidden", pointer=prefix)
+    check_participants(public, participants, found.start.size - 1, prefix)
     issues = []
-    for place in np.flatnonzero(_outside(public, found.states, found.start))[:MAX_ISSUES].tolist():
+    for place in np.flatnonzero(outside(public, found.states, found.start))[:MAX_ISSUES].tolist():
         says = (
             f"the transition {found.states[place]} to {found.states[place + 1]} is not in the "
             "public support"
@@ -341,4 +291,4 @@ def _meter_content(
         issues.append(FieldIssue(f"{prefix}/{found.row[place + 1]}/kw", says))
     if issues:
         raise InvalidInput(issues)
-    return _canonical(found.states, found.start)
+    return canonical(found.states, found.start)

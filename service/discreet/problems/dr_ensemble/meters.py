@@ -159,21 +159,24 @@ def read_table(rule: MeterRule, table: pa.Table, most: int) -> tuple[States, int
     check_names(table, COLUMNS, (), "/content")
     kw = real_column(table, "kw", "/content").astype(np.float64, copy=False)
     owner = owner_column(table, "participant", "/content")
-    return _states(rule, owner, _times(rule, table.column("time")), kw, most, "/content")
+    time = _times(rule, table.column("time"), 0)
+    return _states(rule, owner, time, kw, most, "/content")
 
 
-def columns_of(rule: MeterRule, table: pa.Table) -> dict[str, NDArray[Any]]:
-    """`time` and `kw` of a part of such a table."""
+def reading_columns(rule: MeterRule, table: pa.Table, first: int = 0) -> dict[str, NDArray[Any]]:
+    """Time and power of the rows of a table, or of part of one that begins at row `first`."""
     check_names(table, COLUMNS, (), "/content")
-    kw = real_column(table, "kw", "/content").astype(np.float64, copy=False)
-    return {"time": _times(rule, table.column("time")), "kw": kw}
+    kw = real_column(table, "kw", "/content", first=first).astype(np.float64, copy=False)
+    time = _times(rule, table.column("time"), first)
+    check_times(time, "/content", first)
+    return {"time": time, "kw": kw}
 
 
-def states_of(
-    rule: MeterRule, columns: Mapping[str, Any], owner: NDArray[np.integer[Any]], most: int
-) -> tuple[States, int]:
-    """What `read_table` makes of these columns of all parts."""
-    return _states(rule, owner, columns["time"], columns["kw"], most, "/content")
+def check_times(time: Ints, at: str, first: int = 0) -> None:
+    issues = Issues(at, first)
+    wrong = (time < 0) | (time > LAST_TIME)
+    issues.where(wrong, "time", "times must be in the years 1970 to 9999")
+    issues.check()
 
 
 def _states(
@@ -184,32 +187,44 @@ def _states(
     most: int,
     at: str,
 ) -> tuple[States, int]:
+    check_times(time, at)
     issues = Issues(at)
-    values: Mapping[str, Any] = {"kw": kw, "time": _Written(time)}
-    wrong = (time < 0) | (time > LAST_TIME)
-    issues.where(wrong, "time", "times must be in the years 1970 to 9999")
-    issues.check()
+    values: Mapping[str, Any] = {"kw": kw, "time": Written(time)}
     for fault in rule.faults(owner, time, kw):
         issues.where(fault.rows, fault.column, fault.detail, values[fault.column])
     issues.check()
     try:
         found = rule.states(owner, time, kw, max(most, time.size))
     except OverflowError as error:
-        says = (
-            f"with what is carried over, {time.size} readings make {error}, of at most {most}: "
-            "carry less"
-        )
-        raise InvalidInput(says, pointer="/public/meters/carry") from None
+        raise too_many(time.size, str(error), most) from None
     if rule.gaps == "refuse" and found.left_out.size:
         lacking = np.zeros(time.size, dtype=bool)
         lacking[found.left_out] = True
-        says = f"{rule.gap(found)}; {rule.remedies(found, 'participants')}"
-        issues.where(lacking, "participant", says)
+        issues.where(lacking, "participant", gap(rule, first_lacking(found)))
         issues.check()
     return found, int(owner.max(initial=-1)) + 1
 
 
-class _Written(Sequence[str]):
+def gap(rule: MeterRule, found: States) -> str:
+    """Why the first participant who is left out is refused, and what would help."""
+    return f"{rule.gap(found)}; {rule.remedies(found, 'participants')}"
+
+
+def first_lacking(found: States) -> States:
+    """With only the one of those who are left out whose row came first, which refusals name."""
+    one = int(found.left_out.argmin())
+    return found._replace(left_out=found.left_out[one : one + 1], lacks=found.lacks[one : one + 1])
+
+
+def too_many(readings: int, states: str, most: int) -> InvalidInput:
+    says = (
+        f"with what is carried over, {readings} readings make {states}, of at most {most}: "
+        "carry less"
+    )
+    return InvalidInput(says, pointer="/public/meters/carry")
+
+
+class Written(Sequence[str]):
     """Times as texts, when one is looked at."""
 
     def __init__(self, time: Ints) -> None:
@@ -226,26 +241,26 @@ def _aware(time: datetime) -> datetime:
     return time if time.tzinfo is not None else time.replace(tzinfo=UTC)
 
 
-def _local(rule: MeterRule, time: Ints, local: NDArray[np.bool_], at: str) -> Ints:
+def _local(rule: MeterRule, time: Ints, local: NDArray[np.bool_], at: str, first: int = 0) -> Ints:
     """Times in UTC, of which some are of the public offset."""
     if rule.offset is None:
-        issues = Issues(at)
+        issues = Issues(at, first)
         issues.where(local, "time", NO_ZONE)
         issues.check()
         return time
     return np.where(local, time - rule.offset, time)
 
 
-def _times(rule: MeterRule, column: pa.ChunkedArray) -> Ints:
+def _times(rule: MeterRule, column: pa.ChunkedArray, first: int) -> Ints:
     """Microseconds since 1970 of a column of timestamps, days or texts."""
     kind = column.type
     if pa.types.is_dictionary(kind):
         column, kind = column.cast(kind.value_type), kind.value_type
-    issues = Issues("/content")
+    issues = Issues("/content", first)
     issues.where(column.is_null().to_numpy(), "time", "a value is missing")
     issues.check()
     if pa.types.is_string(kind) or pa.types.is_large_string(kind):
-        return _of_texts(rule, column)
+        return _of_texts(rule, column, first)
     if pa.types.is_date32(kind):
         days = column.cast(pa.int32()).to_numpy().astype(np.int64)
         time, zoned = _scaled(days, 1, 86_400), False
@@ -256,7 +271,7 @@ def _times(rule: MeterRule, column: pa.ChunkedArray) -> Ints:
         )
     else:
         raise InvalidInput(f"column 'time' holds {kind}; {TIME}", pointer="/content")
-    return _local(rule, time, np.full(time.size, not zoned), "/content")
+    return _local(rule, time, np.full(time.size, not zoned), "/content", first)
 
 
 def _scaled(count: Ints, parts: int, seconds: int) -> Ints:
@@ -267,7 +282,7 @@ def _scaled(count: Ints, parts: int, seconds: int) -> Ints:
     return inside // (parts // SECOND) if parts > SECOND else inside * (SECOND // parts) * seconds
 
 
-def _of_texts(rule: MeterRule, column: pa.ChunkedArray) -> Ints:
+def _of_texts(rule: MeterRule, column: pa.ChunkedArray, first: int) -> Ints:
     """Each text is read once, however many rows it has."""
     encoded = column.dictionary_encode().combine_chunks()
     encoded = encoded if isinstance(encoded, pa.DictionaryArray) else encoded.chunk(0)
@@ -282,10 +297,10 @@ def _of_texts(rule: MeterRule, column: pa.ChunkedArray) -> Ints:
         else:
             time[place], zoned[place] = microseconds(_aware(moment)), moment.tzinfo is not None
     at = encoded.indices.to_numpy(zero_copy_only=False)
-    issues = Issues("/content")
+    issues = Issues("/content", first)
     issues.where(wrong[at], "time", TIME, column)
     issues.check()
-    return _local(rule, time[at], ~zoned[at], "/content")
+    return _local(rule, time[at], ~zoned[at], "/content", first)
 
 
 def sample_tables() -> Iterable[tuple[dict[str, Any], dict[str, list[Any]]]]:

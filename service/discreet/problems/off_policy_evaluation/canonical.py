@@ -12,9 +12,11 @@ from discreet.errors import FieldIssue, InvalidInput
 from discreet.problems.columns import (
     Issues,
     check_bounds,
+    in_order,
     real_column,
     rearranged,
     record_order,
+    starts_in,
     starts_of,
 )
 from discreet.problems.contents import Content
@@ -34,12 +36,12 @@ def truths_of(table: pa.Table, prefix: str) -> NDArray[np.bool_]:
     return np.asarray(column.cast(pa.bool_()).to_numpy(), dtype=bool)
 
 
-def vectors_of(table: pa.Table, name: str, size: int, prefix: str) -> Floats:
+def vectors_of(table: pa.Table, name: str, size: int, prefix: str, first: int = 0) -> Floats:
     """float64[N, size] of a list column, or of one column a coordinate."""
     import pyarrow.compute as pc  # noqa: PLC0415 - 8 MB of Arrow's functions, for who reads lists
 
     if name not in table.column_names:
-        split = [real_column(table, f"{name}_{axis}", prefix) for axis in range(size)]
+        split = [real_column(table, f"{name}_{axis}", prefix, first=first) for axis in range(size)]
         return np.stack(split, axis=1).astype(np.float64, copy=False)
     column = table.column(name).combine_chunks()
     kind = column.type
@@ -73,16 +75,9 @@ def canonical_content(
     Trajectories that are empty do not exist; actions are not kept, only their probabilities.
     """
     step = columns.pop("step")
-    order: NDArray[np.int64] | None = None
+    owner, step, columns, order = in_order(owner, step, columns)
     same = owner[1:] == owner[:-1]
-    if not ((owner[1:] > owner[:-1]) | (same & (step[1:] > step[:-1]))).all():
-        order = np.lexsort((step, owner))
-        step, owner = step[order], owner[order]
-        columns = {name: column[order] for name, column in columns.items()}
-        same = owner[1:] == owner[:-1]
-    start = np.concatenate(
-        [np.zeros(min(owner.size, 1)), np.flatnonzero(~same) + 1, [owner.size]]
-    ).astype(np.int64)
+    start = starts_in(same, owner.size)
 
     def refuse(
         bad: NDArray[np.bool_], name: str, says: str, values: NDArray[Any], first: int
@@ -109,16 +104,25 @@ def canonical_content(
         step,
         1,
     )
-    if start.size < 2:
-        raise InvalidInput("at least one trajectory is needed", pointer=prefix)
-    if public.trajectories is not None and start.size - 1 != public.trajectories:
-        found = (
-            f"found {start.size - 1} trajectories, but the public number is {public.trajectories}"
-        )
-        raise InvalidInput(found, pointer="/public/trajectories")
+    check_number(public, start.size - 1, prefix)
     if public.topology is not None:
-        assert public.states is not None
-        _check_topology(public, columns, refuse)
+        check_topology(public, columns, refuse)
+    del step, owner, same
+    return stored(columns, start)
+
+
+def check_number(public: OffPolicyPublic, trajectories: int, prefix: str) -> None:
+    """InvalidInput for too few trajectories, or others than the public number."""
+    if trajectories < 1:
+        raise InvalidInput("at least one trajectory is needed", pointer=prefix)
+    if public.trajectories is not None and trajectories != public.trajectories:
+        found = f"found {trajectories} trajectories, but the public number is {public.trajectories}"
+        raise InvalidInput(found, pointer="/public/trajectories")
+
+
+def stored(columns: dict[str, NDArray[Any]], start: NDArray[np.int64]) -> Content:
+    """The canonical content of checked rows, in the order of trajectories and steps. `columns` is
+    emptied."""
     for name, column in columns.items():
         if column.dtype.kind == "f":
             columns[name] = np.add(
@@ -126,7 +130,6 @@ def canonical_content(
             )  # one zero
     # In the order of their names: formats give columns in different orders.
     sequence = record_order(start, (columns[name] for name in sorted(columns)))
-    del step, owner, same
     content = {name: rearranged(columns.pop(name), start, sequence) for name in list(columns)}
     for name in ("state", "next_state"):
         if name in content:
@@ -134,15 +137,17 @@ def canonical_content(
     return {"start": starts_of(start, sequence), **content}
 
 
-def check_values(public: OffPolicyPublic, columns: dict[str, NDArray[Any]], prefix: str) -> None:
-    """Each value by itself, rows as they came."""
+def check_values(
+    public: OffPolicyPublic, columns: dict[str, NDArray[Any]], prefix: str, first: int = 0
+) -> None:
+    """Each value by itself, rows as they came, from row `first` on."""
     bounds = {"step": (0, public.horizon - 1)}
     if public.states is not None:
         bounds |= {"state": (0, public.states - 1), "next_state": (0, public.states - 1)}
         # Where an episode ends the next state is not looked at.
         columns["next_state"] = np.where(columns["terminal"], np.int32(0), columns["next_state"])
-    check_bounds(columns, bounds, prefix)
-    issues = Issues(prefix)
+    check_bounds(columns, bounds, prefix, first)
+    issues = Issues(prefix, first)
     for name, column in columns.items():
         if column.dtype.kind == "f":
             bad = ~np.isfinite(column)
@@ -174,7 +179,7 @@ def check_values(public: OffPolicyPublic, columns: dict[str, NDArray[Any]], pref
     issues.check()
 
 
-def _check_topology(public: OffPolicyPublic, columns: dict[str, NDArray[Any]], refuse: Any) -> None:
+def check_topology(public: OffPolicyPublic, columns: dict[str, NDArray[Any]], refuse: Any) -> None:
     """By parts, which stay in the cache: nothing as long as the columns is made."""
     states = public.states
     assert states is not None

@@ -3,7 +3,7 @@ form."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from itertools import chain
 from typing import Annotated, Any, ClassVar, Literal, NotRequired
 
@@ -15,13 +15,9 @@ from typing_extensions import TypedDict
 
 from discreet.errors import InvalidInput
 from discreet.intake.items import InPieces
-from discreet.problems.checked import Checked, gathered, owners_of
 from discreet.problems.columns import (
     Issues,
-    check_names,
-    integer_columns,
     owner_column,
-    real_column,
 )
 from discreet.problems.contents import PRIVATE, Content, Packed
 from discreet.problems.datasets import Column, FileQuestion, Layout
@@ -30,11 +26,12 @@ from discreet.problems.off_policy_evaluation import blocks, layouts, own_file
 from discreet.problems.off_policy_evaluation.canonical import (
     canonical_content,
     check_values,
-    truths_of,
-    vectors_of,
 )
-from discreet.problems.off_policy_evaluation.public import MAX_STATES, OffPolicyPublic, Vector
+from discreet.problems.off_policy_evaluation.parts import TrajectoryRows, columns_of
+from discreet.problems.off_policy_evaluation.public import OffPolicyPublic, Vector
+from discreet.problems.owners import are_spread
 from discreet.problems.sources import DatasetInBlocks
+from discreet.problems.unit_rows import UnitRows
 from discreet.solvers.evaluation import temporal_difference as td
 
 
@@ -224,26 +221,18 @@ class OffPolicyDataset(DatasetInBlocks):
     def read_table(cls, public: OffPolicyPublic, table: pa.Table) -> Content:
         """Columns as in JSON; `x` and `x_next` as lists, or as columns `x_0, x_1, …, x_next_0, …`.
         Where there is one state, neither `state` nor `next_state` is needed."""
-        given = [table]
+        columns, table = columns_of(public, table, "/content")
+        owner = owner_column(table, "trajectory", "/content").astype(np.int32, copy=False)
         del table  # the last reference, where the caller keeps none
-        columns, names = _columns_of(public, given)
-        owner = owner_column(names, "trajectory", "/content").astype(np.int32, copy=False)
-        del names
         pa.default_memory_pool().release_unused()
         check_values(public, columns, "/content")
         return canonical_content(public, columns, owner, "/content")
 
     @classmethod
-    def checked(cls, public: OffPolicyPublic, batch: pa.RecordBatch) -> Checked:
-        columns, names = _columns_of(public, [pa.Table.from_batches([batch])])
-        check_values(public, columns, "/content")
-        return Checked(columns, owners_of(names.column("trajectory"), "trajectory"))
-
-    @classmethod
-    def read_checked(
-        cls, public: OffPolicyPublic, batches: Iterator[Checked], schema: pa.Schema
-    ) -> Content:
-        return canonical_content(public, *gathered(batches), "/content")
+    def by_units(cls, public: OffPolicyPublic, schema: pa.Schema) -> UnitRows | None:
+        columns_of(public, schema.empty_table(), "/content")  # what is wrong with its columns
+        kind = schema.field("trajectory").type
+        return TrajectoryRows(public) if are_spread(kind) else None
 
     @classmethod
     def describe(cls, public: OffPolicyPublic, content: Content) -> OffPolicyPublic:
@@ -260,46 +249,6 @@ class OffPolicyDataset(DatasetInBlocks):
                 "a transition is terminal, so episodes end", pointer="/public/continuing"
             )
         return public.model_copy(update={"off_policy": off_policy})
-
-
-def _columns_of(
-    public: OffPolicyPublic, given: list[pa.Table]
-) -> tuple[dict[str, NDArray[Any]], pa.Table]:
-    """The columns of a table, which is taken out of the list, and the rest: whose rows they are.
-
-    One after the other, with few bits, and taken out of the table: a column of 20 million rows is
-    160 MB in 64 bits."""
-    table, prefix = given.pop(), "/content"
-    there = set(table.column_names)
-    off_policy = bool(there & {"behaviour", "target"})
-    reals = ["reward", *(["behaviour", "target"] if off_policy else [])]
-    integers = {"step": (0, public.horizon - 1)}
-    vectors: list[str] = []
-    alike = public.states == 1 and not there & {"state", "next_state"}
-    if public.states is not None:
-        integers |= (
-            {} if alike else {"state": (0, public.states - 1), "next_state": (0, MAX_STATES)}
-        )
-    else:
-        for name in ("x", "x_next"):
-            split = [f"{name}_{axis}" for axis in range(public.features or 0)]
-            vectors += [name] if name in there else split
-    check_names(table, ["trajectory", *integers, *reals, *vectors, "terminal"], ["action"], prefix)
-    columns: dict[str, NDArray[Any]] = {}
-    for name in ("state", "next_state") if alike else ():
-        columns[name] = np.zeros(table.num_rows, dtype=np.int32)
-    for name, bounds in integers.items():
-        columns |= integer_columns(table.select([name]), {name: bounds}, prefix, dtype=np.int32)
-        table = table.drop_columns([name])
-    for name in reals:
-        columns[name] = real_column(table, name, prefix).astype(np.float64, copy=False)
-        table = table.drop_columns([name])
-    columns["terminal"] = truths_of(table, prefix)
-    if public.features is not None:
-        columns |= {
-            name: vectors_of(table, name, public.features, prefix) for name in ("x", "x_next")
-        }
-    return columns, table.select(["trajectory"])
 
 
 def transitions_of(content: Content, max_ratio: float) -> td.Transitions:

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from discreet.problems.columns import rearranged, starts_of
 from discreet.problems.contents import Content
 
 Ints = NDArray[np.int64]
@@ -21,40 +23,48 @@ def canonical(columns: dict[str, Ints], persons: NDArray[Any] | None) -> Content
     """
     count = columns["count"]
     own = [columns["user_class"]] if "user_class" in columns else []
+    # Periods < 2^17, zones < 2^12: one number with the order of (period, origin, destination),
+    # followed by the class.
+    cells = (columns["period"] << 24) | (columns["origin"] << 12) | columns["destination"]
+    cells = (cells << 4) | own[0] if own else cells << 4
+    person: NDArray[Any] | None = None
     if persons is None:
-        # Periods < 2^17, zones < 2^12: one number with the order of (period, origin, destination),
-        # followed by the class.
-        cells = (columns["period"] << 24) | (columns["origin"] << 12) | columns["destination"]
-        cells = (cells << 4) | own[0] if own else cells << 4
         order = np.argsort(cells, kind="stable")
-        cells = cells[order]
-        first = np.flatnonzero(np.diff(cells, prepend=-1))
-        sums = np.add.reduceat(count[order], first) if first.size else np.zeros(0, dtype=np.int64)
-        cells, sums = cells[first][sums > 0], sums[sums > 0]
-        last = [cells & 15] if own else []
-        columns_of = [cells >> 28, cells >> 16 & 4095, cells >> 4 & 4095, sums, *last]
-        return {"trips": np.stack(columns_of, axis=1)}
-    places = [columns[name] for name in ("period", "origin", "destination")]
-    keys = np.stack([*places, *own], axis=1)
-    _, person = np.unique(persons, return_inverse=True)
-    unique, inverse = np.unique(
-        np.concatenate([person.reshape(-1, 1), keys], axis=1), axis=0, return_inverse=True
-    )
-    sums = np.zeros(len(unique), dtype=np.int64)
-    np.add.at(sums, inverse.ravel(), count)
-    kept = sums > 0
-    rows = np.concatenate([unique[kept, 1:4], sums[kept, None], unique[kept, 4:]], axis=1)
-    owner = unique[kept, 0]
-    records = np.split(rows, np.flatnonzero(np.diff(owner)) + 1) if len(rows) else []
-    records.sort(key=lambda record: record.tobytes())
+    else:
+        person = persons
+        if persons.dtype == object:
+            person = np.unique(persons, return_inverse=True)[1].reshape(-1)
+        order = np.lexsort((cells, person))
+        person = person[order]
+    cells = cells[order]
+    new = np.ones(cells.size, dtype=np.bool_)
+    np.not_equal(cells[1:], cells[:-1], out=new[1:])
+    if person is not None:
+        new[1:] |= person[1:] != person[:-1]
+    first = np.flatnonzero(new)
+    sums = np.add.reduceat(count[order], first) if first.size else np.zeros(0, dtype=np.int64)
+    first, sums = first[sums > 0], sums[sums > 0]
+    cells = cells[first]
+    last = [cells & 15] if own else []
+    rows = np.stack([cells >> 28, cells >> 16 & 4095, cells >> 4 & 4095, sums, *last], axis=1)
+    if person is None:
+        return {"trips": rows}
+    person = person[first]
+    changes = np.flatnonzero(person[1:] != person[:-1]) + 1
+    start = np.concatenate([np.zeros(min(1, len(rows))), changes, [len(rows)]]).astype(np.int64)
+    sequence = np.argsort(person_keys(rows, start), kind="stable").astype(np.int64)
     return {
-        "trips": np.concatenate(records)
-        if records
-        else np.zeros((0, 4 + len(own)), dtype=np.int64),
-        "person_start": np.concatenate(
-            [[0], np.cumsum([len(record) for record in records])]
-        ).astype(np.int64),
+        "trips": rearranged(rows, start, sequence) if len(rows) else rows,
+        "person_start": starts_of(start, sequence),
     }
+
+
+def person_keys(trips: Ints, start: Ints) -> NDArray[np.object_]:
+    """object[persons]: the bytes of each person's rows, in whose order their records stand."""
+    data = trips.tobytes()
+    ends = (start * (trips.shape[1] * trips.itemsize)).tolist()
+    records = (data[here:end] for here, end in pairwise(ends))
+    return np.fromiter(records, dtype=object, count=start.size - 1)
 
 
 def summed(parts: list[Ints]) -> Ints:

@@ -16,24 +16,23 @@ from discreet.errors import InvalidInput
 from discreet.intake.items import InPieces
 from discreet.problems.columns import (
     Issues,
-    check_bounds,
-    integer_columns,
     owner_column,
-    real_column,
 )
 from discreet.problems.contents import PRIVATE, Content, Packed, arrays
 from discreet.problems.datasets import Column, FileQuestion
 from discreet.problems.numbers import Count, Frozen, Real
+from discreet.problems.owners import are_spread
 from discreet.problems.routing import blocks, own_file
 from discreet.problems.routing.bounds import MAX_COUNT, bounds_of, kept
 from discreet.problems.routing.canonical import canonical, summed
 from discreet.problems.routing.cells import add_rows, plain_columns
-from discreet.problems.routing.labels import class_column, numbers_of
+from discreet.problems.routing.labels import numbers_of
+from discreet.problems.routing.parts import PersonRows
 from discreet.problems.routing.public import RoutingPublic
+from discreet.problems.routing.tables import counted, trip_columns
 from discreet.problems.sources import DatasetInBlocks
+from discreet.problems.unit_rows import UnitRows
 
-NEARLY_WHOLE = 1e-6
-"""Tolerance between a decimal of a trip in doubles and an integer number of counts."""
 MERGE_ROWS = 1 << 20
 """The most rows of batches of an upload that wait to be summed."""
 MOST_CELLS, CELLS_A_ROW = 1 << 24, 16
@@ -139,7 +138,7 @@ class RoutingDataset(DatasetInBlocks):
         labels = packed["trips"]["user_class"]
         classes = numbers_of(public, labels.tolist(), issues)
         issues.check()
-        columns = _counted(public, columns, "/content/trips")
+        columns = counted(public, columns, "/content/trips")
         if public.user_classes is not None:
             columns["user_class"] = classes
         names = None
@@ -241,12 +240,20 @@ class RoutingDataset(DatasetInBlocks):
                 "column 'person' is not for public.unit request: leave it out, or say unit person"
             )
             raise InvalidInput(says, pointer="/content")
-        columns = _columns(public, table, ("person",) if person else ())
+        columns = trip_columns(public, table, ("person",) if person else ())
         if not person:
             return kept(public, canonical(columns, None), "/content")
         return kept(
             public, canonical(columns, owner_column(table, "person", "/content")), "/content"
         )
+
+    @classmethod
+    def by_units(cls, public: RoutingPublic, schema: pa.Schema) -> UnitRows | None:
+        """Trips of persons; those of requests are summed as they arrive (`read_batches`)."""
+        if public.unit != "person":
+            return None
+        cls.read_table(public, schema.empty_table())  # what is wrong with its columns
+        return PersonRows(public) if are_spread(schema.field("person").type) else None
 
     @classmethod
     def read_batches(
@@ -260,7 +267,7 @@ class RoutingDataset(DatasetInBlocks):
         sums, row = _Sums(public), 0
         for batch in batches:
             if not sums.add_plain(batch):
-                sums.add(_columns(public, pa.Table.from_batches([batch]), first=row))
+                sums.add(trip_columns(public, pa.Table.from_batches([batch]), first=row))
             row += batch.num_rows
         return kept(public, {"trips": sums.trips()}, "/content")
 
@@ -325,54 +332,3 @@ class _Sums:
         _, zones, _ = self._shape
         assert self._cells is not None
         np.add.at(self._cells, (period * zones + origin - 1) * zones + destination - 1, count)
-
-
-def _columns(
-    public: RoutingPublic, table: pa.Table, beside: Sequence[str] = (), first: int = 0
-) -> dict[str, NDArray[Any]]:
-    """The columns of an uploaded table, or of a part of one that begins at row `first`: integers,
-    with `trip_scale` counts for a trip in `count`."""
-    bounds = bounds_of(public)
-    if public.user_classes is not None:
-        plain = public.model_copy(update={"user_classes": None})
-        found = _columns(plain, table, (*beside, "user_class"), first)
-        found["user_class"] = class_column(public, table, "/content", first)
-        return found
-    if public.trip_scale == 1:
-        return integer_columns(table, bounds, "/content", beside, first)
-    places = {name: bounds[name] for name in bounds if name != "count"}
-    columns = integer_columns(table, places, "/content", (*beside, "count"), first)
-    return _counted(
-        public,
-        {**columns, "count": real_column(table, "count", "/content", first=first)},
-        "/content",
-        first,
-    )
-
-
-def _counted(
-    public: RoutingPublic, columns: Mapping[str, NDArray[Any]], prefix: str, first: int = 0
-) -> dict[str, NDArray[Any]]:
-    """Columns with trips, converted to integers with counts: only the rounding of decimals to
-    doubles is undone.
-
-    InvalidInput, with its row, for a value that is out of bounds or not an integer number of
-    counts."""
-    trips, scale = columns["count"], public.trip_scale
-    issues = Issues(prefix, first)
-    with np.errstate(invalid="ignore"):
-        counts = np.asarray(trips, dtype=np.float64) * scale
-        whole = np.rint(counts)
-        apart = ~(np.abs(counts - whole) <= (NEARLY_WHOLE if scale > 1 else 0.0))
-    says = (
-        "an integer is needed"
-        if scale == 1
-        else f"trips in parts of 1/{scale} (public.trip_scale) are needed"
-    )
-    issues.where(apart, "count", says, trips)
-    issues.check()
-    check_bounds(columns, bounds_of(public), prefix, first)
-    return {
-        name: (whole if name == "count" else values).astype(np.int64)
-        for name, values in columns.items()
-    }

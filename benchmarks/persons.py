@@ -1,0 +1,250 @@
+"""Rows of persons (trajectories, participants) that lie in no order in many files of a bucket, read
+as one content: seconds, and the memory of the largest process, by the number of rows.
+
+`python -m benchmarks.persons [MILLIONS] [FILES] [KIND …]` runs it alone, of trips, transitions and
+states, or of these kinds: so many million rows in so many files of an S3 server of moto on
+loopback. The rows of a unit are in any of the files. The same rows in half as many files, in
+another order, must be the same dataset; up to WHOLE millions its digest must be that of all rows
+read at once by `Dataset.read_table`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import io
+import json
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import httpx
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+from numpy.typing import NDArray
+
+from benchmarks.places import BUCKET, KEY, _files, _store, _watched
+from discreet.installation.database_roles import APP, OWNER
+from discreet.installation.postgres import EmbeddedPostgres
+from discreet.installation.prepared import running
+from discreet.problems import DATASETS
+from discreet.problems.contents import canonical_bytes
+from discreet.settings import Settings
+from discreet.storage import datasets
+from discreet.storage.database import SYSTEM
+from discreet.storage.digests import content_digest
+from discreet.usecases.services import open_services
+
+MILLIONS, FILES, WHOLE = 10, 16, 10
+ROWS_A_UNIT = 20
+ZONES, PERIODS, STATES = 300, 50, 50
+MEMORY = 64 << 30
+"""Address space that a child may take, of which an eighth bounds a content; no child takes it."""
+STRIDES = 387_420_489, 1_162_261_467
+"""Powers of 3, with which rows are counted off: no order that a reader could use."""
+
+
+@dataclass(frozen=True)
+class Case:
+    """A kind's rows by their numbers, in any order."""
+
+    name: str
+    kind: str
+    public: dict[str, Any]
+    table: Callable[[NDArray[np.int64]], pa.Table]
+
+
+def run(millions: int = MILLIONS, files: int = FILES) -> list[dict[str, Any]]:
+    """Seconds, and the peak memory of the service, to register each content."""
+    return list(_measured(millions, files))
+
+
+def _measured(
+    millions: int = MILLIONS, files: int = FILES, kinds: Sequence[str] = tuple(DATASETS)
+) -> Iterator[dict[str, Any]]:
+    rows = millions * 1_000_000
+    with ExitStack() as stack:
+        folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="discreet-bench-")))
+        endpoint = stack.enter_context(_store())
+        places = folder / "places.json"
+        place = {"url": f"s3://{BUCKET}/", "tenants": ["*"], "endpoint": endpoint}
+        place |= {"access_key": KEY, "secret_key": KEY, "region": "us-east-1"}
+        places.write_text(json.dumps({"places": [place]}))
+        places.chmod(0o600)
+        server = stack.enter_context(EmbeddedPostgres(folder / "database"))
+        server.create_database("persons")
+        settings = Settings(
+            state=folder / "state",
+            workers=0,
+            job_memory_bytes=MEMORY,
+            upload_bytes=MEMORY,
+            content_places=places,
+            database_url=server.url(APP, "persons"),
+            migration_database_url=server.url(OWNER, "persons"),
+        )
+        ready = stack.enter_context(running(settings))
+        key = (settings.state / "owner.key").read_text().strip()
+        http = stack.enter_context(
+            httpx.Client(
+                base_url=ready["api"],
+                headers={"Authorization": f"Bearer {key}"},
+                timeout=7200,
+                trust_env=False,
+            )
+        )
+        for case in (one for one in _cases(rows) if one.kind in kinds):
+            found = set()
+            for stride, number in zip(STRIDES, (files, max(2, files // 2)), strict=True):
+                size = _put(case, endpoint, rows, number, stride)
+                with _watched(ready["pid"]) as most:
+                    began = time.perf_counter()
+                    answer = http.post("/v1/datasets", json=_body(case))
+                    seconds = time.perf_counter() - began
+                if answer.status_code not in (200, 201):
+                    raise RuntimeError(answer.text)
+                found.add(answer.json()["id"])
+                note = (
+                    f"{size / 1e6:.0f} MB of Parquet, {size / 1e6 / seconds:.0f} MB/s; the largest "
+                    f"process had {max(most.values()) / 1e6:.0f} MB"
+                )
+                name = f"{millions}e6 {case.name} in {number} files, registered as one content"
+                yield {"benchmark": name, "ours": seconds, "unit": "s", "note": note}
+            if len(found) > 1:
+                raise RuntimeError(f"{case.name}: the same rows in other files are other data")
+            if millions <= WHOLE:
+                asyncio.run(_compare(settings, case, rows, found.pop()))
+
+
+def _put(case: Case, endpoint: str, rows: int, files: int, stride: int) -> int:
+    """Write the rows to so many files of the bucket, counted off by `stride`; their bytes."""
+    store, size = _files(endpoint), 0
+    for old in store.ls(BUCKET):
+        store.rm(old, recursive=True)
+    for number in range(files):
+        places = np.arange(rows * number // files, rows * (number + 1) // files)
+        out = io.BytesIO()
+        pq.write_table(case.table(places * stride % rows), out)
+        size += out.tell()
+        store.pipe_file(f"{BUCKET}/{case.kind}/{number:03d}.parquet", out.getvalue())
+    return size
+
+
+def _body(case: Case) -> dict[str, Any]:
+    return {
+        "name": case.name,
+        "kind": case.kind,
+        "public": case.public,
+        "mode": "simulation",
+        "cap": {"epsilon": 1000, "delta": 0},
+        "content_from": f"s3://{BUCKET}/{case.kind}/*.parquet",
+    }
+
+
+async def _compare(settings: Settings, case: Case, rows: int, dataset: str) -> None:
+    """RuntimeError unless the stored digest is that of all rows read at once."""
+    kind = DATASETS[case.kind]
+    content = kind.read_table(kind.read_public(case.public), case.table(np.arange(rows)))
+    async with (
+        open_services(settings) as services,
+        services.database.transaction(SYSTEM) as connection,
+    ):
+        row = await datasets.held(connection, dataset)
+        assert row is not None
+        key = services.secrets.digest_key
+        if row["digest"] != content_digest(key, row["tenant_id"], canonical_bytes(content)):
+            raise RuntimeError(f"{case.name}: the digest is not that of all rows read at once")
+
+
+# Rows ---------------------------------------------------------------------------------------------
+
+
+def _cases(rows: int) -> Iterator[Case]:
+    yield Case(
+        "trips of persons",
+        "routing",
+        {
+            "unit": "person",
+            "zones": ZONES,
+            "periods": PERIODS,
+            "period_minutes": 60,
+            "max_rows": rows,
+        },
+        _trips,
+    )
+    yield Case(
+        "transitions",
+        "off_policy_evaluation",
+        {
+            "unit": "trajectory",
+            "states": STATES,
+            "reward_bound": 1,
+            "horizon": ROWS_A_UNIT,
+            "max_rows": rows,
+            "max_trajectories": rows,
+        },
+        _transitions,
+    )
+    yield Case(
+        "states of loads",
+        "dr_ensemble",
+        {"unit": "participant", "states": STATES, "max_rows": rows},
+        _states,
+    )
+
+
+def _drawn(row: NDArray[np.int64], salt: int, below: int) -> NDArray[np.int32]:
+    """Numbers that look random, each a function of its row alone (SplitMix64's finalizer)."""
+    word = row.astype(np.uint64) * np.uint64(0x9E3779B97F4A7C15) + np.uint64(salt)
+    word = (word ^ (word >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+    word = (word ^ (word >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+    return ((word >> np.uint64(33)) % np.uint64(below)).astype(np.int32)
+
+
+def _trips(row: NDArray[np.int64]) -> pa.Table:
+    return pa.table(
+        {
+            "person": row // ROWS_A_UNIT,
+            "period": _drawn(row, 1, PERIODS),
+            "origin": 1 + _drawn(row, 2, ZONES),
+            "destination": 1 + _drawn(row, 3, ZONES),
+            "count": 1 + _drawn(row, 4, 8),
+        }
+    )
+
+
+def _transitions(row: NDArray[np.int64]) -> pa.Table:
+    step = row % ROWS_A_UNIT
+    return pa.table(
+        {
+            "trajectory": row // ROWS_A_UNIT,
+            "step": step,
+            "state": _drawn(row, 1, STATES),
+            "next_state": _drawn(row, 2, STATES),
+            "reward": _drawn(row, 3, 1000) / 1000,
+            "terminal": step == ROWS_A_UNIT - 1,
+        }
+    )
+
+
+def _states(row: NDArray[np.int64]) -> pa.Table:
+    return pa.table(
+        {
+            "participant": row // ROWS_A_UNIT,
+            "step": row % ROWS_A_UNIT,
+            "state": _drawn(row, 1, STATES),
+        }
+    )
+
+
+if __name__ == "__main__":
+    numbers = [int(one) for one in sys.argv[1:3]]
+    most, number = [*numbers, *(MILLIONS, FILES)[len(numbers) :]]
+    for told in _measured(most, number, sys.argv[3:] or tuple(DATASETS)):
+        print(
+            f"{told['benchmark']}: {told['ours']:.4g} {told['unit']} ({told['note']})", flush=True
+        )
