@@ -200,6 +200,7 @@ class Installation:
     extra: dict[str, str] = field(default_factory=dict)
     """Further environment of the processes that are started from now on."""
     api_command: tuple[str, ...] = ("-m", "discreet")
+    worker_command: tuple[str, ...] = ("-m", "discreet")
     """How Python starts the API."""
     alone: bool = False
     """Whether each process imports and rehearses for itself, as on a machine of its own. Otherwise
@@ -268,7 +269,7 @@ class Installation:
             return False
 
     def start_worker(self) -> Process:
-        process = self._started(Installation.api_command, "worker")
+        process = self._started(self.worker_command, "worker")
         self.workers.append(process)
         return process
 

@@ -93,8 +93,7 @@ class Settings(BaseSettings):
         default=0, ge=0, le=16, description="Children that sum a large content; 0: a core each"
     )
     help_others: bool = Field(
-        default=True,
-        description="A worker without a job reads shares of large contents that others sum",
+        default=True, description="A worker without a job reads shares of others' large contents"
     )
     least_isolation: Literal["none", "partial", "full"] = Field(
         default="none",
@@ -123,8 +122,7 @@ class Settings(BaseSettings):
     tenant_bodies: int = Field(
         default=4,
         ge=1,
-        description="Large JSON bodies of one tenant that one API process holds at once; others "
-        "wait",
+        description="Large JSON bodies of a tenant that an API process holds at once; others wait",
     )
     content_places: Path | None = Field(
         default=None,
@@ -138,8 +136,7 @@ class Settings(BaseSettings):
     )
     archive_url: str | None = Field(
         default=None,
-        description="Where `discreet archive` keeps backups of your own PostgreSQL, as an fsspec "
-        "URL",
+        description="Where `discreet archive` keeps backups of your own PostgreSQL: an fsspec URL",
     )
     archive_database_url: str | None = Field(
         default=None, description="A role with REPLICATION, for `discreet archive base`"
@@ -193,8 +190,7 @@ class Settings(BaseSettings):
     )
     rpc_certificate: Path | None = Field(
         default=None,
-        description="Certificate of gRPC (PEM); unset: rpc.crt in the state folder, made when "
-        "needed",
+        description="Certificate of gRPC (PEM); unset: rpc.crt in the state folder, made if needed",
     )
     rpc_certificate_key: Path | None = Field(
         default=None, description="Its key (PEM); unset: rpc.key"

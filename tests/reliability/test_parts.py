@@ -11,6 +11,7 @@ import mmap
 import operator
 import os
 import signal
+import sys
 import time
 from collections.abc import Awaitable, Callable, Iterator
 from dataclasses import replace
@@ -28,7 +29,15 @@ from discreet.settings import Settings
 from discreet.storage import jobs, ledger, results, sources
 from discreet.storage.database import SYSTEM
 from discreet.storage.tenants import Principal
-from discreet.usecases import cancelling, datasets, helping, repairs, running, shares, spooling
+from discreet.usecases import (
+    cancelling,
+    datasets,
+    helping,
+    repairs,
+    running,
+    shares,
+    spooling,
+)
 from discreet.usecases import jobs as job_uses
 from discreet.usecases.claims import LostJob
 from discreet.usecases.services import Services
@@ -40,7 +49,7 @@ from discreet.worker.places import PlacedJobs
 from discreet.worker.runner import Runner
 from tests import bodies, causes
 from tests.causes import CHARGED, FULL, NOTHING, RELEASED, Came, ended, inside
-from tests.conftest import eventually, settings_for
+from tests.conftest import DEADLINE_SECONDS, eventually, settings_for
 from tests.postgres_fixture import Database
 from tests.processes import family
 from tests.reliability.test_forged_rows import submit
@@ -59,8 +68,9 @@ def settings(database: Database, tmp_path: Path) -> Settings:
 
 @pytest.fixture(autouse=True)
 def small_parts(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Contents of these tests have several parts."""
+    """Contents of these tests have several parts, and are offered to nobody unless they are."""
     monkeypatch.setattr(spooling, "PART_BYTES", 500)
+    monkeypatch.setattr(releasing, "OFFERED_PARTS", sys.maxsize)
     monkeypatch.setattr(releasing, "LOOK_SECONDS", 0.01)
     causes.hasten(monkeypatch)
 
@@ -572,14 +582,16 @@ def test_one_result_of_any_number_of_workers(
     tmp_path: Path,
     offered: None,
     with_children: Callable[[Settings, Work], None],
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """Wherever the content lies. Nothing of a share is left, and nobody's sums are in the clear."""
+    """Wherever the content lies. Nothing of a share is left, and nobody's sums are in the clear.
+    Sums of which one child could not add SHARES are not gathered."""
     one = settings.model_copy(update={"share_processes": 1})
     objects = {"object_url": f"file://{tmp_path}/objects", "object_bytes": 0}
     elsewhere = one.model_copy(update=objects)
     body, digests, most = trips_of_persons(mode="simulation"), set(), shares.SHARES
 
-    def among(helpers: int) -> Work:
+    def among(helpers: int, read: int = most) -> Work:
         async def work(services: Services, owner: Principal, zygote: Zygote) -> None:
             dataset = await register(services, owner, body)
             job = await seeded(services, owner, body, dataset)
@@ -596,7 +608,8 @@ def test_one_result_of_any_number_of_workers(
                 whole = pack(sums_of(header, content))
                 assert len({len(row[3]) for row in found if row[3]}) <= 1, "of one length"
                 assert all(row[3] is None or whole[:40] not in row[3] for row in found)
-                assert await leader.ends() == {"elsewhere" if helpers else "here": most}
+                who = "elsewhere" if helpers else "here"
+                assert await leader.ends() == ({who: read} if read else {})
             assert (await outcome(services, owner, job))[0] == "succeeded"
             digests.add(await released(services, job))
             assert stored_shares(settings) == []
@@ -607,6 +620,8 @@ def test_one_result_of_any_number_of_workers(
     with_children(one, among(1))
     with_children(one, among(3))
     with_children(elsewhere, among(2))
+    monkeypatch.setattr(releasing, "MOST_SUMS_BYTES", 10)
+    with_children(one, among(0, read=0))
     assert len({digest.split()[0] for digest in digests}) == 1
 
 
@@ -625,7 +640,8 @@ def test_a_helper_that_dies_or_is_called_away_costs_nothing(
     with_children: Callable[[Settings, Work], None],
 ) -> None:
     """It is killed after it has taken a share; its child is killed, fails, or finds the content
-    altered; it lacks the key; or a job comes for it. A worker that has a job takes none."""
+    altered; it lacks the key; a job comes for it; or it is stopped while it holds a row's lock. A
+    worker that has a job takes none."""
 
     async def work(services: Services, owner: Principal, zygote: Zygote) -> None:
         job = await causes.new_job(services, owner)
@@ -663,8 +679,16 @@ def test_a_helper_that_dies_or_is_called_away_costs_nothing(
                 assert await idle_worker(services, zygote).help() == 0
             assert all(row[3] is None for row in stored_shares(settings))
             assert await idle_worker(services, zygote).help() == shares.SHARES - 4
-            assert await leader.ends() == {"here": 4, "elsewhere": shares.SHARES - 4}
+            with psycopg.connect(str(settings.migration_database_url)) as stopped:
+                stopped.execute("SELECT set_config('discreet.tenant', '*', false)")
+                stopped.execute("UPDATE job_shares SET taken_by = 9 WHERE number = 3")
+                ending = asyncio.create_task(leader.ends())
+                await asyncio.wait({ending}, timeout=DEADLINE_SECONDS)
+                assert ending.done(), "it waits for the other's lock"
+                assert ending.result() == {"here": 4, "elsewhere": shares.SHARES - 4}
         assert await outcome(services, owner, job) == ("succeeded", list(CHARGED))
+        assert [row[0] for row in stored_shares(settings)] == [3], "the stopped one has had it"
+        await repairs.repair(services)
         assert stored_shares(settings) == []
 
     with_children(settings, work)
@@ -676,7 +700,8 @@ def test_sums_that_no_worker_sealed_for_this_share_are_refused(
     with_children: Callable[[Settings, Work], None],
 ) -> None:
     """Those of an earlier attempt, of another share, cut off, made up: its own worker reads them
-    instead. Nor does any other help with a job whose rows were changed."""
+    instead. Nor does any other help with a job whose rows were changed, or one of another version,
+    which may cut shares elsewhere."""
     change = "UPDATE job_shares SET taken_by = 9, sealed = {} WHERE number = {} AND job_id = %s"
 
     async def work(services: Services, owner: Principal, zygote: Zygote) -> None:
@@ -703,17 +728,25 @@ def test_sums_that_no_worker_sealed_for_this_share_are_refused(
             assert await idle_worker(services, zygote).help() == 0
             back = "UPDATE jobs SET price = %s WHERE id = %s"
             assert causes.as_owner(settings, back, (json.dumps(kept["price"]), job)) == 1
+            with pytest.MonkeyPatch.context() as older:
+                older.setattr(shares, "VERSION", "0.0.1")
+                assert await idle_worker(services, zygote).help() == 0
             fewer = "UPDATE job_shares SET shares = 12 WHERE number = 11 AND job_id = %s"
             assert causes.as_owner(settings, fewer, (job,)) == 1
             assert await idle_worker(services, zygote).help() == shares.SHARES
 
             now = [row[3].hex() for row in stored_shares(settings)]
             for number, sealed in enumerate(
-                (earlier[0], earlier[1], now[3], now[2], now[4][:-2], now[5] + "00", "", "00" * 99)
+                (
+                    *(earlier[0], earlier[1], now[3], now[2], now[4][:-2], now[5] + "00", ""),
+                    *("00" * 99, "00" * 200_001),
+                )
             ):
                 forged = change.format(f"'\\x{sealed}'", number)
                 assert causes.as_owner(settings, forged, (job,)) == 1
-            assert await leader.ends() == {"here": 9, "elsewhere": shares.SHARES - 9}
+            patch.setattr(shares, "MOST_SUMS_BYTES", 100_000)
+            assert await leader.ends() == {"here": 10, "elsewhere": shares.SHARES - 10}
+            assert leader.offers[0]._strange == {*range(8), 11}, "the long one was not fetched"
         assert await released(services, job) == await released(services, honest)
         assert stored_shares(settings) == []
 

@@ -1,7 +1,10 @@
 """Shares of running releases that idle workers take: every query about them.
 
 A row is one share of one attempt. Whoever has taken one and is killed leaves it taken: the worker
-that offers it reads it in the end itself, so that nobody waits for a lease of its.
+that offers it reads it in the end itself, so that nobody waits for a lease of its. Nor for a lock:
+whoever was stopped or cut off inside a transaction holds its row for as long as
+IDLE_IN_TRANSACTION_SECONDS. Deleting passes such a row over, and the search for stranded jobs
+deletes it later (`forget_left`).
 """
 
 from __future__ import annotations
@@ -9,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Collection
 from typing import Any
 
-from sqlalchemy import delete, text, update
+from sqlalchemy import delete, select, text, tuple_, update
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from discreet.storage.acceptance import Row
@@ -68,23 +71,24 @@ async def hand_back(
 
 
 async def returned(
-    connection: AsyncConnection, job_id: str, attempt: int, wanted: Collection[int]
+    connection: AsyncConnection, job_id: str, attempt: int, wanted: Collection[int], most: int
 ) -> dict[int, bytes]:
-    """What others have found, sealed, by the share's number."""
-    values = {"job": job_id, "attempt": attempt, "wanted": list(wanted)}
+    """What others have found, sealed, by the share's number. What is longer than `most` bytes is
+    left out: no worker writes it, and it is not to fill the memory of one."""
+    values = {"job": job_id, "attempt": attempt, "wanted": list(wanted), "most": most}
     return {row[0]: bytes(row[1]) for row in await connection.execute(_RETURNED, values)}
 
 
 async def close(connection: AsyncConnection, job_id: str, attempt: int) -> None:
     """Delete what was found, and the key of what may still come: nothing is needed any more. Who
     helped stays until `forget`."""
-    statement = update(JobShare).where(*_of(job_id, attempt))
+    statement = update(JobShare).where(_free(*_of(job_id, attempt)))
     await connection.execute(statement.values(sealed=None, wrapped_key=None))
 
 
 async def forget(connection: AsyncConnection, job_id: str) -> None:
     """Delete all shares of a job, of whichever attempt."""
-    await connection.execute(delete(JobShare).where(JobShare.job_id == job_id))
+    await connection.execute(delete(JobShare).where(_free(JobShare.job_id == job_id)))
 
 
 async def forget_left(connection: AsyncConnection) -> int:
@@ -94,6 +98,13 @@ async def forget_left(connection: AsyncConnection) -> int:
 
 def _of(job_id: str, attempt: int) -> tuple[Any, Any]:
     return JobShare.job_id == job_id, JobShare.attempt == attempt
+
+
+def _free(*which: Any) -> Any:
+    """True of those of these rows that nobody has locked, which are locked then."""
+    place = select(JobShare.job_id, JobShare.number).where(*which)
+    free = place.with_for_update(skip_locked=True)
+    return tuple_(JobShare.job_id, JobShare.number).in_(free)
 
 
 _OFFER = text(
@@ -137,13 +148,16 @@ _RETURNED = text(
     """
     SELECT number, sealed FROM job_shares
     WHERE job_id = :job AND attempt = :attempt AND sealed IS NOT NULL
-      AND number = ANY (CAST(:wanted AS integer[]))
+      AND number = ANY (CAST(:wanted AS integer[])) AND octet_length(sealed) <= :most
     """
 )
 _FORGET_LEFT = text(
     """
-    DELETE FROM job_shares AS share USING jobs AS job
-    WHERE job.id = share.job_id AND NOT (
-      job.state = 'running' AND job.attempt = share.attempt AND job.lease_until > clock_timestamp())
+    DELETE FROM job_shares WHERE (job_id, number) IN (
+      SELECT share.job_id, share.number
+      FROM job_shares AS share JOIN jobs AS job ON job.id = share.job_id
+      WHERE NOT (job.state = 'running' AND job.attempt = share.attempt
+        AND job.lease_until > clock_timestamp())
+      FOR UPDATE OF share SKIP LOCKED)
     """
 )

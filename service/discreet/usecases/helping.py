@@ -25,9 +25,6 @@ from discreet.usecases import naming, shares, spooling
 from discreet.usecases.services import Services
 from discreet.usecases.uploads import SealedFile
 
-MOST_SUMS_BYTES = 64 << 20
-"""Larger sums are not handed back: to store them takes longer than to find them again."""
-
 CHUNKS_AT_ONCE = 8
 """Sealed chunks that are fetched from the database by one statement, and held in memory."""
 
@@ -155,7 +152,7 @@ async def fetch(services: Services, job: HelpedJob, content: int, first: int, la
 
 async def hand_back(services: Services, job: HelpedJob, share: Share, sums: bytes) -> bool:
     """Store the sums of a share, sealed; False if nobody needs them any more."""
-    if len(sums) > MOST_SUMS_BYTES:
+    if len(sums) > shares.MOST_SUMS_BYTES:
         raise CannotHelp("its sums are too many")
     name = shares.share_name(share.job_id, share.attempt, share.number, share.of)
     sealed = await anyio.to_thread.run_sync(shares.seal, job.key, name, sums)

@@ -5,9 +5,9 @@
 
 Sums of a share are as private as the content. They leave a worker sealed under a key that it makes
 for this attempt and wraps by the master key, bound to the job's terms, so that processes with the
-installation's secrets alone can read them. Each is bound to job, attempt, and number of the share:
-another's, or an earlier attempt's, does not open. They are deleted as soon as their worker has
-them.
+installation's secrets alone can read them. Each is bound to job, attempt, number of the share and
+version of the software: another's, or an earlier attempt's, does not open. They are deleted as soon
+as their worker has them.
 
 Nothing here decides what is released or charged: a share that is not handed back, or does not
 open, is read by the worker that offers it, which depends on nobody.
@@ -19,6 +19,7 @@ import hashlib
 import hmac
 from collections import Counter as Tally
 from collections.abc import Awaitable, Collection, Mapping
+from importlib.metadata import version
 from typing import Any, TypeVar
 
 import anyio.to_thread
@@ -37,6 +38,14 @@ log = structlog.get_logger()
 SHARES = 16
 """Shares of a release that is offered: one number for all contents, so that it tells nothing of
 any, and the sums of all are in memory at once."""
+
+MOST_SUMS_BYTES = 64 << 20
+"""Of a share. Larger ones are not handed back: to store them takes longer than to find them again,
+and SHARES of them are more than one child can add."""
+
+VERSION = version("discreet")
+"""Another version may cut shares elsewhere, and a unit that two of them count moves a sum twice as
+far as noise covers: sums of one release are found by workers of one version."""
 
 SALT_BYTES = 32
 Answer = TypeVar("Answer")
@@ -108,7 +117,11 @@ class Offer:
         job_id, attempt = self._held.job_id, self._held.attempt
         async with self._services.database.transaction(SYSTEM) as connection:
             sealed = await shares.returned(
-                connection, job_id, attempt, [one for one in wanted if one not in self._strange]
+                connection,
+                job_id,
+                attempt,
+                [one for one in wanted if one not in self._strange],
+                2 * MOST_SUMS_BYTES,
             )
         found = {}
         for number, one in sealed.items():
@@ -138,8 +151,8 @@ class Offer:
 
 
 def unwrap(secrets: Secrets, row: Mapping[str, Any], terms: bytes) -> bytes:
-    """The key of an offer, by whoever takes a share. SealBroken unless it was offered for these
-    terms."""
+    """The key of an offer, by whoever takes a share. SealBroken unless a worker of this version
+    offered it for these terms."""
     name, wrapped = _name(row["job_id"], row["attempt"]), bytes(row["wrapped_key"])
     return sealing.unwrap(secrets, row["content_key_id"], name, wrapped, terms)
 
@@ -168,4 +181,4 @@ def _of_share(key: bytes, name: str, salt: bytes) -> bytes:
 
 
 def _name(job_id: str, attempt: int) -> str:
-    return f"shares/{job_id}/{attempt}"
+    return f"shares/{VERSION}/{job_id}/{attempt}"

@@ -4,7 +4,8 @@ adds noise to all sums.
 
 Of a stored content of more than OFFERED_PARTS parts other workers may read shares too (`Offer`).
 This worker waits for none of them: when no share is open any more it reads those again that others
-have taken and not handed back, and whoever is first is heard.
+have taken and not handed back, and whoever is first is heard. It stops offering where the sums of
+a share are so large that one child could not add those of all; their size is public.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ from discreet.isolation.failures import Limits
 from discreet.isolation.processes import cores
 from discreet.problems.contents import framed
 from discreet.usecases import spooling
-from discreet.usecases.shares import Offer
+from discreet.usecases.shares import MOST_SUMS_BYTES, Offer
 from discreet.usecases.spooling import Spooled
 
 MOST_SHARES = 4
@@ -29,6 +30,9 @@ MOST_SHARES = 4
 OFFERED_PARTS = 8
 """A content of so many parts is read by this worker alone: others would fetch as much as they
 read."""
+
+PARTS_OF_MEMORY = 8
+"""The child that adds the sums of an offer may take so many times their bytes."""
 
 LOOK_SECONDS = 0.25
 """How often a worker that has no open share left looks what others have handed back."""
@@ -72,30 +76,42 @@ async def release_in_children(
         share = {**asked, "share": [number, shares]}
         return (await zygote.run(share, b"", limits, None, given)).payload
 
+    sums = None
     # What was released before the sums is not published yet, and not told to other workers.
     if offer is not None and content.stored and not number_first and parts > OFFERED_PARTS:
-        sums = await _Helped(offer, read, shares).gather()
-    else:
+        most = min(MOST_SUMS_BYTES, limits.memory_bytes // PARTS_OF_MEMORY // offer.shares)
+        sums = await _Helped(offer, read, shares, most).gather()
+    if sums is None:
         sums = await _together([read(number, shares) for number in range(shares)])
     return await zygote.run({**header, "shares": len(sums)}, framed(sums), limits)
+
+
+class _TooLarge(Exception):
+    """Sums of all shares are not to be in memory at once."""
 
 
 class _Helped:
     """The shares of an offer, read by this worker's children and by other workers."""
 
     def __init__(
-        self, offer: Offer, read: Callable[[int, int], Awaitable[bytes]], at_once: int
+        self, offer: Offer, read: Callable[[int, int], Awaitable[bytes]], at_once: int, most: int
     ) -> None:
-        self._offer, self._read, self._at_once = offer, read, at_once
+        """`most` bytes of sums of a share are gathered."""
+        self._offer, self._read, self._at_once, self._most = offer, read, at_once, most
         self._found: dict[int, bytes] = {}
         self._here: Counter[int] = Counter()
         self._all, self._none_open = asyncio.Event(), asyncio.Event()
 
-    async def gather(self) -> list[bytes]:
-        """The sums of all shares, in their order. Nothing of them is in the database then."""
+    async def gather(self) -> list[bytes] | None:
+        """The sums of all shares, in their order; None if they are too large. Nothing of them is in
+        the database then."""
         await self._offer.open()
         try:
             await self._until_all()
+        except _TooLarge:
+            self._offer.read.clear()
+            await self._offer.close()
+            return None
         except Exception:
             await self._offer.close()
             raise
@@ -144,6 +160,8 @@ class _Helped:
 
     def _keep(self, found: Mapping[int, bytes], where: str) -> None:
         for number, sums in found.items():
+            if len(sums) > self._most:
+                raise _TooLarge()
             if number not in self._found:
                 self._found[number] = sums
                 self._offer.read[where] += 1
