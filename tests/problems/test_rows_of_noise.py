@@ -188,6 +188,30 @@ def test_shares_of_a_row_are_held_whatever_its_counts_are(kind: Any, width: int)
             assert (upper <= 1).all()
             if size == 0:  # of nothing but noise hardly anything is said
                 assert ((lower > 0) | (upper < 1)).mean() < 0.02
+            if size == 40:  # and something always of what was counted often, or never was
+                assert (upper - lower).max() < 0.75
+
+
+@pytest.mark.parametrize("deviation", [0.6, 1.0, 2.35])
+def test_shares_are_held_where_noise_is_of_few_whole_steps(deviation: float) -> None:
+    """Records of one move count whole participants: discrete Gaussian noise is nothing like a
+    normal one there."""
+    rng, each = np.random.default_rng(3), 4000
+    steps, row = np.arange(-20, 21), np.array([10_000.0, 100.0, 0.0])
+    weights = np.exp(-((steps / deviation) ** 2) / 2)
+    noise = rng.choice(steps, each * 3, p=weights / weights.sum())
+    lower, upper = share_ends(
+        np.tile(row, each) + noise,
+        np.repeat(np.arange(each), 3),
+        np.full(each, 3),
+        deviation,
+        "gaussian",
+        1.0,
+    )
+    share = np.tile(row / row.sum(), each)
+    held = ((lower <= share) & (share <= upper)).reshape(each, 3).mean(axis=0)
+    assert held.min() > 0.885
+    assert (upper - lower).max() < 0.02
 
 
 def test_weak_rows_are_taken_that_loads_rely_on_most_as_far_as_draws_go() -> None:
