@@ -67,7 +67,8 @@ def run(releases: int = RELEASES, kinds: str = "") -> list[dict[str, Any]]:
 def ratios(case: Case, releases: int) -> dict[str, float]:
     """By quantity, of the releases in which it had an interval the median."""
     known = {
-        one.quantity: one.within for one in case.problem.expected(case.public, case.plan, LEVEL)
+        one.quantity: one.within if one.interval is None else one.interval
+        for one in case.problem.expected(case.public, case.plan, LEVEL)
     }
     found: dict[str, list[float]] = {}
     for seed in range(releases):

@@ -440,6 +440,21 @@ def test_rows_of_noise_lie_behind_grey_and_loads_have_bands() -> None:
     assert set(noisy) == {"1"}
     (band,) = [trace for trace in found["load"].figure["data"] if trace["name"] == "90 % interval"]
     assert band["y"] == [2.0] * 8 + [1.0] * 8
+    assert "no band" not in found["load"].caption
+    gaps = {
+        end: [None, None, one, one, None, one, None, None]
+        for end, one in (("lower", 1.0), ("upper", 2.0))
+    }
+    unknown = {**marked, "values": {"default_power": gaps}}
+    torn = by_name(result_charts(problem, plan, {**result, "uncertainty": unknown}))["load"]
+    (band,) = [trace for trace in torn.figure["data"] if trace["name"] == "90 % interval"]
+    assert band["x"] == [2.0, 3.0, 3.0, 2.0, None, 4.8, 5.2, 5.2, 4.8]  # none across a gap
+    assert band["y"] == [2.0, 2.0, 1.0, 1.0, None, 2.0, 2.0, 1.0, 1.0]
+    assert "Where one has no band, noise leaves open all that a load can be." in torn.caption
+    none = {**marked, "values": {"default_power": dict.fromkeys(gaps, [None] * 8)}}
+    bare = by_name(result_charts(problem, plan, {**result, "uncertainty": none}))["load"]
+    assert "90 % interval" not in [trace["name"] for trace in bare.figure["data"]]
+    assert "Bands" not in bare.caption
     whiskers = found["cost"].figure["data"][0]["error_y"]
     assert whiskers["array"][0] is None
     colours = (whiskers["color"], found["cost"].figure["data"][0]["marker"]["color"])

@@ -10,6 +10,7 @@ import pytest
 from scipy.stats import binom
 
 from discreet.privacy.noise import Noise
+from discreet.problems.accuracy import LEVEL
 from discreet.problems.dr_ensemble import intervals
 from discreet.problems.dr_ensemble.dataset import DrEnsembleContent, DrEnsembleDataset
 from discreet.problems.dr_ensemble.estimates import (
@@ -22,6 +23,7 @@ from discreet.problems.dr_ensemble.problem import DrEnsemble
 from discreet.problems.dr_ensemble.public import DrEnsemblePublic
 from discreet.problems.numbers import Budget
 from discreet.solvers.estimation.share_ends import share_ends
+from discreet_client.intervals import plain
 
 STATES, STEPS, LOADS = 4, 41, 1000
 PUBLIC: dict[str, Any] = {
@@ -188,6 +190,61 @@ def test_shares_of_a_row_are_held_whatever_its_counts_are(kind: Any, width: int)
             assert (upper <= 1).all()
             if size == 0:  # of nothing but noise hardly anything is said
                 assert ((lower > 0) | (upper < 1)).mean() < 0.02
+            if size == 40:  # and something always of what was counted often, or never was
+                assert (upper - lower).max() < 0.75
+
+
+def test_plans_say_how_wide_intervals_will_be_that_allow_for_noise() -> None:
+    """Of loads as the plan's model has them: half of its moves stay, the others go evenly."""
+    problem, part, plan = asked(0.2)
+    told = {one.quantity: one for one in problem.expected(part, plan, LEVEL)}
+    rng, moves = np.random.default_rng(4), 0.5 * np.eye(4) + (1 - np.eye(4)) / 6
+    states = np.tile(np.arange(4), (LOADS, STEPS))[:, :STEPS]
+    states[:, 0] = rng.integers(0, 4, LOADS)
+    for step in range(1, STEPS):
+        drawn = rng.random(LOADS)[:, None] > moves.cumsum(axis=1)[states[:, step - 1]]
+        states[:, step] = drawn.sum(axis=1)
+    rows = DrEnsembleContent(trajectories=states.tolist())
+    content = DrEnsembleDataset.read_rows(part, rows)
+    widths: dict[str, list[float]] = {"saving": [], "expected_power": [], "cost_to_go": []}
+    for seed in range(12):
+        released = problem.release(part, plan, content, Noise.seeded(seed))
+        values = problem.finish(part, plan, released, lambda *step: None).to_json()["uncertainty"][
+            "values"
+        ]
+        for name, found in widths.items():
+            ends = (np.array(values[name][end], dtype=float) for end in ("lower", "upper"))
+            found.append(float(np.nanmean(-np.subtract(*ends))) / 2)
+    for name, found in widths.items():
+        interval = told[name].interval
+        assert interval is not None
+        assert interval > 1.4 * told[name].within  # errors alone are not what intervals allow for
+        assert 0.6 < np.median(found) / interval < 1.6
+        assert f"its interval will be wider, about ± {plain(interval)}" in told[name].sentence
+    saying = {one.quantity: one for one in problem.expected(part, asked(4)[2], LEVEL)}["saving"]
+    assert "wider" not in saying.sentence
+
+
+@pytest.mark.parametrize("deviation", [0.6, 1.0, 2.35])
+def test_shares_are_held_where_noise_is_of_few_whole_steps(deviation: float) -> None:
+    """Records of one move count whole participants: discrete Gaussian noise is nothing like a
+    normal one there."""
+    rng, each = np.random.default_rng(3), 4000
+    steps, row = np.arange(-20, 21), np.array([10_000.0, 100.0, 0.0])
+    weights = np.exp(-((steps / deviation) ** 2) / 2)
+    noise = rng.choice(steps, each * 3, p=weights / weights.sum())
+    lower, upper = share_ends(
+        np.tile(row, each) + noise,
+        np.repeat(np.arange(each), 3),
+        np.full(each, 3),
+        deviation,
+        "gaussian",
+        1.0,
+    )
+    share = np.tile(row / row.sum(), each)
+    held = ((lower <= share) & (share <= upper)).reshape(each, 3).mean(axis=0)
+    assert held.min() > 0.885
+    assert (upper - lower).max() < 0.02
 
 
 def test_weak_rows_are_taken_that_loads_rely_on_most_as_far_as_draws_go() -> None:

@@ -80,6 +80,9 @@ class Expected:
     """Between what parts of the epsilon that is given for an accuracy the smallest that would do
     was, of eight truths in ten (`make bench ARGS=inverse`); None where the width is known
     exactly."""
+    interval: float | None = None
+    """Half the width that the result's interval will have, where it is made to hold more than the
+    errors that are expected; None: `within`."""
 
     @property
     def promised(self) -> float:

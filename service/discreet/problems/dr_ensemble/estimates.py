@@ -120,6 +120,8 @@ class NoisyCounts(Estimate):
     """float64[cells]: as they were released; with a posterior."""
     scale: float = 0.0
     kind: Kind = "laplace"
+    lattice: float = 0.0
+    """What released counts are multiples of, in participants."""
     total: float | None = None
     """Of all true counts, where that is public."""
     seed: int = 0
@@ -148,6 +150,7 @@ class NoisyCounts(Estimate):
             noisy,
             event.scale / grid,
             kind,
+            1 / grid,
             total,
             zlib.crc32(noisy.tobytes()),
         )
@@ -210,7 +213,7 @@ class NoisyCounts(Estimate):
         rows = np.repeat(np.arange(width.size), width)
         some = sums[rows] > 0
         answer = np.where(some, self.counts / np.where(some, sums[rows], 1.0), 1 / width[rows])
-        lower, upper = share_ends(self.noisy, rows, width, self.scale, self.kind)
+        lower, upper = share_ends(self.noisy, rows, width, self.scale, self.kind, self.lattice)
         weak = weak_rows(self._row_sums(self.noisy), width, self.scale, self.kind)
         return RowShares(answer, np.minimum(lower, answer), np.maximum(upper, answer), weak)
 

@@ -3,7 +3,7 @@ behind it, the answer to each of which is computed."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -105,14 +105,7 @@ def uncertainty(
     matrices, visits = drawn
     begun = control.start(visits) if initial is None else initial
     found = control.answers(matrices, begun)
-    bare, seen = estimate.bare(control.power)
-    lean = control.answers(bare, control.start(seen) if initial is None else initial)
-    moved = {name: [_span(value - answer[name])] for name, value in lean.items()}
-    weak = _weak(shares.weak, np.maximum(*times), estimate.public.widths(), draws)
-    if weak.size:
-        others = control.answers(single_moves(estimate.public, estimate.transitions, weak), start)
-        for name, each in others.items():
-            moved[name].append(_reach(estimate.public, shares, weak, each - answer[name]))
+    moved = reaches(control, estimate, shares, answer, initial, start, np.maximum(*times), draws)
     strong = np.where(shares.weak, 0.0, widths)
     noise = max(
         float(start @ control.first_rows(strong)), *(float(time @ strong) for time in times)
@@ -124,6 +117,30 @@ def uncertainty(
         ends = _ends(control, name, exact) if name in LOADS else None
         said["values"][name] = _interval(values, exact, stretch, moved[name], ends)
     return said
+
+
+def reaches(
+    control: Control,
+    estimate: Estimate,
+    shares: RowShares,
+    answer: Mapping[str, Any],
+    initial: Floats | None,
+    start: Floats,
+    relied: Floats,
+    most: int,
+) -> dict[str, list[Reach]]:
+    """By how far each field of `answer` moves if moves that noise may hide were never made, and if
+    weak rows are anything that `shares` leaves open: of those that loads rely on most (`relied`
+    float64[rows]), together of at most `most` transitions."""
+    bare, seen = estimate.bare(control.power)
+    lean = control.answers(bare, control.start(seen) if initial is None else initial)
+    moved = {name: [_span(value - answer[name])] for name, value in lean.items()}
+    weak = _weak(shares.weak, relied, estimate.public.widths(), most)
+    if weak.size:
+        others = control.answers(single_moves(estimate.public, estimate.transitions, weak), start)
+        for name, each in others.items():
+            moved[name].append(_reach(estimate.public, shares, weak, each - answer[name]))
+    return moved
 
 
 def _span(moved: Floats) -> Reach:

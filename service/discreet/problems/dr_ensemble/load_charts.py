@@ -16,6 +16,8 @@ from discreet.solvers.saddle.saddle_iteration import thinned
 from discreet_client.day_clock import clock
 
 MOST_TICKS = 12
+ALONE = 0.2
+"""Half the width of a band of one step, whose neighbours have none."""
 
 
 def hours_of(
@@ -44,13 +46,26 @@ def power_text(result: Mapping[str, Any]) -> str:
 
 
 def _band(x: list[int], ends: tuple[Floats, Floats], place: int) -> dict[str, Any]:
-    """The area between both ends of a curve's interval."""
+    """The area between both ends of a curve's interval: a polygon of each run of steps in which it
+    is known, as one across a gap would be drawn beside its curve."""
     low, high = ends
+    gaps = np.flatnonzero(~np.isfinite(low + high))
+    xs: list[float | None] = []
+    ys: list[float | None] = []
+    for run in np.split(np.arange(len(x)), np.unique([gaps, gaps + 1])):
+        if run.size == 0 or np.isin(run[0], gaps):
+            continue
+        along, lower, upper = np.array(x, dtype=np.float64)[run], low[run], high[run]
+        if run.size == 1:
+            along, lower, upper = along + np.array([-ALONE, ALONE]), lower[[0, 0]], upper[[0, 0]]
+        between = [] if not xs else [None]
+        xs += [*between, *along.tolist(), *along[::-1].tolist()]
+        ys += [*between, *rounded(np.concatenate([upper, lower[::-1]]))]
     return {
         "type": "scatter",
         "mode": "lines",
-        "x": [*x, *x[::-1]],
-        "y": rounded(np.concatenate([high, low[::-1]])),
+        "x": xs,
+        "y": ys,
         "fill": "toself",
         "fillcolor": LINES[place % len(LINES)],
         "opacity": 0.2,
@@ -97,8 +112,15 @@ def load_chart(problem: dict[str, Any], plan: dict[str, Any], result: dict[str, 
         for place, field in enumerate(field for field in names if field in result)
         if (ends := interval_of(result, field)) is not None
     ]
+    bands = [band for band in bands if band["x"]]
     traces = [*bands, *traces]
     says = " Bands: how far noise may have moved each, 90 %." if bands else ""
+    if any(
+        not np.isfinite(ends[0][steps]).all()
+        for field in names
+        if field in result and (ends := interval_of(result, field)) is not None
+    ):
+        says += " Where one has no band, noise leaves open all that a load can be."
     more: dict[str, Any] = {}
     columns, extra = ["step", *shown], []
     if problem.get("price") is not None:
