@@ -119,8 +119,9 @@ async def _opened(settings: Settings, made: dict[tuple[int, str], str]) -> list[
         for (rows, way), dataset in made.items():
             seconds = await _median(partial(_open, services, dataset))
             stored.setdefault(rows, seconds)
-            plan = planned_seconds if way != "stored" else float
-            padded = plan(_opening_seconds(rows))
+            padded = _opening_seconds(rows)
+            if way != "stored":
+                padded = planned_seconds(padded, 1)
             found.append(
                 {
                     "benchmark": f"{rows:,} trips, {way}: opened for a job",
