@@ -392,14 +392,17 @@ def test_jobs_of_the_version_before_run_after_the_upgrade(
             ]
             return made[0]["id"], made[1]["id"]
 
-    columns_of_blocks = "source_id text", "block text", "version integer"  # with 0019
+    since = (
+        *("source_id text", "block text", "version integer"),  # with 0019
+        *("stays text", "place bytea", "seen_at timestamptz"),  # with 0031
+    )
     administrator_url = postgres.url("postgres", empty.name)
     with psycopg.connect(administrator_url, autocommit=True) as administrator:
-        for column in columns_of_blocks:
+        for column in since:
             administrator.execute(f"ALTER TABLE datasets ADD COLUMN {column}".encode())
     whole, swapped = asyncio.run(before())
     with psycopg.connect(administrator_url, autocommit=True) as administrator:
-        for column in columns_of_blocks:
+        for column in since:
             administrator.execute(f"ALTER TABLE datasets DROP COLUMN {column.split()[0]}".encode())
         administrator.execute(
             "INSERT INTO job_events VALUES (%s, 0, 'trace', %s)",
