@@ -477,8 +477,15 @@ def test_without_uncertainty_the_answer_is_the_same_and_nothing_is_drawn(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     told = finished(1.0, 3, initial=[0.3, 0.3, 0.4, 0])
-    monkeypatch.setattr(NoisyCounts, "draw", None)
-    monkeypatch.setattr(NoisyCounts, "bare", None)
+    finish = DrEnsemble.finish
+
+    def without_draws(*asked: Any) -> Any:
+        with monkeypatch.context() as inside:  # a plan draws what intervals will be like
+            inside.setattr(NoisyCounts, "draw", None)
+            inside.setattr(NoisyCounts, "bare", None)
+            return finish(*asked)
+
+    monkeypatch.setattr(DrEnsemble, "finish", without_draws)
     bare = finished(1.0, 3, uncertainty=False, initial=[0.3, 0.3, 0.4, 0])
     assert told.pop("uncertainty")["values"].keys() == {
         *("transitions", "expected_power", "default_power", "cost_to_go", "saving"),

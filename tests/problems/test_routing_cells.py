@@ -81,5 +81,5 @@ def test_rows_of_csv_take_the_short_way(monkeypatch: pytest.MonkeyPatch) -> None
 
     whole = b"".join(canonical_bytes(read(rows(1000))))
     monkeypatch.setattr(RoutingDataset, "read_table", lambda *_: None)
-    monkeypatch.setattr(dataset, "_columns", refused)
+    monkeypatch.setattr(dataset, "trip_columns", refused)
     assert b"".join(canonical_bytes(read(rows(1000)))) == whole

@@ -7,6 +7,8 @@ read anew by `tables`, one batch after the other, which words every refusal.
 
 from __future__ import annotations
 
+import mmap
+import threading
 from collections import deque
 from collections.abc import Callable, Generator, Iterable, Iterator, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -21,6 +23,8 @@ from discreet.isolation.processes import cores
 
 MOST_THREADS = 4
 """That parse and check the batches of one upload."""
+THREAD_BYTES = 16 << 20
+"""Address space that is there for each thread when it starts: its stack, and its first steps."""
 BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 """Arrow skips it where a file begins, and so where a part of one does."""
 
@@ -153,6 +157,7 @@ def in_threads(
     the thread that asks."""
     ahead: deque[Future[Made]] = deque()
     with ThreadPoolExecutor(threads) as pool:
+        _start(pool, threads)
         try:
             for item in items:
                 ahead.append(pool.submit(function, item))
@@ -163,6 +168,26 @@ def in_threads(
         finally:
             for future in ahead:
                 future.cancel()
+
+
+def _start(pool: ThreadPoolExecutor, threads: int) -> None:
+    """Start all threads of a new pool, while none of them takes memory. MemoryError where there is
+    too little for them, RuntimeError where there is no thread.
+
+    A thread that has no memory for its first step dies without a word, and who has started it waits
+    for ever (CPython 3.11).
+    """
+    try:
+        mmap.mmap(-1, threads * THREAD_BYTES).close()
+    except OSError as error:
+        raise MemoryError from error
+    together = threading.Barrier(threads)
+    try:
+        for _ in range(threads):
+            pool.submit(together.wait)
+    except BaseException:
+        together.abort()
+        raise
 
 
 def _or_none(content: Callable[[], Any]) -> Any:
