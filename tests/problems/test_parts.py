@@ -27,7 +27,7 @@ from discreet.problems.parts import StoredContent, add, share_of
 from discreet.problems.plans import Plan
 from discreet.problems.routing.counts_plan import counts_plan
 from discreet.problems.routing.request import RoutingRequest
-from discreet.problems.summed import SumsOverParts
+from discreet.problems.summed import SumsAfterNumber
 
 PEOPLE = 60
 
@@ -169,7 +169,7 @@ def after_number(
     """The plan of the sums, and what is released before them, where that is anything."""
     if len(plan.events) == 1:
         return plan, {}
-    assert isinstance(problem, SumsOverParts)
+    assert isinstance(problem, SumsAfterNumber)
     before = problem.release_number(public, plan, stored(problem, content).units, noise)
     return problem.following(public, plan, before), before
 
@@ -242,7 +242,7 @@ PRIVATE_NUMBERS = [name for name in CASES if name.endswith("private number")]
 def test_clips_follow_from_the_noised_number_alone(name: str) -> None:
     """So much is spent here that the clip is not the least one, and differs with the noise."""
     problem, public, plan, content = prepared(*CASES[name], epsilon=10)
-    assert isinstance(problem, SumsOverParts)
+    assert isinstance(problem, SumsAfterNumber)
     caps = set()
     for seed in range(30):
         released = problem.release(public, plan, content, Noise.seeded(seed))
@@ -266,7 +266,7 @@ def test_the_number_gets_the_noise_that_is_charged(name: str) -> None:
     """Of nobody as of many. Its mean square is within 5 deviations: that of a Laplace variable's
     square is sqrt(5) times its mean."""
     problem, public, plan, _ = opened(name)
-    assert isinstance(problem, SumsOverParts)
+    assert isinstance(problem, SumsAfterNumber)
     _, count = plan.events
     assert isinstance(count, DiscreteLaplace)
     draws, noise = 5000, Noise.seeded(4)
@@ -284,7 +284,7 @@ def test_a_number_gets_noise_once_whoever_goes_on_with_it(name: str) -> None:
     """Children have other noise each, as they have where nothing is public: all go on with the
     number that the first of them noised, and the release tells that one."""
     problem, public, plan, content = prepared(*CASES[name], epsilon=10)
-    assert isinstance(problem, SumsOverParts)
+    assert isinstance(problem, SumsAfterNumber)
     header = {
         "kind": "off_policy_evaluation",
         "problem": problem.model_dump(mode="json"),
@@ -368,6 +368,18 @@ def test_sums_that_wrap_do_so_in_any_order() -> None:
             add(total, parts[place])
         found.add(int(total["sums"][0]))
     assert len(found) == 1
+
+
+def test_plans_of_several_events_are_of_kinds_that_take_the_number_first() -> None:
+    """Otherwise their releases would fail after they were charged."""
+    several = [
+        case.problem
+        for kind in KINDS.values()
+        for case in kind.worst_cases()
+        if case.plan.parts_by is not None and len(case.plan.events) > 1
+    ]
+    assert several
+    assert all(isinstance(problem, SumsAfterNumber) for problem in several)
 
 
 def test_plans_say_what_is_never_divided() -> None:

@@ -23,16 +23,6 @@ from discreet.problems.plans import Plan
 class SumsOverParts(ABC):
     """What a kind has beside `Problem` if some of its plans have `parts_by`, for these plans."""
 
-    def release_number(self, public: Any, plan: Plan, units: int, noise: Noise) -> Released:
-        """Of a plan with more than one event, what is released of the number of units: before the
-        sums, with the first draws of the noise."""
-        raise NotImplementedError
-
-    def following(self, public: Any, plan: Plan, before: Released) -> Plan:
-        """A plan with more than one event, as its sums are to be made after what was released
-        `before`."""
-        raise NotImplementedError
-
     @abstractmethod
     def part_sums(self, public: Any, plan: Plan, content: Content) -> Sums:
         """What a part of a content adds to the sums that are released, before noise: PRIVATE.
@@ -46,3 +36,16 @@ class SumsOverParts(ABC):
     def release_sums(self, public: Any, plan: Plan, sums: Sums, noise: Noise) -> Released:
         """`release` on the content that has these sums: where they and noise meet. Without what was
         released before, of which the noise is passed over."""
+
+
+class SumsAfterNumber(SumsOverParts):
+    """What a kind has if some plans with `parts_by` have more than one event, for these plans."""
+
+    @abstractmethod
+    def release_number(self, public: Any, plan: Plan, units: int, noise: Noise) -> Released:
+        """What is released of the number of units: before the sums, with the first draws of the
+        noise."""
+
+    @abstractmethod
+    def following(self, public: Any, plan: Plan, before: Released) -> Plan:
+        """The plan as its sums are to be made after what was released `before`."""

@@ -37,14 +37,14 @@ from discreet.problems.off_policy_evaluation.weighting import ImportanceSampling
 from discreet.problems.plans import LONGEST_SECONDS, NoiseSummary, Plan, Resources, sized
 from discreet.problems.results import Result
 from discreet.problems.sampled import Records, SampledRecords
-from discreet.problems.summed import SumsOverParts
+from discreet.problems.summed import SumsAfterNumber
 from discreet.problems.synthesis import Synthesis
 from discreet_client.intervals import plain
 
 AUTO = "auto"
 
 
-class OffPolicyEvaluation(OffPolicyRequest, SumsOverParts, SampledRecords):
+class OffPolicyEvaluation(OffPolicyRequest, SumsAfterNumber, SampledRecords):
     """Weights of a linear value function of the target policy, or its value over the people in the
     data.
 
