@@ -12,26 +12,19 @@ from __future__ import annotations
 
 import asyncio
 import io
-import json
 import sys
-import tempfile
 import time
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import ExitStack
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
-import httpx
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
-from benchmarks.places import BUCKET, KEY, _files, _store, _watched
-from discreet.installation.database_roles import APP, OWNER
-from discreet.installation.postgres import EmbeddedPostgres
-from discreet.installation.prepared import running
+from benchmarks.buckets import BUCKET, beside_a_bucket
+from benchmarks.places import largest_of
 from discreet.problems import DATASETS
 from discreet.problems.contents import canonical_bytes
 from discreet.settings import Settings
@@ -68,42 +61,14 @@ def _measured(
     millions: int = MILLIONS, files: int = FILES, kinds: Sequence[str] = tuple(DATASETS)
 ) -> Iterator[dict[str, Any]]:
     rows = millions * 1_000_000
-    with ExitStack() as stack:
-        folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="discreet-bench-")))
-        endpoint = stack.enter_context(_store())
-        places = folder / "places.json"
-        place = {"url": f"s3://{BUCKET}/", "tenants": ["*"], "endpoint": endpoint}
-        place |= {"access_key": KEY, "secret_key": KEY, "region": "us-east-1"}
-        places.write_text(json.dumps({"places": [place]}))
-        places.chmod(0o600)
-        server = stack.enter_context(EmbeddedPostgres(folder / "database"))
-        server.create_database("persons")
-        settings = Settings(
-            state=folder / "state",
-            workers=0,
-            job_memory_bytes=MEMORY,
-            upload_bytes=MEMORY,
-            content_places=places,
-            database_url=server.url(APP, "persons"),
-            migration_database_url=server.url(OWNER, "persons"),
-        )
-        ready = stack.enter_context(running(settings))
-        key = (settings.state / "owner.key").read_text().strip()
-        http = stack.enter_context(
-            httpx.Client(
-                base_url=ready["api"],
-                headers={"Authorization": f"Bearer {key}"},
-                timeout=7200,
-                trust_env=False,
-            )
-        )
+    with beside_a_bucket(job_memory_bytes=MEMORY, upload_bytes=MEMORY) as beside:
         for case in (one for one in _cases(rows) if one.kind in kinds):
             found = set()
             for stride, number in zip(STRIDES, (files, max(2, files // 2)), strict=True):
-                size = _put(case, endpoint, rows, number, stride)
-                with _watched(ready["pid"]) as most:
+                size = _put(case, beside.bucket, rows, number, stride)
+                with largest_of(beside.pid) as most:
                     began = time.perf_counter()
-                    answer = http.post("/v1/datasets", json=_body(case))
+                    answer = beside.http.post("/v1/datasets", json=_body(case))
                     seconds = time.perf_counter() - began
                 if answer.status_code not in (200, 201):
                     raise RuntimeError(answer.text)
@@ -117,20 +82,20 @@ def _measured(
             if len(found) > 1:
                 raise RuntimeError(f"{case.name}: the same rows in other files are other data")
             if millions <= WHOLE:
-                asyncio.run(_compare(settings, case, rows, found.pop()))
+                asyncio.run(_compare(beside.settings, case, rows, found.pop()))
 
 
-def _put(case: Case, endpoint: str, rows: int, files: int, stride: int) -> int:
+def _put(case: Case, bucket: Any, rows: int, files: int, stride: int) -> int:
     """Write the rows to so many files of the bucket, counted off by `stride`; their bytes."""
-    store, size = _files(endpoint), 0
-    for old in store.ls(BUCKET):
-        store.rm(old, recursive=True)
+    size = 0
+    for old in bucket.ls(BUCKET):
+        bucket.rm(old, recursive=True)
     for number in range(files):
         places = np.arange(rows * number // files, rows * (number + 1) // files)
         out = io.BytesIO()
         pq.write_table(case.table(places * stride % rows), out)
         size += out.tell()
-        store.pipe_file(f"{BUCKET}/{case.kind}/{number:03d}.parquet", out.getvalue())
+        bucket.pipe_file(f"{BUCKET}/{case.kind}/{number:03d}.parquet", out.getvalue())
     return size
 
 

@@ -13,16 +13,12 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import io
-import json
-import signal
 import statistics
-import subprocess
 import sys
-import tempfile
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import ExitStack, contextmanager, suppress
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -33,13 +29,10 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from benchmarks.buckets import BUCKET, Beside, beside_a_bucket
 from benchmarks.parts import LIMITS, watched
 from benchmarks.scale import family_of
-from discreet.installation.database_roles import APP, OWNER
-from discreet.installation.postgres import EmbeddedPostgres
-from discreet.installation.prepared import running
 from discreet.isolation.children import Zygote
-from discreet.isolation.processes import dies_with_parent, end
 from discreet.problems import KINDS, read_as_one
 from discreet.problems.numbers import Privacy
 from discreet.settings import Settings
@@ -50,19 +43,10 @@ from discreet.worker.releasing import release_in_children
 MILLIONS, PARTS = 10, 64
 PROCESSES = (1, 2, 4)
 ZONES, PERIODS, HORIZON = 300, 50, 20
-BUCKET, KEY = "exports", "key"
 MEMORY = 64 << 30
 """Address space that a child may take, of which an eighth bounds all blocks of a job; no child
 takes it."""
 SAMPLE_SECONDS = 0.02
-STORE = """
-import signal, sys
-from moto.server import ThreadedMotoServer
-server = ThreadedMotoServer(ip_address="127.0.0.1", port=0, verbose=False)
-server.start()
-print("http://%s:%d" % server.get_host_and_port(), flush=True)
-signal.pause()
-"""
 
 
 @dataclass(frozen=True)
@@ -83,72 +67,13 @@ def run(millions: int = MILLIONS, parts: int = PARTS) -> list[dict[str, Any]]:
 
 
 def _measured(millions: int = MILLIONS, parts: int = PARTS) -> Iterator[dict[str, Any]]:
-    with ExitStack() as stack:
-        folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="discreet-bench-")))
-        endpoint = stack.enter_context(_store())
-        places = folder / "places.json"
-        place = {"url": f"s3://{BUCKET}/", "tenants": ["*"], "endpoint": endpoint}
-        place |= {"access_key": KEY, "secret_key": KEY, "region": "us-east-1"}
-        places.write_text(json.dumps({"places": [place]}))
-        places.chmod(0o600)
-        server = stack.enter_context(EmbeddedPostgres(folder / "database"))
-        server.create_database("places")
-        settings = Settings(
-            state=folder / "state",
-            workers=0,
-            job_memory_bytes=MEMORY,
-            content_places=places,
-            database_url=server.url(APP, "places"),
-            migration_database_url=server.url(OWNER, "places"),
-        )
-        ready = stack.enter_context(running(settings))
-        key = (settings.state / "owner.key").read_text().strip()
-        http = stack.enter_context(
-            httpx.Client(
-                base_url=ready["api"],
-                headers={"Authorization": f"Bearer {key}"},
-                timeout=3600,
-                trust_env=False,
-            )
-        )
+    with beside_a_bucket(job_memory_bytes=MEMORY) as beside:
         for case in _cases(millions * 1_000_000 // parts):
-            source = _registered(http, case, millions * 1_000_000 // parts, parts)
-            yield from _read(http, case, source, endpoint, ready["pid"], millions, parts)
-            shown = http.get(f"/v1/sources/{source}").raise_for_status().json()["blocks"]
+            source = _registered(beside.http, case, millions * 1_000_000 // parts, parts)
+            yield from _read(beside, case, source, millions, parts)
+            shown = beside.http.get(f"/v1/sources/{source}").raise_for_status().json()["blocks"]
             versions = [one["dataset"] for one in sorted(shown, key=lambda one: one["block"])]
-            yield from _summed(case, versions, settings, millions)
-
-
-@contextmanager
-def _store() -> Iterator[str]:
-    """A server that speaks as S3 does, with a bucket; its address."""
-    process = subprocess.Popen(
-        [sys.executable, "-c", STORE],
-        stdout=subprocess.PIPE,
-        stderr=subprocess.DEVNULL,
-        text=True,
-        preexec_fn=dies_with_parent(signal.SIGTERM),  # noqa: PLW1509  it calls prctl and getppid, nothing else
-    )
-    try:
-        assert process.stdout is not None
-        endpoint = process.stdout.readline().strip()
-        _files(endpoint).call_s3("create_bucket", Bucket=BUCKET)
-        yield endpoint
-    finally:
-        end(process, (signal.SIGTERM, 10.0))
-
-
-def _files(endpoint: str) -> Any:
-    import s3fs
-
-    return s3fs.S3FileSystem(
-        key=KEY,
-        secret=KEY,
-        endpoint_url=endpoint,
-        client_kwargs={"region_name": "us-east-1"},
-        use_listings_cache=False,
-        skip_instance_cache=True,
-    )
+            yield from _summed(case, versions, beside.settings, millions)
 
 
 def _registered(http: httpx.Client, case: Case, rows: int, parts: int) -> str:
@@ -168,15 +93,8 @@ def _registered(http: httpx.Client, case: Case, rows: int, parts: int) -> str:
 
 
 def _read(
-    http: httpx.Client,
-    case: Case,
-    source: str,
-    endpoint: str,
-    service: int,
-    millions: int,
-    parts: int,
+    beside: Beside, case: Case, source: str, millions: int, parts: int
 ) -> list[dict[str, Any]]:
-    files = _files(endpoint)
     rows = millions * 1_000_000 // parts
     seconds, peaks, sizes = [], [], []
     for number in range(parts):
@@ -184,15 +102,16 @@ def _read(
         pq.write_table(case.table(number, rows), out)
         sizes.append(out.tell())
         label = f"part-{number:02d}"
-        files.pipe_file(f"{BUCKET}/{case.kind}/{label}.parquet", out.getvalue())
+        beside.bucket.pipe_file(f"{BUCKET}/{case.kind}/{label}.parquet", out.getvalue())
         body = {"block": label, "content_from": f"s3://{BUCKET}/{case.kind}/{label}.parquet"}
-        with _watched(service) as most:
+        with largest_of(beside.pid) as most:
             began = time.perf_counter()
-            answer = http.post(f"/v1/sources/{source}/blocks", json=body)
+            answer = beside.http.post(f"/v1/sources/{source}/blocks", json=body)
             seconds.append(time.perf_counter() - began)
         assert answer.status_code == 201, answer.text
         peaks.append(max(most.values()))
-        files.rm_file(f"{BUCKET}/{case.kind}/{label}.parquet")  # its room is not needed any more
+        # Its room is not needed any more.
+        beside.bucket.rm_file(f"{BUCKET}/{case.kind}/{label}.parquet")
     quarter = max(1, parts // 4)
     first, last = (statistics.median(one) for one in (seconds[:quarter], seconds[-quarter:]))
     least, most_ = min(peaks) / 1e6, max(peaks) / 1e6
@@ -286,7 +205,7 @@ async def _released(
 
 
 @contextmanager
-def _watched(pid: int) -> Iterator[dict[int, int]]:
+def largest_of(pid: int) -> Iterator[dict[int, int]]:
     """The most RSS, in bytes, of a process and of all that it has started, by its process, of what
     ran in the block."""
     peaks, done = dict[int, int](), threading.Event()
@@ -336,7 +255,7 @@ def _cases(rows: int) -> Iterator[Case]:
             "max_rows": rows,
         },
         {**asked, "network": network},
-        _trips,
+        trips,
     )
     yield Case(
         "transitions",
@@ -354,7 +273,7 @@ def _cases(rows: int) -> Iterator[Case]:
     )
 
 
-def _trips(number: int, rows: int) -> pa.Table:
+def trips(number: int, rows: int) -> pa.Table:
     draw = np.random.default_rng([22, number])
     return pa.table(
         {

@@ -10,24 +10,17 @@ from __future__ import annotations
 
 import asyncio
 import io
-import json
 import statistics
 import sys
-import tempfile
 import time
 from collections.abc import Awaitable, Callable, Iterator
-from contextlib import ExitStack
 from functools import partial
-from pathlib import Path
 from typing import Any
 
-import httpx
 import pyarrow.parquet as pq
 
-from benchmarks.places import BUCKET, KEY, PERIODS, ZONES, _files, _store, _trips
-from discreet.installation.database_roles import APP, OWNER
-from discreet.installation.postgres import EmbeddedPostgres
-from discreet.installation.prepared import running
+from benchmarks.buckets import BUCKET, Beside, beside_a_bucket
+from benchmarks.places import PERIODS, ZONES, trips
 from discreet.problems import KINDS
 from discreet.problems.numbers import Privacy
 from discreet.settings import Settings
@@ -46,41 +39,12 @@ def run(rows: tuple[int, ...] = ROWS) -> list[dict[str, Any]]:
 
 
 def _measured(rows: tuple[int, ...] = ROWS) -> Iterator[dict[str, Any]]:
-    with ExitStack() as stack:
-        folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="discreet-bench-")))
-        endpoint = stack.enter_context(_store())
-        exports = folder / "exports"
-        exports.mkdir()
-        bucket = {"url": f"s3://{BUCKET}/", "tenants": ["*"], "endpoint": endpoint}
-        bucket |= {"access_key": KEY, "secret_key": KEY, "region": "us-east-1"}
-        places = folder / "places.json"
-        local = {"url": f"file://{exports}/", "tenants": ["*"]}
-        places.write_text(json.dumps({"places": [bucket, local]}))
-        places.chmod(0o600)
-        server = stack.enter_context(EmbeddedPostgres(folder / "database"))
-        server.create_database("stays")
-        settings = Settings(
-            state=folder / "state",
-            workers=0,
-            content_places=places,
-            database_url=server.url(APP, "stays"),
-            migration_database_url=server.url(OWNER, "stays"),
-        )
-        ready = stack.enter_context(running(settings))
-        key = (settings.state / "owner.key").read_text().strip()
-        http = stack.enter_context(
-            httpx.Client(
-                base_url=ready["api"],
-                headers={"Authorization": f"Bearer {key}"},
-                timeout=3600,
-                trust_env=False,
-            )
-        )
+    with beside_a_bucket() as beside:
         made = {
-            (many, way): _registered(http, many, way, number, exports, endpoint)
+            (many, way): _registered(beside, many, way, number)
             for number, (many, way) in enumerate((many, way) for many in rows for way in WAYS)
         }
-        yield from asyncio.run(_opened(settings, made))
+        yield from asyncio.run(_opened(beside.settings, made))
 
 
 def _public(rows: int) -> dict[str, Any]:
@@ -88,25 +52,25 @@ def _public(rows: int) -> dict[str, Any]:
     return {**shape, "max_rows": rows}
 
 
-def _registered(
-    http: httpx.Client, rows: int, way: str, number: int, exports: Path, endpoint: str
-) -> str:
+def _registered(beside: Beside, rows: int, way: str, number: int) -> str:
     out = io.BytesIO()
-    pq.write_table(_trips(number, rows), out)
+    pq.write_table(trips(number, rows), out)
     name = f"{rows}-{way}.parquet"
     if way == "bucket":
-        _files(endpoint).pipe_file(f"{BUCKET}/{name}", out.getvalue())
+        beside.bucket.pipe_file(f"{BUCKET}/{name}", out.getvalue())
     else:
-        (exports / name).write_bytes(out.getvalue())
+        (beside.exports / name).write_bytes(out.getvalue())
     body = {
         "name": name,
         "kind": "routing",
         "public": _public(rows),
         "cap": {"epsilon": 1, "delta": 0},
-        "content_from": f"s3://{BUCKET}/{name}" if way == "bucket" else f"file://{exports}/{name}",
+        "content_from": f"s3://{BUCKET}/{name}"
+        if way == "bucket"
+        else f"file://{beside.exports}/{name}",
         "content_stays": way != "stored",
     }
-    answer = http.post("/v1/datasets", json=body)
+    answer = beside.http.post("/v1/datasets", json=body)
     assert answer.status_code == 201, answer.text
     return str(answer.json()["id"])
 
