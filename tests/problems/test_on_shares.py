@@ -23,7 +23,7 @@ from discreet_client.federation.identity import Identity
 from discreet_client.mpc import evidence, keys, member
 from discreet_client.mpc.terms import Terms
 from tests.clients.mpc.over_time import OverTime
-from tests.clients.mpc.parties import Instance
+from tests.clients.mpc.parties import Instance, asked
 
 
 def simulated(instance: Instance | OverTime, **changes: Any) -> dict[str, Any]:
@@ -39,22 +39,8 @@ def simulated(instance: Instance | OverTime, **changes: Any) -> dict[str, Any]:
         "kind": "coupled_qp",
         "mode": "simulation",
         "protocol": "mpc",
-        "operator": {
-            "c": [] if instance.cost is None else instance.cost.tolist(),
-            "d": [] if instance.limit is None else instance.limit.tolist(),
-        },
+        **asked(instance),
         "agents": agents,
-        "mpc": {
-            name: getattr(terms, name)
-            for name in (
-                "reach",
-                "price",
-                "least_curvature",
-                "most_curvature",
-                "iterations",
-                "typical_curvature",
-            )
-        },
         **changes,
     }
 

@@ -18,7 +18,7 @@ from discreet_client.federation.identity import Identity
 from discreet_client.mpc import evidence
 from discreet_client.mpc.terms import PROTOCOL, Terms
 from tests.clients.mpc.over_time import OverTime
-from tests.clients.mpc.parties import Instance
+from tests.clients.mpc.parties import Instance, asked
 from tests.rpc.conftest import AgentProcess, Federation, free_port
 from tests.rpc.helpers import final
 
@@ -30,25 +30,11 @@ def spec(instance: Instance | OverTime, **changes: Any) -> dict[str, Any]:
     return {
         "kind": "coupled_qp",
         "protocol": "mpc",
-        "operator": {
-            "c": [] if instance.cost is None else instance.cost.tolist(),
-            "d": [] if instance.limit is None else instance.limit.tolist(),
-        },
+        **asked(instance),
         "agents": {
             "count": terms.agents,
             "coupled": terms.hours if terms.coupled else 0,
             "constraints": terms.hours if terms.limited else 0,
-        },
-        "mpc": {
-            name: getattr(terms, name)
-            for name in (
-                "reach",
-                "price",
-                "least_curvature",
-                "most_curvature",
-                "iterations",
-                "typical_curvature",
-            )
         },
         "federation": {
             "agents": terms.agents,

@@ -146,10 +146,7 @@ class Runner:
                 await self._count_failure(held, failed.code)
             except SealBroken:
                 log.error("content cannot be decrypted", datasets=held.data)
-                with contextlib.suppress(LostJob):
-                    await self._stubbornly(
-                        partial(running.fail, self._services, held, "content_unreadable")
-                    )
+                await self._fail(held, "content_unreadable")
                 return
             except PlaceFails as error:
                 log.warning(
@@ -160,11 +157,7 @@ class Runner:
                     cause=error.cause,
                 )
                 if not error.passing:
-                    ends = partial(
-                        running.fail, self._services, held, error.code, about=error.about
-                    )
-                    with contextlib.suppress(LostJob):
-                        await self._stubbornly(ends)
+                    await self._fail(held, error.code, about=error.about)
                     return
                 await asyncio.sleep(STORAGE_SECONDS)
                 await self._count_failure(held, error.code, about=error.about)
@@ -210,6 +203,11 @@ class Runner:
                 with contextlib.suppress(LostJob):
                     await self._stubbornly(partial(running.hand_back, self._services, error))
                 return None
+
+    async def _fail(self, held: Claim, code: str, *, about: str | None = None) -> None:
+        ended = partial(running.fail, self._services, held, code, about=about)
+        with contextlib.suppress(LostJob):
+            await self._stubbornly(ended)
 
     async def _count_failure(
         self, held: Claim | KeyUnknown, code: str, *, about: str | None = None

@@ -26,6 +26,25 @@ from tests.clients.mpc.over_time import OverTime
 
 Floats = NDArray[np.float64]
 SECONDS = 300.0
+TERMS_ASKED = (
+    "reach",
+    "price",
+    "least_curvature",
+    "most_curvature",
+    "iterations",
+    "typical_curvature",
+)
+
+
+def asked(instance: Instance | OverTime) -> dict[str, Any]:
+    """`operator` and `mpc` of a problem with these terms."""
+    return {
+        "operator": {
+            "c": [] if instance.cost is None else instance.cost.tolist(),
+            "d": [] if instance.limit is None else instance.limit.tolist(),
+        },
+        "mpc": {name: getattr(instance.terms, name) for name in TERMS_ASKED},
+    }
 
 
 def free_port() -> int:
