@@ -584,6 +584,7 @@ def test_a_content_that_stays_as_people_see_it(running: tuple[Installation, Path
         job = client.wait(client.submit(bodies.job(json.loads(done.stdout)["id"]))["id"])
         assert job["error"]["code"] == "content_differs"
         assert json.loads(done.stdout)["name"] in job["error"]["detail"]
+        failed = job["id"]
     installation.stop_workers()
     with installation.http() as http:
         assert http.get(path).json()["place"]["address"].endswith("/stays-0.parquet")
@@ -598,9 +599,9 @@ def test_a_content_that_stays_as_people_see_it(running: tuple[Installation, Path
         page = browser.get(f"/datasets/{made['id']}").text
         assert "stays where it lies, in a folder of the service" in page
         assert f"{place}/stays-0.parquet" in page
-        assert (
-            "The address at which the content stays"
-            in browser.get(f"/datasets/{made['id']}/delete").text
-        )
+        page = browser.get(f"/datasets/{made['id']}/delete").text
+        assert "The address at which the content stays" in page
+        assert "Forget the address" in page
+        assert "lay the registered content there again" in browser.get(f"/jobs/{failed}").text
     with Browser.logged_in(installation, installation.key_of("analyst")) as browser:
         assert "stays-0.parquet" not in browser.get(f"/datasets/{made['id']}").text

@@ -593,6 +593,7 @@ def test_operators_see_operations_and_tenants(service: Installation) -> None:
         )
         for word in ("Queue", "alive", "none known", "No witness is named", "schema"):
             assert word in browser.get("/operations").text, word
+        assert "<dt>Keys lie in</dt><dd>file</dd>" in browser.get("/operations").response.text
         page = browser.get("/admin")
         made = browser.submit(page, "/admin/tenants", name="new from the page")
         assert "new from the page" in made.text

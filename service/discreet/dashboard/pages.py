@@ -174,6 +174,7 @@ environment.filters.update(
     who=words.who,
     distribution=distribution,
     iterations=words.iterations,
+    mending=words.mending,
     field=words.field,
     factor=rounding.factor,
     gained=intervals.combined,

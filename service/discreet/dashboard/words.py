@@ -24,6 +24,17 @@ NORMS = {
 }
 
 
+MENDING = {
+    "content_differs": "lay the registered content there again, or register what lies there now as "
+    "a dataset of its own, and",
+    "content_missing": "lay the registered content there again, or register it at its new place, "
+    "and",
+    "place_unreadable": "when its keeper has the place in order,",
+    "place_forbidden": "ask the operator of this installation to allow the place, and",
+    "content_not_read": "wait a little, and",
+}
+"""What helps a failed job, before "submit a new job", where that does not lie in the problem."""
+
 CHANGES = {
     "cap.grant": "cap of a budget changed",
     "cap.set": "cap over all data set",
@@ -137,3 +148,9 @@ def event(one: Mapping[str, Any]) -> list[str]:
             f" delta {rounding.up(rounding.delta(one['charged_delta']))}."
         )
     return said
+
+
+def mending(job: Mapping[str, Any]) -> str:
+    """What to do before a failed job is submitted again."""
+    code = job.get("error", {}).get("code")
+    return MENDING.get(code, "correct the problem or its limits and")
