@@ -32,15 +32,10 @@ from discreet.storage.keys.provider import KeysUnavailable
 from discreet.storage.secrets import Secrets
 from discreet.storage.tenants import Principal
 from discreet.usecases.known_contents import require_same_way
+from discreet.usecases.places.addresses import NothingThere, PlaceRefused, PlaceUnavailable, parse
 from discreet.usecases.places.fetching import Owner, fetch
 from discreet.usecases.places.local import ContentChanged
-from discreet.usecases.places.rules import (
-    NothingThere,
-    PlaceRefused,
-    PlacesUnreadable,
-    PlaceUnavailable,
-    parse,
-)
+from discreet.usecases.places.rules import PlacesUnreadable
 from discreet.usecases.rotation import still_known
 from discreet.usecases.services import Services
 from discreet.usecases.uploads import NoRoom, SealedFile, reading_job

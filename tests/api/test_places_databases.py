@@ -1,0 +1,474 @@
+"""Contents that are rows of a PostgreSQL database: what a query brings, what no query can do, and
+servers that do not give it."""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import json
+import logging
+import re
+import socket
+import ssl
+import threading
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from datetime import UTC, date, datetime
+from pathlib import Path
+from typing import Any
+from urllib.parse import quote, urlsplit
+
+import psycopg
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from discreet.errors import InvalidInput, PayloadTooLarge
+from discreet.installation.database_roles import SUPERUSER
+from discreet.installation.postgres import EmbeddedPostgres
+from discreet.settings import Settings
+from discreet.usecases.places import databases, hosts, rows
+from discreet.usecases.places.addresses import (
+    NothingThere,
+    PlaceRefused,
+    PlaceUnavailable,
+    QueryRefused,
+)
+from discreet.usecases.rpc_tls import self_signed
+from tests.conftest import settings_for
+from tests.places import allowing, fetched
+from tests.postgres_fixture import Database, fresh_database
+
+PASSWORD = "tr0ub4dor & 'three\\"
+SECRET = "a-word-of-a-row"
+TABLES = """
+CREATE TYPE mood AS ENUM ('calm', 'busy');
+CREATE DOMAIN zone AS integer CHECK (value > 0);
+CREATE TABLE trips (period int, origin zone, destination smallint, count bigint);
+INSERT INTO trips SELECT n % 10, 1 + n % 3, 1 + (n + 1) % 3, n + 1 FROM generate_series(0, 29) AS n;
+CREATE TABLE kinds (word text, code varchar(9), letter char(3), id uuid, state mood, truth boolean,
+  whole numeric(18, 0), part numeric, small real, day date, moment timestamp, zoned timestamptz,
+  nothing integer, inner_table json);
+INSERT INTO kinds VALUES ('é''x', 'a,"b', 'c', '00000000-0000-0000-0000-00000000000a', 'busy', true,
+  999999999999999999, 0.1, 0.5, '1969-12-31', '2026-10-01 06:15:00.000001',
+  '2026-10-01 06:15+02', NULL, '{}');
+INSERT INTO kinds (part) VALUES ('-3');
+CREATE TABLE secrets (word text); INSERT INTO secrets VALUES ('SECRET');
+CREATE TABLE hidden (word text); INSERT INTO hidden VALUES ('SECRET');
+CREATE FUNCTION tell() RETURNS integer LANGUAGE plpgsql AS $$ BEGIN
+  RAISE NOTICE 'SECRET'; RAISE EXCEPTION 'SECRET' USING DETAIL = 'SECRET'; END $$;
+""".replace("SECRET", SECRET)
+
+
+@dataclass
+class Front:
+    """A way over TCP to the socket of a real server: in the clear, with TLS, or badly."""
+
+    sockets: str
+    certificate: Path | None = None
+    key: Path | None = None
+    drips: int | None = None
+    """After so many bytes of the server's, one byte every now and then."""
+    breaks: int | None = None
+    """After so many bytes of the server's, none."""
+    says: bytes | None = None
+    """What is answered in place of the server, whatever is asked."""
+    asked: list[bytes] = field(default_factory=list)
+    """How each connection began."""
+
+    def __enter__(self) -> Front:
+        self._listener = socket.create_server(("127.0.0.1", 0))
+        self._open: list[socket.socket] = [self._listener]
+        self.port = self._listener.getsockname()[1]
+        threading.Thread(target=self._accept, daemon=True).start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        for one in self._open:
+            with contextlib.suppress(OSError):
+                one.shutdown(socket.SHUT_RDWR)
+            one.close()
+
+    def _accept(self) -> None:
+        with contextlib.suppress(OSError):
+            while True:
+                client, _ = self._listener.accept()
+                self._open.append(client)
+                threading.Thread(target=self._serve, args=(client,), daemon=True).start()
+
+    def _serve(self, client: socket.socket) -> None:
+        with contextlib.suppress(OSError):
+            first = client.recv(8)
+            self.asked.append(first)
+            if self.says is not None:
+                client.sendall(self.says)
+                client.recv(1 << 16)
+                return
+            if first[4:] == b"\x04\xd2\x16\x2f":  # "do you speak TLS?"
+                client.sendall(b"N" if self.certificate is None else b"S")
+                first = b""
+                if self.certificate is not None:
+                    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+                    context.load_cert_chain(self.certificate, self.key)
+                    client = context.wrap_socket(client, server_side=True)
+                    self._open.append(client)
+            server = socket.socket(socket.AF_UNIX)
+            server.connect(self.sockets)
+            self._open.append(server)
+            server.sendall(first)
+            threading.Thread(target=self._back, args=(server, client), daemon=True).start()
+            while part := client.recv(1 << 16):
+                server.sendall(part)
+            server.close()
+
+    def _back(self, server: socket.socket, client: socket.socket) -> None:
+        came = 0
+        with contextlib.suppress(OSError):
+            while part := server.recv(1 << 16):
+                came += len(part)
+                if self.breaks is not None and came > self.breaks:
+                    break
+                if self.drips is not None and came > self.drips:
+                    for one in part:
+                        client.sendall(bytes([one]))
+                        time.sleep(0.2)
+                client.sendall(part)
+            client.shutdown(socket.SHUT_RDWR)
+
+
+@dataclass(frozen=True)
+class Meters:
+    """A database of somebody's, and a role that may read some of it."""
+
+    name: str
+    user: str
+    sockets: str
+    owner_url: str
+
+    def run(self, statement: str) -> list[tuple[Any, ...]]:
+        with psycopg.connect(self.owner_url, autocommit=True) as connection:
+            cursor = connection.execute(statement.encode())
+            return cursor.fetchall() if cursor.description else []
+
+
+@contextlib.contextmanager
+def meters_of(postgres: EmbeddedPostgres) -> Iterator[Meters]:
+    with fresh_database(postgres, None) as database:
+        user = f"reader_{database.name}"
+        where = dict(one.split("=") for one in urlsplit(database.app_url).query.split("&"))
+        path = f"{where['host']}/.s.PGSQL.{where['port']}"
+        found = Meters(database.name, user, path, postgres.url(SUPERUSER, database.name))
+        with psycopg.connect(found.owner_url, autocommit=True) as connection:
+            connection.execute(
+                psycopg.sql.SQL("CREATE ROLE {} LOGIN PASSWORD {}").format(
+                    psycopg.sql.Identifier(user), psycopg.sql.Literal(PASSWORD)
+                )
+            )
+        found.run(TABLES)
+        found.run(f"GRANT CONNECT ON DATABASE {found.name} TO {user}")
+        found.run(f"GRANT SELECT ON trips, kinds, secrets TO {user}")
+        try:
+            yield found
+        finally:
+            found.run(f"DROP OWNED BY {user}; DROP ROLE {user}")
+
+
+@pytest.fixture(scope="module")
+def meters(postgres: EmbeddedPostgres) -> Iterator[Meters]:
+    with meters_of(postgres) as found:
+        yield found
+
+
+@pytest.fixture(scope="module")
+def front(meters: Meters) -> Iterator[Front]:
+    with Front(meters.sockets) as found:
+        yield found
+
+
+@pytest.fixture
+def setting(
+    database: Database, tmp_path: Path, meters: Meters, front: Front
+) -> Callable[..., Settings]:
+    """Settings that allow the database, with what else is given."""
+
+    def make(port: int = front.port, host: str = "127.0.0.1", **values: Any) -> Settings:
+        place = {
+            "url": f"postgresql://{host}:{port}/{meters.name}",
+            "user": meters.user,
+            "password": PASSWORD,
+            "private": True,
+        }
+        path = allowing(tmp_path, {**place, **values})
+        return settings_for(database, tmp_path / "state", content_places=path)
+
+    return make
+
+
+def asking(where: Any, query: str, **values: Any) -> pa.Table:
+    """The rows of a query, through the place of these settings."""
+    settings = where(**values) if callable(where) else where
+    (place,) = json.loads(settings.content_places.read_text())["places"]
+    content, parts, form = fetched(settings, f"{place['url']}?query={quote(query)}")
+    assert (form, parts) == ("parquet", [len(content)])
+    return pq.read_table(io.BytesIO(content))
+
+
+Setting = Callable[..., Settings]
+
+
+def test_what_a_query_finds(setting: Setting) -> None:
+    """Values of all types that are read, the same for each digit; columns are what they are called,
+    and no row is missing or twice, however many come at once."""
+    table = asking(setting, "SELECT * FROM trips WHERE period < 4 -- as yesterday")
+    assert table.schema.names == ["period", "origin", "destination", "count"]
+    assert set(table.schema.types) == {pa.int64()}
+    assert sorted(table["count"].to_pylist()) == [n + 1 for n in range(30) if n % 10 < 4]
+    first, second = asking(
+        setting,
+        'SELECT word, code, letter AS "a letter", id, state, truth, whole, part, small, day, '
+        "moment, zoned, nothing FROM kinds ORDER BY part DESC",
+    ).to_pylist()
+    assert first == {
+        **{"word": "é'x", "code": 'a,"b', "a letter": "c", "state": "busy", "truth": True},
+        **{"id": "00000000-0000-0000-0000-00000000000a", "whole": 999999999999999999},
+        **{"part": 0.1, "small": 0.5, "day": date(1969, 12, 31), "nothing": None},
+        "moment": datetime(2026, 10, 1, 6, 15, 0, 1),
+        "zoned": datetime(2026, 10, 1, 4, 15, tzinfo=UTC),
+    }
+    assert {value for name, value in second.items() if name != "part"} == {None}
+    assert second["part"] == -3
+    assert asking(setting, "SELECT * FROM trips WHERE false").num_rows == 0
+    many = asking(setting, "WITH n AS (SELECT * FROM generate_series(1, 300001) AS x) TABLE n;")
+    assert many["x"].to_pylist() == list(range(1, 300002))
+    assert asking(setting, "VALUES ('100%', 1), ('{}', 2)").num_rows == 2
+    day = asking(setting, "SELECT now()::date::text AS day, current_setting('TimeZone') AS zone")
+    assert re.fullmatch(r"\d{4}-\d\d-\d\d", day["day"][0].as_py())
+    assert day["zone"][0].as_py() == "UTC"
+
+
+def test_rows_are_written_in_groups(setting: Setting, monkeypatch: pytest.MonkeyPatch) -> None:
+    """However many there are, so that no more than a group is in memory."""
+    monkeypatch.setattr(rows, "GROUP_BYTES", 100_000)
+    query = "SELECT x, NULLIF(x % 7, 3) AS y FROM generate_series(1, 60000) AS x"
+    table = asking(setting, query)
+    assert table["y"].to_pylist() == [None if n % 7 == 3 else n % 7 for n in range(1, 60001)]
+
+
+@pytest.mark.parametrize(
+    ("query", "error", "why"),
+    [
+        ("SELECT 1 AS a; SELECT 2 AS b", QueryRefused, "multiple commands"),
+        ("SELECT 1 AS a; DROP TABLE trips", QueryRefused, "multiple commands"),
+        ("SELECT 1 AS a) AS q; COMMIT; DROP TABLE trips; --", QueryRefused, "syntax error"),
+        ("SELECT 1) TO PROGRAM 'true' --", QueryRefused, "syntax error"),
+        ("COPY (SELECT 1) TO PROGRAM 'true'", QueryRefused, "SELECT with columns"),
+        ("COPY trips TO STDOUT", QueryRefused, "SELECT with columns"),
+        ("COMMIT", QueryRefused, "SELECT with columns"),
+        ("DO $$ BEGIN PERFORM 1; END $$", QueryRefused, "SELECT with columns"),
+        ("-- nothing", QueryRefused, "SELECT with columns"),
+        ("SELECT FROM trips", QueryRefused, "SELECT with columns"),
+        ("SHOW data_directory", QueryRefused, r"\(SQLSTATE 42601\)"),
+        ("EXPLAIN SELECT 1", QueryRefused, r"\(SQLSTATE 42601\)"),
+        ("INSERT INTO trips VALUES (1, 1, 1, 1) RETURNING *", QueryRefused, "SQLSTATE 42601"),
+        ("WITH w AS (DELETE FROM trips RETURNING *) SELECT * FROM w", QueryRefused, "0A000"),
+        ("SELECT 1 AS a INTO stolen", QueryRefused, "SELECT with columns"),
+        ("SELECT * FROM trips FOR UPDATE", QueryRefused, "read only sql transaction"),
+        ("SELECT nextval('numbers')", QueryRefused, "read only sql transaction"),
+        ("SELECT $1::int AS a", QueryRefused, "parameters"),
+        ("SELECT pg_read_file('/etc/passwd') AS a", NothingThere, "may not read"),
+        ("SELECT pg_ls_dir('/') AS a", NothingThere, "may not read"),
+        ("SELECT lo_import('/etc/passwd')::int8 AS a", NothingThere, "may not read"),
+        ("SELECT word FROM hidden", NothingThere, "may not read"),
+        ("SELECT word FROM absent", NothingThere, 'relation "absent" does not exist'),
+        ("SELECT wort FROM secrets", QueryRefused, 'column "wort" does not exist, at character 8'),
+        ("SELECT word::int AS a FROM secrets", QueryRefused, "22P02"),
+        ("SELECT 1 / (length(word) - length(word)) AS a FROM secrets", QueryRefused, "22012"),
+        ("SELECT tell() AS a", QueryRefused, "raise exception"),
+        ("SELECT set_config('transaction_read_only', 'off', false) AS a", QueryRefused, "25001"),
+        ("SELECT set_config('role', 'postgres', false) AS a", NothingThere, "may not read"),
+        ("SELECT inner_table FROM kinds", QueryRefused, "'inner_table' is of type json, which is"),
+        ("SELECT ARRAY[1] AS a", QueryRefused, r"'a' is of type integer\[\], which is not read"),
+        ("SELECT 1 AS a, 2 AS a", QueryRefused, "two columns 'a'"),
+        ("SELECT 'infinity'::timestamp AS a", QueryRefused, "SQLSTATE 22"),
+        ("SELECT repeat('x', 1001) AS a", QueryRefused, "more than 1000 characters"),
+        (f"SELECT {', '.join(f'1 AS c{n}' for n in range(1001))}"[:6000], QueryRefused, ""),
+        ("SELECT 'é' AS \"ü\" FROM nowhere.at_all", NothingThere, "does not exist"),
+    ],
+)
+def test_what_no_query_can_do(
+    setting: Setting, query: str, error: type[Exception], why: str
+) -> None:
+    """More than read what the role may read; and no error of one tells what rows hold."""
+    with pytest.raises(error, match=why) as refused:
+        asking(setting, query)
+    assert isinstance(refused.value, InvalidInput)
+    issue = refused.value.issues[0]
+    assert (issue.pointer, SECRET in str(refused.value)) == ("/content_from", False)
+
+
+def test_nothing_was_changed(meters: Meters) -> None:
+    assert meters.run("SELECT count(*), sum(count) FROM trips") == [(30, 465)]
+    assert meters.run("SELECT count(*) FROM pg_class WHERE relname = 'stolen'") == [(0,)]
+
+
+def test_queries_that_do_not_end(setting: Setting, monkeypatch: pytest.MonkeyPatch) -> None:
+    """By time, wherever the query spends it, and by size: rows without end, also of nothing."""
+    monkeypatch.setattr(databases, "GRACE_SECONDS", 0.5)
+    for query in (
+        "SELECT pg_sleep(600)::text AS a",
+        "SELECT count(*) AS a FROM generate_series(1, 1000000000000)",
+        "SELECT set_config('statement_timeout', '0', false), pg_sleep(600)::text AS a",
+    ):
+        with pytest.raises(PlaceUnavailable, match=r"ended the query|does not answer in time"):
+            asking(setting, query, seconds=1)
+    small = setting(seconds=3600).model_copy(update={"upload_bytes": 1 << 20})
+    for query in (
+        "SELECT x AS a FROM generate_series(1, 1000000000000) AS x",
+        "SELECT NULL::int AS a FROM generate_series(1, 1000000000000)",
+        "WITH RECURSIVE r AS (SELECT ''::text AS a UNION ALL SELECT a FROM r) SELECT a FROM r",
+    ):
+        with pytest.raises(PayloadTooLarge, match="bytes"):
+            asking(small, query)
+
+
+def test_queries_that_the_operator_wrote(setting: Setting, meters: Meters, front: Front) -> None:
+    """Are then the only ones."""
+    allowed = setting(queries={"some trips": "SELECT * FROM trips WHERE period = 0"})
+    base = f"postgresql://127.0.0.1:{front.port}/{meters.name}"
+    content, _, _ = fetched(allowed, f"{base}?named=some%20trips")
+    assert pq.read_table(io.BytesIO(content)).num_rows == 3
+    with pytest.raises(NothingThere, match="no query of this name"):
+        fetched(allowed, f"{base}?named=others")
+    with pytest.raises(PlaceRefused, match="only queries that the operator wrote"):
+        fetched(allowed, f"{base}?query=SELECT%201")
+    with pytest.raises(NothingThere, match="no query of this name"):
+        fetched(setting(), f"{base}?named=some%20trips")
+    for other in (f"{base}2", base.replace("127.0.0.1", "localhost")):
+        with pytest.raises(PlaceRefused, match="no content is read from this address"):
+            fetched(allowed, f"{other}?named=some%20trips")
+
+
+@pytest.mark.parametrize(
+    ("right", "undo"),
+    [
+        ("ALTER ROLE {} SUPERUSER", "ALTER ROLE {} NOSUPERUSER"),
+        ("GRANT pg_execute_server_program TO {}", "REVOKE pg_execute_server_program FROM {}"),
+    ],
+)
+def test_users_that_may_do_more_than_read(
+    setting: Setting, meters: Meters, right: str, undo: str
+) -> None:
+    """Are the operator's mistake, and nothing is asked with their rights."""
+    meters.run(right.format(meters.user))
+    try:
+        with pytest.raises(PlaceUnavailable, match="a user that may only read"):
+            asking(setting, "SELECT 1 AS a")
+    finally:
+        meters.run(undo.format(meters.user))
+
+
+# Servers ------------------------------------------------------------------------------------------
+
+
+def test_servers_that_do_not_give_it(
+    setting: Setting, meters: Meters, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """In a sentence each, and no thread waits for them."""
+    monkeypatch.setattr(databases, "LONGEST_PAUSE_SECONDS", 0.01)
+    monkeypatch.setattr(databases, "CONNECT_SECONDS", 0.5)
+    monkeypatch.setattr(databases, "GRACE_SECONDS", 0.5)
+    query = "SELECT * FROM trips"
+    with pytest.raises(PlaceUnavailable, match="does not let this service in"):
+        asking(setting, query, password="wrong")
+    with pytest.raises(PlaceUnavailable, match="does not let this service in"):
+        asking(setting, query, password=None)
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        closed = silent.getsockname()[1]
+        with pytest.raises(PlaceUnavailable, match="does not answer in time"):
+            asking(setting, query, port=closed)
+    with pytest.raises(PlaceUnavailable, match="cannot be reached"):
+        asking(setting, query, port=closed)
+    length = (1 << 30).to_bytes(4, "big")
+    for says in (
+        b"HTTP/1.1 200 OK\r\n\r\n",
+        b"",
+        b"NR\0\0\0\x08\0\0\0\0",
+        b"NT" + length,
+        bytes(99),
+    ):
+        with Front(meters.sockets, says=says) as stranger, pytest.raises(PlaceUnavailable):
+            asking(setting, query, port=stranger.port)
+    many, late = "SELECT x AS a FROM generate_series(1, 99999) AS x", "does not answer in time"
+    with Front(meters.sockets, drips=2000) as slow, pytest.raises(PlaceUnavailable, match=late):
+        asking(setting, many, port=slow.port, seconds=1)
+    early = "before all rows came"
+    with Front(meters.sockets, breaks=100_000) as cut, pytest.raises(PlaceUnavailable, match=early):
+        asking(setting, many, port=cut.port)
+    with pytest.raises(PlaceUnavailable, match="name of the server is not known"):
+        asking(setting, query, host="nobody.invalid")
+
+
+def test_certificates_and_networks(
+    setting: Setting, meters: Meters, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Off loopback there is TLS with a certificate of the name, or no word of the password; and
+    the address that is connected to is one that was checked."""
+    certificate, key = tmp_path / "server.crt", tmp_path / "server.key"
+    for path, text in zip((certificate, key), self_signed(("localhost",)), strict=True):
+        path.write_bytes(text)
+    query = "SELECT count(*) AS n FROM trips"
+    with Front(meters.sockets, certificate, key) as secured:
+        good = {"port": secured.port, "authority": str(certificate)}
+        assert asking(setting, query, host="localhost", **good)["n"].to_pylist() == [30]
+        with pytest.raises(PlaceUnavailable, match="certificate is not valid for this name"):
+            asking(setting, query, **good)
+        # Nobody known has signed it; without TLS or authority only loopback is trusted.
+        monkeypatch.setattr("discreet.usecases.places.wire.ip_address", lambda _: NOT_LOOPBACK)
+        with pytest.raises(PlaceUnavailable, match="certificate is not valid for this name"):
+            asking(setting, query, host="localhost", port=secured.port)
+    with Front(meters.sockets) as plain:
+        with pytest.raises(PlaceUnavailable, match="offers no TLS"):
+            asking(setting, query, host="localhost", port=plain.port)
+        asked = len(plain.asked)
+        with pytest.raises(PlaceRefused, match="leads into a network"):
+            asking(setting, query, host="localhost", port=plain.port, private=False)
+        monkeypatch.setattr(hosts, "is_never", lambda _: True)
+        with pytest.raises(PlaceRefused, match="link-local"):
+            asking(setting, query, host="localhost", port=plain.port)
+        assert len(plain.asked) == asked
+
+
+@dataclass(frozen=True)
+class _Elsewhere:
+    is_loopback: bool = False
+
+
+NOT_LOOPBACK = _Elsewhere()
+
+
+def test_no_error_and_no_log_tells_what_is_private(
+    setting: Setting,
+    meters: Meters,
+    capfd: pytest.CaptureFixture[str],
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    """Neither the operator's credentials nor the owner's query, and nothing of rows."""
+    caplog.set_level(logging.DEBUG)
+    told = []
+    for query, password in (
+        ("SELECT word FROM secrets", PASSWORD),
+        ("SELECT tell() AS a", PASSWORD),
+        ("SELECT word::date AS a FROM secrets", PASSWORD),
+        ("SELECT word FROM secrets", "wr0ng-w0rd"),
+    ):
+        with contextlib.suppress(QueryRefused, PlaceUnavailable):
+            assert asking(setting, query, password=password).num_rows == 1
+            continue
+        told.append(query)
+    assert len(told) == 3
+    out, err = capfd.readouterr()
+    everything = "\n".join([out, err, caplog.text])
+    assert "content fetched" in everything
+    for secret in (SECRET, PASSWORD, "wr0ng-w0rd", "secrets", meters.user, "127.0.0.1"):
+        assert secret not in everything
