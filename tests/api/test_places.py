@@ -22,13 +22,11 @@ from discreet.errors import PayloadTooLarge
 from discreet.installation.postgres import EmbeddedPostgres
 from discreet.settings import Settings
 from discreet.usecases.places import local, rules
+from discreet.usecases.places.addresses import PlaceRefused, PlaceUnavailable, parse
 from discreet.usecases.places.local import ContentChanged
 from discreet.usecases.places.rules import (
     FolderPlace,
-    PlaceRefused,
     PlacesUnreadable,
-    PlaceUnavailable,
-    parse,
     place_of,
     read_places,
 )
@@ -93,6 +91,28 @@ NOTHING_ALLOWED = "no content is read from this address"
             "https://h:99999/x",
         ),
         *("https://h:443?x/y", "https://h:443?/y", "https://h?x/y", "https://[::1]:443?x/y"),
+        *(
+            "postgresql://h/d",
+            "postgresql://h/d?query=",
+            "postgresql://h/d?query=%20",
+            "postgresql://h?query=TABLE%20t",
+            "postgresql:///d?query=TABLE%20t",
+            "postgresql://u:p@h/d?query=TABLE%20t",
+            "postgresql://h,g/d?query=TABLE%20t",
+            "postgresql://h:1,g:2/d?query=TABLE%20t",
+            "postgresql://h/d/e?query=TABLE%20t",
+            "postgresql://h/?query=TABLE%20t",
+            "postgres://h/d?query=TABLE%20t",
+        ),
+        *(
+            "postgresql://h/d?query=TABLE+t",
+            "postgresql://h/d?query=TABLE%20t%00",
+            "postgresql://h/d?query=TABLE%20t%ff",
+            "postgresql://h/d?query=TABLE%20t&host=evil",
+            "postgresql://h/d?host=evil&query=TABLE%20t",
+            "postgresql://h/d?sslmode=disable",
+            "postgresql://h/d?query=" + 8000 * "x",
+        ),
     ],
 )
 def test_addresses_that_could_be_read_in_two_ways_are_none(text: str) -> None:
@@ -122,10 +142,16 @@ def places(*given: dict[str, Any], tmp_path: Path) -> list[rules.Place]:
         ("s3://bucket/a/", "s3://bucket/a/*/b.parquet", True),
         ("s3://bucket/a/", "s3://bucket/*/b.parquet", False),
         ("s3://bucket/a/", "s3://bucket2/a/b.parquet", False),
+        ("postgresql://h/d", "postgresql://H:5432/d?query=TABLE%20t", True),
+        ("postgresql://h/d", "postgresql://h/d?named=t", True),
+        ("postgresql://h/d", "postgresql://h:5433/d?query=TABLE%20t", False),
+        ("postgresql://h/d", "postgresql://h/d2?query=TABLE%20t", False),
+        ("postgresql://h/d", "https://h:5432/d", False),
     ],
 )
 def test_what_belongs_to_a_place(tmp_path: Path, place: str, address: str, belongs: bool) -> None:
-    (one,) = places({"url": place}, tmp_path=tmp_path)
+    more = {"user": "reader"} if place.startswith("postgresql") else {}
+    (one,) = places({"url": place, **more}, tmp_path=tmp_path)
     assert one.holds(parse(address)) == belongs
 
 
@@ -161,6 +187,13 @@ def test_who_may_use_a_place(tmp_path: Path) -> None:
         (
             '{"places": [{"url": "https://h/", "tenants": ["*"], "authorization": 7}]}',
             "place 0, authorization",
+        ),
+        ('{"places": [{"url": "postgresql://h/d", "tenants": ["*"]}]}', "place 0, user"),
+        ('{"places": [{"url": "postgresql://h/d?named=x", "tenants": ["*"], "user": "u"}]}', "qu"),
+        ('{"places": [{"url": "postgresql://h/d/", "tenants": ["*"], "user": "u"}]}', "empty seg"),
+        (
+            '{"places": [{"url": "postgresql://h/d", "tenants": ["*"], "user": "u", "key": "k"}]}',
+            "certificate and key are given together",
         ),
     ],
 )

@@ -137,7 +137,8 @@ class _Query:
 
     def __init__(self, wire: Wire, place: DatabasePlace, query: str, until: float) -> None:
         self._wire, self._until = wire, until
-        self._seconds, self._query = place.seconds, query
+        self._seconds = place.seconds
+        self._query = query.rstrip().removesuffix(";")
 
     def copy(self, upload: Upload, room: Callable[[int], None]) -> None:
         try:
