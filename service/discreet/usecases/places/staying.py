@@ -137,8 +137,8 @@ async def keep_alike(
 async def with_address(
     services: Services, principal: Principal, row: Mapping[str, Any], view: dict[str, Any]
 ) -> dict[str, Any]:
-    """The view of a dataset, for its owners with the address of its place, but without a query,
-    which may be a signature. Also without address where no key opens it now."""
+    """The view of a dataset, for its owners with the address of its place, but of a web server
+    without a query, which may be a signature. Also without address where no key opens it now."""
     if "place" not in view or principal.role != "owner":
         return view
     try:
@@ -153,7 +153,8 @@ async def with_address(
 
 
 def _may_be_signed(place: Mapping[str, Any]) -> bool:
-    """In addresses of files and objects a question mark is a wildcard."""
+    """In addresses of files and objects a question mark is a wildcard; behind one of a database
+    there is SQL."""
     return parse(place["address"]).scheme == "https"
 
 
