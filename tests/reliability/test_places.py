@@ -386,26 +386,17 @@ def test_rows_that_stay_in_a_database(at: Callable[[Work], None]) -> None:
         # Stored or read in another way it would be the same dataset.
         again = await site.register(rows_of(site.database, "TABLE trips"))
         assert (again["id"], again["account"]) == (dataset["id"], dataset["account"])
-        user = site.meters.user
-        table, role = "ALTER TABLE trips RENAME", f"ALTER ROLE {user}"
+        role = f"ALTER ROLE {site.meters.user}"
         back_again = "UPDATE trips SET count = 7 WHERE count = 99"
+        renamed = "ALTER TABLE trips RENAME TO journeys", "ALTER TABLE journeys RENAME TO trips"
         for change, back, code in (
             ("UPDATE trips SET count = 99 WHERE count = 7", back_again, "content_differs"),
-            (f"{table} count TO number", f"{table} number TO count", "content_differs"),
-            (f"{table} TO journeys", "ALTER TABLE journeys RENAME TO trips", "content_missing"),
-            (
-                f"REVOKE SELECT ON trips FROM {user}",
-                f"GRANT SELECT ON trips TO {user}",
-                "content_missing",
-            ),
+            (*renamed, "content_missing"),
             (f"{role} NOLOGIN", f"{role} LOGIN", "place_unreadable"),
-            (f"{role} SUPERUSER", f"{role} NOSUPERUSER", "place_unreadable"),
         ):
             run(change)
             await site.fails(dataset, code)
             run(back)
-        job = await site.submit(dataset["id"])
-        assert await site.run(job) == ("succeeded", list(CHARGED))
 
         # Blocks: each day is a query of its own, checked to be of that day.
         source = {
@@ -419,17 +410,18 @@ def test_rows_that_stay_in_a_database(at: Callable[[Work], None]) -> None:
         blocks = f"/v1/sources/{made['id']}/blocks"
         run("ALTER TABLE trips ADD COLUMN date date NOT NULL DEFAULT '2026-10-01'")
         run("UPDATE trips SET date = '2026-10-02' WHERE period > 4")
-        for day in ("01", "02", "03"):
-            asked = f"SELECT * FROM trips WHERE date = '2026-10-{day}'"
-            body = {"block": f"2026-10-{day}", "content_from": rows_of(site.database, asked)}
-            answer = await site.client.post(blocks, json={**body, "content_stays": day == "02"})
+        for day in ("2026-10-01", "2026-10-02"):
+            asked = "SELECT * FROM trips WHERE date = 'DAY'".replace("DAY", day)
+            body = {"block": day, "content_from": rows_of(site.database, asked)}
+            stays = day.endswith("2")
+            answer = await site.client.post(blocks, json={**body, "content_stays": stays})
             assert answer.status_code == 201, answer.text
         whole = {**body, "content_from": rows_of(site.database, "TABLE trips")}
         refused = await site.client.post(blocks, json=whole)
         assert (refused.status_code, "not of block" in refused.text) == (422, True)
         problem = {**bodies.job("")["problem"]}
         del problem["dataset"]
-        problem["source"] = {"id": made["id"], "blocks": "2026-10-01/2026-10-03"}
+        problem["source"] = {"id": made["id"], "blocks": "2026-10-01/2026-10-02"}
         job = await site.submit("", problem=problem)
         assert await site.run(job) == ("succeeded", list(CHARGED))
         body = {**bodies.dataset(), "content_from": rows_of(site.database, "SELECT x FROM trips")}
