@@ -31,9 +31,11 @@ from discreet.usecases.places.rules import (
     read_places,
 )
 from discreet.usecases.uploads import FileClosed, Upload
+from discreet_client.contents import rows_of
 from tests import bodies
 from tests.conftest import Installation, settings_for
 from tests.dashboard.browsing import Browser
+from tests.databases import Front, meters_of
 from tests.places import allowing, fetched, parquet, trips
 from tests.postgres_fixture import Database, fresh_database
 
@@ -638,3 +640,49 @@ def test_a_content_that_stays_as_people_see_it(running: tuple[Installation, Path
         assert "lay the registered content there again" in browser.get(f"/jobs/{failed}").text
     with Browser.logged_in(installation, installation.key_of("analyst")) as browser:
         assert "stays-0.parquet" not in browser.get(f"/datasets/{made['id']}").text
+
+
+def test_rows_of_a_database_as_people_register_them(
+    running: tuple[Installation, Path], postgres: EmbeddedPostgres
+) -> None:
+    """With a query of their own, by command and in Python; a mistake in it is said in a line."""
+    installation, _ = running
+    operator = Path(installation.extra["DISCREET_CONTENT_PLACES"])
+    before, public = operator.read_text(), bodies.dataset()["public"]
+    ask = ["--server", installation.url, "--key", installation.owner_key, "--json"]
+    told = ["--kind", "routing", "--public", json.dumps(public), "--epsilon", "1", *ask]
+    with meters_of(postgres) as meters, Front(meters.sockets) as front:
+        place = {"tenants": ["default"], **meters.place(front)}
+        operator.write_text(json.dumps({"places": [*json.loads(before)["places"], place]}))
+        try:
+            query = "SELECT period, origin, destination, count + 50000 AS count FROM trips"
+            command = [
+                "dataset",
+                "add",
+                place["url"],
+                "--query",
+                query,
+                "--other-people",
+                "--stays",
+            ]
+            done = CliRunner().invoke(app, [*command, *told])
+            assert done.exit_code == 0, done.output
+            made = json.loads(done.stdout)
+            assert (made["name"], made["place"]["at"]) == (meters.name, "postgresql")
+            with installation.client() as client:
+                content = rows_of(place["url"], f"WITH t AS ({query}) TABLE t ORDER BY count")
+                again = client.register("routing", public, content, cap=1, stays=True)
+                shown = client.dataset(made["id"])["place"]
+            assert (again["id"], shown["address"]) == (made["id"], content)
+            wrong = ["dataset", "add", place["url"], "--query", "SELECT orign FROM trips"]
+            done = CliRunner().invoke(app, [*wrong, "--other-people", *told])
+            assert done.exit_code != 0
+            assert 'column "orign" does not exist, at character 8' in str(done.exception)
+        finally:
+            operator.write_text(before)
+    done = CliRunner().invoke(app, ["dataset", "add", "x.csv", "--query", "TABLE trips", *told])
+    assert (done.exit_code, "a database is needed" in done.output) == (2, True)
+    with Browser.logged_in(installation) as browser:
+        assert (
+            "It stays where it lies, in a database" in browser.get(f"/datasets/{made['id']}").text
+        )
