@@ -16,7 +16,6 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import NoReturn
 
-import structlog
 from psycopg import errors
 
 from discreet.usecases.places.addresses import (
@@ -30,8 +29,6 @@ from discreet.usecases.places.rows import Column, Rows, columns_of
 from discreet.usecases.places.rules import DatabasePlace
 from discreet.usecases.places.wire import Broken, Late, NotConnected, SqlError, Wire
 from discreet.usecases.uploads import Upload
-
-log = structlog.get_logger()
 
 ATTEMPTS = 4
 LONGEST_PAUSE_SECONDS = 10.0
@@ -65,14 +62,13 @@ FROM pg_catalog.pg_type WHERE oid IN ({numbers})
 """
 _CURSOR = "DECLARE discreet NO SCROLL CURSOR FOR SELECT {values} FROM (\n{query}\n) AS q ({names})"
 _FETCH = "FETCH FORWARD {rows} FROM discreet"
-_PASSING = ("08", "40", "53", "55", "57", "58", "XX")
-"""Classes of errors that come from the server's state: connection, conflict with recovery,
-resources, locks, an operator who ends it, the system, its own faults."""
+_PASSING = ("08", "25P", "40", "53", "55", "57", "58", "72", "XX")
+"""How codes of errors begin that come from the server's state: connection, a transaction that idled
+too long, conflict with recovery, resources, locks, an operator who ends it, the system, snapshots
+that are gone, its own faults."""
 _CANCELLED = "57014"
 _NOTHING = ("42P01", "3F000", "42501")
 """No such table, no such schema, no right to read it."""
-
-Run = Callable[[str], list[tuple[bytes | None, ...]]]
 
 
 async def hosts_of(place: DatabasePlace, address: Address) -> list[str]:
@@ -115,7 +111,6 @@ def _connected(
             wire = Wire(place, address.hostname, address.port, host, end)
             break
         except NotConnected as error:
-            log.warning("database not reached", why=error.why)
             if not error.again or attempt == ATTEMPTS:
                 raise PlaceUnavailable(error.why) from None
         except Late:
@@ -155,9 +150,8 @@ class _Query:
 
     def _begin(self) -> None:
         self._run(_BEGIN)
-        self._run(_SETTINGS.format(milliseconds=int(1000 * self._seconds)))
-        ((forbidden,),) = self._run(_FORBIDDEN)
-        if int.from_bytes(forbidden or b"\1", "big"):
+        self._run(_SETTINGS.format(milliseconds=int(1000 * self._seconds)), 1)
+        if self._run(_FORBIDDEN, 1) != [(bytes(8),)]:
             raise PlaceUnavailable(
                 "the operator's file must name a user that may only read: this one is, or may "
                 "become, a superuser or a role that reads files or runs programs"
@@ -173,7 +167,7 @@ class _Query:
     def _types(self, numbers: Sequence[int]) -> dict[int, tuple[str, bool]]:
         if not numbers:
             return {}
-        rows = self._run(_TYPES.format(numbers=", ".join(map(str, numbers))))
+        rows = self._run(_TYPES.format(numbers=", ".join(map(str, numbers))), 3)
         return {
             int.from_bytes(number or b"", "big"): ((name or b"").decode(), is_enumeration == b"\1")
             for number, name, is_enumeration in rows
@@ -191,12 +185,15 @@ class _Query:
                 rows.add(result)
         rows.finish()
 
-    def _run(self, statement: str) -> list[tuple[bytes | None, ...]]:
-        return [
-            tuple(result.get_value(row, place) for place in range(result.nfields))
-            for result in self._wire.run(statement, self._end())
-            for row in range(result.ntuples)
-        ]
+    def _run(self, statement: str, columns: int = 0) -> list[tuple[bytes | None, ...]]:
+        """The rows of a statement with so many columns."""
+        rows = []
+        for result in self._wire.run(statement, self._end()):
+            if result.nfields != columns:
+                raise Broken
+            for row in range(result.ntuples):
+                rows.append(tuple(result.get_value(row, place) for place in range(columns)))
+        return rows
 
     def _end(self) -> float:
         """Until when the next statement is waited for."""

@@ -11,11 +11,12 @@ import re
 import select
 import time
 from collections.abc import Iterator
+from contextlib import contextmanager
 from ipaddress import ip_address
 from typing import Self
 
 import certifi
-from psycopg import OperationalError, capabilities, pq
+from psycopg import Error, capabilities, pq
 from psycopg.conninfo import make_conninfo
 from psycopg.pq import ConnStatus, DiagnosticField, ExecStatus, PollingStatus
 
@@ -77,20 +78,26 @@ class Wire:
     def run(self, statement: str, until: float, rows: int = 0) -> Iterator[pq.abc.PGresult]:
         """The results of one statement, values in binary; with `rows` they come in parts of at
         most so many. SqlError, Late, Broken."""
-        self._connection.send_query_params(statement.encode(), None, result_format=BINARY)
-        if rows and capabilities.has_stream_chunked():
-            self._connection.set_chunked_rows_mode(rows)
-        elif rows:
-            self._connection.set_single_row_mode()
+        with _breaking():
+            self._connection.send_query_params(statement.encode(), None, result_format=BINARY)
+            if rows and capabilities.has_stream_chunked():
+                self._connection.set_chunked_rows_mode(rows)
+            elif rows:
+                self._connection.set_single_row_mode()
         yield from self._results(until)
 
     def described(self, statement: str, until: float) -> pq.abc.PGresult:
         """The columns of a statement that is parsed but not run, with their types. Errors as of
         `run`."""
-        self._connection.send_prepare(b"", statement.encode())
+        with _breaking():
+            self._connection.send_prepare(b"", statement.encode())
         list(self._results(until))
-        self._connection.send_describe_prepared(b"")
-        return list(self._results(until))[-1]
+        with _breaking():
+            self._connection.send_describe_prepared(b"")
+        found = list(self._results(until))
+        if len(found) != 1:
+            raise Broken
+        return found[0]
 
     def close(self) -> None:
         self._connection.finish()
@@ -120,28 +127,27 @@ class Wire:
         raise _not_connected(stage, self._connection.get_error_message())
 
     def _results(self, until: float) -> Iterator[pq.abc.PGresult]:
-        try:
+        with _breaking():
             while self._connection.flush():
                 self._wait(select.POLLIN | select.POLLOUT, until)
                 self._connection.consume_input()
-            while (result := self._next(until)) is not None:
-                match ExecStatus(result.status):
-                    case ExecStatus.COMMAND_OK | ExecStatus.TUPLES_OK:
-                        yield result
-                    case ExecStatus.SINGLE_TUPLE | ExecStatus.TUPLES_CHUNK:
-                        yield result
-                    case ExecStatus.FATAL_ERROR if result.error_field(DiagnosticField.SQLSTATE):
-                        raise SqlError(result)
-                    case _:  # also COPY, which was not asked for
-                        raise Broken
-        except OperationalError as error:
-            raise Broken from error
+        while (result := self._next(until)) is not None:
+            match ExecStatus(result.status):
+                case ExecStatus.COMMAND_OK | ExecStatus.TUPLES_OK:
+                    yield result
+                case ExecStatus.SINGLE_TUPLE | ExecStatus.TUPLES_CHUNK:
+                    yield result
+                case ExecStatus.FATAL_ERROR if result.error_field(DiagnosticField.SQLSTATE):
+                    raise SqlError(result)
+                case _:  # also COPY, which was not asked for
+                    raise Broken
 
     def _next(self, until: float) -> pq.abc.PGresult | None:
-        while self._connection.is_busy():
-            self._wait(select.POLLIN, until)
-            self._connection.consume_input()
-        return self._connection.get_result()
+        with _breaking():
+            while self._connection.is_busy():
+                self._wait(select.POLLIN, until)
+                self._connection.consume_input()
+            return self._connection.get_result()
 
     def _wait(self, events: int, until: float) -> None:
         left = until - time.monotonic()
@@ -149,6 +155,15 @@ class Wire:
         ready.register(self._connection.socket, events)
         if left <= 0 or not ready.poll(1000 * left):
             raise Late
+
+
+@contextmanager
+def _breaking() -> Iterator[None]:
+    """What libpq says of a connection that ended is Broken."""
+    try:
+        yield
+    except Error as error:
+        raise Broken from error
 
 
 def _parameters(place: DatabasePlace, host: str, port: int, ip: str) -> bytes:
