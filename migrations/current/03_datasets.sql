@@ -51,14 +51,14 @@ CREATE TABLE datasets (
   source_id text REFERENCES sources,  -- the source of which it is a block; null: it stands alone
   block text,  -- the block's name in its source: a day, a month or a label; null: it is not a block
   version integer,  -- which version of its block it is, from 1: a later one adds late records; null: it is not a block
-  stays text,  -- file, https or s3: the kind of place at which the content stays, to be fetched by each job; null: it is stored
+  stays text,  -- file, https, s3 or postgresql: the kind of place at which the content stays, to be fetched by each job; null: it is stored
   place bytea,  -- the address there, and for whom it is fetched, sealed under the content's own key; null: erased, or it is stored
   seen_at timestamptz,  -- when the content was last found unchanged at its place; null: it is stored
   CONSTRAINT datasets_mode CHECK (mode IN ('private', 'simulation')),
   CONSTRAINT datasets_in_source CHECK (
     (source_id IS NULL) = (block IS NULL) AND (source_id IS NULL) = (version IS NULL)),
   CONSTRAINT datasets_stays CHECK (
-    (stays IS NULL OR stays IN ('file', 'https', 's3') AND object_name IS NULL) AND (stays IS NULL) = (seen_at IS NULL)
+    (stays IS NULL OR stays IN ('file', 'https', 's3', 'postgresql') AND object_name IS NULL) AND (stays IS NULL) = (seen_at IS NULL)
     AND (place IS NULL OR stays IS NOT NULL))
 );
 CREATE UNIQUE INDEX datasets_live ON datasets (tenant_id, digest) WHERE deleted_at IS NULL;

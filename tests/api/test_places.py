@@ -22,20 +22,20 @@ from discreet.errors import PayloadTooLarge
 from discreet.installation.postgres import EmbeddedPostgres
 from discreet.settings import Settings
 from discreet.usecases.places import local, rules
+from discreet.usecases.places.addresses import PlaceRefused, PlaceUnavailable, parse
 from discreet.usecases.places.local import ContentChanged
 from discreet.usecases.places.rules import (
     FolderPlace,
-    PlaceRefused,
     PlacesUnreadable,
-    PlaceUnavailable,
-    parse,
     place_of,
     read_places,
 )
 from discreet.usecases.uploads import FileClosed, Upload
+from discreet_client.contents import rows_of
 from tests import bodies
 from tests.conftest import Installation, settings_for
 from tests.dashboard.browsing import Browser
+from tests.databases import Front, meters_of
 from tests.places import allowing, fetched, parquet, trips
 from tests.postgres_fixture import Database, fresh_database
 
@@ -93,6 +93,28 @@ NOTHING_ALLOWED = "no content is read from this address"
             "https://h:99999/x",
         ),
         *("https://h:443?x/y", "https://h:443?/y", "https://h?x/y", "https://[::1]:443?x/y"),
+        *(
+            "postgresql://h/d",
+            "postgresql://h/d?query=",
+            "postgresql://h/d?query=%20",
+            "postgresql://h?query=TABLE%20t",
+            "postgresql:///d?query=TABLE%20t",
+            "postgresql://u:p@h/d?query=TABLE%20t",
+            "postgresql://h,g/d?query=TABLE%20t",
+            "postgresql://h:1,g:2/d?query=TABLE%20t",
+            "postgresql://h/d/e?query=TABLE%20t",
+            "postgresql://h/?query=TABLE%20t",
+            "postgres://h/d?query=TABLE%20t",
+        ),
+        *(
+            "postgresql://h/d?query=TABLE+t",
+            "postgresql://h/d?query=TABLE%20t%00",
+            "postgresql://h/d?query=TABLE%20t%ff",
+            "postgresql://h/d?query=TABLE%20t&host=evil",
+            "postgresql://h/d?host=evil&query=TABLE%20t",
+            "postgresql://h/d?sslmode=disable",
+            "postgresql://h/d?query=" + 8000 * "x",
+        ),
     ],
 )
 def test_addresses_that_could_be_read_in_two_ways_are_none(text: str) -> None:
@@ -122,10 +144,16 @@ def places(*given: dict[str, Any], tmp_path: Path) -> list[rules.Place]:
         ("s3://bucket/a/", "s3://bucket/a/*/b.parquet", True),
         ("s3://bucket/a/", "s3://bucket/*/b.parquet", False),
         ("s3://bucket/a/", "s3://bucket2/a/b.parquet", False),
+        ("postgresql://h/d", "postgresql://H:5432/d?query=TABLE%20t", True),
+        ("postgresql://h/d", "postgresql://h/d?named=t", True),
+        ("postgresql://h/d", "postgresql://h:5433/d?query=TABLE%20t", False),
+        ("postgresql://h/d", "postgresql://h/d2?query=TABLE%20t", False),
+        ("postgresql://h/d", "https://h:5432/d", False),
     ],
 )
 def test_what_belongs_to_a_place(tmp_path: Path, place: str, address: str, belongs: bool) -> None:
-    (one,) = places({"url": place}, tmp_path=tmp_path)
+    more = {"user": "reader"} if place.startswith("postgresql") else {}
+    (one,) = places({"url": place, **more}, tmp_path=tmp_path)
     assert one.holds(parse(address)) == belongs
 
 
@@ -161,6 +189,13 @@ def test_who_may_use_a_place(tmp_path: Path) -> None:
         (
             '{"places": [{"url": "https://h/", "tenants": ["*"], "authorization": 7}]}',
             "place 0, authorization",
+        ),
+        ('{"places": [{"url": "postgresql://h/d", "tenants": ["*"]}]}', "place 0, user"),
+        ('{"places": [{"url": "postgresql://h/d?named=x", "tenants": ["*"], "user": "u"}]}', "qu"),
+        ('{"places": [{"url": "postgresql://h/d/", "tenants": ["*"], "user": "u"}]}', "empty seg"),
+        (
+            '{"places": [{"url": "postgresql://h/d", "tenants": ["*"], "user": "u", "key": "k"}]}',
+            "certificate and key are given together",
         ),
     ],
 )
@@ -605,3 +640,49 @@ def test_a_content_that_stays_as_people_see_it(running: tuple[Installation, Path
         assert "lay the registered content there again" in browser.get(f"/jobs/{failed}").text
     with Browser.logged_in(installation, installation.key_of("analyst")) as browser:
         assert "stays-0.parquet" not in browser.get(f"/datasets/{made['id']}").text
+
+
+def test_rows_of_a_database_as_people_register_them(
+    running: tuple[Installation, Path], postgres: EmbeddedPostgres
+) -> None:
+    """With a query of their own, by command and in Python; a mistake in it is said in a line."""
+    installation, _ = running
+    operator = Path(installation.extra["DISCREET_CONTENT_PLACES"])
+    before, public = operator.read_text(), bodies.dataset()["public"]
+    ask = ["--server", installation.url, "--key", installation.owner_key, "--json"]
+    told = ["--kind", "routing", "--public", json.dumps(public), "--epsilon", "1", *ask]
+    with meters_of(postgres) as meters, Front(meters.sockets) as front:
+        place = {"tenants": ["default"], **meters.place(front)}
+        operator.write_text(json.dumps({"places": [*json.loads(before)["places"], place]}))
+        try:
+            query = "SELECT period, origin, destination, count + 50000 AS count FROM trips"
+            command = [
+                "dataset",
+                "add",
+                place["url"],
+                "--query",
+                query,
+                "--other-people",
+                "--stays",
+            ]
+            done = CliRunner().invoke(app, [*command, *told])
+            assert done.exit_code == 0, done.output
+            made = json.loads(done.stdout)
+            assert (made["name"], made["place"]["at"]) == (meters.name, "postgresql")
+            with installation.client() as client:
+                content = rows_of(place["url"], f"WITH t AS ({query}) TABLE t ORDER BY count")
+                again = client.register("routing", public, content, cap=1, stays=True)
+                shown = client.dataset(made["id"])["place"]
+            assert (again["id"], shown["address"]) == (made["id"], content)
+            wrong = ["dataset", "add", place["url"], "--query", "SELECT orign FROM trips"]
+            done = CliRunner().invoke(app, [*wrong, "--other-people", *told])
+            assert done.exit_code != 0
+            assert 'column "orign" does not exist, at character 8' in str(done.exception)
+        finally:
+            operator.write_text(before)
+    done = CliRunner().invoke(app, ["dataset", "add", "x.csv", "--query", "TABLE trips", *told])
+    assert (done.exit_code, "a database is needed" in done.output) == (2, True)
+    with Browser.logged_in(installation) as browser:
+        assert (
+            "It stays where it lies, in a database" in browser.get(f"/datasets/{made['id']}").text
+        )

@@ -20,8 +20,8 @@ import pytest
 
 from discreet.errors import PayloadTooLarge
 from discreet.settings import Settings
-from discreet.usecases.places import web
-from discreet.usecases.places.rules import PlaceRefused, PlaceUnavailable
+from discreet.usecases.places import hosts, web
+from discreet.usecases.places.addresses import PlaceRefused, PlaceUnavailable
 from discreet.usecases.rpc_tls import self_signed
 from tests.conftest import settings_for
 from tests.places import allowing, fetched, parquet, trips
@@ -236,7 +236,7 @@ def test_the_address_that_was_checked_is_the_one_that_is_asked(
     """A name that leads elsewhere a moment later (DNS rebinding) leads nobody there."""
     other, stranger = serve(tmp_path, "127.0.0.2", server.port)
     try:
-        monkeypatch.setattr(web, "is_public", lambda one: one == "127.0.0.1")
+        monkeypatch.setattr(hosts, "is_public", lambda one: one == "127.0.0.1")
         names["data.test"] = [["127.0.0.1"], ["127.0.0.2"]]
         allowed = setting(private=False)
         assert fetched(allowed, address(server, "/exports/whole.parquet"))[0] == CONTENT

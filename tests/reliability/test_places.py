@@ -41,11 +41,13 @@ from discreet.usecases.services import Services
 from discreet.worker import padding, runner
 from discreet.worker.padding import Pad
 from discreet.worker.runner import Runner
+from discreet_client.contents import rows_of
 from tests import bodies, causes
 from tests.api import test_places_web as web
 from tests.api.test_places_buckets import SECRET, Store
 from tests.causes import CHARGED, NOTHING, RELEASED, as_owner, ended
 from tests.conftest import settings_for
+from tests.databases import Front, Meters, meters_of
 from tests.places import allowing, parquet, trips
 from tests.postgres_fixture import fresh_database
 from tests.reliability.test_cancel_races import Died
@@ -63,6 +65,9 @@ class Site:
     folder: Path
     store: Store
     server: web.Server
+    meters: Meters
+    database: str
+    """The address of the database."""
     services: Services = field(init=False)
     owner: Principal = field(init=False)
     zygote: Zygote = field(init=False)
@@ -135,6 +140,8 @@ def at(
         stack.callback(http.server_close)
         stack.callback(http.shutdown)
         bucket = {"url": f"s3://{BUCKET}/", "endpoint": store.endpoint, "region": "us-east-1"}
+        meters = stack.enter_context(meters_of(postgres))
+        place = meters.place(stack.enter_context(Front(meters.sockets)))
         path = allowing(
             base,
             {"url": f"file://{folder}/"},
@@ -144,6 +151,7 @@ def at(
                 "private": True,
                 "authority": str(server.certificate),
             },
+            place,
         )
         settings = settings_for(
             database, base / "state", content_places=path, spool=base / "spool", max_attempts=2
@@ -154,7 +162,9 @@ def at(
         patch.setattr(staying, "PLACE_SECONDS", 0.02)
         portal = stack.enter_context(anyio.from_thread.start_blocking_portal())
         site = stack.enter_context(
-            portal.wrap_async_context_manager(opened(Site(settings, folder, store, server)))
+            portal.wrap_async_context_manager(
+                opened(Site(settings, folder, store, server, meters, place["url"]))
+            )
         )
         yield lambda work: portal.call(work, site)
         assert list((base / "spool").iterdir()) == []
@@ -354,6 +364,71 @@ def test_places_that_fail_for_a_while_and_for_good(
         assert [path for _, path, _ in site.server.asked] == 3 * ["/whole.parquet?signature=s3cret"]
         monkeypatch.setattr(web, "CONTENT", parquet(trips(next(site.numbers))))
         await site.fails(dataset, "content_differs")
+
+    at(work)
+
+
+def test_rows_that_stay_in_a_database(at: Callable[[Work], None]) -> None:
+    """Each job asks again, in whatever order rows come: other rows, and a query that fails now,
+    charge nothing, and what was asked is stored sealed."""
+
+    async def work(site: Site) -> None:
+        run, query = site.meters.run, "SELECT * FROM trips WHERE period >= 0 AND 'v1s1t' <> ''"
+        address = rows_of(site.database, query)
+        dataset = await site.register(address, name="rows")
+        shown = await site.shown(dataset["id"])
+        assert (shown["place"]["at"], shown["place"]["address"]) == ("postgresql", address)
+        held = "SELECT count(*) FROM datasets AS d WHERE d::text LIKE %s"
+        assert counted(site.settings, held, "%v1s1t%") == 0
+        run("UPDATE trips SET count = count WHERE count < 20")  # which moves them to the end
+        job = await site.submit(dataset["id"])
+        assert await site.run(job) == ("succeeded", list(CHARGED))
+        # Stored or read in another way it would be the same dataset.
+        again = await site.register(rows_of(site.database, "TABLE trips"))
+        assert (again["id"], again["account"]) == (dataset["id"], dataset["account"])
+        role = f"ALTER ROLE {site.meters.user}"
+        back_again = "UPDATE trips SET count = 7 WHERE count = 99"
+        renamed = "ALTER TABLE trips RENAME TO journeys", "ALTER TABLE journeys RENAME TO trips"
+        for change, back, code in (
+            ("UPDATE trips SET count = 99 WHERE count = 7", back_again, "content_differs"),
+            (*renamed, "content_missing"),
+            (f"{role} NOLOGIN", f"{role} LOGIN", "place_unreadable"),
+        ):
+            run(change)
+            await site.fails(dataset, code)
+            run(back)
+
+        # Blocks: each day is a query of its own, checked to be of that day.
+        source = {
+            "name": "days",
+            "kind": "routing",
+            "by": "day",
+            "public": bodies.dataset()["public"],
+            "cap": {"epsilon": 1, "delta": 0},
+        }
+        made = (await site.client.post("/v1/sources", json=source)).json()
+        blocks = f"/v1/sources/{made['id']}/blocks"
+        run("ALTER TABLE trips ADD COLUMN date date NOT NULL DEFAULT '2026-10-01'")
+        run("UPDATE trips SET date = '2026-10-02' WHERE period > 4")
+        for day in ("2026-10-01", "2026-10-02"):
+            asked = "SELECT * FROM trips WHERE date = 'DAY'".replace("DAY", day)
+            body = {"block": day, "content_from": rows_of(site.database, asked)}
+            stays = day.endswith("2")
+            answer = await site.client.post(blocks, json={**body, "content_stays": stays})
+            assert answer.status_code == 201, answer.text
+        whole = {**body, "content_from": rows_of(site.database, "TABLE trips")}
+        refused = await site.client.post(blocks, json=whole)
+        assert (refused.status_code, "not of block" in refused.text) == (422, True)
+        problem = {**bodies.job("")["problem"]}
+        del problem["dataset"]
+        problem["source"] = {"id": made["id"], "blocks": "2026-10-01/2026-10-02"}
+        job = await site.submit("", problem=problem)
+        assert await site.run(job) == ("succeeded", list(CHARGED))
+        body = {**bodies.dataset(), "content_from": rows_of(site.database, "SELECT x FROM trips")}
+        del body["content"]
+        refused = await site.client.post("/v1/datasets", json=body)
+        assert (refused.status_code, refused.json()["code"]) == (422, "query_refused")
+        assert 'column "x" does not exist, at character 8' in refused.text.replace("\\", "")
 
     at(work)
 

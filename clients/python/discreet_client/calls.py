@@ -311,7 +311,7 @@ def _is_address(content: Any, stays: bool) -> bool:
     """Whether the service is to read the content. TypeError for any other that is to stay."""
     placed = isinstance(content, str) and "://" in content
     if stays and not placed:
-        raise TypeError("stays=True needs an address as content: file:///…, https://… or s3://…")
+        raise TypeError("stays=True needs an address as content: file:///…, https://…, s3://…")
     return placed
 
 

@@ -202,8 +202,9 @@ class Client:
         `account`, an existing account of the same people. columns: your table's name for
         each column that the kind's reader knows (`discreet_client.readers`), which with the rules
         `public["reader"]` makes the content here; what it leaves out is a warning (`LeftOut`).
-        An address as content (`s3://…`) is read by the service, where its operator allows that
-        place; with `stays` it is not stored, and each job reads it there again.
+        An address as content (`s3://…`; `contents.rows_of` a database) is read by the service,
+        where its operator allows that place; with `stays` it is not stored, and each job reads it
+        there again.
         """
         body = calls.dataset_body(
             kind,

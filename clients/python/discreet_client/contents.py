@@ -11,6 +11,8 @@ The content of a dataset may be given as:
         (`x-arrays`): for dr_ensemble int[participants, steps]
         or float[n, n], for routing int[periods, zones, zones] -> a table, one row for each number
     a path of a Parquet, CSV or JSON file                      -> as it is
+    an address that the service reads (`file:///…`,
+        `https://…`, `s3://…`; `rows_of` a database)           -> as it is
 """
 
 from __future__ import annotations
@@ -23,6 +25,7 @@ from datetime import date
 from decimal import Decimal
 from pathlib import Path
 from typing import Any, BinaryIO, NamedTuple
+from urllib.parse import quote
 
 import numpy as np
 from numpy.typing import NDArray
@@ -35,6 +38,14 @@ class File(NamedTuple):
 
     name: str
     body: BinaryIO
+
+
+def rows_of(database: str, query: str) -> str:
+    """The address of what a SELECT finds in a PostgreSQL database
+    (`postgresql://db.example.org/meters`) that the service's operator allows."""
+    if not database.startswith("postgresql://") or "?" in database:
+        raise ValueError("a database is needed, such as postgresql://db.example.org/meters")
+    return f"{database}?query={quote(query, safe='')}"
 
 
 def dumps(value: Any) -> bytes:

@@ -4123,15 +4123,15 @@ export interface components {
         PlaceAnswer: {
             /**
              * Address
-             * @description Its address without a query; for owners, where one dataset is asked for
+             * @description Its address, of a web server without a query; for owners, where one dataset is asked for
              */
             address?: string | null;
             /**
              * At
-             * @description A folder of the service's machine, a web server or a bucket
+             * @description A folder of the service's machine, a web server, a bucket or a database
              * @enum {string}
              */
-            at: "file" | "https" | "s3";
+            at: "file" | "https" | "s3" | "postgresql";
             /**
              * Unchanged At
              * Format: date-time
@@ -4152,7 +4152,7 @@ export interface components {
             block: string;
             /**
              * Content From
-             * @description `file:///…`, `https://…` or `s3://bucket/…`: one Parquet, CSV or JSON file, or a pattern with `*` that matches several Parquet files with equal columns
+             * @description `file:///…`, `https://…` or `s3://bucket/…`: one Parquet, CSV or JSON file, or a pattern with `*` that matches several Parquet files with equal columns. `postgresql://host/database?query=…`: the rows of one SELECT, percent-encoded; or `?named=…` instead, a query that the operator wrote
              */
             content_from: string;
             /**
@@ -4181,7 +4181,7 @@ export interface components {
             cap?: components["schemas"]["Cap"] | null;
             /**
              * Content From
-             * @description `file:///…`, `https://…` or `s3://bucket/…`: one Parquet, CSV or JSON file, or a pattern with `*` that matches several Parquet files with equal columns
+             * @description `file:///…`, `https://…` or `s3://bucket/…`: one Parquet, CSV or JSON file, or a pattern with `*` that matches several Parquet files with equal columns. `postgresql://host/database?query=…`: the rows of one SELECT, percent-encoded; or `?named=…` instead, a query that the operator wrote
              */
             content_from: string;
             /**
@@ -7433,7 +7433,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["ProblemDocument"];
                 };
             };
-            /** @description `invalid_input`: A field is not valid; `place_refused`: Nothing is read from this address */
+            /** @description `invalid_input`: A field is not valid; `place_refused`: Nothing is read from this address; `query_refused`: The database does not run this query, or its rows are not read */
             422: {
                 headers: {
                     [name: string]: unknown;
@@ -10892,7 +10892,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["ProblemDocument"];
                 };
             };
-            /** @description `invalid_input`: A field is not valid; `place_refused`: Nothing is read from this address */
+            /** @description `invalid_input`: A field is not valid; `place_refused`: Nothing is read from this address; `query_refused`: The database does not run this query, or its rows are not read */
             422: {
                 headers: {
                     [name: string]: unknown;

@@ -13,15 +13,16 @@ from discreet.problems.contents import Mode
 class PlaceAnswer(BaseModel):
     """Where the content of a dataset stays."""
 
-    at: Literal["file", "https", "s3"] = Field(
-        description="A folder of the service's machine, a web server or a bucket"
+    at: Literal["file", "https", "s3", "postgresql"] = Field(
+        description="A folder of the service's machine, a web server, a bucket or a database"
     )
     unchanged_at: datetime = Field(
         description="When it was last found there as it was registered: then, or by a job"
     )
     address: str | None = Field(
         default=None,
-        description="Its address without a query; for owners, where one dataset is asked for",
+        description="Its address, of a web server without a query; for owners, where one dataset "
+        "is asked for",
     )
 
 

@@ -25,9 +25,11 @@ from discreet.cli.options import (
     EncodingOption,
     JsonFlag,
     KeyOption,
+    QueryOption,
     ServerOption,
     StateOption,
     StaysFlag,
+    asked_of,
     require_address,
 )
 from discreet.cli.people import account_of, notes
@@ -79,7 +81,8 @@ def add(
             metavar="FILE|URL",
             help="The content: a .csv, .parquet, .json or .omx file; a .json file of OpenADR "
             "reports; a .json file with the whole body of POST /v1/datasets; or an address from "
-            "which the service reads it: file:///…, https://…, s3://bucket/…",
+            "which the service reads it: file:///…, https://…, s3://bucket/…, "
+            "postgresql://host/database with --query",
         ),
     ],
     metadata: Annotated[
@@ -162,6 +165,7 @@ def add(
         ),
     ] = False,
     stays: StaysFlag = False,
+    query: QueryOption = None,
     state: StateOption = None,
     server: ServerOption = None,
     key: KeyOption = None,
@@ -177,7 +181,7 @@ def add(
     `reader` of --public (docs/own-files.md). The service itself reads content at a URL, where its
     operator allows that place; with --stays it is left there, and each job reads it again.
     """
-    where = given if "://" in given else None
+    where = asked_of(given if "://" in given else None, query)
     require_address(where, stays)
     file = Path(given)
     if where is None:

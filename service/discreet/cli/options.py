@@ -53,6 +53,13 @@ StaysFlag = Annotated[
         "it there again and fails, uncharged, if it has changed",
     ),
 ]
+QueryOption = Annotated[
+    str | None,
+    typer.Option(
+        help="One SELECT, beside the address of a PostgreSQL database that the service reads "
+        "(postgresql://host/database): its rows are the content"
+    ),
+]
 NameOption = Annotated[
     str | None, typer.Option("--name", help="A name for the job, shown in lists and on its page")
 ]
@@ -82,3 +89,15 @@ def require_address(address: str | None, stays: bool) -> None:
     if stays and address is None:
         says = "needs the address of a content that the service reads: file:///…, https://…, s3://…"
         raise typer.BadParameter(says, param_hint="--stays")
+
+
+def asked_of(address: str | None, query: str | None) -> str | None:
+    """The address with the query that is asked there. BadParameter if it is no database."""
+    if query is None:
+        return address
+    from discreet_client.contents import rows_of  # noqa: PLC0415 - loads NumPy
+
+    try:
+        return rows_of(address or "", query)
+    except ValueError as error:
+        raise typer.BadParameter(str(error), param_hint="--query") from None

@@ -14,9 +14,11 @@ from discreet.cli.dataset_files import check_ending, pairs_of, public_part
 from discreet.cli.options import (
     JsonFlag,
     KeyOption,
+    QueryOption,
     ServerOption,
     StateOption,
     StaysFlag,
+    asked_of,
     number,
     require_address,
 )
@@ -123,8 +125,8 @@ def add(
         typer.Argument(
             metavar="[FILE|URL]",
             help="All records of the block: .csv, .parquet or .json, or the address of such a file "
-            "that the service reads (file:///…, https://…, s3://…, of Parquet also with *); none "
-            "with --empty",
+            "that the service reads (file:///…, https://…, s3://…, of Parquet also with *; "
+            "postgresql://host/database with --query); none with --empty",
         ),
     ] = None,
     block: Annotated[
@@ -145,6 +147,7 @@ def add(
         typer.Option("--empty", help="Register the block although it has no records"),
     ] = False,
     stays: StaysFlag = False,
+    query: QueryOption = None,
     state: StateOption = None,
     server: ServerOption = None,
     key: KeyOption = None,
@@ -154,7 +157,7 @@ def add(
     the same account."""
     if (content is None) != empty:
         raise typer.BadParameter("a file with the block's records, or --empty", param_hint="FILE")
-    where = content if content is not None and "://" in content else None
+    where = asked_of(content if content is not None and "://" in content else None, query)
     require_address(where, stays)
     file = Path(content) if content is not None and where is None else None
     if file is not None:

@@ -30,7 +30,16 @@ class DatasetRequest(RootModel[AnyDataset]):
     """A dataset to register."""
 
 
-Where = Annotated[str, StringConstraints(min_length=1, max_length=2000, strip_whitespace=True)]
+Where = Annotated[
+    str,
+    StringConstraints(min_length=1, max_length=8000, strip_whitespace=True),
+    Field(
+        description="`file:///…`, `https://…` or `s3://bucket/…`: one Parquet, CSV or JSON file, "
+        "or a pattern with `*` that matches several Parquet files with equal columns. "
+        "`postgresql://host/database?query=…`: the rows of one SELECT, percent-encoded; or "
+        "`?named=…` instead, a query that the operator wrote"
+    ),
+]
 
 
 Stays = Annotated[
@@ -50,10 +59,7 @@ class PlacedDatasetRequest(DatasetSettings):
     public: dict[str, Any] = Field(
         description="The same as for a dataset of this kind whose content is sent"
     )
-    content_from: Where = Field(
-        description="`file:///…`, `https://…` or `s3://bucket/…`: one Parquet, CSV or JSON file, "
-        "or a pattern with `*` that matches several Parquet files with equal columns"
-    )
+    content_from: Where
     content_stays: Stays = False
 
 
@@ -113,10 +119,7 @@ class PlacedBlockRequest(Frozen):
     (`DISCREET_CONTENT_PLACES`)."""
 
     block: BlockName = Field(description="Its day, month or label")
-    content_from: Where = Field(
-        description="`file:///…`, `https://…` or `s3://bucket/…`: one Parquet, CSV or JSON file, "
-        "or a pattern with `*` that matches several Parquet files with equal columns"
-    )
+    content_from: Where
     content_stays: Stays = False
 
 

@@ -261,6 +261,21 @@ CODES: dict[str, Code] = {
             ]
         },
     ),
+    "query_refused": Code(
+        422,
+        "The database does not run this query, or its rows are not read",
+        '/content_from: the database refuses the query: column "orign" does not exist, at '
+        "character 8 (SQLSTATE 42703)",
+        {
+            "errors": [
+                {
+                    "pointer": "/content_from",
+                    "detail": 'the database refuses the query: column "orign" does not exist, at '
+                    "character 8 (SQLSTATE 42703)",
+                }
+            ]
+        },
+    ),
     "place_unavailable": Code(
         503, "The place of the content does not answer", "the server does not answer in time"
     ),

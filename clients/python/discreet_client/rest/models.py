@@ -1030,9 +1030,9 @@ class PlaceAnswer(TypedDict):
     """Where the content of a dataset stays."""
 
     address: NotRequired[str | None]
-    """Its address without a query; for owners, where one dataset is asked for"""
-    at: Literal["file", "https", "s3"]
-    """A folder of the service's machine, a web server or a bucket"""
+    """Its address, of a web server without a query; for owners, where one dataset is asked for"""
+    at: Literal["file", "https", "s3", "postgresql"]
+    """A folder of the service's machine, a web server, a bucket or a database"""
     unchanged_at: str
     """When it was last found there as it was registered: then, or by a job; date-time"""
 
@@ -1048,8 +1048,9 @@ class PlacedBlockRequest(TypedDict):
     content_from: str
     """
     `file:///…`, `https://…` or `s3://bucket/…`: one Parquet, CSV or JSON file, or a pattern
-    with `*` that matches several Parquet files with equal columns; length >= 1, length <=
-    2000
+    with `*` that matches several Parquet files with equal columns.
+    `postgresql://host/database?query=…`: the rows of one SELECT, percent-encoded; or
+    `?named=…` instead, a query that the operator wrote; length >= 1, length <= 8000
     """
     content_stays: NotRequired[bool]
     """
@@ -1071,8 +1072,9 @@ class PlacedDatasetRequest(TypedDict):
     content_from: str
     """
     `file:///…`, `https://…` or `s3://bucket/…`: one Parquet, CSV or JSON file, or a pattern
-    with `*` that matches several Parquet files with equal columns; length >= 1, length <=
-    2000
+    with `*` that matches several Parquet files with equal columns.
+    `postgresql://host/database?query=…`: the rows of one SELECT, percent-encoded; or
+    `?named=…` instead, a query that the operator wrote; length >= 1, length <= 8000
     """
     content_stays: NotRequired[bool]
     """

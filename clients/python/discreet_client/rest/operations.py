@@ -346,7 +346,7 @@ def register_dataset(
     404 not_found
     409 content_changed, content_known, unit_differs
     413 payload_too_large
-    422 invalid_input, place_refused
+    422 invalid_input, place_refused, query_refused
     429 rate_limited, too_many_bodies, too_many_uploads
     503 database_busy, database_full, database_read_only, database_unavailable,
         keys_unavailable, ledger_rolled_back, not_isolated, not_read, place_unavailable,
@@ -1134,7 +1134,7 @@ def add_block(
     404 not_found
     409 content_changed, content_known
     413 payload_too_large
-    422 invalid_input, place_refused
+    422 invalid_input, place_refused, query_refused
     429 rate_limited, too_many_bodies, too_many_uploads
     503 database_busy, database_full, database_read_only, database_unavailable,
         keys_unavailable, ledger_rolled_back, not_isolated, not_read, place_unavailable,

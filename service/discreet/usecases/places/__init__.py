@@ -1,7 +1,7 @@
-"""Contents that the service fetches by itself: only from folders, web servers and buckets that the
-operator allows.
+"""Contents that the service fetches by itself: only from folders, web servers, buckets and
+databases that the operator allows.
 
-`rules` says which addresses are allowed, and to whom; `fetching` passes what is at an address,
-encrypted, to the reader of uploads, as if it had been uploaded. `local`, `web` and `buckets` each
-handle one kind of place.
+`addresses` reads them; `rules` says which are allowed, and to whom; `fetching` passes what is at an
+address, encrypted, to the reader of uploads, as if it had been uploaded. `local`, `web`, `buckets`
+and `databases` (with `wire` and `rows`) each handle one kind of place; `hosts` are the servers'.
 """

@@ -18,14 +18,9 @@ from typing import Any
 import structlog
 
 from discreet.storage.impatience import Impatience, Silent
+from discreet.usecases.places.addresses import Address, NothingThere, PlaceRefused, PlaceUnavailable
 from discreet.usecases.places.local import MOST_PARTS, ContentChanged, fits
-from discreet.usecases.places.rules import (
-    Address,
-    BucketPlace,
-    NothingThere,
-    PlaceRefused,
-    PlaceUnavailable,
-)
+from discreet.usecases.places.rules import BucketPlace
 from discreet.usecases.uploads import Upload
 
 log = structlog.get_logger()

@@ -15,16 +15,20 @@ from anyio.lowlevel import RunVar
 from discreet.errors import Limit, PayloadTooLarge
 from discreet.settings import Settings
 from discreet.storage import tenants
-from discreet.usecases.places import buckets, local, web
-from discreet.usecases.places.rules import (
+from discreet.usecases.places import buckets, databases, local, web
+from discreet.usecases.places.addresses import (
+    DATABASE,
     Address,
-    BucketPlace,
-    FolderPlace,
-    Place,
     PlaceRefused,
     PlaceUnavailable,
-    WebPlace,
     parse,
+)
+from discreet.usecases.places.rules import (
+    BucketPlace,
+    DatabasePlace,
+    FolderPlace,
+    Place,
+    WebPlace,
     place_of,
     read_places,
 )
@@ -64,7 +68,8 @@ async def fetch(services: Services, owner: Owner, text: str, *, logged: bool = T
     whose = await _names(services, owner.tenant_id) if places else ()
     place = place_of(address, places, whose, owner.name)
     upload = Upload(services.settings.spool_folder)
-    upload.format = format_of(address.segments[-1], "")
+    if address.scheme != DATABASE:
+        upload.format = format_of(address.segments[-1], "")
     try:
         if address.is_pattern and upload.format != "parquet":
             raise PlaceRefused(
@@ -123,6 +128,11 @@ async def _copy(
             )
         case WebPlace():
             await web.copy(address, place_for, upload, room)
+        case DatabasePlace():
+            hosts = await databases.hosts_of(place, address)
+            await anyio.to_thread.run_sync(
+                databases.copy, place, address, hosts, upload, room, until, limiter=_threads()
+            )
 
 
 async def _names(services: Services, tenant_id: str) -> Sequence[str]:

@@ -6,94 +6,62 @@ The setting `content_places` names a JSON file:
     {"places": [
       {"url": "file:///srv/exports/", "tenants": ["default"]},
       {"url": "https://data.example.org/daily/", "tenants": ["*"], "principals": ["ada"]},
-      {"url": "s3://exports/daily/", "tenants": ["clinic"], "access_key": "…", "secret_key": "…"}]}
+      {"url": "s3://exports/daily/", "tenants": ["clinic"], "access_key": "…", "secret_key": "…"},
+      {"url": "postgresql://db.example.org/meters", "tenants": ["clinic"], "user": "reader",
+       "password": "…"}]}
 
 Without it no address is allowed. An address belongs to a place if the place's address is a prefix
-of it, segment by segment, and no segment leads elsewhere. Whether something exists at an address is
-told only within a place that the principal may use: all other addresses are refused in the same
-words.
+of it, segment by segment, and no segment leads elsewhere; to a database, if it names that one.
+Whether something exists at an address is told only within a place that the principal may use: all
+other addresses are refused in the same words.
 """
 
 from __future__ import annotations
 
-import ipaddress
 import json
 import os
-import re
 import stat
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Annotated, Any, ClassVar
-from urllib.parse import unquote, urlsplit
+from typing import Annotated, Any, ClassVar, Self
 
-from pydantic import Field, SecretStr, StringConstraints, ValidationError, field_validator
+from pydantic import (
+    Field,
+    SecretStr,
+    StringConstraints,
+    ValidationError,
+    field_validator,
+    model_validator,
+)
 
-from discreet.errors import InvalidInput, Unavailable
+from discreet.errors import Unavailable
 from discreet.problems.numbers import Frozen
 from discreet.settings import Settings
+from discreet.usecases.places.addresses import (
+    BEGINNINGS,
+    DATABASE,
+    LONGEST_QUERY_ADDRESS,
+    Address,
+    NothingThere,
+    PlaceRefused,
+    parse,
+)
 
-POINTER = "/content_from"
-LONGEST_ADDRESS = 2000
 MOST_PLACES = 1000
 FILE_BYTES = 1 << 20
 """The most bytes of the file of places."""
 EVERYBODY = "*"
-PATTERN = frozenset("*?")
-"""Wildcards within a segment, in addresses of files and buckets."""
-_HOST = re.compile(r"[a-z0-9]([a-z0-9.-]*[a-z0-9])?|\[[0-9a-f:.]+\]")
-_PORTS = {"https": 443}
-
 Word = Annotated[str, StringConstraints(min_length=1, max_length=200)]
 
 
-class PlaceRefused(InvalidInput):
-    """No content may be read from this address."""
-
-    code = "place_refused"
-
-    def __init__(self, why: str) -> None:
-        super().__init__(why, pointer=POINTER)
-
-
-class NothingThere(PlaceRefused):
-    """The place may be read, and nothing is at this address."""
-
-
-class PlaceUnavailable(Unavailable):
-    """The place that holds the content does not answer; nothing was registered."""
-
-    code = "place_unavailable"
+Query = Annotated[str, StringConstraints(min_length=1, max_length=LONGEST_QUERY_ADDRESS)]
 
 
 class PlacesUnreadable(Unavailable):
     """The file of places cannot be read; nothing was registered."""
 
     code = "places_unreadable"
-
-
-@dataclass(frozen=True)
-class Address:
-    """An address in its parts: scheme, host, and the decoded segments of its path."""
-
-    scheme: str
-    host: str
-    """For `https` host and port, for `s3` the bucket, for `file` empty."""
-    segments: tuple[str, ...]
-    text: str
-    """The address as it was given. It may contain a signature: it must not be shown or logged."""
-
-    @property
-    def hostname(self) -> str:
-        return self.host.rpartition(":")[0].strip("[]")
-
-    @property
-    def port(self) -> int:
-        return int(self.host.rpartition(":")[2])
-
-    @property
-    def is_pattern(self) -> bool:
-        return self.scheme != "https" and any(PATTERN & set(segment) for segment in self.segments)
 
 
 @dataclass(frozen=True)
@@ -158,10 +126,8 @@ class FolderPlace(Place):
     SCHEME = "file"
 
 
-class WebPlace(Place):
-    """Contents below an address of an HTTPS server."""
-
-    SCHEME = "https"
+class ServerPlace(Place):
+    """Contents of a server that is reached by a name, over TLS."""
 
     private: bool = Field(
         default=False, description="The server may be on loopback or in a private network"
@@ -170,6 +136,13 @@ class WebPlace(Place):
         default=None,
         description="Certificates (PEM) of the authority that signs the server's certificate",
     )
+
+
+class WebPlace(ServerPlace):
+    """Contents below an address of an HTTPS server."""
+
+    SCHEME = "https"
+
     authorization: SecretStr | None = Field(
         default=None, description="Sent to this server alone, as the header Authorization"
     )
@@ -191,7 +164,76 @@ class BucketPlace(Place):
     anonymous: bool = Field(default=False, description="Send requests without credentials")
 
 
-KINDS: tuple[type[Place], ...] = (FolderPlace, WebPlace, BucketPlace)
+class DatabasePlace(ServerPlace):
+    """Rows that a query finds in a PostgreSQL database."""
+
+    SCHEME = DATABASE
+
+    user: Word = Field(description="A role that may read what owners may, and do nothing else")
+    password: SecretStr | None = None
+    certificate: Path | None = Field(
+        default=None, description="The client's certificate (PEM), where the server asks for one"
+    )
+    key: Path | None = Field(
+        default=None, description="Its private key (PEM), which others may not read"
+    )
+    queries: Mapping[Word, Query] | None = Field(
+        default=None,
+        description="SELECTs by their names: only these may be asked for; absent: owners write "
+        "their own",
+    )
+    seconds: Annotated[float, Field(ge=1, le=3600)] = Field(
+        default=300,
+        description="The most that the database may take to the first rows, and then for each "
+        "some thousand more",
+    )
+
+    @field_validator("url")
+    @classmethod
+    def _folder(cls, url: str) -> str:
+        try:
+            if "?" not in url:
+                _database_of(url)
+                return url
+        except PlaceRefused as refused:
+            raise ValueError(refused.issues[0].detail) from None
+        raise ValueError("an address without query is needed")
+
+    @model_validator(mode="after")
+    def _both(self) -> Self:
+        if (self.certificate is None) != (self.key is None):
+            raise ValueError("certificate and key are given together")
+        return self
+
+    @property
+    def address(self) -> Address:
+        return _database_of(self.url)
+
+    def holds(self, address: Address) -> bool:
+        own = self.address
+        return (own.scheme, own.host, own.segments) == (
+            address.scheme,
+            address.host,
+            address.segments,
+        )
+
+    def query_of(self, address: Address) -> str:
+        """The SQL that an address of this place stands for. PlaceRefused if it may not be asked
+        for."""
+        if self.queries is None:
+            if address.named:
+                raise NothingThere("the operator has given no query of this name")
+            return address.query
+        if not address.named:
+            raise PlaceRefused(
+                "of this database only queries that the operator wrote may be read, by ?named="
+            )
+        if address.named not in self.queries:
+            raise NothingThere("the operator has given no query of this name")
+        return self.queries[address.named]
+
+
+KINDS: tuple[type[Place], ...] = (FolderPlace, WebPlace, BucketPlace, DatabasePlace)
 
 
 def read_places(settings: Settings) -> list[Place]:
@@ -235,7 +277,7 @@ def _place(number: int, entry: Any) -> Place:
     scheme = str(entry.get("url")).partition(":")[0].lower() if isinstance(entry, dict) else ""
     kind = next((kind for kind in KINDS if scheme == kind.SCHEME), None)
     if kind is None:
-        raise PlacesUnreadable(f"{where} needs a url that begins with file:///, https:// or s3://")
+        raise PlacesUnreadable(f"{where} needs a url that begins with {BEGINNINGS}")
     try:
         return kind.model_validate_json(json.dumps(entry))
     except ValidationError as error:
@@ -250,87 +292,8 @@ def _folder_of(url: str) -> Address:
     return replace(inside, segments=inside.segments[:-1])
 
 
-def parse(text: str) -> Address:
-    """An address in its parts. PlaceRefused if it is not an address, or is ambiguous."""
-    if len(text) > LONGEST_ADDRESS:
-        raise PlaceRefused(f"an address of at most {LONGEST_ADDRESS} characters is needed")
-    if not text.isascii() or any(letter <= " " or letter in '\\"<>^`{|}\x7f' for letter in text):
-        raise PlaceRefused(
-            "an address of printable ASCII is needed; write other letters percent-encoded or as "
-            "punycode"
-        )
-    scheme, separator, rest = text.partition("://")
-    scheme = scheme.lower()
-    if not separator or scheme not in {kind.SCHEME for kind in KINDS}:
-        raise PlaceRefused("an address that begins with file:///, https:// or s3:// is needed")
-    if "#" in rest:
-        raise PlaceRefused("an address without fragment is needed")
-    host, slash, path = rest.partition("/")
-    if scheme == "https":
-        path = path.partition("?")[0]
-    if not slash:
-        raise PlaceRefused("the address needs a path after the host or bucket")
-    return Address(
-        scheme, _host(scheme, host), tuple(_segment(one, scheme) for one in path.split("/")), text
-    )
-
-
-def _host(scheme: str, host: str) -> str:
-    if scheme == "file":
-        if host not in ("", "localhost"):
-            raise PlaceRefused(
-                "file:///… names files of the service's own machine, so it has no host"
-            )
-        return ""
-    if "@" in host:
-        raise PlaceRefused(
-            "an address without user and password is needed: the operator's file of places holds "
-            "them"
-        )
-    host = host.lower()
-    name, port = host, ""
-    if scheme == "https":
-        try:
-            found = urlsplit("https://" + host)
-            port = str(found.port or _PORTS["https"])
-            name = host if found.port is None else host.rpartition(":")[0]
-            # A query that begins before the first slash would make the path another one.
-            if found.netloc != host:
-                raise ValueError
-        except ValueError:
-            raise PlaceRefused("this is not the name of a host") from None
-        if name.startswith("["):
-            try:
-                name = f"[{ipaddress.IPv6Address(name[1:-1]).compressed}]"
-            except ValueError:
-                raise PlaceRefused("this is not the name of a host") from None
-    if not _HOST.fullmatch(name):
-        raise PlaceRefused(
-            "this is not the name of a host"
-            if scheme == "https"
-            else "this is not the name of a bucket"
-        )
-    return f"{name}:{port}" if scheme == "https" else name
-
-
-def _segment(written: str, scheme: str) -> str:
-    """A segment of a path, decoded once. It must not be empty, lead elsewhere, or contain a
-    separator of segments. Some servers decode twice, or read `..;` as `..`, so for `https` what
-    would lead such a server elsewhere is refused too."""
-    if re.search(r"%(?![0-9A-Fa-f]{2})", written):
-        raise PlaceRefused("in an address, two hexadecimal digits must follow each percent sign")
-    try:
-        segment = unquote(written, errors="strict")
-    except UnicodeDecodeError:
-        raise PlaceRefused("an address whose percent-encoded bytes are UTF-8 is needed") from None
-    plain = segment.partition(";")[0] if scheme == "https" else segment
-    separates = any(letter < " " or letter in "/\\\x7f" for letter in segment)
-    if plain in ("", ".", "..") or separates or (scheme == "https" and "%" in segment):
-        raise PlaceRefused(
-            "an address without empty segments, without . and .., and without encoded separators "
-            "is needed"
-        )
-    return segment
+def _database_of(url: str) -> Address:
+    return replace(parse(f"{url}?named=x"), named="")
 
 
 def place_of(

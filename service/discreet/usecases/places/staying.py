@@ -32,15 +32,10 @@ from discreet.storage.keys.provider import KeysUnavailable
 from discreet.storage.secrets import Secrets
 from discreet.storage.tenants import Principal
 from discreet.usecases.known_contents import require_same_way
+from discreet.usecases.places.addresses import NothingThere, PlaceRefused, PlaceUnavailable, parse
 from discreet.usecases.places.fetching import Owner, fetch
 from discreet.usecases.places.local import ContentChanged
-from discreet.usecases.places.rules import (
-    NothingThere,
-    PlaceRefused,
-    PlacesUnreadable,
-    PlaceUnavailable,
-    parse,
-)
+from discreet.usecases.places.rules import PlacesUnreadable
 from discreet.usecases.rotation import still_known
 from discreet.usecases.services import Services
 from discreet.usecases.uploads import NoRoom, SealedFile, reading_job
@@ -142,8 +137,8 @@ async def keep_alike(
 async def with_address(
     services: Services, principal: Principal, row: Mapping[str, Any], view: dict[str, Any]
 ) -> dict[str, Any]:
-    """The view of a dataset, for its owners with the address of its place, but without a query,
-    which may be a signature. Also without address where no key opens it now."""
+    """The view of a dataset, for its owners with the address of its place, but of a web server
+    without a query, which may be a signature. Also without address where no key opens it now."""
     if "place" not in view or principal.role != "owner":
         return view
     try:
@@ -158,7 +153,8 @@ async def with_address(
 
 
 def _may_be_signed(place: Mapping[str, Any]) -> bool:
-    """In addresses of files and objects a question mark is a wildcard."""
+    """In addresses of files and objects a question mark is a wildcard; behind one of a database
+    there is SQL."""
     return parse(place["address"]).scheme == "https"
 
 

@@ -15,26 +15,24 @@ import socket
 import ssl
 import time
 from collections.abc import Callable
-from ipaddress import IPv6Address, ip_address
 from urllib.parse import urljoin
 
 import anyio.to_thread
 import httpx
 
-from discreet.usecases.places.rules import (
+from discreet.usecases.places.addresses import (
     Address,
     NothingThere,
-    Place,
     PlaceRefused,
     PlaceUnavailable,
-    WebPlace,
     parse,
 )
-from discreet.usecases.public_addresses import CARRIERS, is_public
+from discreet.usecases.places.hosts import CONNECT_SECONDS, resolve
+from discreet.usecases.places.rules import Place, WebPlace
 from discreet.usecases.uploads import Upload, format_of
 
-CONNECT_SECONDS, SILENT_SECONDS = 10.0, 30.0
-"""The longest that a server may take to connect, and may send nothing."""
+SILENT_SECONDS = 30.0
+"""The longest that a server may send nothing."""
 SLOW_SECONDS, SLOW_BYTES = 60.0, 1e4
 """After so many seconds a server must have sent so many bytes a second: one that sends a byte now
 and then is not waited for."""
@@ -46,9 +44,6 @@ breaks before any content came."""
 LONGEST_PAUSE_SECONDS = 10.0
 REDIRECTING = (301, 302, 303, 307, 308)
 _AGAIN = (429, 503)
-_METADATA = ("fd00:ec2::254", "fd20:ce::254")
-"""Addresses at which clouds serve credentials, besides the link-local ones."""
-
 AnyPlaceFor = Callable[[Address], Place]
 Room = Callable[[int], None]
 
@@ -94,7 +89,7 @@ async def _ask(
     address: Address, place: WebPlace, upload: Upload, room: Room, attempt: int
 ) -> Address | float | None:
     """As `_follow`, or the seconds to wait before the next attempt."""
-    addresses = await resolve(place, address)
+    addresses = await resolve(address, private=place.private)
     where = addresses[(attempt - 1) % len(addresses)]  # a dead server costs only one attempt
     authority = place.authority is None or ssl.create_default_context(cafile=str(place.authority))
     url = httpx.URL(address.text)
@@ -161,38 +156,6 @@ async def _answer(
     await anyio.to_thread.run_sync(upload.write, bytes(piece))
     upload.end_part()
     return None
-
-
-async def resolve(place: WebPlace, address: Address) -> list[str]:
-    """The IP addresses of an address's host. PlaceRefused if this place may not have one of them;
-    OSError if the name is unknown."""
-    loop = asyncio.get_running_loop()
-    try:
-        async with asyncio.timeout(CONNECT_SECONDS):
-            found = await loop.getaddrinfo(address.hostname, address.port, type=socket.SOCK_STREAM)
-    except UnicodeError as error:  # a part of the name is too long
-        raise PlaceRefused("this is not the name of a host") from error
-    addresses = list(dict.fromkeys(str(entry[4][0]) for entry in found))
-    if any(is_never(one) for one in addresses):
-        raise PlaceRefused("this address is link-local, multicast or of a cloud's metadata service")
-    if not place.private and not all(is_public(one) for one in addresses):
-        raise PlaceRefused(
-            "this address leads into a network that is not the public internet: loopback, private "
-            "or special"
-        )
-    if not addresses:
-        raise OSError("no address")
-    return addresses
-
-
-def is_never(address: str) -> bool:
-    """Whether no place may have this IP address: it is link-local, multicast, unspecified, or of a
-    cloud's metadata service."""
-    found = ip_address(address)
-    if isinstance(found, IPv6Address) and any(found in network for network in CARRIERS):
-        found = ip_address(int(found) & 0xFFFFFFFF)
-    special = found.is_link_local or found.is_multicast or found.is_unspecified
-    return special or any(found == ip_address(one) for one in _METADATA)
 
 
 def _trouble(error: Exception, begun: bool) -> PlaceUnavailable:
