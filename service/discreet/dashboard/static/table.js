@@ -28,6 +28,7 @@ function fault(column, value, separator, shift) {
       ? null
       : "is not a time such as 2026-11-21T15:00:00+01:00";
   }
+  if (column.holds === "days") return /^\d{4}-\d\d-\d\d([T ]\d\d:\d\d(:\d\d(\.\d+)?)?)?$/.test(value) ? null : "is not a day such as 2026-10-01";
   const figure = number(value, separator) + shift;
   if (Number.isNaN(figure)) return "is not a number";
   if (column.holds === "integers" && !Number.isInteger(figure)) return "is not a whole number";
