@@ -80,6 +80,17 @@ function doubted(column, names) {
   return names.find((name) => plain(name).split("_").some((word) => column.doubtful.includes(word))) ?? null;
 }
 
+// The same guesses, but what would be the same in every row is asked for where a column of numbers is left that may be it:
+// trips that are all counted as one would look right.
+function asking(guesses, columns, { names, rows, separator }) {
+  const records = rows.map((row) => cells(row, separator));
+  const isLeft = names.some((_, at) => {
+    const own = records.map((row) => (row[at] ?? "").trim()).filter((one) => !isMissing(one));
+    return !guesses.includes(String(at)) && own.length > 0 && own.every((one) => !Number.isNaN(number(one, separator)));
+  });
+  return guesses.map((one, at) => (isLeft && one === FIXED && columns[at].usual ? "" : one));
+}
+
 // What `discreet_client.tables` says of a column that tells whose a row is, and something else too: the first such one.
 function shared(plan) {
   const owner = plan.find(({ column }) => column.owner);
@@ -173,7 +184,7 @@ class Table {
     this.names = this.head.names;
     const isWide = layout.reads === "wide";
     const columns = isWide ? layout.columns.slice(0, -1) : layout.columns;
-    const guesses = guess(columns, this.head.names);
+    const guesses = asking(guess(columns, this.head.names), columns, this.head);
     this.wide = isWide ? new Wide(layout, this.head.names, () => this.check()) : null;
     this.controls = columns.map((column, place) => this.control(column, place, guesses[place]));
     this.halve();
