@@ -562,7 +562,7 @@ def test_pages_take_addresses_and_refuse_them_at_the_field(
         (place / f"page-{number}.parquet").write_bytes(parquet(trips(50_000 + 100 * number)))
     (place / "page-moved.parquet").write_bytes((place / "page-1.parquet").read_bytes())
     public = bodies.dataset()["public"]
-    step_one = {"name": "placed", "public": json.dumps(public), "account": "new"}
+    step_one: dict[str, Any] = {"name": "placed", "public": json.dumps(public), "account": "new"}
     with Browser.logged_in(installation) as browser:
         page = browser.get("/datasets/new?kind=routing")
         page = browser.submit(page, "/datasets/new", **step_one)
@@ -590,7 +590,8 @@ def test_pages_take_addresses_and_refuse_them_at_the_field(
             ("page-1", "Block 1 is registered."),
             ("page-moved", "had this content already; it is read where you said from now on"),
         ):
-            where = {"content_from": f"file://{place}/{name}.parquet", "content_stays": "yes"}
+            where: dict[str, Any] = {"content_from": f"file://{place}/{name}.parquet"}
+            where["content_stays"] = "yes"
             page = browser.submit(page, f"{path}/address", block="1", **where)
             assert said in page.text
         assert "stays in a folder of the service" in page.text

@@ -617,7 +617,7 @@ def test_a_day_of_a_source_has_german_dates_and_counts_that_are_asked_for(
     named = ("origin", "destination", "count")
     records = [dict(zip(named, row[2:], strict=True)) for row in rows]
     with service.client(key) as owner:
-        (block,) = owner.sources.get(source)["blocks"]
+        (block,) = owner.sources.get(source)["blocks"] or []
         trips = [{"date": "2026-10-01", "period": 0, **record} for record in records]
         same = owner.sources.add(source, "2026-10-01", {"trips": trips})
     assert (same["dataset"], same["version"]) == (block["dataset"], 1)
