@@ -589,7 +589,7 @@ def test_a_day_of_a_source_has_german_dates_and_counts_that_are_asked_for(
     key = service.owner_of("days of a town")
     public = {"unit": "request", "zones": 2, "periods": 1, "period_minutes": 60}
     header = ["Lfd. Nr.", "Datum", "Startbezirk", "Zielbezirk", "Zahl"]
-    rows = [[n, "01.10.2026", 1 + n % 2, 2 - n % 2, 5 + n] for n in range(6)]
+    rows = [[n, "01.10.2026", 1 + n % 2, 2 - n % 2, 5 + n * n] for n in range(6)]
     body = {"name": "days", "kind": "routing", "by": "day", "public": public}
     with service.client(key) as owner:
         source = owner.sources.create({**body, "cap": {"epsilon": 1, "delta": 0}})["id"]

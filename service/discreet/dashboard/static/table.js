@@ -81,12 +81,13 @@ function doubted(column, names) {
 }
 
 // The same guesses, but what would be the same in every row is asked for where a column of numbers is left that may be it:
-// trips that are all counted as one would look right.
+// trips that are all counted as one would look right. Numbers of rows, one after the other, are no such column.
 function asking(guesses, columns, { names, rows, separator }) {
   const records = rows.map((row) => cells(row, separator));
   const isLeft = names.some((_, at) => {
-    const own = records.map((row) => (row[at] ?? "").trim()).filter((one) => !isMissing(one));
-    return !guesses.includes(String(at)) && own.length > 0 && own.every((one) => !Number.isNaN(number(one, separator)));
+    const own = records.map((row) => (row[at] ?? "").trim()).filter((one) => !isMissing(one)).map((one) => number(one, separator));
+    const isRunning = own.length > 1 && own.every((one, row) => row === 0 || one === own[row - 1] + 1);
+    return !guesses.includes(String(at)) && own.length > 0 && !isRunning && !own.some(Number.isNaN);
   });
   return guesses.map((one, at) => (isLeft && one === FIXED && columns[at].usual ? "" : one));
 }
