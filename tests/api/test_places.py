@@ -588,6 +588,72 @@ def test_the_database_holds_no_address(running: tuple[Installation, Path]) -> No
     assert held == 0
 
 
+def test_pages_take_addresses_and_refuse_them_at_the_field(
+    running: tuple[Installation, Path],
+) -> None:
+    """The forms of a dataset and of a block, without scripts; who may use no place has none."""
+    installation, place = running
+    for number in range(3):
+        (place / f"page-{number}.parquet").write_bytes(parquet(trips(50_000 + 100 * number)))
+    (place / "page-moved.parquet").write_bytes((place / "page-1.parquet").read_bytes())
+    public = bodies.dataset()["public"]
+    step_one: dict[str, Any] = {"name": "placed", "public": json.dumps(public), "account": "new"}
+    with Browser.logged_in(installation) as browser:
+        page = browser.get("/datasets/new?kind=routing")
+        page = browser.submit(page, "/datasets/new", **step_one)
+        assert f"file://{place}/" in page.text
+        for wrong in ("file:///etc/passwd", f"file://{place}/absent.parquet", "ftp://h/x", ""):
+            page = browser.submit(page, "/datasets/address", content_from=wrong)
+            assert page.status == 422
+            field = next(values for tag, values in page.tags if values.get("id") == "content-from")
+            assert (field["value"], field["aria-invalid"]) == (wrong, "true")
+            assert "content-from-error" in str(field["aria-describedby"]).split()
+        address = f"file://{place}/page-0.parquet"
+        page = browser.submit(page, "/datasets/address", content_from=address, content_stays="yes")
+        assert page.response.url.path.startswith("/datasets/dst_"), page.text
+        assert "It stays where it lies, in a folder of the service" in page.text
+        source = {"name": "wards", "kind": "routing", "by": "label", "public": public}
+        with installation.client() as client:
+            made = client.sources.create({**source, "cap": {"epsilon": 1, "delta": 0}})
+        path = f"/sources/{made['id']}"
+        page = browser.submit(
+            browser.get(path), f"{path}/address", block="1", content_from="file:///etc/passwd"
+        )
+        assert page.status == 422
+        assert "content-from-error" in page.response.text
+        for name, said in (
+            ("page-1", "Block 1 is registered."),
+            ("page-moved", "had this content already; it is read where you said from now on"),
+        ):
+            where: dict[str, Any] = {"content_from": f"file://{place}/{name}.parquet"}
+            where["content_stays"] = "yes"
+            page = browser.submit(page, f"{path}/address", block="1", **where)
+            assert said in page.text
+        assert "stays in a folder of the service" in page.text
+        file = ("x.parquet", (place / "page-2.parquet").read_bytes(), "application/octet-stream")
+        page = browser.submit(page, f"{path}/upload", metadata="2", files={"content": file})
+        assert "Block 2 is registered." in page.text
+    with installation.http(installation.key_of("analyst")) as http:
+        first, second = http.get(f"/v1{path}").json()["blocks"]
+        assert first["place"].keys() >= {"at", "unchanged_at"}
+        assert first["place"]["at"] == "file"
+        assert second.get("place") is None
+    with installation.http() as http:
+        lies = http.get(f"/v1/datasets/{first['dataset']}").json()["place"]["address"]
+        assert lies.endswith("/page-moved.parquet")
+    with Browser.logged_in(installation, installation.key_of("analyst")) as browser:
+        page = browser.get(path)
+        assert "stays in a folder of the service" in page.text
+        assert [form for form in page.forms if str(form["action"]).startswith(path)] == []
+    with Browser.logged_in(installation, installation.owner_of("elsewhere")) as browser:
+        page = browser.submit(
+            browser.get("/datasets/new?kind=routing"), "/datasets/new", **step_one
+        )
+        assert "lets you register nothing from an address" in page.text
+        assert str(place) not in page.text
+        assert "/datasets/address" not in page.response.text
+
+
 def test_a_content_that_stays_as_people_see_it(running: tuple[Installation, Path]) -> None:
     """Owners are told where it lies, everybody of which kind the place is; only what has an address
     can stay."""

@@ -172,6 +172,8 @@ def map_columns(seen: Watched, name: str, folder: Path) -> None:
 def take(seen: Watched, name: str, look: str) -> None:
     """One picture of the whole page, with the price of what its form says."""
     seen.draw()
+    if seen.page.locator("#what-if").count():  # it appears when the page knows what is free
+        seen.page.locator("#what-if:not([hidden])").wait_for()
     if seen.page.locator("#quote-status").count():
         seen.page.locator(
             "#quote-status", has_text=re.compile("It would cost|Refused|fit")

@@ -486,9 +486,16 @@ def test_blocks_of_a_source_are_chosen_and_charged(
                 "blocks": f"{day(1)}/{day(2)}",
             }
             priced(page)
+            leaves = page.locator("#price p", has_text="Leaves").all_inner_texts()
+            assert len(leaves) == 1  # not a line for each block
+            assert f"on each of 2 blocks of {source['name']} ({day(1)}, {day(2)})" in leaves[0]
             assert not problems_of(seen, axe)
             page.get_by_role("button", name=re.compile("^Submit for")).press("Enter")
             page.get_by_role("heading", name="Result", exact=True).wait_for()
+            assert f"{source['name']}, {day(1)} to {day(2)}" in page.locator("main").inner_text()
+            page.get_by_role("link", name=source["name"]).first.press("Enter")
+            page.get_by_role("link", name=day(2), exact=True).press("Enter")
+            page.get_by_role("link", name="New job on its source").wait_for()
         spent = [
             block["spent"]["epsilon"] > 0
             for block in owner.sources.get(source["id"])["blocks"] or []

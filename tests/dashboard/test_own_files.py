@@ -581,6 +581,48 @@ def test_trips_of_working_days_are_those_of_the_client(
     assert of_client(service, key, "routing", reading, dataset) == dataset
 
 
+def test_a_day_of_a_source_has_german_dates_and_counts_that_are_asked_for(
+    service: Installation, browser: Browser, axe: str, tmp_path: Path
+) -> None:
+    """The block is that of the same records over the API; what may be counts is never taken as one
+    trip a row, and records of another day are said once, in the lines of the file."""
+    key = service.owner_of("days of a town")
+    public = {"unit": "request", "zones": 2, "periods": 1, "period_minutes": 60}
+    header = ["Lfd. Nr.", "Datum", "Startbezirk", "Zielbezirk", "Zahl"]
+    rows = [[n, "01.10.2026", 1 + n % 2, 2 - n % 2, 5 + n * n] for n in range(6)]
+    body = {"name": "days", "kind": "routing", "by": "day", "public": public}
+    with service.client(key) as owner:
+        source = owner.sources.create({**body, "cap": {"epsilon": 1, "delta": 0}})["id"]
+    with tab(browser, service.url) as seen:
+        seen.login(key)
+        page = seen.page
+        seen.go(f"/sources/{source}")
+        page.get_by_label("Day", exact=True).first.fill("2026-10-02")
+        file = written(tmp_path / "tag.csv", header, rows, ";")
+        page.get_by_label("Parquet, CSV or JSON").set_input_files(file)
+        page.get_by_text("Choose the column that holds count.").wait_for()
+        page.locator("#column-4").select_option(label="Zahl")
+        page.locator("#column-1").select_option("fixed")
+        page.get_by_label("period of every row").fill("0")
+        page.get_by_text(f"6 rows, and {RIGHT}").wait_for()
+        assert not problems_of(seen, axe)
+        page.get_by_role("button", name="Upload and register").press("Enter")
+        refused = page.locator("[data-upload-text]", has_text="Refused")
+        refused.wait_for()
+        assert refused.inner_text().count("line 2, column Datum: '2026-10-01' is not of") == 1
+        assert "(and 5 more like this, up to line 7, column Datum)" in refused.inner_text()
+        page.get_by_label("Day", exact=True).first.fill("2026-10-01")
+        page.get_by_role("button", name="Upload and register").press("Enter")
+        page.get_by_text("Block 2026-10-01 is registered.").wait_for()
+    named = ("origin", "destination", "count")
+    records = [dict(zip(named, row[2:], strict=True)) for row in rows]
+    with service.client(key) as owner:
+        (block,) = owner.sources.get(source)["blocks"] or []
+        trips = [{"date": "2026-10-01", "period": 0, **record} for record in records]
+        same = owner.sources.add(source, "2026-10-01", {"trips": trips})
+    assert (same["dataset"], same["version"]) == (block["dataset"], 1)
+
+
 # Wide tables of meters ----------------------------------------------------------------------------
 
 HOUSES = ["Haus 1", "Haus 2", "Haus 3"]

@@ -26,6 +26,7 @@ from discreet.settings import Settings
 from discreet.usecases import access, audits, verification
 from discreet.usecases.services import open_services
 from discreet.usecases.verification import Verification, Verifier
+from discreet.web.middleware import is_untimed
 from discreet_client.errors import Conflict
 from tests import bodies
 from tests.conftest import Installation, eventually
@@ -348,19 +349,31 @@ def test_how_long_a_page_took_to_register_content_is_told_nobody(api_only: Insta
             epsilon="1",
         )
         browser.submit(step, "/datasets/content", content=json.dumps(body["content"]))
+        metadata = step.form("/datasets/content")["fields"]["metadata"]
+        fields = {"csrf": step.form("/logout")["fields"]["csrf"], "content_from": "file:///x.csv"}
+        sent: dict[str, Any] = {"headers": {"Origin": browser.origin}}
+        browser.http.post("/datasets/address", data={**fields, "metadata": metadata}, **sent)
+        source = {"name": "untimed", "kind": "routing", "by": "label", "public": body["public"]}
+        with api_only.client() as owner:
+            made = owner.sources.create({**source, "cap": {"epsilon": 1, "delta": 0}})["id"]
+            owner.sources.add(made, "first", {"trips": []})
+        page = browser.get(f"/sources/{made}")
+        file = ("x.csv", b"period,origin,destination,count\n0,1,2,3\n")
+        browser.submit(page, f"/sources/{made}/upload", metadata="2", files={"content": file})
+        browser.http.post(f"/sources/{made}/address", data={**fields, "block": "3"}, **sent)
         figures = browser.http.get("/metrics").text
-    counted = set(
-        re.findall(
-            r'discreet_http_requests_total\{method="POST",route="(/datasets/[^"]*)"', figures
-        )
+    counted, timed = (
+        set(re.findall(rf'discreet_http_{name}\{{method="POST",route="([^"]*)"', figures))
+        for name in ("requests_total", "request_seconds_count")
     )
-    timed = set(
-        re.findall(
-            r'discreet_http_request_seconds_count\{method="POST",route="(/datasets/[^"]*)"', figures
-        )
-    )
-    assert counted >= {"/datasets/new", "/datasets/upload", "/datasets/content"}
-    assert counted - timed == {"/datasets/upload", "/datasets/content"}
+    registering = {f"/datasets/{way}" for way in ("upload", "content", "address")}
+    registering |= {f"/sources/{{source_id}}/{way}" for way in ("upload", "address")}
+    registering.add("/v1/sources/{source_id}/blocks")
+    assert counted >= {"/datasets/new", "/v1/sources", *registering}
+    assert counted - timed - {"/v1/datasets"} == registering
+    for route in registering:  # traces are begun before the route is known
+        assert is_untimed("POST", route.replace("{source_id}", made))
+        assert not is_untimed("GET", route)
 
 
 def test_what_is_wrong_with_a_dataset_is_named(api_only: Installation) -> None:

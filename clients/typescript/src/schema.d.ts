@@ -1414,6 +1414,8 @@ export interface components {
             dataset: string;
             /** Expires At */
             expires_at: string | null;
+            /** @description Where its content stays, if it is not stored; GET /v1/datasets/{id} tells owners the address */
+            place?: components["schemas"]["PlaceAnswer"] | null;
             /**
              * Version
              * @description From 1; a later version adds late records and is charged to the same account
@@ -5562,6 +5564,8 @@ export interface components {
             erased: boolean;
             /** Expires At */
             expires_at: string | null;
+            /** @description Where its content stays, if it is not stored; GET /v1/datasets/{id} tells owners the address */
+            place?: components["schemas"]["PlaceAnswer"] | null;
             remaining: components["schemas"]["Figures"];
             reserved: components["schemas"]["Figures"];
             spent: components["schemas"]["Figures"];

@@ -7,6 +7,7 @@ from typing import Any
 
 from pydantic import BaseModel, Field
 
+from discreet.api.dataset_schemas import PlaceAnswer
 from discreet.api.schemas import Figures
 from discreet.problems.contents import Mode
 from discreet.problems.sources import BlockBy, CapOf
@@ -23,6 +24,11 @@ class BlockAnswer(BaseModel):
     account: str
     created_at: datetime
     expires_at: datetime | None
+    place: PlaceAnswer | None = Field(
+        default=None,
+        description="Where its content stays, if it is not stored; GET /v1/datasets/{id} tells "
+        "owners the address",
+    )
 
 
 class SourceBlock(BlockAnswer):

@@ -7,7 +7,22 @@ import json
 from functools import cache
 from typing import Any
 
+from discreet.dashboard import forms
 from discreet.problems import DATASETS
+from discreet.problems.datasets import Column
+from discreet.problems.sources import BlockBy
+from discreet.storage.tenants import Principal
+from discreet.usecases.places import allowed
+from discreet.usecases.places.rules import PlacesUnreadable
+from discreet.usecases.services import Services
+
+_DATE = Column(
+    "date",
+    "days",
+    "Its day, such as 2026-10-01, which is not kept",
+    words=("day", "datum", "tag"),
+)
+"""The column that says of each record of which day or month it is."""
 
 
 def layouts_of(kind: str, public: Any) -> str:
@@ -18,6 +33,43 @@ def layouts_of(kind: str, public: Any) -> str:
     except (KeyError, ValueError):
         return "[]"
     return json.dumps([dataclasses.asdict(layout) for layout in DATASETS[kind].layouts(read)])
+
+
+def layouts_of_blocks(kind: str, public: Any, by: BlockBy) -> str:
+    """The tables that a file of a block may have, as `layouts_of`. Visits of a patient are of
+    several days, so that of days and months only rows are read that say their date."""
+    if by == "label":
+        return layouts_of(kind, public)
+    found = DATASETS[kind].layouts(DATASETS[kind].read_public(public))
+    dated = [
+        dataclasses.replace(one, columns=[_DATE, *one.columns])
+        for one in found
+        if one.reads == "rows"
+    ]
+    return json.dumps([dataclasses.asdict(layout) for layout in dated])
+
+
+def columns_of(layouts: str) -> list[str]:
+    """The names of the columns that a table needs which nobody renames, from `layouts_of`."""
+    rows = next((one for one in json.loads(layouts) if one["reads"] == "rows"), {"columns": ()})
+    return [column["name"] for column in rows["columns"] if column["needed"]]
+
+
+async def places_of(services: Services, principal: Principal) -> dict[str, Any]:
+    """What the form of an address says: the `places` that the operator allows this owner, and why
+    they are not known (`trouble`), if they are not."""
+    try:
+        return {"places": await allowed.addresses(services, principal), "trouble": ""}
+    except PlacesUnreadable as error:
+        return {"places": [], "trouble": error.detail}
+
+
+def located(form: forms.Form) -> dict[str, Any]:
+    """The fields of the form of an address, as the API has them."""
+    return {
+        "content_from": form.get("content_from", ""),
+        "content_stays": "content_stays" in form,
+    }
 
 
 def has_example(kind: str, public: Any) -> bool:

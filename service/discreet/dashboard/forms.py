@@ -14,7 +14,13 @@ from discreet.web import bodies
 
 MAX_FIELDS = 200
 FORM_BYTES = 4 << 20
-LARGE = ("/jobs/new", "/jobs/new/price", "/datasets/new", "/datasets/content")
+LARGE = (
+    "/jobs/new",
+    "/jobs/new/price",
+    "/datasets/new",
+    "/datasets/content",
+    "/datasets/address",
+)
 """Pages whose forms hold a problem or a content and may have FORM_BYTES, more than people type.
 Anything larger is sent as a file, or by the API."""
 SMALL_BYTES = 1 << 16

@@ -112,3 +112,22 @@ def _named(row: Mapping[str, Any]) -> dict[str, str]:
         "value": row["id"],
         "label": f"{called[:LONGEST_NAME]}, {row['created_at']:%Y-%m-%d %H:%M} UTC",
     }
+
+
+def together(
+    leaves: Sequence[dict[str, Any]], names: Mapping[str, tuple[str, str]]
+) -> list[dict[str, Any]]:
+    """What a job leaves on each account, with blocks of the same figures as one entry that names
+    them (`blocks`), those with least left first. `names`: source and block of those accounts that
+    are of one block."""
+    found: list[dict[str, Any]] = []
+    alike: dict[tuple[float, ...], dict[str, Any]] = {}
+    for one in leaves:
+        if one["account"] not in names:
+            found.append(one)
+            continue
+        figures = tuple(one[name]["epsilon"] for name in ("after", "before", "cap"))
+        if figures not in alike:
+            alike[figures] = {**one, "source": names[one["account"]][0], "blocks": []}
+        alike[figures]["blocks"].append(names[one["account"]][1])
+    return [*(alike[figures] for figures in sorted(alike)), *found]

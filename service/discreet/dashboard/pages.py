@@ -157,6 +157,7 @@ environment.globals.update(
     round_epsilon=rounding.epsilon,
     round_delta=rounding.delta,
     not_converged_sentence=intervals.NOT_CONVERGED,
+    at_place=words.at_place,
 )
 environment.filters.update(
     up=rounding.up,

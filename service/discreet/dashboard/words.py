@@ -154,3 +154,13 @@ def mending(job: Mapping[str, Any]) -> str:
     """What to do before a failed job is submitted again."""
     code = job.get("error", {}).get("code")
     return MENDING.get(code, "correct the problem or its limits and")
+
+
+def at_place(scheme: str) -> str:
+    """In what kind of place a content stays, by the scheme of its address."""
+    return {
+        "file": "in a folder of the service's machine",
+        "https": "on a web server",
+        "s3": "in a bucket",
+        "postgresql": "in a database",
+    }.get(scheme, f"at an address of {scheme}")

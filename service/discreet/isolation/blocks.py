@@ -96,9 +96,27 @@ class Block:
         return found
 
     def check(self) -> None:
-        """InvalidInput with what was found."""
-        if self.issues:
-            raise InvalidInput(self.issues)
+        """InvalidInput with what was found; the same mistake of several records is said once."""
+        if not self.issues:
+            return
+        alike: dict[str, list[str]] = {}
+        for issue in self.issues:
+            alike.setdefault(issue.detail, []).append(issue.pointer)
+        least = "at least " if len(self.issues) == MOST_ISSUES else ""
+        raise InvalidInput(
+            [
+                FieldIssue(
+                    pointers[0],
+                    detail
+                    + (
+                        f" (and {least}{len(pointers) - 1} more like this, up to {pointers[-1]})"
+                        if len(pointers) > 1
+                        else ""
+                    ),
+                )
+                for detail, pointers in alike.items()
+            ]
+        )
 
     def _without(self, batch: Any, first: int) -> Any:
         import pyarrow as pa  # noqa: PLC0415

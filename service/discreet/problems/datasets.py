@@ -68,8 +68,9 @@ class Column:
     """
 
     name: str
-    holds: Literal["integers", "numbers", "names", "times", "moments", "truths"]
-    """`times` are of a zone; `moments` put rows in order: numbers, or dates of any clock."""
+    holds: Literal["integers", "numbers", "names", "times", "moments", "days", "truths"]
+    """`times` are of a zone; `moments` put rows in order: numbers, or dates of any clock; `days`
+    are those of a calendar, without a zone."""
     says: str
     """What a value means, in a few words."""
     low: float | None = None

@@ -150,7 +150,7 @@ SELECT DISTINCT ON (first_at, d.block) d.*,
   d.deleted_at IS NULL AND (d.expires_at IS NULL OR d.expires_at > now()) AS offered
 FROM (
   SELECT id, block, version, account_id, public, mode, sealed_bytes, created_at, expires_at,
-    deleted_at, min(created_at) OVER (PARTITION BY block) AS first_at
+    deleted_at, stays, seen_at, min(created_at) OVER (PARTITION BY block) AS first_at
   FROM datasets WHERE source_id = :source
     AND (CAST(:names AS text[]) IS NULL OR block = ANY (CAST(:names AS text[])))
 ) AS d

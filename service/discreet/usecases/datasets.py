@@ -383,10 +383,14 @@ def view(row: dict[str, Any]) -> dict[str, Any]:
         "created_at": row["created_at"],
         "expires_at": row["expires_at"],
         "delete_after_job": row["delete_after_job"],
-        **(
-            {}
-            if row["stays"] is None
-            else {"place": {"at": row["stays"], "unchanged_at": row["seen_at"]}}
-        ),
+        **place_view(row),
         **({} if row["source_id"] is None else {"source": row["source_id"], "block": row["block"]}),
     }
+
+
+def place_view(row: Mapping[str, Any]) -> dict[str, Any]:
+    """In what kind of place a content stays and when it was last found there unchanged, under
+    `place`; nothing for one that is stored."""
+    if row["stays"] is None:
+        return {}
+    return {"place": {"at": row["stays"], "unchanged_at": row["seen_at"]}}

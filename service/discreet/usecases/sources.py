@@ -372,6 +372,7 @@ def _block_view(row: Mapping[str, Any], balance: ledger.AccountBalance) -> dict[
         "created_at": row["created_at"],
         "expires_at": row["expires_at"],
         "erased": not row["offered"],
+        **datasets.place_view(row),
         "cap": figures(cap["epsilon"], cap["delta"]),
         **best_balance(balance).to_json(),
     }
@@ -386,6 +387,7 @@ def version_view(row: Mapping[str, Any]) -> dict[str, Any]:
         "account": row["account_id"],
         "created_at": row["created_at"],
         "expires_at": row["expires_at"],
+        **datasets.place_view(row),
     }
 
 

@@ -4,6 +4,7 @@ that costs only microseconds."""
 from __future__ import annotations
 
 import contextlib
+import re
 import time
 
 from prometheus_client import Counter, Histogram
@@ -14,10 +15,12 @@ from discreet.observability import telemetry
 from discreet.web import problem_details
 from discreet.web.codes import NOTHING_HERE
 
-UNTIMED = frozenset(
-    ("POST", path) for path in ("/v1/datasets", "/datasets/upload", "/datasets/content")
+UNTIMED = re.compile(
+    r"/v1/datasets|/datasets/(upload|content|address)"
+    r"|/v1/sources/[^/]+/blocks|/sources/[^/]+/(upload|address)"
 )
-"""How long registering takes may depend on the content, so no metric and no trace shows it."""
+"""How long a POST there takes, which registers a content, may depend on it, so no metric and no
+trace shows it."""
 UNTRACED = frozenset({"/healthz", "/readyz", "/metrics"})
 
 NOTHING = "default-src 'none'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
@@ -77,10 +80,15 @@ class Envelope:
                 )
         finally:
             _requests.labels(method, _route(scope), status).inc()
-            if (method, _route(scope)) not in UNTIMED:
+            if not is_untimed(method, _route(scope)):
                 _seconds.labels(method, _route(scope), status).observe(
                     time.perf_counter() - started
                 )
+
+
+def is_untimed(method: str, path: str) -> bool:
+    """Whether nobody is told how long this request takes, by its path or the path of its route."""
+    return method == "POST" and UNTIMED.fullmatch(path) is not None
 
 
 def _route(scope: Scope) -> str:
@@ -91,7 +99,7 @@ def _route(scope: Scope) -> str:
 
 def _traced(method: str, scope: Scope) -> contextlib.AbstractContextManager[telemetry.Span]:
     """The span of a request, in the trace that its `traceparent` names, if any."""
-    if scope["path"] in UNTRACED or (method, scope["path"]) in UNTIMED:
+    if scope["path"] in UNTRACED or is_untimed(method, scope["path"]):
         return contextlib.nullcontext(telemetry.NO_SPAN)
     parent = Headers(scope=scope).get("traceparent", "")
     return telemetry.span(method, parent=parent, kind=telemetry.Kind.SERVER)

@@ -23,6 +23,7 @@ from discreet.storage.tenants import Principal
 from discreet.usecases import access, datasets, sources
 from discreet.usecases.budgets import units_of
 from discreet.usecases.datasets import Registration
+from discreet.usecases.places.rules import Located
 from discreet.usecases.requests import DatasetRequest
 from discreet.usecases.services import Services
 from discreet.usecases.uploads import Upload, format_of
@@ -57,22 +58,35 @@ async def register(request: Request, principal: Principal) -> tuple[dict[str, An
         return await datasets.register(services, principal, await registration(request))
 
 
-async def add_block(
-    request: Request, principal: Principal, source_id: str
+async def register_placed(
+    services: Services, principal: Principal, fields: dict[str, Any]
 ) -> tuple[dict[str, Any], bool]:
-    """Register the block that the request brings: its row, and whether it is new. Errors:
-    `sources.add_block`."""
+    """Register a dataset of such fields, with `content_from`: its row, and whether it is new.
+    Errors: `datasets.register`."""
+    with services.turns.turn(principal.tenant_id):
+        asked = await anyio.to_thread.run_sync(placed, fields)
+        return await datasets.register(services, principal, _registration(asked))
+
+
+async def add_block(
+    request: Request,
+    principal: Principal,
+    source_id: str,
+    said: Settled[tuple[str, Located | None]] = block_of,
+) -> tuple[dict[str, Any], bool]:
+    """Register the block that the request brings: its row, and whether it is new. `said` reads
+    what stands beside its content. Errors: `sources.add_block`."""
     services: Services = request.app.state.services
     source = await sources.find(services, principal, source_id)
     access.require(principal, "owner")
     with services.turns.turn(principal.tenant_id):
         if _is_form(request):
-            (block, where), upload = await _multipart(request, services.settings, block_of)
+            (block, where), upload = await _multipart(request, services.settings, said)
         else:
             coming = bodies.parts(
                 request, Limit("json_body_bytes", "bytes", services.settings.json_body_bytes)
             )
-            (block, where), upload = await _large(services.settings, b"", coming, block_of)
+            (block, where), upload = await _large(services.settings, b"", coming, said)
         if where is not None:
             upload.close()  # nothing came
         return await sources.add_block(services, principal, source, block, where or upload)

@@ -185,21 +185,6 @@ class Binding(TypedDict):
     """Whose cap it is"""
 
 
-class BlockAnswer(TypedDict):
-    """A version of a block. Its size is not disclosed."""
-
-    account: str
-    block: str
-    created_at: str
-    """date-time"""
-    dataset: str
-    """Its id: DELETE /v1/datasets/{id} erases its content"""
-    expires_at: str | None
-    """date-time"""
-    version: int
-    """From 1; a later version adds late records and is charged to the same account"""
-
-
 class BlockRequest(TypedDict):
     """A block of a source, or a later version of one."""
 
@@ -1572,6 +1557,11 @@ class SourceBlock(TypedDict):
     """True if its content is gone; it is no longer read"""
     expires_at: str | None
     """date-time"""
+    place: NotRequired[PlaceAnswer | None]
+    """
+    Where its content stays, if it is not stored; GET /v1/datasets/{id} tells owners the
+    address
+    """
     remaining: Figures
     reserved: Figures
     spent: Figures
@@ -1946,6 +1936,26 @@ class AgentFigures(TypedDict):
     steps; > 0, <= 1e+09
     """
     upper: float | list[float]
+
+
+class BlockAnswer(TypedDict):
+    """A version of a block. Its size is not disclosed."""
+
+    account: str
+    block: str
+    created_at: str
+    """date-time"""
+    dataset: str
+    """Its id: DELETE /v1/datasets/{id} erases its content"""
+    expires_at: str | None
+    """date-time"""
+    place: NotRequired[PlaceAnswer | None]
+    """
+    Where its content stays, if it is not stored; GET /v1/datasets/{id} tells owners the
+    address
+    """
+    version: int
+    """From 1; a later version adds late records and is charged to the same account"""
 
 
 class BudgetAnswer(TypedDict):

@@ -16,7 +16,16 @@ from pydantic import TypeAdapter
 from starlette.responses import Response
 
 from discreet.dashboard import forms, job_forms, paging, submissions
-from discreet.dashboard.dataset_forms import described, has_example, hint_of, layouts_of, schema_of
+from discreet.dashboard.dataset_forms import (
+    columns_of,
+    described,
+    has_example,
+    hint_of,
+    layouts_of,
+    located,
+    places_of,
+    schema_of,
+)
 from discreet.dashboard.pages import go_to, render, wants_page
 from discreet.dashboard.sessions import Owner, Reader, Viewer
 from discreet.errors import Conflict, DiscreetError, InvalidInput, NotFound
@@ -143,6 +152,24 @@ async def paste(request: Request, services: CurrentServices, viewer: Owner) -> R
     return _registered(request, datasets.view(row), new=new)
 
 
+@router.post("/datasets/address")
+async def locate(request: Request, services: CurrentServices, viewer: Owner) -> Response:
+    """Step two with the address at which the content lies."""
+    form = await forms.read(request)
+    text = form.get("metadata", "").encode()
+    metadata = await bodies.apart(lambda: bodies.value_of(text), len(text))
+    if not isinstance(metadata, dict):
+        raise InvalidInput("an object is needed", pointer="/metadata")
+    try:
+        fields = {**metadata, **located(form)}
+        row, new = await uploads.register_placed(services, viewer.principal, fields)
+    except DiscreetError as error:
+        return await _content_page(
+            request, services, viewer, metadata, refused=error, given=located(form)
+        )
+    return _registered(request, datasets.view(row), new=new)
+
+
 def _whole(metadata: dict[str, Any], form: forms.Form) -> DatasetRequest:
     content = bodies.value_of(form.get("content", "").encode())
     return bodies.validate(_WHOLE, {**metadata, "content": content})
@@ -252,10 +279,13 @@ async def _content_page(
     *,
     refused: DiscreetError | None = None,
     content: str = "",
+    given: dict[str, Any] | None = None,
 ) -> Response:
+    """The page of step two, after a refusal with what was typed: a content, or where it lies."""
     kind = str(metadata.get("kind"))
     text = json.dumps(metadata)
     public = await bodies.apart(lambda: submissions.as_text(metadata.get("public")), len(text))
+    layouts = layouts_of(kind, metadata.get("public"))
     return render(
         request,
         "dataset_content.html",
@@ -263,7 +293,8 @@ async def _content_page(
         metadata=metadata,
         metadata_text=text,
         public_text=public,
-        layouts=layouts_of(kind, metadata.get("public")),
+        layouts=layouts,
+        columns=columns_of(layouts),
         roads=await _roads(services, viewer, kind),
         assumes=DATASETS[kind].ASSUMES if kind in DATASETS else "",
         takes_example=kind in DATASETS and has_example(kind, metadata.get("public")),
@@ -271,6 +302,8 @@ async def _content_page(
         fields=described(kind) if kind in DATASETS else {"public": [], "private": []},
         refused=refused,
         content=content,
+        given=given,
+        **await places_of(services, viewer.principal),
     )
 
 

@@ -20,6 +20,7 @@ from discreet.problems.base import Problem
 from discreet.problems.reuse import WHERE_THE_DATA_ARE
 from discreet.problems.road_networks.network import RoadNetwork
 from discreet.usecases import asking, budgets, datasets, jobs, objects, rehearsals, sources
+from discreet.usecases.blocks import of_accounts
 from discreet.usecases.requests import JobRequest
 from discreet.usecases.services import Services
 from discreet.web import bodies
@@ -227,7 +228,8 @@ async def _priced(
     body, accounts, price = await jobs.priced(
         services, viewer.principal, asked.problem, asked.privacy, asked.seed, asked.wait
     )
-    return body, [budgets.left_by(one, price) for one in accounts]
+    names = await of_accounts(services.database, viewer.principal, accounts)
+    return body, job_forms.together([budgets.left_by(one, price) for one in accounts], names)
 
 
 def _of_problem(problem: Problem, rows: list[dict[str, Any]]) -> dict[str, Any]:

@@ -118,7 +118,7 @@ document.querySelector("form[data-upload]")?.addEventListener("submit", (event) 
   const button = form.querySelector("button");
   event.preventDefault();
   const request = new XMLHttpRequest();
-  request.open("POST", "/datasets/upload");
+  request.open("POST", form.action);
   request.setRequestHeader("X-CSRF-Token", token);
   request.setRequestHeader("Accept", "application/json");
   request.responseType = "json";
@@ -156,6 +156,20 @@ document.querySelector("form[data-upload]")?.addEventListener("submit", (event) 
   });
   request.send(new FormData(form));
 });
+
+// The service reads what lies at an address before it answers.
+for (const form of document.querySelectorAll("form[data-fetches]")) {
+  const button = form.querySelector("button");
+  const text = form.querySelector("[data-fetch-text]");
+  form.addEventListener("submit", () => {
+    button.disabled = true;
+    text.textContent = "The service reads it there and checks every row.";
+  });
+  addEventListener("pageshow", () => {
+    button.disabled = false;
+    text.textContent = "";
+  });
+}
 
 for (const form of document.querySelectorAll("form[data-confirm]")) {
   form.addEventListener("submit", (event) => {

@@ -28,6 +28,7 @@ function fault(column, value, separator, shift) {
       ? null
       : "is not a time such as 2026-11-21T15:00:00+01:00";
   }
+  if (column.holds === "days") return /^\d{4}-\d\d-\d\d([T ]\d\d:\d\d(:\d\d(\.\d+)?)?)?$/.test(value) ? null : "is not a day such as 2026-10-01";
   const figure = number(value, separator) + shift;
   if (Number.isNaN(figure)) return "is not a number";
   if (column.holds === "integers" && !Number.isInteger(figure)) return "is not a whole number";
@@ -77,6 +78,18 @@ function guess(columns, names) {
 // A name in the file that may mean the column or something else; null if there is none. The user is asked.
 function doubted(column, names) {
   return names.find((name) => plain(name).split("_").some((word) => column.doubtful.includes(word))) ?? null;
+}
+
+// The same guesses, but what would be the same in every row is asked for where a column of numbers is left that may be it:
+// trips that are all counted as one would look right. Numbers of rows, one after the other, are no such column.
+function asking(guesses, columns, { names, rows, separator }) {
+  const records = rows.map((row) => cells(row, separator));
+  const isLeft = names.some((_, at) => {
+    const own = records.map((row) => (row[at] ?? "").trim()).filter((one) => !isMissing(one)).map((one) => number(one, separator));
+    const isRunning = own.length > 1 && own.every((one, row) => row === 0 || one === own[row - 1] + 1);
+    return !guesses.includes(String(at)) && own.length > 0 && !isRunning && !own.some(Number.isNaN);
+  });
+  return guesses.map((one, at) => (isLeft && one === FIXED && columns[at].usual ? "" : one));
 }
 
 // What `discreet_client.tables` says of a column that tells whose a row is, and something else too: the first such one.
@@ -172,7 +185,7 @@ class Table {
     this.names = this.head.names;
     const isWide = layout.reads === "wide";
     const columns = isWide ? layout.columns.slice(0, -1) : layout.columns;
-    const guesses = guess(columns, this.head.names);
+    const guesses = asking(guess(columns, this.head.names), columns, this.head);
     this.wide = isWide ? new Wide(layout, this.head.names, () => this.check()) : null;
     this.controls = columns.map((column, place) => this.control(column, place, guesses[place]));
     this.halve();

@@ -11,6 +11,7 @@ export const LEFT_OUT = Symbol("left out");
 const ENERGY = /(^|[^a-z])[km]?wh($|[^a-z])/i; // as `meters.is_energy` of the client has it
 const MINUTE = 60_000;
 const EVERY = { day: 1440 * MINUTE, weekday: 1440 * MINUTE, week: 7 * 1440 * MINUTE };
+const DAY = /^\d{4}-\d\d-\d\d/;
 const OFFSET = /^(Z|[+-]\d\d:?\d\d)$/;
 const ZONED = /[T ]\d\d:\d\d\S{0,20} ?(Z|[+-]\d\d:?\d\d)$/;
 const WRITTEN = /^(\d{1,4})([./-])(\d{1,2})\2(\d{1,4})(?:[ T]+(\d{1,2}):(\d\d)(?::(\d\d)(?:[.,]\d+)?)?(?: *([ap])m)?)?$/i;
@@ -156,7 +157,8 @@ export class Rules {
       else if (column.minutes !== null && areWords) this.ways.set(column, "clock");
       else if (column.holds === "times" && !cells.every((cell) => ZONED.test(cell))) this.ways.set(column, "offset");
       else if (column.holds === "moments" && areWords) this.ways.set(column, "moment");
-      if (["clock", "offset", "moment"].includes(this.ways.get(column))) slashes ||= cells.some((cell) => cell.includes("/"));
+      else if (column.holds === "days" && !cells.every((cell) => DAY.test(cell))) this.ways.set(column, "day");
+      if (["clock", "offset", "moment", "day"].includes(this.ways.get(column))) slashes ||= cells.some((cell) => cell.includes("/"));
     }
     const ways = new Set(this.ways.values());
     const shown = { zones: ways.has("zones"), dates: slashes, clock: ways.has("clock"), offset: ways.has("offset"), units: this.hours !== null };
@@ -224,6 +226,9 @@ export class Rules {
     if (text === "" || !this.ways.has(column) || this.ways.get(column) === "moment") return text;
     if (this.ways.get(column) === "zones") return this.zoneOf(text);
     const time = clock(text, this.dates.value);
+    if (this.ways.get(column) === "day") {
+      return time === null ? { says: noTime(text, this.dates.value, "2026-11-21") } : new Date(time).toISOString().slice(0, 10);
+    }
     if (this.ways.get(column) === "offset") return this.momentOf(text, time);
     return this.periodOf(column, time, text);
   }
