@@ -91,7 +91,7 @@ async def _measured(settings: Settings) -> list[dict[str, Any]]:
                 )
             await connection.execute(_SOURCE)
             await connection.execute(_VERSIONS, {"most": MANY})
-        versions = tuple(f"dst_{number}" for number in range(1, MANY + 1))
+        versions = tuple(range(1, MANY + 1))
         rows = []
         for count, submitters, chain, whole in CASES:
             pairs = []
@@ -164,7 +164,7 @@ async def _written(database: Database, accounts: Sequence[str]) -> float:
 
 
 async def _rate(
-    database: Database, accounts: Sequence[str], submitters: int, versions: tuple[str, ...] = ()
+    database: Database, accounts: Sequence[str], submitters: int, versions: tuple[int, ...] = ()
 ) -> float:
     jobs = JOBS[submitters]
     begun = time.perf_counter()
@@ -184,7 +184,7 @@ async def _rate(
     return jobs / (time.perf_counter() - begun)
 
 
-def _order(versions: tuple[str, ...] = ()) -> JobOrder:
+def _order(versions: tuple[int, ...] = ()) -> JobOrder:
     name = uuid.uuid4().hex
     return JobOrder(
         key=name,
@@ -198,7 +198,8 @@ def _order(versions: tuple[str, ...] = ()) -> JobOrder:
         steps=1,
         price=Price.pure(1).to_json(),
         events=json.dumps([EVENT], separators=(",", ":"), sort_keys=True),
-        blocks=versions,
+        source_id="src_1" if versions else None,
+        versions=versions,
     )
 
 
