@@ -36,6 +36,7 @@ DROP FUNCTION jobs_counted(), source_rules_first(), datasets_numbered(), dataset
 """
 AFTER = """
 DROP FUNCTION source_keep(text), source_alone(text), versions_offered(text, text, int4multirange);
+DROP INDEX datasets_ends;
 ALTER TABLE jobs DROP COLUMN source_id, DROP COLUMN versions;
 ALTER TABLE datasets DROP CONSTRAINT datasets_in_source, DROP COLUMN number, ADD CONSTRAINT datasets_in_source CHECK (
   (source_id IS NULL) = (block IS NULL) AND (source_id IS NULL) = (version IS NULL));
