@@ -336,32 +336,6 @@ class Job(Base):
     versions: Mapped[Any | None] = mapped_column(INT4MULTIRANGE)
 
 
-class BudgetRequest(Base):
-    """A request to an owner to raise a cap."""
-
-    __tablename__ = "budget_requests"
-    __table_args__ = (
-        Index("budget_requests_account", "account_id", "created_at", "id"),
-        Index(
-            "budget_requests_open",
-            "tenant_id",
-            "principal",
-            postgresql_where=text("state = 'open'"),
-        ),
-    )
-    id: Mapped[str] = mapped_column(primary_key=True)
-    tenant_id: Mapped[str] = mapped_column(ForeignKey("tenants.id"))
-    account_id: Mapped[str] = mapped_column(ForeignKey("accounts.id"))
-    principal: Mapped[str]
-    more: Mapped[dict[str, Any]]
-    reason: Mapped[str]
-    created_at: Mapped[datetime] = mapped_column(server_default=NOW)
-    state: Mapped[str] = mapped_column(server_default="open")
-    answered_by: Mapped[str | None]
-    answer: Mapped[str | None]
-    answered_at: Mapped[datetime | None]
-
-
 class IdempotentRequest(Base):
     """An accepted request by its key: the same key answers the same job again."""
 
