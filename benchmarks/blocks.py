@@ -3,8 +3,8 @@ same run, and what a job over thirty blocks writes from its acceptance to its en
 
 The statement that accepts jobs, as the service sends it, on a fresh database, with one submitter
 and with 16. Rounds alternate, so that both meet the same machine. What the ledger does is measured
-by itself, and beside it the whole statement, which also locks the versions that a job names and
-keeps their names.
+by itself, and beside it the whole statement, which also locks the source whose versions a job
+names, and keeps their numbers.
 """
 
 from __future__ import annotations
@@ -39,6 +39,7 @@ CASES = (
     (BLOCKS, 16, "acc_d", False),
     (MANY, 1, "acc_d", False),
     (BLOCKS, 1, "acc_d", True),
+    (BLOCKS, 16, "acc_d", True),
     (MANY, 1, "acc_d", True),
 )
 """Blocks of a job, who submit at once, and of which source: on the second each block stands at

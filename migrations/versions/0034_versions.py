@@ -7,6 +7,7 @@ lock of the source by a trigger.
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import psycopg
@@ -96,4 +97,8 @@ def downgrade() -> None:
     # Rows before the trigger: their uses are counted already.
     execute_script(part(counted, "CREATE FUNCTION job_blocks_counted()", "\n$$;") + AFTER)
     execute_script(part(counted, "CREATE TRIGGER job_blocks_counted", ";"))
+    for name in ("ledger_write_blocks", "ledger_reserve_blocks"):
+        found = re.search(rf"CREATE (OR REPLACE )?(FUNCTION {name}\(.*?\n\$\$;)", added, re.DOTALL)
+        assert found is not None
+        execute_script(f"CREATE OR REPLACE {found[2]}")
     grant(BEFORE_GRANTS)

@@ -319,3 +319,155 @@ CREATE TRIGGER source_rules_first BEFORE INSERT ON source_rules
 
 REVOKE ALL ON FUNCTION datasets_numbered(), source_keep(text), source_alone(text),
   versions_offered(text, text, int4multirange), datasets_erased(), jobs_counted(), source_rules_first() FROM PUBLIC;
+
+-- What most jobs on blocks ask of the ledger takes fewer statements: one run of neighbours, in one row of block_pages.
+CREATE OR REPLACE FUNCTION ledger_write_blocks(
+  _last ledger_entries, _chain accounts, _kind text, _job text, _actor text, _events text, _price jsonb,
+  _totals_sign integer, _reserved_sign integer, _blocks int4multirange, _sums text, _pages block_pages[]
+) RETURNS ledger_entries
+LANGUAGE plpgsql SET enable_seqscan = off AS $$
+-- One line in a chain of blocks whose lock the caller holds, and what ledger_blocks_after says of these blocks with it.
+DECLARE
+  one block_pages;
+BEGIN
+  IF _totals_sign = 0 AND _reserved_sign = 0 THEN
+    NULL;
+  ELSIF cardinality(_pages) = 1 THEN  -- a month of days: faster by itself
+    one := _pages[1];
+    UPDATE block_pages AS p SET added = one.added, delta = one.delta, delta_z = one.delta_z, epsilon = one.epsilon,
+      rho = one.rho, reserved_delta = one.reserved_delta, reserved_delta_z = one.reserved_delta_z,
+      reserved_epsilon = one.reserved_epsilon, reserved_rho = one.reserved_rho
+    WHERE p.chain_id = _chain.id AND p.page = one.page;
+  ELSE
+    UPDATE block_pages AS p SET added = n.added, delta = n.delta, delta_z = n.delta_z, epsilon = n.epsilon, rho = n.rho,
+      reserved_delta = n.reserved_delta, reserved_delta_z = n.reserved_delta_z, reserved_epsilon = n.reserved_epsilon,
+      reserved_rho = n.reserved_rho
+    FROM unnest(_pages) AS n WHERE p.chain_id = _chain.id AND p.page = n.page;
+  END IF;
+  RETURN ledger_write(_last, _chain, _kind, _job, _actor, NULL, _events, _price,
+    CASE _totals_sign WHEN 0 THEN _last.totals ELSE ledger_add(_last.totals, _price, _totals_sign) END,
+    CASE _reserved_sign WHEN 0 THEN _last.reserved ELSE ledger_add(_last.reserved, _price, _reserved_sign) END,
+    '{}', '{}', _blocks, _sums);
+END
+$$;
+
+CREATE OR REPLACE FUNCTION ledger_reserve_blocks(_job text, _accounts text[], _price jsonb, _events text, _actor text)
+RETURNS TABLE (account_id text, scope text, subject text, admitted boolean, totals jsonb, reserved jsonb, cap jsonb)
+LANGUAGE plpgsql SET enable_seqscan = off AS $$
+-- ledger_reserve where some of the accounts are those of blocks: one line in their chain, and one on each other account.
+-- Neighbours may be named together, chain.1-30. How blocks stand is told only where nothing was written: who is admitted
+-- does not ask.
+DECLARE
+  plain text[] := '{}';
+  chains text[];
+  spans int4multirange[];
+  first integer;
+  final integer;
+  named bigint;
+  held accounts[];
+  lasts ledger_entries[];
+  account accounts;
+  last ledger_entries;
+  written ledger_entries;
+  in_order boolean;
+  after record;
+  counted bigint := 0;
+  within bigint := 0;
+  bound text[] := '{}';
+  changed block_pages[] := '{}';
+  passes boolean;
+  price_delta numeric := (_price->>'delta')::numeric;
+  price_delta_z numeric := (_price->>'delta_z')::numeric;
+  price_epsilon numeric := (_price->>'epsilon')::numeric;
+  price_rho numeric := (_price->>'rho')::numeric;
+BEGIN
+  IF array_to_string(_accounts, ' ') !~
+    '^[^ .]+([.][1-9][0-9]{0,8}(-[1-9][0-9]{0,8})?)?( [^ .]+([.][1-9][0-9]{0,8}(-[1-9][0-9]{0,8})?)?)*$'
+  THEN
+    RAISE EXCEPTION 'an account is missing or named twice' USING ERRCODE = 'DL002';
+  END IF;
+  IF cardinality(_accounts) = 1 THEN  -- most jobs: neighbours, and no cap but theirs
+    chains := ARRAY[split_part(_accounts[1], '.', 1)];
+    first := split_part(split_part(_accounts[1], '.', 2), '-', 1)::integer;
+    final := split_part(split_part(_accounts[1], '.', 2), '-', -1)::integer;
+    spans := ARRAY[int4multirange(int4range(first, greatest(first, final), '[]'))];
+    named := final - first + 1;
+    in_order := first <= final;
+  ELSE
+    plain := ARRAY(SELECT n FROM unnest(_accounts) AS n WHERE strpos(n, '.') = 0);
+    SELECT array_agg(c.chain ORDER BY c.chain), array_agg(c.span ORDER BY c.chain), sum(c.many), bool_and(c.in_order)
+    INTO chains, spans, named, in_order
+    FROM (
+      SELECT b.chain, range_agg(int4range(b.first, greatest(b.first, b.last), '[]')) AS span,
+        sum(b.last - b.first + 1) AS many, bool_and(b.first <= b.last) AS in_order
+      FROM (SELECT split_part(n, '.', 1) AS chain, split_part(split_part(n, '.', 2), '-', 1)::integer AS first,
+              split_part(split_part(n, '.', 2), '-', -1)::integer AS last
+            FROM unnest(_accounts) AS n WHERE strpos(n, '.') > 0) AS b
+      GROUP BY b.chain
+    ) AS c;
+  END IF;
+  held := ledger_hold(plain || chains);
+  IF NOT in_order OR cardinality(held) <> cardinality(plain) + cardinality(chains)
+  THEN
+    RAISE EXCEPTION 'an account is missing or named twice' USING ERRCODE = 'DL002';
+  END IF;
+  FOREACH account IN ARRAY held LOOP
+    IF (account.scope = 'source') <> (account.id = ANY (chains)) THEN
+      RAISE EXCEPTION 'an account is missing or named twice' USING ERRCODE = 'DL002';
+    END IF;
+  END LOOP;
+  lasts := ledger_ends(held);
+  IF cardinality(lasts) <> cardinality(held) THEN
+    RAISE EXCEPTION 'an account has no entry' USING ERRCODE = 'DL002';
+  END IF;
+  FOR n IN 1 .. cardinality(chains) LOOP
+    after := ledger_blocks_after(chains[n], spans[n], _price, 1, 1);
+    counted := counted + after.there;
+    within := within + after.passed;
+    bound := bound || after.sums;
+    changed := CASE n WHEN 1 THEN after.pages ELSE changed || after.pages END;
+  END LOOP;
+  IF counted <> named THEN  -- fewer blocks are there than were named, or one was named twice
+    RAISE EXCEPTION 'an account is missing or named twice' USING ERRCODE = 'DL002';
+  END IF;
+  passes := within = named;
+  IF passes AND cardinality(plain) > 0 THEN
+    passes := NOT EXISTS (
+      SELECT FROM unnest(lasts) AS l
+      WHERE l.blocks IS NULL AND NOT coalesce(ledger_passes(ledger_add(l.totals, _price, 1), l.filters), false));
+  END IF;
+  IF cardinality(plain) > 0 THEN  -- before anything is written
+    RETURN QUERY
+      SELECT a.id, a.scope, a.subject, passes OR ledger_passes(ledger_add(l.totals, _price, 1), l.filters), l.totals,
+        l.reserved, l.cap
+      FROM unnest(held) AS a JOIN unnest(lasts) AS l ON l.account_id = a.id WHERE a.scope <> 'source';
+  END IF;
+  FOR n IN 1 .. cardinality(chains) LOOP
+    IF passes THEN
+      IF cardinality(held) = 1 THEN  -- most jobs: faster than to look for it
+        account := held[1];
+        last := lasts[1];
+        written := ledger_write_blocks(last, account, 'reserve', _job, _actor, _events, _price, 1, 1, spans[n], bound[n], changed);
+      ELSE
+        SELECT a.* INTO STRICT account FROM unnest(held) AS a WHERE a.id = chains[n];
+        SELECT l.* INTO STRICT last FROM unnest(lasts) AS l WHERE l.account_id = chains[n];
+        written := ledger_write_blocks(last, account, 'reserve', _job, _actor, _events, _price, 1, 1, spans[n], bound[n],
+          ARRAY(SELECT p FROM unnest(changed) AS p WHERE p.chain_id = chains[n]));
+      END IF;
+      CONTINUE;
+    END IF;
+    RETURN QUERY
+      SELECT b.account_id, 'data', b.account_id, ledger_within(b.delta + price_delta, b.delta_z + price_delta_z,
+          b.epsilon + price_epsilon, b.rho + price_rho, b.limits),
+        ledger_amounts(b.delta, b.delta_z, b.epsilon, b.rho),
+        ledger_amounts(b.reserved_delta, b.reserved_delta_z, b.reserved_epsilon, b.reserved_rho), b.cap
+      FROM block_sums AS b
+      WHERE b.chain_id = chains[n] AND b.number >= lower(spans[n]) AND b.number < upper(spans[n]) AND spans[n] @> b.number;
+  END LOOP;
+  IF passes AND cardinality(plain) > 0 THEN
+    PERFORM ledger_write_all(
+      ARRAY(SELECT l FROM unnest(lasts) AS l WHERE l.account_id = ANY (plain)),
+      ARRAY(SELECT a FROM unnest(held) AS a WHERE a.id = ANY (plain)), 'reserve', _job, _actor, _events, _price, 1, 1);
+  END IF;
+END
+$$;
