@@ -154,7 +154,8 @@ async def erase(connection: AsyncConnection, tenant_id: str, dataset_id: str) ->
     here = and_(
         Dataset.id == dataset_id, Dataset.tenant_id == tenant_id, Dataset.deleted_at.is_(None)
     )
-    if (await connection.execute(select(Dataset.id).where(here).with_for_update())).first() is None:
+    locked = select(Dataset.id).where(here).with_for_update(key_share=True)
+    if (await connection.execute(locked)).first() is None:
         return False
     # What takes long comes first: the row of a block is changed under the lock of its source,
     # which a trigger takes, and for which jobs that are accepted on other blocks wait.
