@@ -3,8 +3,8 @@ same run, and what a job over thirty blocks writes from its acceptance to its en
 
 The statement that accepts jobs, as the service sends it, on a fresh database, with one submitter
 and with 16. Rounds alternate, so that both meet the same machine. What the ledger does is measured
-by itself, and beside it the whole statement, which also locks the versions that a job names and
-keeps their names.
+by itself, and beside it the whole statement, which also locks the source whose versions a job
+names, and keeps their numbers.
 """
 
 from __future__ import annotations
@@ -39,6 +39,7 @@ CASES = (
     (BLOCKS, 16, "acc_d", False),
     (MANY, 1, "acc_d", False),
     (BLOCKS, 1, "acc_d", True),
+    (BLOCKS, 16, "acc_d", True),
     (MANY, 1, "acc_d", True),
 )
 """Blocks of a job, who submit at once, and of which source: on the second each block stands at
@@ -91,7 +92,7 @@ async def _measured(settings: Settings) -> list[dict[str, Any]]:
                 )
             await connection.execute(_SOURCE)
             await connection.execute(_VERSIONS, {"most": MANY})
-        versions = tuple(f"dst_{number}" for number in range(1, MANY + 1))
+        versions = tuple(range(1, MANY + 1))
         rows = []
         for count, submitters, chain, whole in CASES:
             pairs = []
@@ -164,7 +165,7 @@ async def _written(database: Database, accounts: Sequence[str]) -> float:
 
 
 async def _rate(
-    database: Database, accounts: Sequence[str], submitters: int, versions: tuple[str, ...] = ()
+    database: Database, accounts: Sequence[str], submitters: int, versions: tuple[int, ...] = ()
 ) -> float:
     jobs = JOBS[submitters]
     begun = time.perf_counter()
@@ -184,7 +185,7 @@ async def _rate(
     return jobs / (time.perf_counter() - begun)
 
 
-def _order(versions: tuple[str, ...] = ()) -> JobOrder:
+def _order(versions: tuple[int, ...] = ()) -> JobOrder:
     name = uuid.uuid4().hex
     return JobOrder(
         key=name,
@@ -198,7 +199,8 @@ def _order(versions: tuple[str, ...] = ()) -> JobOrder:
         steps=1,
         price=Price.pure(1).to_json(),
         events=json.dumps([EVENT], separators=(",", ":"), sort_keys=True),
-        blocks=versions,
+        source_id="src_1" if versions else None,
+        versions=versions,
     )
 
 

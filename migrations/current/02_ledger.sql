@@ -666,8 +666,18 @@ CREATE FUNCTION ledger_write_blocks(
 ) RETURNS ledger_entries
 LANGUAGE plpgsql SET enable_seqscan = off AS $$
 -- One line in a chain of blocks whose lock the caller holds, and what ledger_blocks_after says of these blocks with it.
+DECLARE
+  one block_pages;
 BEGIN
-  IF _totals_sign <> 0 OR _reserved_sign <> 0 THEN
+  IF _totals_sign = 0 AND _reserved_sign = 0 THEN
+    NULL;
+  ELSIF cardinality(_pages) = 1 THEN  -- a month of days: faster by itself
+    one := _pages[1];
+    UPDATE block_pages AS p SET added = one.added, delta = one.delta, delta_z = one.delta_z, epsilon = one.epsilon,
+      rho = one.rho, reserved_delta = one.reserved_delta, reserved_delta_z = one.reserved_delta_z,
+      reserved_epsilon = one.reserved_epsilon, reserved_rho = one.reserved_rho
+    WHERE p.chain_id = _chain.id AND p.page = one.page;
+  ELSE
     UPDATE block_pages AS p SET added = n.added, delta = n.delta, delta_z = n.delta_z, epsilon = n.epsilon, rho = n.rho,
       reserved_delta = n.reserved_delta, reserved_delta_z = n.reserved_delta_z, reserved_epsilon = n.reserved_epsilon,
       reserved_rho = n.reserved_rho
@@ -737,9 +747,11 @@ LANGUAGE plpgsql SET enable_seqscan = off AS $$
 -- Neighbours may be named together, chain.1-30. How blocks stand is told only where nothing was written: who is admitted
 -- does not ask.
 DECLARE
-  plain text[] := ARRAY(SELECT n FROM unnest(_accounts) AS n WHERE strpos(n, '.') = 0);
+  plain text[] := '{}';
   chains text[];
   spans int4multirange[];
+  first integer;
+  final integer;
   named bigint;
   held accounts[];
   lasts ledger_entries[];
@@ -747,10 +759,11 @@ DECLARE
   last ledger_entries;
   written ledger_entries;
   in_order boolean;
+  after record;
   counted bigint := 0;
   within bigint := 0;
   bound text[] := '{}';
-  changed block_pages[];
+  changed block_pages[] := '{}';
   passes boolean;
   price_delta numeric := (_price->>'delta')::numeric;
   price_delta_z numeric := (_price->>'delta_z')::numeric;
@@ -762,16 +775,26 @@ BEGIN
   THEN
     RAISE EXCEPTION 'an account is missing or named twice' USING ERRCODE = 'DL002';
   END IF;
-  SELECT array_agg(c.chain ORDER BY c.chain), array_agg(c.span ORDER BY c.chain), sum(c.many), bool_and(c.in_order)
-  INTO chains, spans, named, in_order
-  FROM (
-    SELECT b.chain, range_agg(int4range(b.first, greatest(b.first, b.last), '[]')) AS span,
-      sum(b.last - b.first + 1) AS many, bool_and(b.first <= b.last) AS in_order
-    FROM (SELECT split_part(n, '.', 1) AS chain, split_part(split_part(n, '.', 2), '-', 1)::integer AS first,
-            split_part(split_part(n, '.', 2), '-', -1)::integer AS last
-          FROM unnest(_accounts) AS n WHERE strpos(n, '.') > 0) AS b
-    GROUP BY b.chain
-  ) AS c;
+  IF cardinality(_accounts) = 1 THEN  -- most jobs: neighbours, and no cap but theirs
+    chains := ARRAY[split_part(_accounts[1], '.', 1)];
+    first := split_part(split_part(_accounts[1], '.', 2), '-', 1)::integer;
+    final := split_part(split_part(_accounts[1], '.', 2), '-', -1)::integer;
+    spans := ARRAY[int4multirange(int4range(first, greatest(first, final), '[]'))];
+    named := final - first + 1;
+    in_order := first <= final;
+  ELSE
+    plain := ARRAY(SELECT n FROM unnest(_accounts) AS n WHERE strpos(n, '.') = 0);
+    SELECT array_agg(c.chain ORDER BY c.chain), array_agg(c.span ORDER BY c.chain), sum(c.many), bool_and(c.in_order)
+    INTO chains, spans, named, in_order
+    FROM (
+      SELECT b.chain, range_agg(int4range(b.first, greatest(b.first, b.last), '[]')) AS span,
+        sum(b.last - b.first + 1) AS many, bool_and(b.first <= b.last) AS in_order
+      FROM (SELECT split_part(n, '.', 1) AS chain, split_part(split_part(n, '.', 2), '-', 1)::integer AS first,
+              split_part(split_part(n, '.', 2), '-', -1)::integer AS last
+            FROM unnest(_accounts) AS n WHERE strpos(n, '.') > 0) AS b
+      GROUP BY b.chain
+    ) AS c;
+  END IF;
   held := ledger_hold(plain || chains);
   IF NOT in_order OR cardinality(held) <> cardinality(plain) + cardinality(chains)
   THEN
@@ -787,15 +810,21 @@ BEGIN
     RAISE EXCEPTION 'an account has no entry' USING ERRCODE = 'DL002';
   END IF;
   FOR n IN 1 .. cardinality(chains) LOOP
-    SELECT counted + a.there, within + a.passed, bound || a.sums, CASE n WHEN 1 THEN a.pages ELSE changed || a.pages END
-    INTO counted, within, bound, changed FROM ledger_blocks_after(chains[n], spans[n], _price, 1, 1) AS a;
+    after := ledger_blocks_after(chains[n], spans[n], _price, 1, 1);
+    counted := counted + after.there;
+    within := within + after.passed;
+    bound := bound || after.sums;
+    changed := CASE n WHEN 1 THEN after.pages ELSE changed || after.pages END;
   END LOOP;
   IF counted <> named THEN  -- fewer blocks are there than were named, or one was named twice
     RAISE EXCEPTION 'an account is missing or named twice' USING ERRCODE = 'DL002';
   END IF;
-  passes := within = named AND (cardinality(plain) = 0 OR NOT EXISTS (
-    SELECT FROM unnest(lasts) AS l
-    WHERE l.blocks IS NULL AND NOT coalesce(ledger_passes(ledger_add(l.totals, _price, 1), l.filters), false)));
+  passes := within = named;
+  IF passes AND cardinality(plain) > 0 THEN
+    passes := NOT EXISTS (
+      SELECT FROM unnest(lasts) AS l
+      WHERE l.blocks IS NULL AND NOT coalesce(ledger_passes(ledger_add(l.totals, _price, 1), l.filters), false));
+  END IF;
   IF cardinality(plain) > 0 THEN  -- before anything is written
     RETURN QUERY
       SELECT a.id, a.scope, a.subject, passes OR ledger_passes(ledger_add(l.totals, _price, 1), l.filters), l.totals,

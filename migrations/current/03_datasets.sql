@@ -51,12 +51,14 @@ CREATE TABLE datasets (
   source_id text REFERENCES sources,  -- the source of which it is a block; null: it stands alone
   block text,  -- the block's name in its source: a day, a month or a label; null: it is not a block
   version integer,  -- which version of its block it is, from 1: a later one adds late records; null: it is not a block
+  number integer,  -- which of all versions of its source's blocks it is, from 1, without gaps; null: it is not a block
   stays text,  -- file, https, s3 or postgresql: the kind of place at which the content stays, to be fetched by each job; null: it is stored
   place bytea,  -- the address there, and for whom it is fetched, sealed under the content's own key; null: erased, or it is stored
   seen_at timestamptz,  -- when the content was last found unchanged at its place; null: it is stored
   CONSTRAINT datasets_mode CHECK (mode IN ('private', 'simulation')),
   CONSTRAINT datasets_in_source CHECK (
-    (source_id IS NULL) = (block IS NULL) AND (source_id IS NULL) = (version IS NULL)),
+    (source_id IS NULL) = (block IS NULL) AND (source_id IS NULL) = (version IS NULL)
+    AND (source_id IS NULL) = (number IS NULL)),
   CONSTRAINT datasets_stays CHECK (
     (stays IS NULL OR stays IN ('file', 'https', 's3', 'postgresql') AND object_name IS NULL) AND (stays IS NULL) = (seen_at IS NULL)
     AND (place IS NULL OR stays IS NOT NULL))
@@ -66,6 +68,11 @@ CREATE INDEX datasets_page ON datasets (tenant_id, created_at, id);
 CREATE INDEX datasets_expiry ON datasets (expires_at) WHERE deleted_at IS NULL;
 CREATE INDEX ix_datasets_account_id ON datasets (account_id);
 CREATE UNIQUE INDEX datasets_block ON datasets (source_id, block, version) WHERE source_id IS NOT NULL;
+CREATE UNIQUE INDEX datasets_number ON datasets (source_id, number) WHERE source_id IS NOT NULL;
+-- By these it is found without a look at each version whether a job's are all there.
+CREATE INDEX datasets_gone ON datasets (source_id, number) WHERE source_id IS NOT NULL AND deleted_at IS NOT NULL;
+CREATE INDEX datasets_ends ON datasets (source_id, expires_at)
+  WHERE source_id IS NOT NULL AND deleted_at IS NULL AND expires_at IS NOT NULL;
 ALTER TABLE datasets ENABLE ROW LEVEL SECURITY;
 ALTER TABLE datasets FORCE ROW LEVEL SECURITY;
 CREATE POLICY own_tenant ON datasets USING (current_setting('discreet.tenant', true) IN (tenant_id, '*'));
@@ -73,6 +80,62 @@ GRANT SELECT, INSERT, MAINTAIN,
   UPDATE (content_key_id, wrapped_key, sealed_bytes, object_name, expires_at, delete_after_job, deleted_at, stays, place,
     seen_at)
   ON datasets TO discreet_app;  -- MAINTAIN to vacuum what was erased; before PostgreSQL 17, which has no such right, not
+
+CREATE FUNCTION datasets_numbered() RETURNS trigger
+LANGUAGE plpgsql AS $$
+-- The next number in the source, whoever registers the version. Registrations of one source wait for each other (and the
+-- index refuses whoever did not), rows are never deleted, and what is rolled back was no number: there are no gaps.
+BEGIN
+  NEW.number := 1 + coalesce(
+    (SELECT d.number FROM datasets AS d WHERE d.source_id = NEW.source_id ORDER BY d.number DESC LIMIT 1), 0);
+  RETURN NEW;
+END
+$$;
+CREATE TRIGGER datasets_numbered BEFORE INSERT ON datasets
+  FOR EACH ROW WHEN (NEW.source_id IS NOT NULL) EXECUTE FUNCTION datasets_numbered();
+
+-- One lock a source stands for those of all its versions. Order of locks: decisions on a source, a version's row, the source,
+-- accounts. Who accepts a job holds the source shared and no version's row; who erases one has its row, then the source alone,
+-- and after that waits for nothing that an acceptance holds.
+CREATE FUNCTION source_keep(_source text) RETURNS void
+LANGUAGE sql AS $$
+-- Shared: nothing of this source is erased before this transaction ends. Statements that follow see what was erased before.
+SELECT pg_advisory_xact_lock_shared(hashtextextended(_source, 34))
+$$;
+
+CREATE FUNCTION source_alone(_source text) RETURNS void
+LANGUAGE sql AS $$
+-- Alone: jobs that read this source have been accepted and committed, or are accepted after this transaction.
+SELECT pg_advisory_xact_lock(hashtextextended(_source, 34))
+$$;
+
+CREATE FUNCTION versions_offered(_tenant text, _source text, _versions int4multirange) RETURNS boolean
+LANGUAGE plpgsql STABLE AS $$
+-- Whether all these versions are there, of a source of this tenant: none was erased, and the time of none is over. Ask while
+-- the source is kept. It looks at those that are not there, whatever the number of those that are.
+BEGIN
+  RETURN coalesce(
+    NOT isempty(_versions) AND lower(_versions) >= 1
+    AND upper(_versions) - 1 <= (SELECT d.number FROM datasets AS d
+      WHERE d.source_id = _source AND d.tenant_id = _tenant ORDER BY d.number DESC LIMIT 1)
+    AND NOT EXISTS (SELECT FROM datasets AS d WHERE d.source_id = _source AND d.deleted_at IS NOT NULL
+      AND d.number >= lower(_versions) AND d.number < upper(_versions) AND _versions @> d.number)
+    AND NOT EXISTS (SELECT FROM datasets AS d WHERE d.source_id = _source AND d.deleted_at IS NULL
+      AND d.expires_at <= now() AND _versions @> d.number), false);
+END
+$$;
+
+CREATE FUNCTION datasets_erased() RETURNS trigger
+LANGUAGE plpgsql AS $$
+-- Whoever erases a version, code of any age, waits for jobs on its source that are being accepted, and they for it.
+BEGIN
+  PERFORM source_alone(NEW.source_id);
+  RETURN NEW;
+END
+$$;
+CREATE TRIGGER datasets_erased BEFORE UPDATE OF deleted_at ON datasets
+  FOR EACH ROW WHEN (NEW.source_id IS NOT NULL AND NEW.deleted_at IS NOT NULL AND OLD.deleted_at IS NULL)
+  EXECUTE FUNCTION datasets_erased();
 
 -- A sealed piece of a dataset's content.
 CREATE TABLE dataset_chunks (
@@ -104,3 +167,8 @@ ALTER TABLE public_objects ENABLE ROW LEVEL SECURITY;
 ALTER TABLE public_objects FORCE ROW LEVEL SECURITY;
 CREATE POLICY own_tenant ON public_objects USING (current_setting('discreet.tenant', true) IN (tenant_id, '*'));
 GRANT SELECT, INSERT, DELETE, UPDATE (name) ON public_objects TO discreet_app;  -- a row is locked by a right to update
+
+REVOKE ALL ON FUNCTION datasets_numbered(), source_keep(text), source_alone(text),
+  versions_offered(text, text, int4multirange), datasets_erased() FROM PUBLIC;
+GRANT EXECUTE ON FUNCTION source_keep(text), source_alone(text), versions_offered(text, text, int4multirange)
+  TO discreet_app;

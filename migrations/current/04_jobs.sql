@@ -32,9 +32,12 @@ CREATE TABLE jobs (
   mostly_noise boolean NOT NULL DEFAULT false,  -- its result says that it is mostly noise
   headline text,  -- the answer of its result, in a sentence; null: none, from before schema 0012, or deleted with the result
   result_gone_at timestamptz,  -- when its result, release and events were deleted by retention; null: they were not
+  source_id text,  -- the source whose blocks it reads; whoever writes the row has seen its versions; null: it reads no blocks
+  versions int4multirange,  -- which versions of them, by their numbers in the source; its problem names them in order, sealed
   CONSTRAINT jobs_state CHECK (
     state IN ('queued', 'awaiting_agents', 'waiting', 'running', 'succeeded', 'failed', 'cancelled')),
-  CONSTRAINT jobs_headline CHECK (length(headline) <= 200)
+  CONSTRAINT jobs_headline CHECK (length(headline) <= 200),
+  CONSTRAINT jobs_versions CHECK ((source_id IS NULL) = (versions IS NULL) AND (source_id IS NULL OR dataset_id IS NULL))
 );
 CREATE INDEX jobs_page ON jobs (tenant_id, created_at, id);
 CREATE INDEX jobs_state ON jobs (tenant_id, state, created_at, id);
@@ -42,6 +45,7 @@ CREATE INDEX jobs_fair ON jobs (tenant_id, fair_tag) WHERE started_at IS NOT NUL
 CREATE INDEX jobs_turn ON jobs (fair_tag) WHERE started_at IS NOT NULL;
 CREATE INDEX jobs_active ON jobs (fair_tag) WHERE state IN ('queued', 'running');
 CREATE INDEX jobs_dataset ON jobs (dataset_id) WHERE dataset_id IS NOT NULL;
+CREATE INDEX jobs_source ON jobs (source_id, state) WHERE source_id IS NOT NULL;
 -- Jobs that have not ended, among all that have, with everything that is counted of them.
 CREATE INDEX jobs_open ON jobs (tenant_id, dataset_id) INCLUDE (state, kind, created_at, lease_until)
   WHERE state IN ('queued', 'awaiting_agents', 'waiting', 'running');
@@ -72,18 +76,12 @@ ALTER TABLE job_objects FORCE ROW LEVEL SECURITY;
 CREATE POLICY own_tenant ON job_objects USING (current_setting('discreet.tenant', true) IN (tenant_id, '*'));
 GRANT SELECT, INSERT ON job_objects TO discreet_app;
 
--- A version of a block that a job reads. The job's problem names them in order, under its tamper seal.
-CREATE TABLE job_blocks (
-  job_id text NOT NULL,  -- which job; whoever writes the row has written the job's in the same transaction
-  dataset_id text NOT NULL,  -- which version, locked by whoever writes the row; neither of both is ever deleted
-  tenant_id text NOT NULL,  -- whose both are
-  PRIMARY KEY (job_id, dataset_id)
-);
-CREATE INDEX job_blocks_dataset ON job_blocks (dataset_id);
-ALTER TABLE job_blocks ENABLE ROW LEVEL SECURITY;
-ALTER TABLE job_blocks FORCE ROW LEVEL SECURITY;
-CREATE POLICY own_tenant ON job_blocks USING (current_setting('discreet.tenant', true) IN (tenant_id, '*'));
-GRANT SELECT, INSERT ON job_blocks TO discreet_app;
+-- The versions of blocks that jobs read, with the rights of who asks. A job writes none of these rows: it has its set of numbers.
+CREATE VIEW job_blocks WITH (security_invoker = true) AS
+SELECT j.id AS job_id, d.id AS dataset_id, j.tenant_id
+FROM jobs AS j JOIN datasets AS d ON d.source_id = j.source_id AND d.tenant_id = j.tenant_id
+  AND d.number >= lower(j.versions) AND d.number < upper(j.versions) AND j.versions @> d.number;
+GRANT SELECT ON job_blocks TO discreet_app;
 
 -- The events of a job's stream, in order. Rows are added and never changed; retention deletes all but the last.
 CREATE TABLE job_events (
@@ -289,9 +287,10 @@ LANGUAGE plpgsql AS $$
 -- Together, because whoever has an account's lock keeps it until the commit is on the disk; all lock the same accounts, so
 -- that they do it in one order. An error writes nothing of any of them.
 -- _orders is a list of {key, digest (hex), job, dataset, kind, problem, plan, seed, total, price, events (canonical text),
--- session, terms, budget, traceparent, seal, release_key (hex), released_by, name, objects, blocks}. Without a dataset and
--- with released_by a job reads what these jobs released. objects are ids of the public objects that the problem names,
--- blocks those of the versions of blocks that it reads.
+-- session, terms, budget, traceparent, seal, release_key (hex), released_by, name, objects, source, versions}. Without a
+-- dataset and with released_by a job reads what these jobs released. objects are ids of the public objects that the problem
+-- names; source has the blocks that it reads, of which versions are the numbers, as a multirange. Code from before schema
+-- 0034 says blocks instead of both: ids of versions.
 -- _accounts are those of the data (none: the data are public, and nothing is charged); caps on the tenant and on the
 -- principal are added here, so that no caller can forget them.
 -- With a session a job is federated: it waits for its agents instead of a worker. Nothing is reserved yet: the accounts are
@@ -310,7 +309,8 @@ DECLARE
   release bytea;
   tag integer;
   named text[];
-  parts text[];
+  source text;
+  parts int4multirange;
   there integer;
 BEGIN
   FOR n IN 0 .. jsonb_array_length(_orders) - 1 LOOP
@@ -325,9 +325,16 @@ BEGIN
     IF one -> 'objects' -> 0 IS NOT NULL THEN  -- most jobs name none, and shall not pay for a query that finds nothing
       named := ARRAY(SELECT DISTINCT jsonb_array_elements_text(one -> 'objects'));
     END IF;
-    parts := NULL;
-    IF one -> 'blocks' -> 0 IS NOT NULL THEN
-      parts := ARRAY(SELECT DISTINCT jsonb_array_elements_text(one -> 'blocks'));
+    source := one ->> 'source';
+    parts := (one ->> 'versions')::int4multirange;
+    IF one -> 'blocks' -> 0 IS NOT NULL THEN  -- a number for each, or one that nobody has
+      SELECT min(d.source_id), range_agg(int4range(coalesce(d.number, 0), coalesce(d.number, 0), '[]')) INTO source, parts
+        FROM jsonb_array_elements_text(one -> 'blocks') AS b(id) LEFT JOIN datasets AS d ON d.id = b.id AND d.tenant_id = _tenant
+        HAVING count(DISTINCT d.source_id) = 1;
+      IF NOT FOUND THEN
+        source := '';
+        parts := '{[0,1)}';
+      END IF;
     END IF;
     job_id := NULL;
     created_at := NULL;
@@ -358,11 +365,8 @@ BEGIN
       END IF;
     END IF;
     IF parts IS NOT NULL THEN
-      -- Shared as well, in the order of their ids: all of them are there, or the job reads none.
-      PERFORM FROM datasets AS d WHERE d.id = ANY (parts) AND d.tenant_id = _tenant AND d.deleted_at IS NULL
-        AND (d.expires_at IS NULL OR d.expires_at > now()) ORDER BY d.id FOR SHARE OF d;
-      GET DIAGNOSTICS there = ROW_COUNT;
-      IF there < cardinality(parts) THEN
+      PERFORM source_keep(source);
+      IF NOT versions_offered(_tenant, source, parts) THEN
         outcome := 'dataset_gone';
         RETURN NEXT;
         CONTINUE;
@@ -389,20 +393,17 @@ BEGIN
     END IF;
     tag := CASE WHEN session IS NULL THEN fair_tag(_tenant) ELSE 0 END;
     INSERT INTO jobs (id, tenant_id, dataset_id, principal, kind, problem, plan, price, seed, tamper_seal, traceparent,
-        total, fair_tag, released_by, release_key, name, state)
+        total, fair_tag, released_by, release_key, name, state, source_id, versions)
       VALUES (job, _tenant, dataset, _principal, one ->> 'kind', one -> 'problem', one -> 'plan', one -> 'price',
         (one ->> 'seed')::bigint, one ->> 'seal', one ->> 'traceparent', (one ->> 'total')::integer, tag,
         CASE WHEN jsonb_typeof(one -> 'released_by') = 'array'
           THEN ARRAY(SELECT jsonb_array_elements_text(one -> 'released_by')) END,
-        release, one ->> 'name', CASE WHEN session IS NULL THEN 'queued' ELSE 'awaiting_agents' END)
+        release, one ->> 'name', CASE WHEN session IS NULL THEN 'queued' ELSE 'awaiting_agents' END, source, parts)
       RETURNING jobs.created_at INTO created_at;
     INSERT INTO idempotent_requests (tenant_id, principal, key, request_digest, job_id)
       VALUES (_tenant, _principal, idempotency_key, request, job);
     IF named IS NOT NULL THEN
       INSERT INTO job_objects (job_id, object_id, tenant_id) SELECT job, o, _tenant FROM unnest(named) AS o;
-    END IF;
-    IF parts IS NOT NULL THEN
-      INSERT INTO job_blocks (job_id, dataset_id, tenant_id) SELECT job, d, _tenant FROM unnest(parts) AS d;
     END IF;
     INSERT INTO job_events (job_id, seq, event, details) VALUES (job, 1, 'state', '{"state": "queued"}');
     IF session IS NULL THEN

@@ -72,9 +72,9 @@ INSERT INTO source_uses AS u (source_id, block, principal, tenant_id, epsilon, d
     _sign * (j.price ->> 'epsilon')::numeric, _sign * (j.price ->> 'delta')::numeric,
     _sign * (j.price ->> 'rho')::numeric, _sign * (j.price ->> 'delta_z')::numeric
   FROM jobs AS j
-  JOIN job_blocks AS b ON b.job_id = j.id
-  JOIN datasets AS d ON d.id = b.dataset_id
-  JOIN sources AS s ON s.id = d.source_id
+  JOIN sources AS s ON s.id = j.source_id
+  JOIN datasets AS d ON d.source_id = j.source_id AND d.number >= lower(j.versions) AND d.number < upper(j.versions)
+    AND j.versions @> d.number
   WHERE j.id = _job ORDER BY name
   ON CONFLICT (source_id, block, principal) DO UPDATE SET epsilon = u.epsilon + excluded.epsilon,
     delta = u.delta + excluded.delta, rho = u.rho + excluded.rho, delta_z = u.delta_z + excluded.delta_z
@@ -96,11 +96,8 @@ LANGUAGE plpgsql AS $$
 -- A job on blocks ended without a result. Where it waited, what it was promised is free; where it had touched nothing, what
 -- it had reserved: those who wait on that source are to be decided, also those whose wait is not committed yet. One that had
 -- touched data is charged, frees nothing, and moves nobody's decision: how it ended may tell of the data.
-DECLARE
-  source text;
 BEGIN
-  SELECT d.source_id INTO source FROM job_blocks AS b JOIN datasets AS d ON d.id = b.dataset_id WHERE b.job_id = NEW.id LIMIT 1;
-  IF source IS NULL OR NOT EXISTS (SELECT FROM source_rules AS r WHERE r.source_id = source) THEN
+  IF NOT EXISTS (SELECT FROM source_rules AS r WHERE r.source_id = NEW.source_id) THEN
     RETURN NULL;
   END IF;
   IF OLD.state = 'waiting' THEN
@@ -110,33 +107,40 @@ BEGIN
   ELSE
     PERFORM count_use(NEW.id, -1);
   END IF;
-  INSERT INTO source_wakes (source_id, tenant_id) VALUES (source, NEW.tenant_id);
+  INSERT INTO source_wakes (source_id, tenant_id) VALUES (NEW.source_id, NEW.tenant_id);
   RETURN NULL;
 END
 $$;
 CREATE TRIGGER jobs_budget_free AFTER UPDATE OF state ON jobs
-  FOR EACH ROW WHEN (NEW.dataset_id IS NULL AND NEW.state IN ('failed', 'cancelled') AND OLD.state <> NEW.state)
+  FOR EACH ROW WHEN (NEW.source_id IS NOT NULL AND NEW.state IN ('failed', 'cancelled') AND OLD.state <> NEW.state)
   EXECUTE FUNCTION jobs_budget_free();
 
-CREATE FUNCTION job_blocks_counted() RETURNS trigger
+CREATE FUNCTION jobs_counted() RETURNS trigger
 LANGUAGE plpgsql AS $$
 -- Jobs on blocks of a source with a rule that have reserved are uses of it, whoever accepted them: also who planned before
--- the rule was there. A first rule holds the source's blocks, so that each job is counted here or was there before.
-DECLARE
-  job text;
+-- the rule was there. A first rule has the source alone, so that each job is counted here or was there before.
 BEGIN
-  FOR job IN
-    SELECT DISTINCT n.job_id FROM named AS n JOIN datasets AS d ON d.id = n.dataset_id
-    WHERE EXISTS (SELECT FROM source_rules AS r WHERE r.source_id = d.source_id)
-      AND EXISTS (SELECT FROM ledger_entries AS e WHERE e.job_id = n.job_id AND e.kind = 'reserve')
-  LOOP
-    PERFORM count_use(job, 1);
-  END LOOP;
+  IF EXISTS (SELECT FROM source_rules AS r WHERE r.source_id = NEW.source_id)
+    AND EXISTS (SELECT FROM ledger_entries AS e WHERE e.job_id = NEW.id AND e.kind = 'reserve')
+  THEN
+    PERFORM count_use(NEW.id, 1);
+  END IF;
   RETURN NULL;
 END
 $$;
-CREATE TRIGGER job_blocks_counted AFTER INSERT ON job_blocks REFERENCING NEW TABLE AS named
-  FOR EACH STATEMENT EXECUTE FUNCTION job_blocks_counted();
+CREATE TRIGGER jobs_counted AFTER INSERT ON jobs
+  FOR EACH ROW WHEN (NEW.source_id IS NOT NULL) EXECUTE FUNCTION jobs_counted();
+
+CREATE FUNCTION source_rules_first() RETURNS trigger
+LANGUAGE plpgsql AS $$
+-- Jobs that are being accepted have committed, and whoever adds the first rule counts them, or see it and are counted under it.
+BEGIN
+  PERFORM source_alone(NEW.source_id);
+  RETURN NEW;
+END
+$$;
+CREATE TRIGGER source_rules_first BEFORE INSERT ON source_rules
+  FOR EACH ROW WHEN (NEW.version = 1) EXECUTE FUNCTION source_rules_first();
 
 CREATE FUNCTION waits_of_who_left() RETURNS trigger
 LANGUAGE plpgsql AS $$
@@ -152,6 +156,6 @@ CREATE TRIGGER keys_left AFTER UPDATE OF revoked_at ON keys
 CREATE TRIGGER identities_left AFTER UPDATE OF removed_at ON identities
   FOR EACH ROW EXECUTE FUNCTION waits_of_who_left();
 
-REVOKE ALL ON FUNCTION count_use(text, integer), jobs_turn_after_wait(), jobs_budget_free(), job_blocks_counted(),
-  waits_of_who_left() FROM PUBLIC;
+REVOKE ALL ON FUNCTION count_use(text, integer), jobs_turn_after_wait(), jobs_budget_free(), jobs_counted(),
+  source_rules_first(), waits_of_who_left() FROM PUBLIC;
 GRANT EXECUTE ON FUNCTION count_use(text, integer) TO discreet_app;

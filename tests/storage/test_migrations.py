@@ -273,6 +273,112 @@ def test_sums_of_blocks_go_into_pages_and_back(
     assert chain.blocks[5].totals["epsilon"] == 21 * PRICE.epsilon
 
 
+SOURCE_OF_0032 = """
+INSERT INTO sources (id, tenant_id, name, kind, public, mode, block_by, cap_of, cap, block_bytes,
+  chain_id, created_by)
+VALUES ('src_' || %(s)s, 'ten_1', %(s)s, 'routing', '{}', 'private', 'label', 'block', '{}', 1024,
+  'acc_' || %(s)s, 'owner')
+"""
+VERSION_OF_0032 = """
+INSERT INTO datasets (id, tenant_id, account_id, name, kind, public, mode, digest, content_key_id,
+  source_id, block, version)
+VALUES ('dst_' || %(s)s || %(n)s, 'ten_1', 'acc_' || %(s)s || '.1', 'b', 'routing', '{}', 'private',
+  sha256(convert_to(%(s)s || %(n)s, 'UTF8')), 'key', 'src_' || %(s)s, 'block', %(n)s)
+"""
+ON_BLOCKS = """
+SELECT outcome FROM accept_jobs('ten_1', 'owner', ARRAY[%(account)s], 'jobs', 'discreet.run_job',
+  jsonb_build_array(jsonb_build_object('key', %(job)s::text, 'digest', '00', 'job', %(job)s::text,
+    'kind', 'routing', 'problem', jsonb '{}', 'plan', jsonb '{}', 'total', 1, 'events', '[]',
+    'price', jsonb '{"delta": "0", "delta_z": "0", "epsilon": "1", "rho": "1"}',
+    'blocks', to_jsonb(%(blocks)s::text[]))))
+"""
+"""How code of schema 0032 registers versions of blocks, and accepts a job on them."""
+
+
+def test_rows_that_name_blocks_become_sets_and_rows_again(
+    postgres: EmbeddedPostgres, empty: Database, tmp_path: Path
+) -> None:
+    """Code of before goes on in between, a job of which is being accepted when the migration
+    begins: whatever a job reads is known in each schema, and its use of a share counted once."""
+    settings = settings_of(empty, tmp_path)
+    migrate(settings, "0032")
+    fill(empty)
+    named: set[tuple[str, str]] = set()
+
+    def accept(connection: psycopg.Connection[Any], job: str, *blocks: str) -> None:
+        versions = [f"dst_{block}" for block in blocks]
+        values = {"job": job, "account": f"acc_{blocks[0][0]}.1", "blocks": versions}
+        assert connection.execute(ON_BLOCKS, values).fetchone() == ("accepted",)
+        named.update((job, version) for version in versions)
+
+    def state() -> tuple[set[tuple[str, str]], list[tuple[str, int]]]:
+        found = rows(postgres, empty, "job_blocks")
+        assert {row["tenant_id"] for row in found} == {"ten_1"}
+        uses = rows(postgres, empty, "source_uses")
+        kept = {(row["job_id"], row["dataset_id"]) for row in found}
+        return kept, [(row["source_id"], row["epsilon"]) for row in uses]
+
+    with (
+        psycopg.connect(empty.app_url, autocommit=True) as old,
+        psycopg.connect(empty.app_url) as late,
+        psycopg.connect(postgres.url("postgres", "postgres"), autocommit=True) as watcher,
+    ):
+        for connection in (old, late):
+            connection.execute("SELECT set_config('discreet.tenant', 'ten_1', false)")
+            connection.commit()
+        amounts = [json.dumps(part(Cap(10**6, 0))) for part in (cap_amounts, filter_limits)]
+        for source, versions in (("a", 3), ("b", 2)):
+            chain = f"acc_{source}"
+            old.execute("SELECT ledger_open_chain(%s, 'ten_1', 'request')", [chain])
+            old.execute("SELECT ledger_open_block(%s, %s, %s, 'o', 'b')", [chain, *amounts])
+            old.execute(SOURCE_OF_0032, {"s": source})
+            for number in range(1, versions + 1):
+                old.execute(VERSION_OF_0032, {"s": source, "n": number})
+        old.execute(
+            "INSERT INTO source_rules (source_id, version, tenant_id, shares, lent_days, "
+            "created_by) VALUES ('src_a', 1, 'ten_1', '{}', 28, 'o')"
+        )
+        accept(old, "job_1", "a1", "a3")
+        accept(old, "job_2", "b2")
+        accept(late, "job_3", "a2", "a3")
+        failed: list[Exception] = []
+
+        def up() -> None:
+            try:
+                migrate(settings)
+            except Exception as error:
+                failed.append(error)
+
+        thread = threading.Thread(target=up)
+        thread.start()
+        waits = "SELECT FROM pg_stat_activity WHERE wait_event_type = 'Lock' AND datname = %s"
+        eventually(
+            lambda: watcher.execute(waits, [empty.name]).fetchone() is not None,
+            "the migration waits for who accepts",
+        )
+        late.commit()
+        thread.join()
+        assert failed == []
+        assert state() == (named, [("src_a", 2)])
+        old.execute(VERSION_OF_0032, {"s": "a", "n": 4})
+        accept(old, "job_4", "a4", "a1", "a2")
+        accept(old, "job_5", "b2", "b1")
+        assert state() == (named, [("src_a", 3)])
+        numbers = "SELECT source_id, array_agg(number ORDER BY version) FROM datasets GROUP BY 1"
+        assert dict(old.execute(numbers).fetchall()) == {"src_a": [1, 2, 3, 4], "src_b": [1, 2]}
+
+        migrate(settings, "0032", down=True)
+        assert state() == (named, [("src_a", 3)])
+        accept(old, "job_6", "a4")
+        old.execute("UPDATE jobs SET state = 'cancelled' WHERE id IN ('job_1', 'job_2')")
+        assert state() == (named, [("src_a", 3)])
+
+        migrate(settings)
+        assert state() == (named, [("src_a", 3)])
+        old.execute("UPDATE jobs SET state = 'cancelled' WHERE id IN ('job_3', 'job_6')")
+        assert state() == (named, [("src_a", 1)])
+
+
 @pytest.mark.parametrize(
     ("since", "to"), [("0025", "0026"), ("0026", "0025"), ("0029", "0030"), ("0030", "0029")]
 )
@@ -395,6 +501,7 @@ def test_jobs_of_the_version_before_run_after_the_upgrade(
     since = (
         *("source_id text", "block text", "version integer"),  # with 0019
         *("stays text", "place bytea", "seen_at timestamptz"),  # with 0031
+        "number integer",  # with 0034
     )
     administrator_url = postgres.url("postgres", empty.name)
     with psycopg.connect(administrator_url, autocommit=True) as administrator:

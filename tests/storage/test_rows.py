@@ -35,7 +35,6 @@ from discreet.storage import (
 )
 from discreet.storage.database import SYSTEM, Database, libpq_url
 from discreet.storage.people_tables import Identity
-from discreet.storage.source_tables import JobBlock
 from discreet.storage.tables import Base
 from discreet.storage.tenants import Principal
 from discreet.storage.wait_tables import JobWait, SourceUse
@@ -154,10 +153,6 @@ async def fill(database: Database) -> None:
                 actor="owner",
                 reason="block 1",
             )
-            block = insert(JobBlock).values(
-                job_id=f"job_{name}", dataset_id=f"dst_{name}", tenant_id=name
-            )
-            await connection.execute(block)
             rule = {"source_id": f"src_{name}", "version": 1, "tenant_id": name}
             said = {"shares": {"p": 10**6}, "lent_days": 1, "created_by": "p"}
             await waits.add_rule(connection, **rule, **said)  # which leaves a wake

@@ -13,7 +13,7 @@ from weakref import WeakKeyDictionary, ref
 from sqlalchemy import select, text
 from sqlalchemy.ext.asyncio import AsyncConnection
 
-from discreet.storage.block_names import named_together
+from discreet.storage.block_names import named_together, ranges
 from discreet.storage.database import Database
 from discreet.storage.group_commit import GroupCommit
 from discreet.storage.ledger import AccountBalance, account_balance
@@ -82,8 +82,10 @@ class JobOrder:
     """The name that its sender gave it."""
     objects: tuple[str, ...] = ()
     """Ids of the public objects that the problem names."""
-    blocks: tuple[str, ...] = ()
-    """Ids of the versions of blocks that it reads instead of a dataset."""
+    source_id: str | None = None
+    """The source whose blocks it reads instead of a dataset."""
+    versions: tuple[int, ...] = ()
+    """The numbers, in their source, of the versions of blocks that it reads."""
 
 
 @dataclass(frozen=True)
@@ -184,7 +186,8 @@ def _order_text(order: JobOrder) -> str:
         "seal": order.seal,
         "name": order.name,
         "objects": order.objects,
-        "blocks": order.blocks,
+        "source": order.source_id,
+        "versions": None if order.source_id is None else ranges(order.versions),
     }
     return f'{json.dumps(small)[:-1]}, "problem": {order.problem}, "plan": {order.plan}}}'
 

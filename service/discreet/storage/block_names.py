@@ -29,3 +29,14 @@ def named_together(accounts: Sequence[str]) -> list[str]:
     return [
         first if first == last else f"{first}-{last.rpartition('.')[2]}" for first, last in runs
     ]
+
+
+def ranges(numbers: Sequence[int]) -> str:
+    """A set of numbers as the text of a PostgreSQL multirange: `{[1,31),[40,41)}`."""
+    runs: list[list[int]] = []
+    for number in sorted(set(numbers)):
+        if runs and runs[-1][1] == number:
+            runs[-1][1] = number + 1
+        else:
+            runs.append([number, number + 1])
+    return "{" + ",".join(f"[{first},{end})" for first, end in runs) + "}"

@@ -7,8 +7,8 @@ from typing import Any
 from sqlalchemy import func, insert, select, update
 from sqlalchemy.ext.asyncio import AsyncConnection
 
+from discreet.storage.people_tables import BudgetRequest
 from discreet.storage.rows import Row, lock_key, one_of
-from discreet.storage.tables import BudgetRequest
 
 
 async def lock_principal(connection: AsyncConnection, tenant_id: str, principal: str) -> None:

@@ -10,8 +10,7 @@ from sqlalchemy import ColumnElement, and_, delete, func, insert, or_, select, t
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from discreet.storage.rows import Row, lock_key, one_of
-from discreet.storage.source_tables import JobBlock
-from discreet.storage.tables import Dataset, DatasetChunk, Job
+from discreet.storage.tables import UNFINISHED, Dataset, DatasetChunk, Job
 
 
 async def lock_digest(connection: AsyncConnection, value: bytes) -> None:
@@ -152,16 +151,17 @@ async def erase(connection: AsyncConnection, tenant_id: str, dataset_id: str) ->
     they hold the data. The caller removes an object after the commit; without the key nobody can
     read it.
     """
-    statement = (
-        update(Dataset)
-        .where(
-            Dataset.id == dataset_id, Dataset.tenant_id == tenant_id, Dataset.deleted_at.is_(None)
-        )
-        .values(deleted_at=func.now(), wrapped_key=None, place=None)
+    here = and_(
+        Dataset.id == dataset_id, Dataset.tenant_id == tenant_id, Dataset.deleted_at.is_(None)
     )
-    if (await connection.execute(statement)).rowcount == 0:
+    locked = select(Dataset.id).where(here).with_for_update(key_share=True)
+    if (await connection.execute(locked)).first() is None:
         return False
+    # What takes long comes first: the row of a block is changed under the lock of its source,
+    # which a trigger takes, and for which jobs that are accepted on other blocks wait.
     await connection.execute(delete(DatasetChunk).where(DatasetChunk.dataset_id == dataset_id))
+    values = {"deleted_at": func.now(), "wrapped_key": None, "place": None}
+    await connection.execute(update(Dataset).where(here).values(**values))
     await connection.execute(text(_FORGET_SIMULATED), {"dataset": dataset_id})
     return True
 
@@ -200,29 +200,22 @@ async def dead_contents(connection: AsyncConnection) -> bool:
     return bool(found and (await connection.execute(text(dead))).scalar())
 
 
-async def expired(connection: AsyncConnection, most: int = 100) -> list[Row]:
-    """Datasets whose content is to be erased and that no job needs: expired, or used by a job
-    that succeeded."""
-    of_block = (
-        select(JobBlock.job_id)
-        .where(JobBlock.dataset_id == Dataset.id, JobBlock.job_id == Job.id)
-        .correlate(
-            Dataset, Job
-        )  # said, for two levels out: else any job over blocks would keep every content
-    )
-    active = select(Job.id).where(
-        or_(Job.dataset_id == Dataset.id, of_block.exists()),
-        Job.state.not_in(("succeeded", "failed", "cancelled")),
-    )
+async def expired(connection: AsyncConnection, most: int = 100) -> list[str]:
+    """Ids of datasets whose content is to be erased and that no job needs: expired, or used by a
+    job that succeeded."""
+    statement = select(Dataset.id).where(_over(), ~_needed()).limit(most)
+    return [str(one) for one in (await connection.execute(statement)).scalars()]
+
+
+async def lock_expired(connection: AsyncConnection, dataset_id: str) -> Row | None:
+    """Such a dataset, locked until this transaction ends; None if it is none any more, or a job
+    that is accepted at this moment holds it."""
     statement = (
         select(Dataset)
-        .where(Dataset.deleted_at.is_(None), ~_offered(), ~active.exists())
-        .limit(most)
-        .with_for_update(
-            of=Dataset, skip_locked=True
-        )  # a job that is accepted at this moment holds the row
+        .where(Dataset.id == dataset_id, _over())
+        .with_for_update(of=Dataset, skip_locked=True)
     )
-    return [dict(row) for row in (await connection.execute(statement)).mappings()]
+    return one_of(await connection.execute(statement))
 
 
 async def objects_of(connection: AsyncConnection, names: Iterable[str]) -> set[str]:
@@ -255,6 +248,24 @@ async def chunks_between(
         .order_by(DatasetChunk.index)
     )
     return [bytes(sealed) for sealed in (await connection.execute(statement)).scalars()]
+
+
+def _over() -> ColumnElement[bool]:
+    """True of a dataset whose content is there, and which no new job may use."""
+    return and_(Dataset.deleted_at.is_(None), ~_offered())
+
+
+def _needed() -> ColumnElement[bool]:
+    """True of a dataset that a job which has not ended reads."""
+    unfinished = Job.state.in_(UNFINISHED)
+    of_it = select(Job.id).where(Job.dataset_id == Dataset.id, unfinished)
+    of_block = select(Job.id).where(
+        Job.tenant_id == Dataset.tenant_id,
+        Job.source_id == Dataset.source_id,
+        Job.versions.op("@>")(Dataset.number),
+        unfinished,
+    )
+    return or_(of_it.exists(), of_block.exists())
 
 
 def _offered() -> ColumnElement[bool]:

@@ -14,7 +14,6 @@ from typing import Any, Literal
 from prometheus_client import Counter
 from sqlalchemy import (
     and_,
-    bindparam,
     case,
     delete,
     func,
@@ -31,7 +30,7 @@ from discreet.storage import shares, webhooks
 from discreet.storage.acceptance import CHANNEL, Row
 from discreet.storage.result_tables import JobEvent, Release
 from discreet.storage.rows import one_of
-from discreet.storage.source_tables import JobBlock, Source
+from discreet.storage.source_tables import Source
 from discreet.storage.tables import UNFINISHED, Dataset, IdempotentRequest, Job
 from discreet.storage.wait_tables import WAITS, JobWait
 
@@ -112,11 +111,7 @@ async def events(connection: AsyncConnection, job_id: str, after: int) -> list[R
 
 async def active_of_dataset(connection: AsyncConnection, dataset_id: str) -> bool:
     """True while a job that still needs the content is queued or running."""
-    blocks = select(JobBlock.job_id).where(JobBlock.dataset_id == dataset_id)
-    of_it = or_(Job.dataset_id == dataset_id, Job.id.in_(blocks))
-    states: Any = bindparam("states", UNFINISHED, expanding=True, literal_execute=True)
-    statement = select(Job.id).where(of_it, Job.state.in_(states)).limit(1)
-    return (await connection.execute(statement)).first() is not None
+    return bool((await connection.execute(_ACTIVE_OF_DATASET, {"dataset": dataset_id})).scalar())
 
 
 # A worker's steps ---------------------------------------------------------------------------------
@@ -367,4 +362,17 @@ _STRANDED = text(
                            WHERE entry.queueing_lock = jobs.id AND entry.status = 'todo'))
     ORDER BY fair_tag LIMIT :most
     """
+)
+_ACTIVE_OF_DATASET = text(
+    f"""
+    SELECT EXISTS (
+      SELECT FROM jobs AS j JOIN datasets AS d ON d.id = :dataset
+        AND j.tenant_id = d.tenant_id AND j.dataset_id = d.id
+      WHERE j.state IN {UNFINISHED}
+    ) OR EXISTS (
+      SELECT FROM jobs AS j JOIN datasets AS d ON d.id = :dataset
+        AND j.tenant_id = d.tenant_id AND j.source_id = d.source_id AND j.versions @> d.number
+      WHERE j.state IN {UNFINISHED}
+    )
+    """  # noqa: S608 - states that the code names
 )

@@ -45,11 +45,9 @@ async def figures(database: Database, witnesses: Sequence[str] = ()) -> Figures:
         backup = await operations.last_backup(connection)
         archive = await operations.archive(connection)
     return Figures(
-        jobs={(kind, state): count for kind, state, count, _ in active},
+        jobs={(kind, state): int(count) for kind, state, count in active},
         queued=row["queued"],
-        oldest_queued_seconds=max(
-            (age for _, state, _, age in active if state == "queued"), default=0.0
-        ),
+        oldest_queued_seconds=row["oldest"],
         ledger_entries=row["entries"],
         workers=row["workers"],
         leases_over=row["leases_over"],
@@ -68,9 +66,11 @@ def _fails(archived_at: datetime | None, failed_at: datetime | None) -> bool:
 
 ACTIVE = text(
     """
-    SELECT kind, state, count(*), date_part('epoch', clock_timestamp() - min(created_at))
-    FROM jobs WHERE state IN ('queued', 'awaiting_agents', 'waiting', 'running')
-    GROUP BY kind, state
+    SELECT c.kind, one.state, sum(one.jobs)
+    FROM job_counts AS c CROSS JOIN LATERAL (VALUES ('queued', c.queued),
+      ('awaiting_agents', c.awaiting_agents), ('waiting', c.waiting), ('running', c.running)
+    ) AS one(state, jobs)
+    GROUP BY c.kind, one.state HAVING sum(one.jobs) > 0
     """
 )
 # Entries are never removed: the statistics' count of living rows is theirs, and after a crash,
@@ -83,9 +83,11 @@ _WAITING = text(
       (SELECT greatest(0, CAST(c.reltuples AS bigint), s.n_live_tup) FROM pg_class AS c
        JOIN pg_stat_user_tables AS s ON s.relid = c.oid
        WHERE c.oid = 'ledger_entries'::regclass) AS entries,
+      (SELECT coalesce(max(date_part('epoch', clock_timestamp() - oldest_queued(c.tenant_id))), 0)
+       FROM (SELECT tenant_id FROM job_counts GROUP BY tenant_id HAVING sum(queued) > 0) AS c)
+        AS oldest,
       (SELECT count(*) FROM procrastinate_workers
        WHERE last_heartbeat > now() - interval '30 seconds') AS workers,
-      (SELECT count(*) FROM jobs
-       WHERE state = 'running' AND lease_until < clock_timestamp()) AS leases_over
+      leases_over() AS leases_over
     """
 )

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from datetime import datetime
+from decimal import Decimal
 
-from sqlalchemy import BigInteger, CheckConstraint, Identity, Integer, Text
+from sqlalchemy import BigInteger, CheckConstraint, Identity, Index, Integer, Numeric, Text, text
 from sqlalchemy.dialects.postgresql import ARRAY
 from sqlalchemy.orm import Mapped, mapped_column
 
@@ -44,3 +45,18 @@ class Backup(Base):
     made_at: Mapped[datetime]
     made_with: Mapped[str]
     schema: Mapped[str]
+
+
+class JobCount(Base):
+    """A part of the number of a tenant's jobs of a kind that have not ended, by state."""
+
+    __tablename__ = "job_counts"
+    __table_args__ = (Index("job_counts_of", "tenant_id", "kind"),)
+    id: Mapped[int] = mapped_column(BigInteger, Identity(always=True), primary_key=True)
+    tenant_id: Mapped[str]
+    kind: Mapped[str]
+    queued: Mapped[int] = mapped_column(server_default=text("0"))
+    awaiting_agents: Mapped[int] = mapped_column(server_default=text("0"))
+    waiting: Mapped[int] = mapped_column(server_default=text("0"))
+    running: Mapped[int] = mapped_column(server_default=text("0"))
+    queued_since: Mapped[Decimal] = mapped_column(Numeric, server_default=text("0"))

@@ -52,7 +52,7 @@ async def queue(connection: AsyncConnection) -> tuple[dict[str, Any], list[dict[
     leases have run out; and the MOST_TENANTS tenants whose jobs have waited longest in all, of whom
     `share` is that of all waiting time until now, in 0..1.
 
-    One pass over the index `jobs_open`, which holds all that is counted.
+    From `job_counts`, which has a few rows of each tenant however many of its jobs wait.
     """
     row = (await connection.execute(QUEUE, {"most": MOST_TENANTS})).mappings().one()
     counts = dict(row)
@@ -128,18 +128,14 @@ _PROCESSES = text(
 QUEUE = text(
     """
     WITH open AS MATERIALIZED (
-      SELECT tenant_id, count(*) FILTER (WHERE state = 'queued') AS queued,
-        count(*) FILTER (WHERE state = 'awaiting_agents') AS awaiting_agents,
-        count(*) FILTER (WHERE state = 'waiting') AS waiting_for_budget,
-        count(*) FILTER (WHERE state = 'running') AS running,
-        count(*) FILTER (WHERE state = 'running' AND lease_until < clock_timestamp())
-          AS leases_over,
-        date_part('epoch', now() - min(created_at) FILTER (WHERE state = 'queued'))
-          AS oldest_wait_seconds,
-        sum(greatest(0, date_part('epoch', now() - created_at))) FILTER (WHERE state = 'queued')
-          AS waited
-      FROM jobs WHERE state IN ('queued', 'awaiting_agents', 'waiting', 'running')
-      GROUP BY tenant_id
+      SELECT c.*, CASE WHEN c.queued > 0
+        THEN date_part('epoch', now() - oldest_queued(c.tenant_id)) END AS oldest_wait_seconds
+      FROM (
+        SELECT tenant_id, sum(queued) AS queued, sum(awaiting_agents) AS awaiting_agents,
+          sum(waiting) AS waiting_for_budget, sum(running) AS running,
+          CAST(greatest(0, sum(queued) * extract(epoch FROM now()) - sum(queued_since))
+            AS double precision) AS waited
+        FROM job_counts GROUP BY tenant_id) AS c
     ),
     longest AS (
       SELECT t.name AS tenant, o.queued, o.running, o.oldest_wait_seconds,
@@ -151,7 +147,7 @@ QUEUE = text(
       CAST(coalesce(sum(awaiting_agents), 0) AS bigint) AS awaiting_agents,
       CAST(coalesce(sum(waiting_for_budget), 0) AS bigint) AS waiting_for_budget,
       CAST(coalesce(sum(running), 0) AS bigint) AS running,
-      CAST(coalesce(sum(leases_over), 0) AS bigint) AS leases_over,
+      leases_over() AS leases_over,
       max(oldest_wait_seconds) AS oldest_wait_seconds,
       (SELECT coalesce(json_agg(l ORDER BY l.share DESC, l.tenant), '[]') FROM longest AS l)
         AS tenants

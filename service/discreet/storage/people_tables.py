@@ -1,4 +1,4 @@
-"""The tables of people and of the audit log, as SQLAlchemy models."""
+"""The tables of people, of what they ask each other, and of the audit log, as SQLAlchemy models."""
 
 from __future__ import annotations
 
@@ -67,3 +67,29 @@ class AuditEntry(Base):
     issuer: Mapped[str | None]
     subject: Mapped[str | None]
     details: Mapped[dict[str, Any]]
+
+
+class BudgetRequest(Base):
+    """A request to an owner to raise a cap."""
+
+    __tablename__ = "budget_requests"
+    __table_args__ = (
+        Index("budget_requests_account", "account_id", "created_at", "id"),
+        Index(
+            "budget_requests_open",
+            "tenant_id",
+            "principal",
+            postgresql_where=text("state = 'open'"),
+        ),
+    )
+    id: Mapped[str] = mapped_column(primary_key=True)
+    tenant_id: Mapped[str] = mapped_column(ForeignKey("tenants.id"))
+    account_id: Mapped[str] = mapped_column(ForeignKey("accounts.id"))
+    principal: Mapped[str]
+    more: Mapped[dict[str, Any]]
+    reason: Mapped[str]
+    created_at: Mapped[datetime] = mapped_column(server_default=NOW)
+    state: Mapped[str] = mapped_column(server_default="open")
+    answered_by: Mapped[str | None]
+    answer: Mapped[str | None]
+    answered_at: Mapped[datetime | None]

@@ -94,11 +94,9 @@ _FORGET_DEAD = text(
 _QUEUE_OF = text(
     """
     SELECT CASE WHEN CAST(plan #>> '{resources,opening_seconds}' AS float8) > 0 AND EXISTS (
-        SELECT FROM datasets AS d JOIN (
-          SELECT j.dataset_id AS id
-          UNION ALL SELECT b.dataset_id FROM job_blocks AS b WHERE b.job_id = j.id
-        ) AS one USING (id)
-        WHERE d.stays IS NOT NULL)
+        SELECT 1 FROM datasets AS d WHERE d.id = j.dataset_id AND d.stays IS NOT NULL
+        UNION ALL SELECT 1 FROM datasets AS d JOIN job_blocks AS b ON b.dataset_id = d.id
+          WHERE b.job_id = j.id AND d.stays IS NOT NULL)
       THEN CAST(:long AS text) ELSE queue_of(:queue, plan) END
     FROM jobs AS j WHERE id = :job
     """

@@ -126,13 +126,3 @@ class BlockSums:
         columns = (_BLOCK_SUMS.c[f"{part}{name}"] for name in _AMOUNTS)
         amounts = func.ledger_amounts(*columns, type_=JSONB)
         return case((cls.account_id.is_not(None), amounts))
-
-
-class JobBlock(Base):
-    """A version of a block that a job reads."""
-
-    __tablename__ = "job_blocks"
-    __table_args__ = (Index("job_blocks_dataset", "dataset_id"),)
-    job_id: Mapped[str] = mapped_column(primary_key=True)
-    dataset_id: Mapped[str] = mapped_column(primary_key=True)
-    tenant_id: Mapped[str]

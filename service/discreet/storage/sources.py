@@ -149,7 +149,7 @@ _BLOCKS = """
 SELECT DISTINCT ON (first_at, d.block) d.*,
   d.deleted_at IS NULL AND (d.expires_at IS NULL OR d.expires_at > now()) AS offered
 FROM (
-  SELECT id, block, version, account_id, public, mode, sealed_bytes, created_at, expires_at,
+  SELECT id, block, version, number, account_id, public, mode, sealed_bytes, created_at, expires_at,
     deleted_at, stays, seen_at, min(created_at) OVER (PARTITION BY block) AS first_at
   FROM datasets WHERE source_id = :source
     AND (CAST(:names AS text[]) IS NULL OR block = ANY (CAST(:names AS text[])))
@@ -157,7 +157,7 @@ FROM (
 ORDER BY first_at, d.block, d.version DESC
 """
 _VERSIONS = """
-SELECT id, block, version, account_id,
+SELECT id, block, version, number, account_id,
   deleted_at IS NULL AND (expires_at IS NULL OR expires_at > now()) AS offered
 FROM datasets WHERE source_id = :source AND id = ANY (CAST(:ids AS text[]))
 """

@@ -174,7 +174,8 @@ class Dataset(Base):
     __table_args__ = (
         CheckConstraint("mode IN ('private', 'simulation')", name="datasets_mode"),
         CheckConstraint(
-            "(source_id IS NULL) = (block IS NULL) AND (source_id IS NULL) = (version IS NULL)",
+            "(source_id IS NULL) = (block IS NULL) AND (source_id IS NULL) = (version IS NULL) "
+            "AND (source_id IS NULL) = (number IS NULL)",
             name="datasets_in_source",
         ),
         CheckConstraint(
@@ -196,6 +197,27 @@ class Dataset(Base):
             "digest",
             unique=True,
             postgresql_where=text("deleted_at IS NULL"),
+        ),
+        Index(
+            "datasets_number",
+            "source_id",
+            "number",
+            unique=True,
+            postgresql_where=text("source_id IS NOT NULL"),
+        ),
+        Index(
+            "datasets_gone",
+            "source_id",
+            "number",
+            postgresql_where=text("source_id IS NOT NULL AND deleted_at IS NOT NULL"),
+        ),
+        Index(
+            "datasets_ends",
+            "source_id",
+            "expires_at",
+            postgresql_where=text(
+                "source_id IS NOT NULL AND deleted_at IS NULL AND expires_at IS NOT NULL"
+            ),
         ),
         Index("datasets_page", "tenant_id", "created_at", "id"),
         Index("datasets_expiry", "expires_at", postgresql_where=text("deleted_at IS NULL")),
@@ -219,6 +241,7 @@ class Dataset(Base):
     source_id: Mapped[str | None] = mapped_column(ForeignKey("sources.id"))
     block: Mapped[str | None]
     version: Mapped[int | None]
+    number: Mapped[int | None]
     stays: Mapped[str | None]
     place: Mapped[bytes | None]
     seen_at: Mapped[datetime | None]
@@ -240,6 +263,11 @@ class Job(Base):
     __tablename__ = "jobs"
     __table_args__ = (
         CheckConstraint(f"state IN {get_args(JobState)}", name="jobs_state"),
+        CheckConstraint(
+            "(source_id IS NULL) = (versions IS NULL) AND "
+            "(source_id IS NULL OR dataset_id IS NULL)",
+            name="jobs_versions",
+        ),
         Index("jobs_page", "tenant_id", "created_at", "id"),
         Index("jobs_state", "tenant_id", "state", "created_at", "id"),
         Index(
@@ -251,6 +279,7 @@ class Job(Base):
         Index("jobs_turn", "fair_tag", postgresql_where=text("started_at IS NOT NULL")),
         Index("jobs_active", "fair_tag", postgresql_where=text("state IN ('queued', 'running')")),
         Index("jobs_dataset", "dataset_id", postgresql_where=text("dataset_id IS NOT NULL")),
+        Index("jobs_source", "source_id", "state", postgresql_where=text("source_id IS NOT NULL")),
         Index(
             "jobs_open",
             "tenant_id",
@@ -303,32 +332,8 @@ class Job(Base):
     mostly_noise: Mapped[bool] = mapped_column(server_default=text("false"))
     headline: Mapped[str | None]
     result_gone_at: Mapped[datetime | None]
-
-
-class BudgetRequest(Base):
-    """A request to an owner to raise a cap."""
-
-    __tablename__ = "budget_requests"
-    __table_args__ = (
-        Index("budget_requests_account", "account_id", "created_at", "id"),
-        Index(
-            "budget_requests_open",
-            "tenant_id",
-            "principal",
-            postgresql_where=text("state = 'open'"),
-        ),
-    )
-    id: Mapped[str] = mapped_column(primary_key=True)
-    tenant_id: Mapped[str] = mapped_column(ForeignKey("tenants.id"))
-    account_id: Mapped[str] = mapped_column(ForeignKey("accounts.id"))
-    principal: Mapped[str]
-    more: Mapped[dict[str, Any]]
-    reason: Mapped[str]
-    created_at: Mapped[datetime] = mapped_column(server_default=NOW)
-    state: Mapped[str] = mapped_column(server_default="open")
-    answered_by: Mapped[str | None]
-    answer: Mapped[str | None]
-    answered_at: Mapped[datetime | None]
+    source_id: Mapped[str | None]
+    versions: Mapped[Any | None] = mapped_column(INT4MULTIRANGE)
 
 
 class IdempotentRequest(Base):

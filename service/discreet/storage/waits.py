@@ -13,7 +13,6 @@ from typing import Any
 from sqlalchemy import delete, func, insert, select, text, update
 from sqlalchemy.ext.asyncio import AsyncConnection
 
-from discreet.storage import sources
 from discreet.storage.jobs import add_event
 from discreet.storage.rows import Row, lock_key, one_of
 from discreet.storage.tables import Job
@@ -50,10 +49,8 @@ async def add_rule(connection: AsyncConnection, **values: Any) -> Row:
         .one()
     )
     if row["version"] == 1:
-        # Jobs that are being accepted either have committed after this lock, and are counted here,
-        # or see the rule and are counted under it.
-        await sources.lock(connection, row["source_id"])
-        await connection.execute(_HOLD_BLOCKS, {"source": row["source_id"]})
+        # The insertion waited for jobs that were being accepted, which are counted here; those that
+        # are accepted from now on see the rule, and are counted under it.
         await connection.execute(_COUNT_EARLIER, {"source": row["source_id"]})
     await wake(connection, row["tenant_id"], row["source_id"])
     return dict(row)
@@ -169,6 +166,7 @@ async def left(
 async def gone(connection: AsyncConnection, job_id: str) -> bool:
     """Whether a block that a job reads was deleted or has expired. The others cannot be deleted
     before this transaction ends."""
+    await connection.execute(_KEEP, {"job": job_id})
     return bool((await connection.execute(_GONE, {"job": job_id})).scalar_one())
 
 
@@ -176,8 +174,7 @@ _BLOCKS = Job.problem["source"]["blocks"]
 _COUNT_EARLIER = text(
     """
     SELECT count_use(j.id, 1) FROM (
-      SELECT DISTINCT b.job_id AS id FROM job_blocks AS b JOIN datasets AS d ON d.id = b.dataset_id
-      WHERE d.source_id = :source) AS j
+      SELECT id FROM jobs WHERE source_id = :source) AS j
     WHERE EXISTS (SELECT FROM ledger_entries AS e WHERE e.job_id = j.id AND e.kind = 'reserve')
       AND NOT EXISTS (SELECT FROM ledger_entries AS e WHERE e.job_id = j.id AND e.kind = 'release')
     """
@@ -209,15 +206,7 @@ _LEFT = text(
     GROUP BY name HAVING NOT bool_or(counts)
     """
 )
-_HOLD_BLOCKS = text(
-    "SELECT id FROM datasets WHERE source_id = :source ORDER BY id FOR NO KEY UPDATE"
-)
+_KEEP = text("SELECT source_keep(source_id) FROM jobs WHERE id = :job")
 _GONE = text(
-    """
-    SELECT count(*) < (SELECT count(*) FROM job_blocks WHERE job_id = :job) FROM (
-      SELECT d.id FROM job_blocks AS b JOIN datasets AS d ON d.id = b.dataset_id
-      WHERE b.job_id = :job AND d.deleted_at IS NULL
-        AND (d.expires_at IS NULL OR d.expires_at > now())
-      ORDER BY d.id FOR SHARE OF d) AS there
-    """
+    "SELECT NOT versions_offered(tenant_id, source_id, versions) FROM jobs WHERE id = :job"
 )

@@ -81,6 +81,7 @@ async def pinned(
         unit=source["public"]["unit"],
         public=read_as_one(source["kind"], [source["public"]] * len(read)),
         source=planned,
+        numbers=tuple(row["number"] for row in read),
         shared=shared,
     )
     return problem.model_copy(update={"source": asked.model_copy(update=pins)}), facts

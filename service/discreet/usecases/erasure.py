@@ -22,6 +22,10 @@ RESULTS_AT_ONCE = 200
 """So many jobs lose what they have made in one transaction: nobody waits long for their rows."""
 
 
+class _Needed(Exception):
+    """A job reads what was to be erased: nothing of it is."""
+
+
 async def would_remain(
     services: Services, principal: Principal, dataset_id: str
 ) -> tuple[str, ...]:
@@ -117,16 +121,29 @@ async def expire(services: Services) -> int:
     """Erase expired contents; returns their number."""
     gone = []
     async with services.database.transaction(SYSTEM) as connection:
-        for row in await datasets.expired(connection):
-            # Asked again under the row's lock: a job may have been accepted between the look and
-            # the lock.
-            if not await jobs.active_of_dataset(connection, row["id"]):
-                await datasets.erase(connection, row["tenant_id"], row["id"])
-                gone.append(row)
+        found = await datasets.expired(connection)
+    for dataset_id in found:  # in a transaction each: nobody waits for the contents of others
+        if (row := await _expire(services, dataset_id)) is not None:
+            gone.append(row)
     for row in gone:
         if row["object_name"] is not None and services.objects is not None:
             await anyio.to_thread.run_sync(services.objects.erase, row["object_name"])
     return len(gone)
+
+
+async def _expire(services: Services, dataset_id: str) -> Mapping[str, Any] | None:
+    """Erase a content whose time is over; its row as it was, or None if a job needs it."""
+    try:
+        async with services.database.transaction(SYSTEM) as connection:
+            row = await datasets.lock_expired(connection, dataset_id)
+            if row is None or not await datasets.erase(connection, row["tenant_id"], dataset_id):
+                return None
+            # Asked under its lock: a job may have been accepted since the look.
+            if await jobs.active_of_dataset(connection, dataset_id):
+                raise _Needed
+            return row
+    except _Needed:
+        return None
 
 
 async def forget_results(services: Services) -> int:

@@ -196,7 +196,8 @@ async def submit(
         released_by=planned.plan.released_by or None,
         seal=seal,
         name=name,
-        blocks=() if data is None else data.versions,
+        source_id=None if data is None or data.source is None else data.source.id,
+        versions=() if data is None else data.numbers,
         objects=tuple(sorted({named for named, _ in problem.named().values()})),
     )
     found = await waiting.submit(services, principal, order, planned, wait)
@@ -206,7 +207,7 @@ async def submit(
     if found.outcome == "reused":
         raise _key_reused()
     if found.outcome == "dataset_gone":
-        raise blocks.gone() if order.blocks else no_dataset(str(order.dataset_id))
+        raise blocks.gone() if order.source_id else no_dataset(str(order.dataset_id))
     if found.outcome == "object_gone":
         raise naming.gone(problem)
     if found.outcome == "refused":
