@@ -23,8 +23,9 @@ from discreet.observability.heartbeat import beating
 from discreet.observability.monitoring import answering
 from discreet.rpc import selfcheck
 from discreet.rpc.admission import Seats, WaitingRoom, open_stream, too_many
+from discreet.rpc.authentication import Authentication, signed
 from discreet.rpc.coordinators import Coordinators
-from discreet.rpc.interceptors import SERVICE, Checked, Doors, Received, Signatures, Tracing, signed
+from discreet.rpc.interceptors import SERVICE, Checked, Doors, Received, Tracing
 from discreet.rpc.seats import WRITE_SECONDS
 from discreet.rpc.statements import end_message
 from discreet.settings import Settings
@@ -166,7 +167,7 @@ async def serve(
             interceptors=(
                 Tracing(services.database),
                 Doors(room, settings.rpc_messages_per_second),
-                Signatures(services.secrets.signer, settings.clock_skew_seconds),
+                Authentication(services.secrets.signer, settings.clock_skew_seconds),
             ),
             options=options(settings),
         )
