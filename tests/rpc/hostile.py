@@ -18,7 +18,7 @@ from discreet_client.agent import Identity
 from discreet_client.federation import signing
 from discreet_client.federation.links import Link
 from discreet_client.federation.rosters import roster_document
-from discreet_client.federation.stream_keys import Exchange, is_authentic
+from discreet_client.federation.stream_keys import Exchange, mac
 from discreet_client.stubs import federation_pb2 as pb
 from discreet_client.stubs import federation_pb2_grpc as rpc
 
@@ -167,7 +167,7 @@ class Listener:
             message.sequence, message.round, message.timestamp_ms, message.content
         )
         if kind == "contribution":
-            assert is_authentic(self.key, statement, message.mac)
+            assert message.mac == mac(self.key, statement)
             assert not message.signature
         else:
             assert signing.is_signed(self.public_key, statement, message.signature)

@@ -23,7 +23,7 @@ from discreet.rpc.admission import Messages
 from discreet.rpc.ed25519 import is_signed
 from discreet.rpc.interceptors import Behaviour, Checked, Interceptor, Received, parsed
 from discreet_client.federation import signing
-from discreet_client.federation.stream_keys import Exchange, is_authentic
+from discreet_client.federation.stream_keys import Exchange, Verifier
 from discreet_client.stubs import federation_pb2 as pb
 
 NONCE_BYTES = 32
@@ -95,7 +95,7 @@ class Authentication(Interceptor):
         self, messages: Messages, nonce: bytes, challenge: bytes, exchange: Exchange
     ) -> AsyncIterator[Received]:
         session, public_key, name, expected = "", b"", "", 0
-        statement, key = signing.messages(session, nonce), b""
+        statement, verifier = signing.messages(session, nonce), None
         async for data in messages:
             message = parsed(pb.AgentMessage.FromString, data)
             said = message.content
@@ -115,7 +115,7 @@ class Authentication(Interceptor):
             )
             if kind != "contribution":
                 _check_signature(public_key, authenticated, message.signature)
-            elif not is_authentic(key, authenticated, message.mac):
+            elif verifier is None or not verifier.is_authentic(authenticated, message.mac):
                 raise Unauthenticated(
                     "the MAC is not that of this stream's key on this message", code="bad_mac"
                 )
@@ -125,7 +125,7 @@ class Authentication(Interceptor):
                     f"message {expected} was expected, not {message.sequence}", code="replayed"
                 )
             if expected == 0:
-                key = _agreed(exchange, content.hello, challenge, said)
+                verifier = _agreed(exchange, content.hello, challenge, said)
             expected += 1
             _messages.inc()
             yield Received(
@@ -166,16 +166,16 @@ def _check_signature(public_key: bytes, statement: bytes, signature: bytes) -> N
         )
 
 
-def _agreed(exchange: Exchange, hello: pb.Hello, challenge: bytes, said: bytes) -> bytes:
-    """The key of this stream's contributions. An agent that offers no key of its own speaks an
-    older version: it is told so, and never answered with less."""
+def _agreed(exchange: Exchange, hello: pb.Hello, challenge: bytes, said: bytes) -> Verifier:
+    """What checks this stream's contributions. An agent that offers no key of its own speaks an
+    older version: it is told so, and no signature is taken instead."""
     if not hello.exchange:
         raise Unauthenticated(
             "this Hello has no X25519 key: the agent speaks an older version of the protocol",
             code="no_exchange",
         )
     try:
-        return exchange.key(hello.exchange, hello.session, challenge, said)
+        return Verifier(exchange.key(hello.exchange, hello.session, challenge, said))
     except ValueError:
         raise Unauthenticated(
             "no secret can be agreed on with this X25519 key", code="bad_exchange"

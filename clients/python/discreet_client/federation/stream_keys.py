@@ -41,6 +41,15 @@ def mac(key: bytes, statement: bytes) -> bytes:
     return hmac.digest(key, statement, "sha256")
 
 
-def is_authentic(key: bytes, statement: bytes, given: bytes) -> bool:
-    """Whether `given` is the statement's MAC, compared in constant time."""
-    return hmac.compare_digest(hmac.digest(key, statement, "sha256"), given)
+class Verifier:
+    """Checks the MACs of one stream. It keeps the state of HMAC after the key: OpenSSL takes twice
+    as long where it is given the key, and looks SHA-256 up, for each message."""
+
+    def __init__(self, key: bytes) -> None:
+        self._keyed = hmac.new(key, digestmod="sha256")
+
+    def is_authentic(self, statement: bytes, given: bytes) -> bool:
+        """Whether `given` is the statement's MAC, compared in constant time."""
+        expected = self._keyed.copy()
+        expected.update(statement)
+        return hmac.compare_digest(expected.digest(), given)
