@@ -31,9 +31,10 @@ from discreet_client.agent import ledger as ledger_module
 from discreet_client.agent.multi_agent import step_of
 from discreet_client.convex_sets import Box
 from discreet_client.costs import QuadraticCost
-from discreet_client.federation import history, signing
+from discreet_client.federation import history, signing, stream_keys
 from discreet_client.federation.errors import BadLink, NotTrusted
 from discreet_client.federation.rosters import roster_document
+from discreet_client.federation.stream_keys import Exchange
 from discreet_client.packing import FixedPoint, OutOfRange, Packing
 from discreet_client.secure_sum import agent as agent_module
 from discreet_client.secure_sum import masks
@@ -62,6 +63,7 @@ def vectors() -> Json:
         "signatures": [edge.told() for edge in edwards.edges()],
         "links": links(parties),
         "statements": statements(parties),
+        "exchange": exchange(parties),
         "messages": messages(parties),
         "roster": roster(parties),
         "charge": charge(parties),
@@ -221,9 +223,60 @@ def statements(parties: Parties) -> list[Json]:
     ]
 
 
+def _of_stream(side: str) -> Exchange:
+    """The X25519 key of `server` or `agent` for the stream of these vectors."""
+    return Exchange(X25519PrivateKey.from_private_bytes(seed(f"exchange {side}")))
+
+
+def _challenge(parties: Parties) -> bytes:
+    challenge = pb.Challenge(
+        nonce=seed("challenge"),
+        timestamp_ms=NOW_MS,
+        public_key=parties.server.public_key,
+        exchange=_of_stream("server").public,
+    )
+    return bytes(pb.OperatorContent(challenge=challenge).SerializeToString())
+
+
+def _hello(parties: Parties) -> bytes:
+    hello = pb.Hello(
+        session=SESSION,
+        public_key=parties.agents[0].public_key,
+        nonce=seed("challenge"),
+        exchange=_of_stream("agent").public,
+    )
+    return bytes(pb.AgentContent(hello=hello).SerializeToString())
+
+
+def exchange(parties: Parties) -> Json:
+    """The key of a stream's contributions, which both sides derive, and public keys that both
+    refuse."""
+    server, agent = _of_stream("server"), _of_stream("agent")
+    contents = SESSION, _challenge(parties), _hello(parties)
+    key = agent.key(server.public, *contents)
+    assert server.key(agent.public, *contents) == key
+    refused = [bytes(32), (1).to_bytes(32, "little"), edwards.P.to_bytes(32, "little"), bytes(31)]
+    for public in refused:
+        _raises(ValueError, lambda public=public: agent.key(public, *contents))
+    return {
+        **{
+            side: {"private": seed(f"exchange {side}").hex(), "public": one.public.hex()}
+            for side, one in (("server", server), ("agent", agent))
+        },
+        "challenge": contents[1].hex(),
+        "hello": contents[2].hex(),
+        "info": signing.contribution_key(*contents).hex(),
+        "key": key.hex(),
+        "refused": [public.hex() for public in refused],
+    }
+
+
 def messages(parties: Parties) -> Json:
     """Whole messages as they travel."""
     agent, server, nonce = parties.agents[0], parties.server, seed("challenge")
+    key = _of_stream("agent").key(
+        _of_stream("server").public, SESSION, _challenge(parties), _hello(parties)
+    )
     enrolment = pb.Enrolment(
         token="tok_x",
         name="x1",
@@ -247,33 +300,28 @@ def messages(parties: Parties) -> Json:
         content=enrolled,
         signature=server.sign(signing.enrolled(SESSION, enrolled)),
     )
-    hello = pb.AgentContent(
-        hello=pb.Hello(session=SESSION, public_key=agent.public_key, nonce=nonce)
-    )
     answer = pb.AgentContent(
         contribution=pb.Contribution(body=b"body", answers=signing.digest(b"broadcast"))
     )
 
-    def from_agent(content: Any, sequence: int, number: int) -> str:
-        data = content.SerializeToString()
-        statement = signing.message(SESSION, nonce, sequence, number, NOW_MS, data)
+    def from_agent(data: bytes, sequence: int, number: int, **proof: Any) -> str:
         made = pb.AgentMessage(
-            content=data,
-            round=number,
-            sequence=sequence,
-            timestamp_ms=NOW_MS,
-            signature=agent.sign(statement),
+            content=data, round=number, sequence=sequence, timestamp_ms=NOW_MS, **proof
         )
         return str(made.SerializeToString().hex())
 
-    def from_server(session: str, **content: Any) -> str:
-        data = pb.OperatorContent(**content).SerializeToString()
+    def from_server(session: str, data: bytes) -> str:
         made = pb.OperatorMessage(
             content=data, signature=server.sign(signing.operator(session, data))
         )
         return str(made.SerializeToString().hex())
 
-    challenge = pb.Challenge(nonce=nonce, timestamp_ms=NOW_MS, public_key=server.public_key)
+    def told(**content: Any) -> str:
+        return from_server(SESSION, pb.OperatorContent(**content).SerializeToString())
+
+    hello, contribution = _hello(parties), bytes(answer.SerializeToString())
+    greeting = signing.message(SESSION, nonce, 0, 0, NOW_MS, hello)
+    answering = signing.message(SESSION, nonce, 2, 5, NOW_MS, contribution)
     asked_round = pb.Round(
         number=5, broadcast=b"broadcast", transcript=seed("transcript"), milliseconds=30_000
     )
@@ -286,12 +334,12 @@ def messages(parties: Parties) -> Json:
         "timestamp_ms": NOW_MS,
         "EnrollRequest": request.SerializeToString().hex(),
         "EnrollResponse": response.SerializeToString().hex(),
-        "Hello": from_agent(hello, 0, 0),
-        "Contribution": from_agent(answer, 2, 5),
-        "Challenge": from_server("", challenge=challenge),
-        "Waiting": from_server(SESSION, waiting=pb.Waiting(**{"for": "roster"})),
-        "Round": from_server(SESSION, round=asked_round),
-        "End": from_server(SESSION, end=end),
+        "Hello": from_agent(hello, 0, 0, signature=agent.sign(greeting)),
+        "Contribution": from_agent(contribution, 2, 5, mac=stream_keys.mac(key, answering)),
+        "Challenge": from_server("", _challenge(parties)),
+        "Waiting": told(waiting=pb.Waiting(**{"for": "roster"})),
+        "Round": told(round=asked_round),
+        "End": told(end=end),
     }
 
 

@@ -18,9 +18,12 @@ from discreet_client.agent import Identity
 from discreet_client.federation import signing
 from discreet_client.federation.links import Link
 from discreet_client.federation.rosters import roster_document
+from discreet_client.federation.stream_keys import Exchange, mac
 from discreet_client.stubs import federation_pb2 as pb
 from discreet_client.stubs import federation_pb2_grpc as rpc
 
+SMALL_ORDER = (bytes(32), (1).to_bytes(32, "little"), (2**255 - 19).to_bytes(32, "little"))
+"""X25519 keys with which every secret is zero: 0, 1, and 0 once more."""
 ANNOUNCED = {"lower": -1, "upper": 2.5, "radius": 1}
 
 
@@ -32,6 +35,10 @@ class Hostile(rpc.FederationServicer):
     signer: Identity = field(default_factory=Identity.generate)
     owner: Identity = field(default_factory=Identity.generate)
     script: Callable[[Hostile, Listener], Iterator[Any]] | None = None
+    challenge: dict[str, Any] = field(default_factory=dict)
+    """Fields of the challenge that are to be others."""
+    in_the_middle: dict[str, Any] | None = None
+    """Fields that somebody changes in the signed challenge on its way."""
     port: int = 0
     heard: list[Any] = field(default_factory=list)
     streams: int = 0
@@ -50,18 +57,30 @@ class Hostile(rpc.FederationServicer):
         )
 
     def Participate(self, requests: Any, context: Any) -> Any:  # noqa: N802
-        now = time.time_ns() // 1_000_000
-        challenge = pb.Challenge(
-            nonce=b"n" * 32, timestamp_ms=now, public_key=self.signer.public_key
-        )
-        yield self.signed("", challenge=challenge)
-        hello = next(requests, None)
-        if hello is None:
+        now, exchange = time.time_ns() // 1_000_000, Exchange()
+        fields = {
+            "nonce": b"n" * 32,
+            "timestamp_ms": now,
+            "public_key": self.signer.public_key,
+            "exchange": exchange.public,
+        }
+        first = self.signed("", challenge=pb.Challenge(**{**fields, **self.challenge}))
+        if self.in_the_middle is not None:
+            first.content = pb.OperatorContent(
+                challenge=pb.Challenge(**{**fields, **self.in_the_middle})
+            ).SerializeToString()
+        yield first
+        message = next(requests, None)
+        if message is None:
             return
-        session = pb.AgentContent.FromString(hello.content).hello.session
+        hello = pb.AgentContent.FromString(message.content).hello
+        session, nonce = hello.session, fields["nonce"]
+        key = exchange.key(hello.exchange, session, first.content, message.content)
+        listener = Listener(self, requests, hello.public_key, key, signing.messages(session, nonce))
+        listener.check("hello", message)
         self.streams += 1
         assert self.script is not None
-        for message in self.script(self, Listener(self, requests)):
+        for message in self.script(self, listener):
             if isinstance(message, pb.OperatorMessage):
                 yield message
             elif isinstance(message, bytes):
@@ -121,16 +140,38 @@ class Hostile(rpc.FederationServicer):
 
 @dataclass
 class Listener:
-    """The agent's side of a stream, for scripts."""
+    """The agent's side of a stream, for scripts. It checks what the agent says as the service
+    does."""
 
     server: Hostile
     requests: Any
+    public_key: bytes
+    key: bytes
+    statement: Callable[[int, int, int, bytes], bytes]
+    sequence: int = 0
 
     def hear(self) -> Any:
-        content = pb.AgentContent.FromString(next(self.requests).content)
-        said = getattr(content, str(content.WhichOneof("kind")))
+        message = next(self.requests)
+        content = pb.AgentContent.FromString(message.content)
+        kind = str(content.WhichOneof("kind"))
+        self.check(kind, message)
+        said = getattr(content, kind)
         self.server.heard.append(said)
         return said
+
+    def check(self, kind: str, message: Any) -> None:
+        """Only contributions have a MAC, all else is signed."""
+        assert message.sequence == self.sequence
+        self.sequence += 1
+        statement = self.statement(
+            message.sequence, message.round, message.timestamp_ms, message.content
+        )
+        if kind == "contribution":
+            assert message.mac == mac(self.key, statement)
+            assert not message.signature
+        else:
+            assert signing.is_signed(self.public_key, statement, message.signature)
+            assert not message.mac
 
 
 @contextmanager

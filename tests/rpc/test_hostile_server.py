@@ -19,8 +19,9 @@ from discreet_client.agent.cli import main
 from discreet_client.agent.multi_agent import minimize
 from discreet_client.federation import history, signing
 from discreet_client.federation.identity import Identity
+from discreet_client.federation.stream_keys import Exchange
 from discreet_client.stubs import federation_pb2 as pb
-from tests.rpc.hostile import ANNOUNCED, Hostile, Listener, end, hostile, round_of
+from tests.rpc.hostile import ANNOUNCED, SMALL_ORDER, Hostile, Listener, end, hostile, round_of
 
 SPENT = 800_000_000
 
@@ -193,6 +194,32 @@ def test_what_cannot_be_read_is_one_line_and_no_crash(
         take_part(agent)
     assert agent.ledger.entries() == []
     spend(server, tmp_path)  # key, ledger and memory are as good as before
+
+
+@pytest.mark.parametrize(
+    ("lie", "says"),
+    [
+        ({"challenge": {"exchange": b""}}, "speaks an older version of the protocol"),
+        *(({"challenge": {"exchange": key}}, "no secret can be agreed on") for key in SMALL_ORDER),
+        ({"challenge": {"exchange": b"e" * 31}}, "no secret can be agreed on"),
+        ({"in_the_middle": {"exchange": Exchange().public}}, "challenge is not signed"),
+        ({"in_the_middle": {"exchange": b""}}, "challenge is not signed"),
+        ({"in_the_middle": {"nonce": b"m" * 32}}, "challenge is not signed"),
+    ],
+)
+def test_nothing_is_said_on_a_stream_without_a_key(
+    server: Hostile, tmp_path: Path, lie: dict[str, Any], says: str
+) -> None:
+    """Nor is a signature given in its place, as to a server of an older version."""
+    agent = agent_of(server, tmp_path, "ses_1")
+    server.script = lambda server, listener: iter([server.start("ses_1", agent.identity)])
+    for name, value in lie.items():
+        setattr(server, name, value)
+    with pytest.raises(NotTrusted, match=says):
+        take_part(agent)
+    assert (server.streams, server.heard) == (0, [])
+    server.challenge, server.in_the_middle = {}, None
+    spend(server, tmp_path)
 
 
 def test_a_steps_own_error_is_not_taken_for_a_break(server: Hostile, tmp_path: Path) -> None:

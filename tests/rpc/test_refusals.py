@@ -15,14 +15,16 @@ from grpc_health.v1 import health_pb2, health_pb2_grpc
 from grpc_reflection.v1alpha import reflection_pb2, reflection_pb2_grpc
 
 from discreet_client.errors import Conflict, InvalidInput, NotFound
-from discreet_client.federation import signing
+from discreet_client.federation import signing, stream_keys
 from discreet_client.federation.identity import Identity
 from discreet_client.federation.links import Link
 from discreet_client.federation.rosters import roster_document
+from discreet_client.federation.stream_keys import Exchange
 from discreet_client.stubs import federation_pb2 as pb
 from discreet_client.stubs import federation_pb2_grpc as rpc
 from tests.conftest import DEADLINE_SECONDS
 from tests.rpc.conftest import Federation
+from tests.rpc.hostile import SMALL_ORDER
 from tests.rpc.kinds import NUMBER
 
 Code = grpc.StatusCode
@@ -84,27 +86,43 @@ class Stream:
         self.out: queue.SimpleQueue[Any] = queue.SimpleQueue()
         self.call = agent.stub.Participate(iter(self.out.get, None))
         self.sequence = 0
-        self.nonce = pb.OperatorContent.FromString(next(self.call).content).challenge.nonce
+        self.challenged = next(self.call).content
+        self.challenge = pb.OperatorContent.FromString(self.challenged).challenge
+        self.nonce = self.challenge.nonce
+        self.exchange = Exchange()
+        self.key = b""
 
     def message(
         self,
         number: int = 0,
         *,
         skew: float = 0,
-        nonce: bytes | None = None,
         sequence: int | None = None,
+        key: bytes | None = None,
         **content: Any,
     ) -> pb.AgentMessage:
-        data = pb.AgentContent(**content).SerializeToString()
-        now = time.time_ns() // 1_000_000 + int(skew * 1000)
-        place = self.sequence if sequence is None else sequence
-        statement = signing.message(self.agent.link.session, self.nonce, place, number, now, data)
-        return pb.AgentMessage(
-            content=data,
+        """A contribution with a MAC under the stream's key, or `key`; anything else signed."""
+        made = pb.AgentMessage(
+            content=pb.AgentContent(**content).SerializeToString(),
             round=number,
-            sequence=place,
-            timestamp_ms=now,
-            signature=self.agent.identity.sign(statement),
+            sequence=self.sequence if sequence is None else sequence,
+            timestamp_ms=time.time_ns() // 1_000_000 + int(skew * 1000),
+        )
+        if "contribution" in content:
+            made.mac = stream_keys.mac(self.key if key is None else key, self.statement(made))
+        else:
+            made.signature = self.agent.identity.sign(self.statement(made))
+        return made
+
+    def statement(self, message: pb.AgentMessage) -> bytes:
+        """What a signature or a MAC of this message is of."""
+        return signing.message(
+            self.agent.link.session,
+            self.nonce,
+            message.sequence,
+            message.round,
+            message.timestamp_ms,
+            message.content,
         )
 
     def send(self, *arguments: Any, **fields: Any) -> pb.AgentMessage:
@@ -113,12 +131,20 @@ class Stream:
         self.out.put(made)
         return made
 
-    def hello(self, **fields: Any) -> pb.AgentMessage:
-        agent = self.agent
-        hello = pb.Hello(
-            session=agent.link.session, public_key=agent.identity.public_key, nonce=self.nonce
+    def greeting(self, **changed: Any) -> pb.Hello:
+        fields = {
+            "session": self.agent.link.session,
+            "public_key": self.agent.identity.public_key,
+            "nonce": self.nonce,
+            "exchange": self.exchange.public,
+        }
+        return pb.Hello(**{**fields, **changed})
+
+    def hello(self, **fields: Any) -> None:
+        made = self.send(hello=self.greeting(), **fields)
+        self.key = self.exchange.key(
+            self.challenge.exchange, self.agent.link.session, self.challenged, made.content
         )
-        return self.send(hello=hello, **fields)
 
     def hear(self) -> Any:
         content = pb.OperatorContent.FromString(next(self.call).content)
@@ -348,13 +374,23 @@ def test_streams(pair: tuple[Raw, Raw], make: Callable[..., Raw]) -> None:
     stream.hello(skew=90)
     assert stream.refusal() == (Code.UNAUTHENTICATED, "clock_skew")
     stream = agent.open()
-    stream.out.put(agent.open().hello())  # recorded on another stream
+    other = agent.open()
+    stream.out.put(other.message(hello=other.greeting()))  # recorded on another stream
     assert stream.refusal() == (Code.UNAUTHENTICATED, "wrong_nonce")
     stream = agent.open()
-    lie = pb.Hello(
-        session=agent.link.session, public_key=pair[1].identity.public_key, nonce=stream.nonce
-    )
-    stream.send(hello=lie)
+    stream.send(hello=stream.greeting(public_key=pair[1].identity.public_key))
+    assert stream.refusal() == (Code.UNAUTHENTICATED, "bad_signature")
+    for exchange in (b"", *SMALL_ORDER, b"\1" * 31, b"\1" * 33):
+        stream = agent.open()
+        stream.send(hello=stream.greeting(exchange=exchange))
+        code = "bad_exchange" if exchange else "no_exchange"  # what older agents are told
+        assert stream.refusal() == (Code.UNAUTHENTICATED, code)
+    stream = agent.open()
+    swapped = stream.message(hello=stream.greeting())
+    swapped.content = pb.AgentContent(
+        hello=stream.greeting(exchange=Exchange().public)
+    ).SerializeToString()
+    stream.out.put(swapped)
     assert stream.refusal() == (Code.UNAUTHENTICATED, "bad_signature")
     stream = agent.open()
     stream.hello()
@@ -363,6 +399,17 @@ def test_streams(pair: tuple[Raw, Raw], make: Callable[..., Raw]) -> None:
     stream = agent.open()
     stream.out.put(pb.AgentMessage(content=b"\xff\xff"))
     assert stream.refusal() == (Code.INVALID_ARGUMENT, "invalid_input")
+    stream = agent.open()  # only an answer to a round has a MAC
+    stream.hello()
+    accept = stream.message(accept=stream.receipt(stream.hear()))
+    accept.mac, accept.signature = stream_keys.mac(stream.key, stream.statement(accept)), b""
+    stream.out.put(accept)
+    assert stream.refusal() == (Code.UNAUTHENTICATED, "bad_signature")
+    stream = agent.open()
+    stream.hello()
+    told_agent = pb.OperatorContent(start=stream.hear()).SerializeToString()
+    stream.out.put(pb.AgentMessage(content=told_agent, sequence=1))  # reflected
+    assert stream.refusal()[0] in (Code.INVALID_ARGUMENT, Code.UNAUTHENTICATED)
 
 
 def test_a_newer_stream_replaces_the_older(pair: tuple[Raw, Raw]) -> None:
@@ -373,6 +420,40 @@ def test_a_newer_stream_replaces_the_older(pair: tuple[Raw, Raw]) -> None:
     newer.hello()
     assert older.refusal() == (Code.ABORTED, "replaced")
     assert isinstance(newer.hear(), pb.Start)
+
+
+def changed(**fields: Any) -> Callable[[Stream, pb.Contribution], pb.AgentMessage]:
+    """A contribution of which these fields are other than when its MAC was made."""
+
+    def made(stream: Stream, good: pb.Contribution) -> pb.AgentMessage:
+        message = stream.message(0, contribution=good)
+        for name, value in fields.items():
+            setattr(message, name, value(getattr(message, name)))
+        return message
+
+    return made
+
+
+def signed_instead(stream: Stream, good: pb.Contribution) -> pb.AgentMessage:
+    """As agents of an older version do: a good signature, and no MAC."""
+    message = stream.message(0, contribution=good)
+    message.mac, message.signature = b"", stream.agent.identity.sign(stream.statement(message))
+    return message
+
+
+FORGERIES = (
+    changed(round=lambda _: 1),
+    changed(timestamp_ms=lambda at: at + 1),
+    changed(sequence=lambda place: place + 1),
+    changed(content=lambda data: data[:-1] + bytes([data[-1] ^ 1])),
+    changed(mac=lambda mac: mac[:-1] + bytes([mac[-1] ^ 1])),
+    changed(mac=lambda mac: mac[:-1]),
+    changed(mac=lambda mac: mac + b"\0"),
+    changed(mac=lambda _: b""),
+    signed_instead,
+    lambda stream, good: stream.message(0, contribution=good, key=b""),
+    lambda stream, good: stream.message(0, contribution=good, key=bytes(32)),
+)
 
 
 def test_rounds(shared: Federation, pair: tuple[Raw, Raw], job: str) -> None:
@@ -406,10 +487,21 @@ def test_rounds(shared: Federation, pair: tuple[Raw, Raw], job: str) -> None:
     stream.send(0, contribution=good, skew=-40)
     assert stream.refusal() == (Code.UNAUTHENTICATED, "clock_skew")
     stream = again()
-    message = stream.message(0, contribution=good)
-    message.round = 1  # signed for another round
-    stream.out.put(message)
-    assert stream.refusal() == (Code.UNAUTHENTICATED, "bad_signature")
+    before = stream
+    recorded = before.message(0, contribution=good)
+    before.call.cancel()
+    for forge in FORGERIES:
+        stream = again()
+        stream.out.put(forge(stream, good))
+        assert stream.refusal() == (Code.UNAUTHENTICATED, "bad_mac"), forge
+    for lie in (recorded, before.message(0, contribution=good, key=steady.key)):
+        stream = again()
+        stream.out.put(lie)
+        assert stream.refusal() == (Code.UNAUTHENTICATED, "bad_mac")
+    for key in (before.key, steady.key):  # this stream's place, the key of another
+        stream = again()
+        stream.send(0, contribution=good, key=key)
+        assert stream.refusal() == (Code.UNAUTHENTICATED, "bad_mac")
     stream = again()
     stream.send(0, contribution=good, sequence=9)
     assert stream.refusal() == (Code.ALREADY_EXISTS, "replayed")

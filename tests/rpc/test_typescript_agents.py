@@ -25,13 +25,14 @@ from discreet.ledger.session_heads import Beside
 from discreet_client import secure_sum
 from discreet_client.agent import Identity, Ledger
 from discreet_client.federation import history, signing
+from discreet_client.federation.stream_keys import Exchange
 from discreet_client.stubs import federation_pb2 as pb
 from tests.clients.node import compiled
 from tests.conftest import eventually
 from tests.log.test_verifier import stranger
 from tests.rpc.conftest import AgentProcess, Federation, federation
 from tests.rpc.helpers import entries, final
-from tests.rpc.hostile import ANNOUNCED, Hostile, Listener, end, hostile, round_of
+from tests.rpc.hostile import ANNOUNCED, SMALL_ORDER, Hostile, Listener, end, hostile, round_of
 from tests.rpc.test_coupled_qp import (
     PAPER,
     PRIMAL,
@@ -619,6 +620,22 @@ def test_a_server_with_another_key_is_told_nothing(
     agent = agent_of(server, sdk, tmp_path / "a", link)
     agent.start()
     assert "this is not the server that the token pins" in agent.ended()[2]
+    assert (server.streams, server.heard) == (0, [])
+
+
+def test_nothing_is_said_on_a_stream_without_a_key(
+    server: Hostile, sdk: Path, tmp_path: Path
+) -> None:
+    server.script = lambda server, listener: iter(())
+    for challenge, in_the_middle, says in (
+        ({"exchange": b""}, None, "it speaks an older version of the protocol"),
+        ({"exchange": SMALL_ORDER[1]}, None, "no secret can be agreed on with the server's X25519"),
+        ({}, {"exchange": Exchange().public}, "the challenge is not signed by the server"),
+    ):
+        server.challenge, server.in_the_middle = challenge, in_the_middle
+        agent = agent_of(server, sdk, tmp_path / "a")
+        agent.start()
+        assert says in agent.ended()[2]
     assert (server.streams, server.heard) == (0, [])
 
 

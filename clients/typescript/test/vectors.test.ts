@@ -9,7 +9,7 @@ import { after, test } from "node:test";
 import { fromBinary, toBinary } from "@bufbuild/protobuf";
 
 import type { Agent } from "../src/agent/agent.js";
-import { concat, type Bytes, fromHex, hex, sha256, utf8 } from "../src/agent/bytes.js";
+import { concat, type Bytes, fromHex, hex, hmac, sha256, utf8 } from "../src/agent/bytes.js";
 import { readCharge, readRoster } from "../src/agent/documents.js";
 import { BadLink, NotDue, NotTrusted, OutOfRange, Tampered } from "../src/agent/errors.js";
 import {
@@ -37,6 +37,7 @@ import { sumsOf } from "../src/agent/parameters.js";
 import type { Round } from "../src/agent/rounds.js";
 import * as signing from "../src/agent/signing.js";
 import { Participant, Trend } from "../src/agent/spds.js";
+import { Exchange } from "../src/agent/streamKeys.js";
 
 // biome-ignore lint: the file is data of many forms
 type Any = any;
@@ -91,6 +92,20 @@ test("odd keys and signatures hold or not as for everybody else", () => {
   }
 });
 
+test("both sides of a stream agree on the key of its contributions", () => {
+  const { server, agent, challenge, hello, info, key, refused } = vectors.exchange;
+  const contents = [vectors.messages.session, fromHex(challenge), fromHex(hello)] as const;
+  assert.equal(hex(signing.contributionKey(...contents)), info);
+  for (const [own, other] of [[server, agent], [agent, server]]) {
+    const exchange = new Exchange(privateKey("x25519", fromHex(own.private)));
+    assert.equal(hex(exchange.public), own.public);
+    assert.equal(hex(exchange.key(fromHex(other.public), ...contents)), key);
+    assert.notEqual(hex(exchange.key(fromHex(other.public), contents[0], contents[2], contents[1])), key);
+    assert.ok(refused.length > 3);
+    for (const one of refused) assert.throws(() => exchange.key(fromHex(one), ...contents), RangeError);
+  }
+});
+
 test("messages are read and written as they travel", () => {
   const { session, nonce, timestamp_ms: now, ...of } = vectors.messages;
   const request = fromBinary(EnrollRequestSchema, fromHex(of.EnrollRequest));
@@ -103,7 +118,9 @@ test("messages are read and written as they travel", () => {
   for (const name of ["Hello", "Contribution"]) {
     const message = fromBinary(AgentMessageSchema, fromHex(of[name]));
     const statement = signing.message(session, fromHex(nonce), message.sequence, message.round, BigInt(now), message.content);
-    assert.ok(isSigned(publicOf("agent_0"), statement, message.signature), name);
+    if (name === "Hello") assert.ok(isSigned(publicOf("agent_0"), statement, message.signature));
+    else assert.equal(hex(hmac(fromHex(vectors.exchange.key), statement)), hex(message.mac));
+    assert.equal(message.signature.length + message.mac.length, name === "Hello" ? 64 : 32);
     assert.equal(hex(toBinary(AgentMessageSchema, message)), of[name]);
     assert.equal(fromBinary(AgentContentSchema, message.content).kind.case, name.toLowerCase());
   }

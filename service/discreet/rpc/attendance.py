@@ -11,7 +11,8 @@ from typing import Any
 from discreet.errors import Conflict, DiscreetError, Forbidden, InvalidInput, Unavailable
 from discreet.ledger.signer import Signer
 from discreet.rpc.admission import FIRST_BYTES, Seats
-from discreet.rpc.interceptors import Checked, Received, signed
+from discreet.rpc.authentication import signed
+from discreet.rpc.interceptors import Checked, Received
 from discreet.rpc.patience import stubbornly
 from discreet.rpc.seats import Seat, first_to_end
 from discreet.rpc.statements import charge_of, start_message

@@ -1,13 +1,13 @@
 """What stands before the federation service, outermost first: tracing and errors, limits,
-signatures.
+authentication.
 
-    Tracing       one span and one log line a call; what discreet refuses becomes a gRPC status with
-                  a stable code
-    Doors         the waiting room, the length of messages, messages a second (`admission`)
-    Signatures    the agent's key signs every message: method, session, stream's nonce, sequence,
-                  round, time, content
+    Tracing         one span and one log line a call; what discreet refuses becomes a gRPC status
+                    with a stable code
+    Doors           the waiting room, the length of messages, messages a second (`admission`)
+    Authentication  an agent's key stands for every message: session, stream's nonce, sequence,
+                    round, time, content (`authentication`)
 
-Behind them the service sees `Received`: a message, and the key that signed it. Whether that key
+Behind them the service sees `Received`: a message, and the key that it comes from. Whether that key
 may do anything is for the service to decide.
 """
 
@@ -15,7 +15,6 @@ from __future__ import annotations
 
 import asyncio
 import inspect
-import os
 import time
 import traceback
 from abc import abstractmethod
@@ -39,20 +38,15 @@ from discreet.errors import (
     Unauthenticated,
     Unavailable,
 )
-from discreet.ledger.signer import Signer
 from discreet.observability import telemetry
 from discreet.rpc.admission import Messages, WaitingRoom, too_many
-from discreet.rpc.ed25519 import is_signed
 from discreet.storage.database import Database, trouble
 from discreet.storage.schema import schema_trouble
-from discreet_client.federation import signing
-from discreet_client.stubs import federation_pb2 as pb
 
 log = structlog.get_logger()
 
 SERVICE = "discreet.v1.Federation"
 CODE_KEY = "discreet-code"
-NONCE_BYTES = 32
 OTHER_STREAMS, OTHER_SECONDS = 32, 60.0
 """Streams of health (Watch) and reflection at once, and how long one may last."""
 
@@ -76,13 +70,12 @@ STATUS_OF_CODE = {
 """Codes that gRPC has a better word for."""
 
 _calls = Counter("discreet_rpc_calls_total", "Calls that ended", ["method", "code"])
-_messages = Counter("discreet_rpc_messages_total", "Messages of agents that were let through")
 
 Behaviour = Callable[[Any, Any], Awaitable[Any]]
 
 
 class Received(NamedTuple):
-    """A message and the key that signed it."""
+    """A message and the key of the agent that it comes from."""
 
     session: str
     public_key: bytes
@@ -263,7 +256,7 @@ async def _first(messages: Messages, read: Callable[[bytes], Any]) -> Any:
         data = await anext(messages)
     except StopAsyncIteration:
         raise InvalidInput("the call ended before its message") from None
-    return _parsed(read, data)
+    return parsed(read, data)
 
 
 async def _again(
@@ -271,7 +264,7 @@ async def _again(
 ) -> AsyncIterator[Any]:
     yield first
     async for data in messages:
-        yield _parsed(read, data)
+        yield parsed(read, data)
 
 
 def _shaped(handler: Any, behaviour: Behaviour) -> Any:
@@ -281,117 +274,8 @@ def _shaped(handler: Any, behaviour: Behaviour) -> Any:
     return grpc.stream_unary_rpc_method_handler(behaviour, None, handler.response_serializer)
 
 
-class Signatures(Interceptor):
-    """Only messages pass that the agent's key signed for this stream, this position in it, and
-    this time."""
-
-    def __init__(self, signer: Signer, skew_seconds: float) -> None:
-        self._signer = signer
-        self._public_key = signer.public_key().public_bytes_raw()
-        self._skew_ms = int(skew_seconds * 1000)
-
-    def wrap(self, handler: Any, ours: bool, method: str) -> Any:
-        if not ours:
-            return handler
-        if handler.unary_unary is not None:
-            enroll: Behaviour = handler.unary_unary
-            return grpc.unary_unary_rpc_method_handler(
-                lambda request, context: self._enroll(enroll, request, context),
-                handler.request_deserializer,
-                handler.response_serializer,
-            )
-        take_part: Behaviour = handler.stream_stream
-        return grpc.stream_stream_rpc_method_handler(
-            lambda messages, context: self._stream(take_part, messages, context),
-            handler.request_deserializer,
-            None,  # `signed` has serialized them
-        )
-
-    async def _enroll(self, inner: Behaviour, request: Any, context: Any) -> Any:
-        statement = signing.enrolment(
-            request.session, request.nonce, max(0, request.timestamp_ms), request.content
-        )
-        self._check(request.public_key, statement, request.signature, request.timestamp_ms)
-        content = _parsed(pb.Enrolment.FromString, request.content)
-        received = Received(
-            request.session,
-            request.public_key,
-            signing.fingerprint(request.public_key),
-            0,
-            "enrolment",
-            content,
-        )
-        answer: pb.Enrolled = await inner(received, context)
-        answer.nonce = request.nonce
-        data = answer.SerializeToString()
-        signature = self._signer.sign(signing.enrolled(request.session, data))
-        return pb.EnrollResponse(public_key=self._public_key, content=data, signature=signature)
-
-    async def _stream(self, inner: Behaviour, messages: Messages, context: Any) -> None:
-        nonce = os.urandom(NONCE_BYTES)
-        challenge = pb.Challenge(nonce=nonce, timestamp_ms=_now_ms(), public_key=self._public_key)
-        await context.write(signed(self._signer, "", challenge=challenge))
-        await inner(Checked(self._checked(messages, nonce), messages), context)
-
-    async def _checked(self, messages: Messages, nonce: bytes) -> AsyncIterator[Received]:
-        session, key, name, expected = "", b"", "", 0
-        statement = signing.messages(session, nonce)
-        async for data in messages:
-            message = _parsed(pb.AgentMessage.FromString, data)
-            content = _parsed(pb.AgentContent.FromString, message.content)
-            kind = content.WhichOneof("kind")
-            if expected == 0:
-                if kind != "hello":
-                    raise Unauthenticated("a stream begins with Hello", code="hello_expected")
-                session, key = content.hello.session, content.hello.public_key
-                name, statement = signing.fingerprint(key), signing.messages(session, nonce)
-                if content.hello.nonce != nonce:
-                    raise Unauthenticated("this is the Hello of another stream", code="wrong_nonce")
-            elif kind == "hello":
-                raise Conflict("a stream has one Hello", code="replayed")
-            signed_bytes = statement(
-                message.sequence, message.round, max(0, message.timestamp_ms), message.content
-            )
-            self._check(key, signed_bytes, message.signature, message.timestamp_ms)
-            if message.sequence != expected:
-                raise Conflict(
-                    f"message {expected} was expected, not {message.sequence}", code="replayed"
-                )
-            expected += 1
-            _messages.inc()
-            yield Received(
-                session, key, name, message.round, str(kind), getattr(content, str(kind), None)
-            )
-
-    def _check(self, key: bytes, statement: bytes, signature: bytes, timestamp_ms: int) -> None:
-        if not is_signed(key, statement, signature):
-            raise Unauthenticated(
-                "the signature is not that of this key on this message", code="bad_signature"
-            )
-        off = timestamp_ms - _now_ms()
-        if abs(off) > self._skew_ms:
-            raise Unauthenticated(
-                f"the agent's clock is {off / 1000:+.0f} s off; {self._skew_ms / 1000:g} s are "
-                "allowed",
-                code="clock_skew",
-            )
-
-
-def signed(signer: Signer, session: str, **content: Any) -> bytes:
-    """An operator's message (OperatorMessage), signed for one session. In bytes: a broadcast goes
-    to all agents of a session, and is serialized once."""
-    data = pb.OperatorContent(**content).SerializeToString()
-    signature = signer.sign(signing.operator(session, data))
-    message: bytes = pb.OperatorMessage(content=data, signature=signature).SerializeToString()
-    return message
-
-
-def _parsed(read: Callable[[bytes], Any], data: bytes) -> Any:
+def parsed(read: Callable[[bytes], Any], data: bytes) -> Any:
     try:
         return read(data)
     except DecodeError:
         raise InvalidInput("the message cannot be read") from None
-
-
-def _now_ms() -> int:
-    return time.time_ns() // 1_000_000

@@ -25,7 +25,6 @@ class Seat:
     fingerprint: str
     messages: Messages
     outbox: dict[str, bytes] = field(default_factory=dict)
-    changed: asyncio.Event = field(default_factory=asyncio.Event)
     closing: DiscreetError | None = None
     ready: bool = False
     """It has accepted roster and charge on this stream."""
@@ -33,6 +32,9 @@ class Seat:
     """Rounds that this stream was asked to answer, the last few: it is asked for each, from its
     first on."""
     patience: asyncio.Timeout | None = None
+    _idle: asyncio.Future[None] | None = None
+    """What `write` waits for while there is nothing to send. A future of its own, since an event
+    took twice as long, for each message."""
     _writing_since: float | None = None
     _alarm: asyncio.TimerHandle | None = None
 
@@ -44,12 +46,12 @@ class Seat:
 
     def send(self, kind: str, message: bytes) -> None:
         self.outbox[kind] = message
-        self.changed.set()
+        self._wake()
 
     def close(self, reason: DiscreetError) -> None:
         """Close after the agent has read its waiting messages."""
         self.closing = reason
-        self.changed.set()
+        self._wake()
 
     def close_now(self, reason: DiscreetError) -> None:
         """Close at once, whether the agent reads or not."""
@@ -63,8 +65,9 @@ class Seat:
         loop = asyncio.get_running_loop()
         try:
             while True:
-                await self.changed.wait()
-                self.changed.clear()
+                if not self.outbox and self.closing is None:
+                    self._idle = loop.create_future()
+                    await self._idle
                 while self.outbox:
                     kind = next(iter(self.outbox))
                     message = self.outbox.pop(kind)
@@ -80,6 +83,10 @@ class Seat:
         finally:
             if self._alarm is not None:
                 self._alarm.cancel()
+
+    def _wake(self) -> None:
+        if self._idle is not None and not self._idle.done():
+            self._idle.set_result(None)
 
     def _look(self) -> None:
         """Close where a message has been under way for WRITE_SECONDS.

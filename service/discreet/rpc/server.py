@@ -23,8 +23,9 @@ from discreet.observability.heartbeat import beating
 from discreet.observability.monitoring import answering
 from discreet.rpc import selfcheck
 from discreet.rpc.admission import Seats, WaitingRoom, open_stream, too_many
+from discreet.rpc.authentication import Authentication, signed
 from discreet.rpc.coordinators import Coordinators
-from discreet.rpc.interceptors import SERVICE, Checked, Doors, Received, Signatures, Tracing, signed
+from discreet.rpc.interceptors import SERVICE, Checked, Doors, Received, Tracing
 from discreet.rpc.seats import WRITE_SECONDS
 from discreet.rpc.statements import end_message
 from discreet.settings import Settings
@@ -39,6 +40,8 @@ from discreet_client.stubs import federation_pb2_grpc as rpc
 log = structlog.get_logger()
 
 GRACE_SECONDS = 3.0
+GARBAGE_OBJECTS = 20_000
+"""How many more objects there are before Python's collector looks for circles among them."""
 RETURN_SECONDS, RETURN_BYTES = 2.0, 16 << 20
 """How often free memory is given back, and after how much that was refused."""
 MOST_PARTING = 32
@@ -166,7 +169,7 @@ async def serve(
             interceptors=(
                 Tracing(services.database),
                 Doors(room, settings.rpc_messages_per_second),
-                Signatures(services.secrets.signer, settings.clock_skew_seconds),
+                Authentication(services.secrets.signer, settings.clock_skew_seconds),
             ),
             options=options(settings),
         )
@@ -182,6 +185,9 @@ async def serve(
         # round: 250,000 objects, 0.16 s.
         gc.collect()
         gc.freeze()
+        # The collector ran every two or three rounds of 64 agents, for 2.7 us of each message, and
+        # found next to nothing: what a message leaves is let go without it.
+        gc.set_threshold(GARBAGE_OBJECTS)
         port_of_agents.append(bound)
         for name in ("", SERVICE):
             await checks.set(name, health_pb2.HealthCheckResponse.SERVING)

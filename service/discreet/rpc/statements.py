@@ -7,7 +7,7 @@ import json
 from typing import Any
 
 from discreet.ledger.signer import Signer
-from discreet.rpc.interceptors import signed
+from discreet.rpc.authentication import signed
 from discreet.usecases.sessions.rounds import Farewell, SessionLease
 from discreet_client.federation import signing
 from discreet_client.stubs import federation_pb2 as pb

@@ -34,6 +34,7 @@ from discreet_client.agent.demands import Demands
 from discreet_client.agent.ledger import Ledger
 from discreet_client.agent.memory import Ended, Memory, Sent
 from discreet_client.agent.rounds import Outcome, Round, Step
+from discreet_client.agent.stream import SendingStream
 from discreet_client.costs import ConvexCost, QuadraticCost
 from discreet_client.federation import signing
 from discreet_client.federation.errors import AgentError, LimitExceeded, Lost, NotTrusted, Refused
@@ -368,13 +369,8 @@ class Agent:
             return
         challenge = self._challenge(first)
         self._server_key = challenge.public_key
-        self._stream = _Stream(self.identity, self.link.session, challenge.nonce, outgoing)
-        self._stream.send(
-            hello=pb.Hello(
-                session=self.link.session,
-                public_key=self.identity.public_key,
-                nonce=challenge.nonce,
-            )
+        self._stream = SendingStream(
+            self.identity, self.link.session, challenge, first.content, outgoing
         )
         self._start: pb.Start | None = None
         for message in messages:
@@ -502,7 +498,7 @@ class Agent:
             raise NotTrusted(f"the server sent two different broadcasts for round {message.number}")
         assert memory.sent is not None
         contribution = pb.Contribution(body=memory.sent.body, answers=memory.sent.answers)
-        self._stream.send(message.number, contribution=contribution)
+        self._stream.contribute(message.number, contribution)
 
     def _end(self, end: pb.End) -> None:
         sent = self._memory.sent
@@ -546,6 +542,11 @@ class Agent:
             raise NotTrusted("the challenge is not signed by the server")
         if abs(challenge.timestamp_ms - _now_ms()) > SKEW_SECONDS * 1000:
             raise NotTrusted("the server's clock and this one differ by more than 30 s")
+        if not challenge.exchange:
+            raise NotTrusted(
+                "the server's challenge has no X25519 key: it speaks an older version of the "
+                "protocol"
+            )
         return challenge
 
     def _check_server(self, public_key: bytes) -> None:
@@ -559,36 +560,6 @@ class _StepRaised(Exception):
     def __init__(self, error: Exception) -> None:
         super().__init__(str(error))
         self.error = error
-
-
-class _Stream:
-    """The sending half of one stream: it numbers and signs messages."""
-
-    def __init__(
-        self,
-        identity: Identity,
-        session: str,
-        nonce: bytes,
-        out: queue.SimpleQueue[pb.AgentMessage | None],
-    ) -> None:
-        self._identity, self._out = identity, out
-        self._statement = signing.messages(session, nonce)
-        self._sequence = 0
-
-    def send(self, round_number: int = 0, **content: Any) -> None:
-        data = pb.AgentContent(**content).SerializeToString()
-        now = _now_ms()
-        statement = self._statement(self._sequence, round_number, now, data)
-        self._out.put(
-            pb.AgentMessage(
-                content=data,
-                round=round_number,
-                sequence=self._sequence,
-                timestamp_ms=now,
-                signature=self._identity.sign(statement),
-            )
-        )
-        self._sequence += 1
 
 
 def _parsed(data: bytes) -> pb.OperatorContent:

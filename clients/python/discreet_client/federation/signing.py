@@ -55,9 +55,10 @@ def enrolled(session: str, content: bytes) -> bytes:
 def message(
     session: str, nonce: bytes, sequence: int, round_number: int, timestamp_ms: int, content: bytes
 ) -> bytes:
-    """The agent signs this for every message of `Participate`. `nonce` is the stream's challenge,
-    so that no message fits another stream; `sequence` counts the messages of the stream, so that
-    none can be replayed in it."""
+    """What makes a message of `Participate` the agent's: its key signs this; of a contribution it
+    is the text of the MAC (`stream_keys`). `nonce` is the stream's challenge, so that no message
+    fits another stream; `sequence` counts the messages of the stream, so that none can be replayed
+    in it."""
     return _statement(
         b"Participate", session, nonce, sequence, round_number, timestamp_ms, digest(content)
     )
@@ -76,6 +77,12 @@ def messages(session: str, nonce: bytes) -> Callable[[int, int, int, bytes], byt
         )
 
     return statement
+
+
+def contribution_key(session: str, challenge: bytes, hello: bytes) -> bytes:
+    """What binds the key of a stream's contributions to the contents of its Challenge and Hello:
+    the info of HKDF. Nobody signs it."""
+    return _statement(b"ContributionKey", session, digest(challenge), digest(hello))
 
 
 def operator(session: str, content: bytes) -> bytes:

@@ -62,18 +62,20 @@ class Enrolled(_message.Message):
     def __init__(self, session: _Optional[str] = ..., job: _Optional[str] = ..., fingerprint: _Optional[str] = ..., account: _Optional[str] = ..., nonce: _Optional[bytes] = ...) -> None: ...
 
 class AgentMessage(_message.Message):
-    __slots__ = ("content", "round", "sequence", "timestamp_ms", "signature")
+    __slots__ = ("content", "round", "sequence", "timestamp_ms", "signature", "mac")
     CONTENT_FIELD_NUMBER: _ClassVar[int]
     ROUND_FIELD_NUMBER: _ClassVar[int]
     SEQUENCE_FIELD_NUMBER: _ClassVar[int]
     TIMESTAMP_MS_FIELD_NUMBER: _ClassVar[int]
     SIGNATURE_FIELD_NUMBER: _ClassVar[int]
+    MAC_FIELD_NUMBER: _ClassVar[int]
     content: bytes
     round: int
     sequence: int
     timestamp_ms: int
     signature: bytes
-    def __init__(self, content: _Optional[bytes] = ..., round: _Optional[int] = ..., sequence: _Optional[int] = ..., timestamp_ms: _Optional[int] = ..., signature: _Optional[bytes] = ...) -> None: ...
+    mac: bytes
+    def __init__(self, content: _Optional[bytes] = ..., round: _Optional[int] = ..., sequence: _Optional[int] = ..., timestamp_ms: _Optional[int] = ..., signature: _Optional[bytes] = ..., mac: _Optional[bytes] = ...) -> None: ...
 
 class AgentContent(_message.Message):
     __slots__ = ("hello", "accept", "contribution", "decline")
@@ -88,14 +90,16 @@ class AgentContent(_message.Message):
     def __init__(self, hello: _Optional[_Union[Hello, _Mapping]] = ..., accept: _Optional[_Union[Accept, _Mapping]] = ..., contribution: _Optional[_Union[Contribution, _Mapping]] = ..., decline: _Optional[_Union[Decline, _Mapping]] = ...) -> None: ...
 
 class Hello(_message.Message):
-    __slots__ = ("session", "public_key", "nonce")
+    __slots__ = ("session", "public_key", "nonce", "exchange")
     SESSION_FIELD_NUMBER: _ClassVar[int]
     PUBLIC_KEY_FIELD_NUMBER: _ClassVar[int]
     NONCE_FIELD_NUMBER: _ClassVar[int]
+    EXCHANGE_FIELD_NUMBER: _ClassVar[int]
     session: str
     public_key: bytes
     nonce: bytes
-    def __init__(self, session: _Optional[str] = ..., public_key: _Optional[bytes] = ..., nonce: _Optional[bytes] = ...) -> None: ...
+    exchange: bytes
+    def __init__(self, session: _Optional[str] = ..., public_key: _Optional[bytes] = ..., nonce: _Optional[bytes] = ..., exchange: _Optional[bytes] = ...) -> None: ...
 
 class Accept(_message.Message):
     __slots__ = ("roster_digest", "charge_digest", "ledger_seq", "ledger_signature", "ledger_link")
@@ -148,14 +152,16 @@ class OperatorContent(_message.Message):
     def __init__(self, challenge: _Optional[_Union[Challenge, _Mapping]] = ..., waiting: _Optional[_Union[Waiting, _Mapping]] = ..., start: _Optional[_Union[Start, _Mapping]] = ..., round: _Optional[_Union[Round, _Mapping]] = ..., end: _Optional[_Union[End, _Mapping]] = ...) -> None: ...
 
 class Challenge(_message.Message):
-    __slots__ = ("nonce", "timestamp_ms", "public_key")
+    __slots__ = ("nonce", "timestamp_ms", "public_key", "exchange")
     NONCE_FIELD_NUMBER: _ClassVar[int]
     TIMESTAMP_MS_FIELD_NUMBER: _ClassVar[int]
     PUBLIC_KEY_FIELD_NUMBER: _ClassVar[int]
+    EXCHANGE_FIELD_NUMBER: _ClassVar[int]
     nonce: bytes
     timestamp_ms: int
     public_key: bytes
-    def __init__(self, nonce: _Optional[bytes] = ..., timestamp_ms: _Optional[int] = ..., public_key: _Optional[bytes] = ...) -> None: ...
+    exchange: bytes
+    def __init__(self, nonce: _Optional[bytes] = ..., timestamp_ms: _Optional[int] = ..., public_key: _Optional[bytes] = ..., exchange: _Optional[bytes] = ...) -> None: ...
 
 class Waiting(_message.Message):
     __slots__ = ()

@@ -12,7 +12,7 @@ import { setTimeout as pause } from "node:timers/promises";
 
 import { create, fromBinary, type MessageInitShape, toBinary } from "@bufbuild/protobuf";
 
-import { type Bytes, same, sha256, sortedJson, utf8 } from "./bytes.js";
+import { type Bytes, hmac, same, sha256, sortedJson, utf8 } from "./bytes.js";
 import { Broken, Connection, type Stream, type Tls } from "./connection.js";
 import { objectOf, readCharge, readRoster, type Roster, sameJson } from "./documents.js";
 import { AgentError, LimitExceeded, Lost, NotTrusted } from "./errors.js";
@@ -26,7 +26,6 @@ import {
   type End,
   type OperatorContent,
   OperatorContentSchema,
-  type OperatorMessage,
   type Round as RoundMessage,
   type Start,
 } from "./federation_pb.js";
@@ -37,6 +36,7 @@ import { type Link, parseLink } from "./link.js";
 import { Memory } from "./memory.js";
 import type { Outcome, Round, Step } from "./rounds.js";
 import * as signing from "./signing.js";
+import { Exchange } from "./streamKeys.js";
 
 const SKEW_MS = 30_000n; // largest difference between the server's clock and this one
 const ENROLL_SECONDS = 20;
@@ -214,14 +214,15 @@ export class Agent {
   async #meet(connection: Connection): Promise<void> {
     const stream = connection.participate(ENROLL_SECONDS);
     try {
-      this.#challenge(await stream.next());
+      await this.#challenge(stream);
     } finally {
       stream.cancel();
     }
   }
 
-  /** The first message of a stream; NotTrusted unless it is fresh and of the pinned server. */
-  #challenge(message: OperatorMessage | undefined): Challenge {
+  /** The first message of a stream, with its bytes; NotTrusted unless it is fresh and of the pinned server. */
+  async #challenge(stream: Stream): Promise<{ challenge: Challenge; content: Bytes }> {
+    const message = await stream.next();
     if (message === undefined) throw new Broken("the server closed the stream");
     const { kind } = parsed(message.content);
     if (kind.case !== "challenge") throw new NotTrusted("the server's first message is not a challenge");
@@ -232,7 +233,10 @@ export class Agent {
     }
     const apart = challenge.timestampMs - BigInt(Date.now());
     if (apart > SKEW_MS || apart < -SKEW_MS) throw new NotTrusted("the server's clock and this one differ by more than 30 s");
-    return challenge;
+    if (!challenge.exchange.length) {
+      throw new NotTrusted("the server's challenge has no X25519 key: it speaks an older version of the protocol");
+    }
+    return { challenge, content: message.content };
   }
 
   #checkServer(publicKey: Bytes): void {
@@ -254,10 +258,9 @@ export class Agent {
   }
 
   async #talk(stream: Stream, step: Step): Promise<void> {
-    const challenge = this.#challenge(await stream.next());
+    const { challenge, content } = await this.#challenge(stream);
     const { session } = this.link;
-    const voice = new Voice(this.identity, session, challenge.nonce, stream);
-    voice.send({ case: "hello", value: { session, publicKey: this.identity.publicKey, nonce: challenge.nonce } });
+    const voice = new Voice(this.identity, session, challenge, content, stream);
     let accepted: Accepted | undefined;
     for (;;) {
       const message = await stream.next();
@@ -355,7 +358,7 @@ export class Agent {
       throw new NotTrusted(`the server sent two different broadcasts for round ${number}`);
     }
     const { sent } = this.#memory.known;
-    if (sent !== undefined) voice.send({ case: "contribution", value: { body: sent.body, answers: sent.answers } }, number);
+    if (sent !== undefined) voice.contribute(number, sent);
   }
 
   async #end(end: End): Promise<void> {
@@ -369,33 +372,52 @@ export class Agent {
 /** The part of a Round that is fixed by Start. */
 type Accepted = Pick<Round, "rounds" | "roster" | "rosterDigest" | "parameters" | "price">;
 
-/** The sending half of one stream: it numbers and signs messages. */
+/**
+ * The sending half of one stream, which begins with Hello: it numbers messages, signs them, and gives contributions a MAC
+ * instead, under the key agreed on for this stream. `challenged` is the content of the server's message with the challenge.
+ */
 class Voice {
   #sequence = 0n;
+  readonly #key: Bytes;
 
   constructor(
     readonly identity: Identity,
     readonly session: string,
-    readonly nonce: Bytes,
+    readonly challenge: Challenge,
+    challenged: Bytes,
     readonly stream: Stream,
-  ) {}
+  ) {
+    const exchange = new Exchange();
+    const { nonce } = challenge;
+    const hello = contentOf({ case: "hello", value: { session, publicKey: identity.publicKey, nonce, exchange: exchange.public } });
+    try {
+      this.#key = exchange.key(challenge.exchange, session, challenged, hello);
+    } catch {
+      throw new NotTrusted("no secret can be agreed on with the server's X25519 key");
+    }
+    this.#put(hello, 0);
+  }
 
-  send(kind: Said, round = 0): void {
-    const content = toBinary(AgentContentSchema, create(AgentContentSchema, { kind }));
-    const now = BigInt(Date.now());
-    const statement = signing.message(this.session, this.nonce, this.#sequence, BigInt(round), now, content);
-    this.stream.send(
-      create(AgentMessageSchema, {
-        content,
-        round: BigInt(round),
-        sequence: this.#sequence,
-        timestampMs: now,
-        signature: this.identity.sign(statement),
-      }),
-    );
+  contribute(round: number, value: { body: Bytes; answers: Bytes }): void {
+    const { body, answers } = value;
+    this.#put(contentOf({ case: "contribution", value: { body, answers } }), round, this.#key);
+  }
+
+  send(kind: Said): void {
+    this.#put(contentOf(kind), 0);
+  }
+
+  /** Sends a content: signed, or with a MAC under `key`. */
+  #put(content: Bytes, number: number, key?: Bytes): void {
+    const [now, round, sequence] = [BigInt(Date.now()), BigInt(number), this.#sequence];
+    const statement = signing.message(this.session, this.challenge.nonce, sequence, round, now, content);
+    const proof = key === undefined ? { signature: this.identity.sign(statement) } : { mac: hmac(key, statement) };
+    this.stream.send(create(AgentMessageSchema, { content, round, sequence, timestampMs: now, ...proof }));
     this.#sequence += 1n;
   }
 }
+
+const contentOf = (kind: Said): Bytes => toBinary(AgentContentSchema, create(AgentContentSchema, { kind }));
 
 const parsed = (content: Bytes): OperatorContent => read(() => fromBinary(OperatorContentSchema, content));
 

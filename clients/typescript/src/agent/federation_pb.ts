@@ -1,6 +1,6 @@
 // Federation: agents that keep their data to themselves, and an operator (or cloud) that runs the rounds.
 //
-// Every message is an envelope around `content`, the serialized inner message. The signature covers these bytes, so no
+// Every message is an envelope around `content`, the serialized inner message. Signature and MAC cover these bytes, so no
 // canonical form of protobuf is needed. `discreet_client.federation.signing` fixes the statements that are signed;
 // docs/federation.md describes the protocol, its states and what is trusted.
 
@@ -16,7 +16,7 @@ import type { Message } from "@bufbuild/protobuf";
  * Describes the file federation.proto.
  */
 export const file_federation: GenFile = /*@__PURE__*/
-  fileDesc("ChBmZWRlcmF0aW9uLnByb3RvEgtkaXNjcmVldC52MSJ9Cg1FbnJvbGxSZXF1ZXN0Eg8KB3Nlc3Npb24YASABKAkSEgoKcHVibGljX2tleRgCIAEoDBINCgVub25jZRgDIAEoDBIUCgx0aW1lc3RhbXBfbXMYBCABKAMSDwoHY29udGVudBgFIAEoDBIRCglzaWduYXR1cmUYBiABKAwidAoJRW5yb2xtZW50Eg0KBXRva2VuGAEgASgJEgwKBG5hbWUYAiABKAkSDAoEdW5pdBgDIAEoCRITCgtjYXBfZXBzaWxvbhgEIAEoCRIRCgljYXBfZGVsdGEYBSABKAkSFAoMYW5ub3VuY2VtZW50GAYgASgMIkgKDkVucm9sbFJlc3BvbnNlEhIKCnB1YmxpY19rZXkYASABKAwSDwoHY29udGVudBgCIAEoDBIRCglzaWduYXR1cmUYAyABKAwiXQoIRW5yb2xsZWQSDwoHc2Vzc2lvbhgBIAEoCRILCgNqb2IYAiABKAkSEwoLZmluZ2VycHJpbnQYAyABKAkSDwoHYWNjb3VudBgEIAEoCRINCgVub25jZRgFIAEoDCJpCgxBZ2VudE1lc3NhZ2USDwoHY29udGVudBgBIAEoDBINCgVyb3VuZBgCIAEoBBIQCghzZXF1ZW5jZRgDIAEoBBIUCgx0aW1lc3RhbXBfbXMYBCABKAMSEQoJc2lnbmF0dXJlGAUgASgMIr4BCgxBZ2VudENvbnRlbnQSIwoFaGVsbG8YASABKAsyEi5kaXNjcmVldC52MS5IZWxsb0gAEiUKBmFjY2VwdBgCIAEoCzITLmRpc2NyZWV0LnYxLkFjY2VwdEgAEjEKDGNvbnRyaWJ1dGlvbhgDIAEoCzIZLmRpc2NyZWV0LnYxLkNvbnRyaWJ1dGlvbkgAEicKB2RlY2xpbmUYBCABKAsyFC5kaXNjcmVldC52MS5EZWNsaW5lSABCBgoEa2luZCI7CgVIZWxsbxIPCgdzZXNzaW9uGAEgASgJEhIKCnB1YmxpY19rZXkYAiABKAwSDQoFbm9uY2UYAyABKAwifwoGQWNjZXB0EhUKDXJvc3Rlcl9kaWdlc3QYASABKAwSFQoNY2hhcmdlX2RpZ2VzdBgCIAEoDBISCgpsZWRnZXJfc2VxGAMgASgEEhgKEGxlZGdlcl9zaWduYXR1cmUYBSABKAwSEwoLbGVkZ2VyX2xpbmsYBiABKAxKBAgEEAUiFwoHRGVjbGluZRIMCgRjb2RlGAEgASgJIi0KDENvbnRyaWJ1dGlvbhIMCgRib2R5GAEgASgMEg8KB2Fuc3dlcnMYAiABKAwiNQoPT3BlcmF0b3JNZXNzYWdlEg8KB2NvbnRlbnQYASABKAwSEQoJc2lnbmF0dXJlGAIgASgMItoBCg9PcGVyYXRvckNvbnRlbnQSKwoJY2hhbGxlbmdlGAEgASgLMhYuZGlzY3JlZXQudjEuQ2hhbGxlbmdlSAASJwoHd2FpdGluZxgCIAEoCzIULmRpc2NyZWV0LnYxLldhaXRpbmdIABIjCgVzdGFydBgDIAEoCzISLmRpc2NyZWV0LnYxLlN0YXJ0SAASIwoFcm91bmQYBCABKAsyEi5kaXNjcmVldC52MS5Sb3VuZEgAEh8KA2VuZBgFIAEoCzIQLmRpc2NyZWV0LnYxLkVuZEgAQgYKBGtpbmQiRAoJQ2hhbGxlbmdlEg0KBW5vbmNlGAEgASgMEhQKDHRpbWVzdGFtcF9tcxgCIAEoAxISCgpwdWJsaWNfa2V5GAMgASgMIhYKB1dhaXRpbmcSCwoDZm9yGAEgASgJIpIBCgVTdGFydBIOCgZyb3N0ZXIYASABKAwSGAoQcm9zdGVyX3NpZ25hdHVyZRgCIAEoDBIRCglvd25lcl9rZXkYAyABKAwSDgoGY2hhcmdlGAQgASgMEhgKEGNoYXJnZV9zaWduYXR1cmUYBSABKAwSEgoKcGFyYW1ldGVycxgGIAEoDBIOCgZyb3VuZHMYByABKAQiZgoFUm91bmQSDgoGbnVtYmVyGAEgASgEEhEKCWJyb2FkY2FzdBgCIAEoDBISCgp0cmFuc2NyaXB0GAMgASgMEhQKDG1pbGxpc2Vjb25kcxgEIAEoDRIQCghkZWxpdmVyeRgFIAEoDCJqCgNFbmQSDQoFc3RhdGUYASABKAkSDAoEY29kZRgCIAEoCRIRCglicm9hZGNhc3QYAyABKAwSEgoKdHJhbnNjcmlwdBgEIAEoDBIOCgZyb3VuZHMYBSABKAQSDwoHY2hhcmdlZBgGIAEoCDKbAQoKRmVkZXJhdGlvbhJBCgZFbnJvbGwSGi5kaXNjcmVldC52MS5FbnJvbGxSZXF1ZXN0GhsuZGlzY3JlZXQudjEuRW5yb2xsUmVzcG9uc2USSgoLUGFydGljaXBhdGUSGS5kaXNjcmVldC52MS5BZ2VudE1lc3NhZ2UaHC5kaXNjcmVldC52MS5PcGVyYXRvck1lc3NhZ2UoATABYgZwcm90bzM");
+  fileDesc("ChBmZWRlcmF0aW9uLnByb3RvEgtkaXNjcmVldC52MSJ9Cg1FbnJvbGxSZXF1ZXN0Eg8KB3Nlc3Npb24YASABKAkSEgoKcHVibGljX2tleRgCIAEoDBINCgVub25jZRgDIAEoDBIUCgx0aW1lc3RhbXBfbXMYBCABKAMSDwoHY29udGVudBgFIAEoDBIRCglzaWduYXR1cmUYBiABKAwidAoJRW5yb2xtZW50Eg0KBXRva2VuGAEgASgJEgwKBG5hbWUYAiABKAkSDAoEdW5pdBgDIAEoCRITCgtjYXBfZXBzaWxvbhgEIAEoCRIRCgljYXBfZGVsdGEYBSABKAkSFAoMYW5ub3VuY2VtZW50GAYgASgMIkgKDkVucm9sbFJlc3BvbnNlEhIKCnB1YmxpY19rZXkYASABKAwSDwoHY29udGVudBgCIAEoDBIRCglzaWduYXR1cmUYAyABKAwiXQoIRW5yb2xsZWQSDwoHc2Vzc2lvbhgBIAEoCRILCgNqb2IYAiABKAkSEwoLZmluZ2VycHJpbnQYAyABKAkSDwoHYWNjb3VudBgEIAEoCRINCgVub25jZRgFIAEoDCJ2CgxBZ2VudE1lc3NhZ2USDwoHY29udGVudBgBIAEoDBINCgVyb3VuZBgCIAEoBBIQCghzZXF1ZW5jZRgDIAEoBBIUCgx0aW1lc3RhbXBfbXMYBCABKAMSEQoJc2lnbmF0dXJlGAUgASgMEgsKA21hYxgGIAEoDCK+AQoMQWdlbnRDb250ZW50EiMKBWhlbGxvGAEgASgLMhIuZGlzY3JlZXQudjEuSGVsbG9IABIlCgZhY2NlcHQYAiABKAsyEy5kaXNjcmVldC52MS5BY2NlcHRIABIxCgxjb250cmlidXRpb24YAyABKAsyGS5kaXNjcmVldC52MS5Db250cmlidXRpb25IABInCgdkZWNsaW5lGAQgASgLMhQuZGlzY3JlZXQudjEuRGVjbGluZUgAQgYKBGtpbmQiTQoFSGVsbG8SDwoHc2Vzc2lvbhgBIAEoCRISCgpwdWJsaWNfa2V5GAIgASgMEg0KBW5vbmNlGAMgASgMEhAKCGV4Y2hhbmdlGAQgASgMIn8KBkFjY2VwdBIVCg1yb3N0ZXJfZGlnZXN0GAEgASgMEhUKDWNoYXJnZV9kaWdlc3QYAiABKAwSEgoKbGVkZ2VyX3NlcRgDIAEoBBIYChBsZWRnZXJfc2lnbmF0dXJlGAUgASgMEhMKC2xlZGdlcl9saW5rGAYgASgMSgQIBBAFIhcKB0RlY2xpbmUSDAoEY29kZRgBIAEoCSItCgxDb250cmlidXRpb24SDAoEYm9keRgBIAEoDBIPCgdhbnN3ZXJzGAIgASgMIjUKD09wZXJhdG9yTWVzc2FnZRIPCgdjb250ZW50GAEgASgMEhEKCXNpZ25hdHVyZRgCIAEoDCLaAQoPT3BlcmF0b3JDb250ZW50EisKCWNoYWxsZW5nZRgBIAEoCzIWLmRpc2NyZWV0LnYxLkNoYWxsZW5nZUgAEicKB3dhaXRpbmcYAiABKAsyFC5kaXNjcmVldC52MS5XYWl0aW5nSAASIwoFc3RhcnQYAyABKAsyEi5kaXNjcmVldC52MS5TdGFydEgAEiMKBXJvdW5kGAQgASgLMhIuZGlzY3JlZXQudjEuUm91bmRIABIfCgNlbmQYBSABKAsyEC5kaXNjcmVldC52MS5FbmRIAEIGCgRraW5kIlYKCUNoYWxsZW5nZRINCgVub25jZRgBIAEoDBIUCgx0aW1lc3RhbXBfbXMYAiABKAMSEgoKcHVibGljX2tleRgDIAEoDBIQCghleGNoYW5nZRgEIAEoDCIWCgdXYWl0aW5nEgsKA2ZvchgBIAEoCSKSAQoFU3RhcnQSDgoGcm9zdGVyGAEgASgMEhgKEHJvc3Rlcl9zaWduYXR1cmUYAiABKAwSEQoJb3duZXJfa2V5GAMgASgMEg4KBmNoYXJnZRgEIAEoDBIYChBjaGFyZ2Vfc2lnbmF0dXJlGAUgASgMEhIKCnBhcmFtZXRlcnMYBiABKAwSDgoGcm91bmRzGAcgASgEImYKBVJvdW5kEg4KBm51bWJlchgBIAEoBBIRCglicm9hZGNhc3QYAiABKAwSEgoKdHJhbnNjcmlwdBgDIAEoDBIUCgxtaWxsaXNlY29uZHMYBCABKA0SEAoIZGVsaXZlcnkYBSABKAwiagoDRW5kEg0KBXN0YXRlGAEgASgJEgwKBGNvZGUYAiABKAkSEQoJYnJvYWRjYXN0GAMgASgMEhIKCnRyYW5zY3JpcHQYBCABKAwSDgoGcm91bmRzGAUgASgEEg8KB2NoYXJnZWQYBiABKAgymwEKCkZlZGVyYXRpb24SQQoGRW5yb2xsEhouZGlzY3JlZXQudjEuRW5yb2xsUmVxdWVzdBobLmRpc2NyZWV0LnYxLkVucm9sbFJlc3BvbnNlEkoKC1BhcnRpY2lwYXRlEhkuZGlzY3JlZXQudjEuQWdlbnRNZXNzYWdlGhwuZGlzY3JlZXQudjEuT3BlcmF0b3JNZXNzYWdlKAEwAWIGcHJvdG8z");
 
 /**
  * Signed by the agent's long-term Ed25519 key.
@@ -191,7 +191,8 @@ export const EnrolledSchema: GenMessage<Enrolled> = /*@__PURE__*/
   messageDesc(file_federation, 3);
 
 /**
- * Signed by the agent: session, nonce of the stream's challenge, sequence, round, time and digest of the content.
+ * Authentic by the agent, in session, nonce of the stream's challenge, sequence, round, time and digest of the content:
+ * a contribution by `mac`, under the key agreed on in Challenge and Hello; every other message by `signature`.
  *
  * @generated from message discreet.v1.AgentMessage
  */
@@ -221,9 +222,18 @@ export type AgentMessage = Message<"discreet.v1.AgentMessage"> & {
   timestampMs: bigint;
 
   /**
+   * Ed25519; empty in a contribution
+   *
    * @generated from field: bytes signature = 5;
    */
   signature: Uint8Array;
+
+  /**
+   * HMAC-SHA-256; empty in all other messages
+   *
+   * @generated from field: bytes mac = 6;
+   */
+  mac: Uint8Array;
 };
 
 /**
@@ -294,6 +304,13 @@ export type Hello = Message<"discreet.v1.Hello"> & {
    * @generated from field: bytes nonce = 3;
    */
   nonce: Uint8Array;
+
+  /**
+   * the agent's X25519 key for this stream, 32 bytes
+   *
+   * @generated from field: bytes exchange = 4;
+   */
+  exchange: Uint8Array;
 };
 
 /**
@@ -488,6 +505,13 @@ export type Challenge = Message<"discreet.v1.Challenge"> & {
    * @generated from field: bytes public_key = 3;
    */
   publicKey: Uint8Array;
+
+  /**
+   * the server's X25519 key for this stream, 32 bytes
+   *
+   * @generated from field: bytes exchange = 4;
+   */
+  exchange: Uint8Array;
 };
 
 /**

@@ -22,9 +22,13 @@ export const enrolment = (session: string, nonce: Bytes, timestampMs: bigint, co
 /** The server signs this for its answer to Enroll. */
 export const enrolled = (session: string, content: Bytes): Bytes => statement("Enrolled", session, sha256(content));
 
-/** The agent signs this for every message of a stream. */
+/** The agent signs this for every message of a stream; of a contribution it is the text of the MAC. */
 export const message = (session: string, nonce: Bytes, sequence: bigint, round: bigint, timestampMs: bigint, content: Bytes): Bytes =>
   statement("Participate", session, nonce, sequence, round, timestampMs, sha256(content));
+
+/** What binds the key of a stream's contributions to its Challenge and Hello. Nobody signs it. */
+export const contributionKey = (session: string, challenge: Bytes, hello: Bytes): Bytes =>
+  statement("ContributionKey", session, sha256(challenge), sha256(hello));
 
 /** The server signs this for every message of a stream; for the challenge `session` is empty. */
 export const operator = (session: string, content: Bytes): Bytes => statement("Operator", session, sha256(content));
