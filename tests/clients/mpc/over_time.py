@@ -91,6 +91,7 @@ class OverTime:
             agents=agents,
             hours=hours,
             threshold=self.threshold,
+            computing=2 * self.threshold + 1,
             coupled=self.cost is not None,
             limited=self.limit is not None,
             reach=float(np.abs(ends * self.effect[:, None]).max()),

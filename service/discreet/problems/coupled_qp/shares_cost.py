@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import math
 
-from discreet_client.mpc.engine import MOST_SUBSETS
-from discreet_client.mpc.terms import Terms
+from discreet_client.mpc.terms import MOST_KEYS, Terms
 
 
 def comparisons(terms: Terms) -> int:
@@ -30,7 +29,7 @@ def seconds_of(terms: Terms) -> float:
     """About the seconds of the computation if all parties share two slow cores, and twice the time
     on idle ones: 3, 5 and 10 agents of 24 hours were measured, exactly and over time
     (docs/problems/coupled_qp.md)."""
-    subsets = min(math.comb(terms.agents, terms.threshold), MOST_SUBSETS)
+    subsets = min(math.comb(terms.agents, terms.threshold), MOST_KEYS)
     return (
         START_SECONDS
         + comparisons(terms)
