@@ -207,6 +207,7 @@ class _Party(_Part):
 
     async def _compute(self) -> tuple[Any, Any]:
         mpc, terms = self._mpc, self.terms
+        mpc.options.no_prss = True  # from here on MPyC awaits all random numbers (`randomness`)
         rows, summands = self._inputs()
         given, parts = mpc.input(rows), mpc.input(summands)
         for agent in self._links.outside:
@@ -305,7 +306,7 @@ def _runtime(terms: Terms, index: int) -> tuple[Any, Any, Words]:
 
     number = engine.mpc.SecFxp(terms.bits, terms.fraction_bits)
     engine.pickle = words = Words(int(number.field.modulus))
-    install(engine, engine.mpc, terms)
+    install(engine, engine.mpc, terms, words)
     return engine.mpc, number, words
 
 

@@ -1,5 +1,5 @@
-"""The TLS connections of one agent. They carry MPyC's messages, and shares of the inputs and results
-of agents that do not compute."""
+"""The TLS connections of one agent. They carry MPyC's messages, and shares of what agents that do
+not compute input and are opened."""
 
 from __future__ import annotations
 

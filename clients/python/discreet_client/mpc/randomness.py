@@ -1,23 +1,24 @@
-"""Random numbers on shares, and the truncations that take most of them.
+"""Random numbers on shares, and the parts of a computation that take most of them.
 
 Replacements of parts of MPyC (`install`), in NumPy where MPyC makes one Python object at a time:
 
-- `Stream`: the pseudo-random functions of common keys, whose range is a power of two. The field's
-  modulus is less than 2^-80 of itself below one, so whole words are uniform in the field.
-- `split`: Shamir's shares of an array.
-- `truncation`: of products. MPyC draws a secret bit for every bit that is dropped, so that results
-  are rounded up or down. Here one random number masks a product: it is the sum of one number of
-  every key, and so is what it leaves in the dropped bits (Catrina and de Hoogh 2010 with Cramer,
-  Damgård and Ishai 2005). Results are then off by at most `(parts + 1)/2` units, with a standard
-  deviation of √((parts + 1)/12), for as many keys as there are. Whoever lacks one key sees the
-  product under a number of STATISTICAL_BITS more bits than it has: a polynomial of a degree that is
-  the threshold is known from the shares of so many parties, and that masked value.
+- *Random numbers* come from common keys (`Keys`; Cramer, Damgård and Ishai 2005), or with many keys
+  from what all deal to each other (`Dealers`; Damgård and Nielsen 2007).
+- *Truncations*: MPyC draws a secret bit for every bit that is dropped, so that products are rounded
+  up or down. Here one number masks a product. It is the sum of several `parts`, one of each key or
+  dealer, and so is what it leaves in the dropped bits (Catrina and de Hoogh 2010). Results are then
+  off by at most `(parts + 1)/2` units, with a standard deviation of √((parts + 1)/12). Colluding
+  parties lack one part at least, of STATISTICAL_BITS more bits than the product has.
+- *Tests for zero* open the number times a random one. MPyC opens all shares of the product as they
+  are: the polynomial through them is the product of two, and its roots tell the number. Here the
+  polynomial is a random one.
 """
 
 from __future__ import annotations
 
-import functools
+import asyncio
 import secrets
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from hashlib import shake_128
 from typing import Any
@@ -57,20 +58,6 @@ def bytes_of(numbers: Integers, size: int) -> bytes:
     return parts.view(np.uint8)[:, :size].tobytes()
 
 
-class Stream:
-    """A pseudo-random function in place of `mpyc.thresha.PRF`: numbers of the bits of `bound - 1`,
-    one after the other from SHAKE128 of key and input."""
-
-    def __init__(self, key: bytes, bound: int) -> None:
-        bits = (bound - 1).bit_length()
-        self._key, self._mask, self._size = bytes(key), (1 << bits) - 1, (bits + 7) // 8
-
-    def __call__(self, common: bytes, shape: tuple[int, ...]) -> Integers:
-        count = int(np.prod(shape))
-        drawn = shake_128(self._key + common).digest(count * self._size)
-        return np.asarray(integers_of(drawn, self._size) & self._mask).reshape(shape)
-
-
 def drawn(count: int, bits: int) -> Integers:
     """Random numbers below 2^bits."""
     size = (bits + 7) // 8
@@ -106,63 +93,166 @@ def recombined(field: Any, shares: Sequence[Integers], threshold: int) -> list[i
     return [one - modulus if one > modulus // 2 else one for one in found]
 
 
-def install(runtime: Any, mpc: Any, terms: Terms) -> None:
+class Randomness(ABC):
+    """Random numbers that nobody knows, as shares of this party. All parties call the same in the
+    same order."""
+
+    def __init__(self, mpc: Any, terms: Terms) -> None:
+        self.mpc, self.parts = mpc, terms.mask_parts
+        self.party, self.parties, self.threshold = mpc.pid, terms.parties, terms.threshold
+
+    @abstractmethod
+    async def uniform(self, field: Any, count: int) -> tuple[Integers, Integers]:
+        """Shares of uniform field elements, and of zeros by random polynomials of twice the degree:
+        added to the shares of a product, they leave nothing to see but its value."""
+
+    @abstractmethod
+    async def masks(self, field: Any, count: int, bits: int, low: int) -> tuple[Integers, Integers]:
+        """Shares of sums of `parts` numbers below 2^bits, and of the sums of the `low` lowest bits
+        of each."""
+
+
+class Keys(Randomness):
+    """Every set of all but `threshold` parties has a key. Numbers follow from it without
+    messages."""
+
+    async def uniform(self, field: Any, count: int) -> tuple[Integers, Integers]:
+        bits = int(field.modulus).bit_length()
+        numbers, zeros = 0, 0
+        for factor, rows in self._streams(field, (1 + self.threshold, count), bits):
+            numbers = numbers + rows[0] * factor
+            zero = 0
+            for row in rows[1:]:
+                zero = (zero + row) * (self.party + 1)
+            zeros = zeros + zero * factor
+        return np.asarray(numbers), np.asarray(zeros)
+
+    async def masks(self, field: Any, count: int, bits: int, low: int) -> tuple[Integers, Integers]:
+        whole, rest = 0, 0
+        for factor, numbers in self._streams(field, (count,), bits):
+            whole = whole + numbers * factor
+            rest = rest + (numbers & ((1 << low) - 1)) * factor
+        return np.asarray(whole), np.asarray(rest)
+
+    def _streams(self, field: Any, shape: tuple[int, ...], bits: int) -> list[tuple[int, Integers]]:
+        """Numbers of each key, below 2^bits, and the factor that makes them this party's shares.
+        The field's modulus is less than 2^-60 of itself below a power of two."""
+        from mpyc.thresha import _f_S_i  # noqa: PLC0415  # an extra
+
+        common = self.mpc._prss_uci()
+        size, count = (bits + 7) // 8, int(np.prod(shape))
+        found = []
+        for parties, key in self.mpc._prss_keys.items():
+            stream = shake_128(bytes(key) + common).digest(count * size)
+            numbers = integers_of(stream, size) & ((1 << bits) - 1)
+            factor = int(_f_S_i(field, self.parties, self.party, parties))
+            found.append((factor, numbers.reshape(shape)))
+        return found
+
+
+class Dealers(Randomness):
+    """Parties deal shares to each other. Of numbers dealt by all, `parties - threshold`
+    combinations are uniform whatever colluding parties know of their own."""
+
+    def __init__(self, mpc: Any, terms: Terms, words: Any) -> None:
+        super().__init__(mpc, terms)
+        self._words = words
+        self._exchange = _coroutine(mpc, self._exchanged)
+        points = np.arange(1, terms.parties + 1, dtype=object)
+        powers = [points**place for place in range(terms.parties - terms.threshold)]
+        self._combinations = np.stack(powers)
+
+    async def uniform(self, field: Any, count: int) -> tuple[Integers, Integers]:
+        size = -(-count // len(self._combinations))
+        number = drawn(size, int(field.modulus).bit_length()) % field.modulus
+        shares = split(field, number, self.threshold, self.parties)
+        zeros = split(field, 0 * number, 2 * self.threshold, self.parties)
+        dealt = await self._exchange(np.concatenate([shares, zeros], axis=1), range(self.parties))
+        made = (self._combinations @ dealt % field.modulus).reshape(-1, 2, size)
+        return made[:, 0].reshape(-1)[:count], made[:, 1].reshape(-1)[:count]
+
+    async def masks(self, field: Any, count: int, bits: int, low: int) -> tuple[Integers, Integers]:
+        numbers = drawn(count, bits)
+        both = np.concatenate([numbers, numbers & ((1 << low) - 1)])
+        shares = split(field, both, self.threshold, self.parties)
+        total = (await self._exchange(shares, range(self.parts))).sum(axis=0)
+        return total[:count], total[count:]
+
+    async def _exchanged(self, shares: Integers, dealers: Sequence[int]) -> Any:
+        """What each dealer has dealt to this party: [dealers, size]."""
+        await self.mpc.returnType(asyncio.Future)
+        if self.party in dealers:
+            for peer in range(self.parties):
+                if peer != self.party:
+                    self.mpc._send_message(peer, self._words.dumps(shares[peer]))
+        others = [one for one in dealers if one != self.party]
+        said = await self.mpc.gather([self.mpc._receive_message(one) for one in others])
+        received = dict(zip(others, map(self._words.loads, said), strict=True))
+        size = shares.shape[1]
+        if any(one.size != size for one in received.values()):
+            raise Broken("message")
+        return np.stack([received.get(one, shares[self.party]) for one in dealers])
+
+
+def install(runtime: Any, mpc: Any, terms: Terms, words: Any) -> None:
     """Replace these parts of MPyC's runtime in this process."""
-
-    def prfs(bound: int) -> dict[tuple[int, ...], Stream]:
-        return {subset: Stream(key, bound) for subset, key in mpc._prss_keys.items()}
-
-    mpc.prfs = functools.cache(prfs)
-    mpc.np_trunc = truncation(mpc, terms)
+    source = Dealers(mpc, terms, words) if mpc.options.no_prss else Keys(mpc, terms)
     runtime.thresha.np_random_split = split
+    for name, function in replacements(mpc, source).items():
+        setattr(mpc, name, _coroutine(mpc, function))
 
 
-def truncation(mpc: Any, terms: Terms) -> Callable[..., Any]:
-    """`np_trunc` of MPyC's runtime, for arrays of secret fixed-point numbers."""
-    parts = terms.mask_parts
+def _coroutine(mpc: Any, function: Callable[..., Any]) -> Callable[..., Any]:
+    """An MPyC coroutine."""
 
-    async def masks(field: Any, size: int, bits: int, low: int) -> tuple[Any, Any]:
-        """Shares of the sum of `parts` numbers below 2^bits, and of the sum of the `low` lowest
-        bits of each."""
-        lowest = (1 << low) - 1
-        if not mpc.options.no_prss:
-            whole, rest = 0, 0
-            common = mpc._prss_uci()
-            for subset, stream in mpc.prfs(1 << bits).items():
-                factor = factor_of(field, len(mpc.parties), mpc.pid, subset)
-                numbers = stream(common, (size,))
-                whole = whole + numbers * factor
-                rest = rest + (numbers & lowest) * factor
-            return whole, rest
-        first = mpc._program_counter[0] % len(mpc.parties)
-        senders = tuple((first + place) % len(mpc.parties) for place in range(parts))
-        numbers = drawn(size, bits) if mpc.pid in senders else np.zeros(size, dtype=object)
-        dealt = await mpc.input(
-            field.array(np.concatenate([numbers, numbers & lowest])), senders=senders
-        )
-        total = sum(one.value for one in dealt)
-        return total[:size], total[size:]
+    async def work(*arguments: Any, **named: Any) -> Any:
+        return await function(*arguments, **named)
+
+    work.__annotations__.clear()  # MPyC would make placeholders by them
+    made: Callable[..., Any] = mpc.coroutine(work)
+    return made
+
+
+def replacements(mpc: Any, source: Randomness) -> dict[str, Callable[..., Any]]:
+    """By their names in MPyC."""
+    doubled = 2 * source.threshold
+
+    async def np_random_bits(field: Any, count: int) -> Any:
+        """Bits of a number over the positive root of its square, which is opened (Damgård et al.
+        2006)."""
+        await mpc.returnType(asyncio.Future)
+        while True:
+            numbers, zeros = await source.uniform(field, count)
+            squares = await mpc.output(field.array(numbers**2 + zeros), threshold=doubled)
+            if not np.any(squares.value == 0):  # nearly always, since the field is large
+                break
+        signs = field.array(numbers * field.array._sqrt(squares.value, INV=True))
+        return field.array((signs.value + 1) * ((field.modulus + 1) >> 1))
+
+    async def _np_randoms(field: Any, count: int, bound: int) -> Any:
+        """Numbers whose parts sum up to less than `bound`."""
+        await mpc.returnType(asyncio.Future)
+        bits = (bound // source.parts).bit_length() - 1
+        return field.array((await source.masks(field, count, bits, 0))[0])
+
+    async def np_is_zero_public(a: Any) -> Any:
+        await mpc.returnType(asyncio.Future)
+        field = type(a).sectype.field
+        factors, zeros = await source.uniform(field, a.size)
+        value = (await mpc.gather(a)).value.reshape(-1)
+        opened = await mpc.output(field.array(value * factors + zeros), threshold=doubled)
+        return (opened.value == 0).reshape(a.shape)
 
     async def np_trunc(a: Any, f: int | None = None) -> Any:
         kind = type(a)
         await mpc.returnType((kind, a.shape))
         field, dropped = kind.sectype.field, kind.frac_length if f is None else f
         bits = kind.sectype.bit_length + kind.frac_length
-        mask, low = await masks(field, a.size, bits + STATISTICAL_BITS, dropped)
-        value = (await mpc.gather(a)).value
-        # Half of what the parts add on average beyond the mean of one.
-        value = value.reshape(-1) - ((parts - 1) << dropped >> 1)
+        mask, low = await source.masks(field, a.size, bits + STATISTICAL_BITS, dropped)
+        # Without what the parts add on average beyond the mean of one.
+        value = (await mpc.gather(a)).value.reshape(-1) - ((source.parts - 1) << dropped >> 1)
         opened = await mpc.output(field.array(value + mask + (1 << (bits - 1))))
         rest = opened.value & ((1 << dropped) - 1)
         return (field.array(value + low - rest) >> dropped).reshape(a.shape)
 
-    np_trunc.__annotations__.clear()  # MPyC would make its placeholder by them
-    found: Callable[..., Any] = mpc.coroutine(np_trunc)
-    return found
-
-
-def factor_of(field: Any, parties: int, party: int, subset: tuple[int, ...]) -> int:
-    """What a number of the subset's key is multiplied with to give the party's share of it."""
-    from mpyc.thresha import _f_S_i  # noqa: PLC0415  # an extra
-
-    return int(_f_S_i(field, parties, party, subset))
+    return {one.__name__: one for one in (np_random_bits, _np_randoms, np_is_zero_public, np_trunc)}
