@@ -220,10 +220,10 @@ def plans_of(
 
 
 class Fixed(np.ndarray):
-    """Integers in units of the last place, with MPyC's arithmetic: a product is truncated up or
-    down at random. Raises OverflowError beyond `bits`."""
+    """Integers in units of the last place, with the arithmetic of shares: a product is truncated at
+    random, by as many parts as masks have. Raises OverflowError beyond `bits`."""
 
-    bits = fraction = 0
+    bits = fraction = parts = 0
     rng = np.random.default_rng(0)
     largest = 0.0
     masked = 0
@@ -240,8 +240,9 @@ class Fixed(np.ndarray):
         elif product:
             made = np.asarray(getattr(ufunc, method)(*plain, **named))
             Fixed.masked += made.size
-            up = self.rng.integers(0, 1 << self.fraction, made.shape).astype(object)
-            made = (made + up) >> self.fraction
+            up = self.rng.integers(0, 1 << self.fraction, (self.parts, *made.shape))
+            centred = up.astype(object).sum(axis=0) - ((self.parts - 1) << self.fraction >> 1)
+            made = (made + centred) >> self.fraction
         else:
             made = getattr(ufunc, method)(*plain, **named)
         Fixed.largest = max(Fixed.largest, float(np.max(np.abs(made), initial=0)))
@@ -266,7 +267,7 @@ class FixedPointArithmetic:
 
     def __init__(self, terms: Terms, fewer: int = 0) -> None:
         Fixed.bits, Fixed.fraction = terms.bits - fewer, terms.fraction_bits - fewer
-        Fixed.masked = 0
+        Fixed.masked, Fixed.parts = 0, terms.mask_parts
         Fixed.largest, Fixed.rng = 0.0, np.random.default_rng(1)
         self.largest_compared = 0.0
 

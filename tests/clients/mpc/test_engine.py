@@ -100,6 +100,43 @@ def test_hours_that_agents_couple(parties: list[Parties]) -> None:
     assert instance.keeps(x)
 
 
+def test_an_agent_that_does_not_compute_receives_its_own_result_alone(
+    parties: list[Parties], tmp_path: Path
+) -> None:
+    """A share of each of its own numbers, and of the bit, from each of the three that compute; and
+    what it sends are its inputs, a share to each."""
+    instance = OverTime.draw(4, 4, 3)
+    instance.iterations, instance.typical = 30, instance.usual_curvature
+    ran = Parties(instance)
+    parties.append(ran)
+    path = tmp_path / "seen"
+    ran.start([0, 1, 2])
+    ran.start([3], (RECORDING, str(path)))
+    answers = ran.answers()
+    assert all(isinstance(one, party.Computed) for one in answers), answers
+    computed = [one for one in answers if isinstance(one, party.Computed)]
+    programs = instance.programs()
+    x = np.stack([own.x_of(one.quantities) for own, one in zip(programs, computed, strict=True)])
+    best = instance.objective(instance.by_clarabel())
+    assert instance.objective(x) == pytest.approx(best, abs=1e-3 * abs(best))
+    assert len({one.kept for one in computed}) == 1
+    assert len(path.read_text().split()) == 3 * (instance.terms.hours + 1)
+    word = -(-(instance.terms.bits + instance.terms.fraction_bits + 44) // 8)
+    sent = programs[3].rows.size + 3 * (int(instance.terms.coupled) + int(instance.terms.limited))
+    assert computed[3].sent_bytes == 3 * ((12 + 4) + 12 + word * sent)
+
+
+def test_terms_of_earlier_versions_are_not_computed(parties: list[Parties]) -> None:
+    """Their parties drew other random numbers."""
+    ran = Parties(Instance.draw(2, 3, 1))
+    parties.append(ran)
+    del ran.orders[0]["terms"]["computing"]
+    ran.start([0])
+    (answer,) = ran.answers()
+    assert isinstance(answer, party.BrokenOff)
+    assert answer.code == "terms"
+
+
 # What one party sees
 
 

@@ -13,7 +13,7 @@ MOST_HOURS = 96
 STATISTICAL_BITS = 40
 """Each value that is opened under a mask reveals its secret with a probability of at most 2^-40."""
 
-MOST_KEYS = 40
+MOST_KEYS = 10
 """Most keys of pseudo-random secret sharing, C(computing, threshold) in all; with more, random
 shares are dealt instead, by threshold + 1 of the computing agents."""
 
