@@ -196,7 +196,9 @@ def plans_of(
     cost: Floats | None,
     limit: Floats | None,
     arithmetic: Arithmetic,
+    moves: list[Any] | None = None,
 ) -> Plans:
+    """`moves`: of every step, appended to it."""
     made = arithmetic.made if isinstance(arithmetic, FixedPointArithmetic) else np.asarray
     rows = np.stack([one.rows for one in inputs])
     part = columns(terms.hours)
@@ -216,6 +218,8 @@ def plans_of(
     state = computation.start()
     for _ in range(terms.iterations or 0):
         state = computation.step(state)
+        if moves is not None:
+            moves.append(state.moves)
     return computation.finish(state)
 
 

@@ -18,6 +18,9 @@ import pytest
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from scipy.stats import kstest
 
+from discreet_client.agent.demands import Demands
+from discreet_client.federation.errors import AgentError
+from discreet_client.federation.signing import fingerprint
 from discreet_client.mpc import engine, keys, links, member, party
 from discreet_client.mpc.terms import Terms
 from tests.clients.mpc.over_time import OverTime
@@ -402,6 +405,18 @@ def _is_let_in(port: int, pem: bytes | None) -> bool:
             return stream.recv(1) != b""
     except OSError:
         return False
+
+
+def test_strangers_among_those_that_compute() -> None:
+    keys = [bytes([place]) * 32 for place in range(4)]
+    known = [fingerprint(keys[1])[:16]]
+    demands = Demands(known=known, strangers=1)
+    demands.check_shares(1, keys, keys[1:3])
+    with pytest.raises(AgentError, match="2 of the agents that compute for all are not among"):
+        demands.check_shares(1, keys, keys[1:])
+    Demands(known=known).check_shares(1, keys, keys[1:])
+    with pytest.raises(AgentError, match="2 of the agents"):
+        Demands(strangers=1).check_shares(1, keys, keys[1:3])
 
 
 # Keys

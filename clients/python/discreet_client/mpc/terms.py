@@ -36,8 +36,10 @@ MOST_PRICE = 8.0
 """The price of a limit, in units of `price`, from which on the limit is exceeded instead."""
 MOVED = 1 / 16
 """Share of the tolerance by which nothing moves once a computation has settled."""
-NOISE = 8.0
-"""Moves by the roundings of a step are less, in units of the last place; 4 were seen."""
+NOISE = 12.0
+"""Moves by the roundings of a step are less, in units of the last place, with masks of three parts;
+8 were seen."""
+NOISE_OF_EARLIER_TERMS = 8.0
 BOX_STEP, BUDGET_STEP = 2.0, 20.0
 """Step sizes of the copies in boxes and budgets, in units of the typical curvature."""
 
@@ -129,11 +131,11 @@ class Terms:
             )
         if self.iterations is not None and self.tolerance is not None:
             told = min(self.settled_moves(self.tolerance)) * 2.0**self.fraction_bits
-            if told < NOISE:
+            if told < self.noise:
                 raise ValueError(
-                    f"tolerance: {self.tolerance * NOISE / told:.2g} is the least that can be told "
-                    "from roundings with these step sizes; a smaller typical_curvature makes them "
-                    "smaller, and null asks nothing"
+                    f"tolerance: {self.tolerance * self.noise / told:.2g} is the least that can be "
+                    "told from roundings with these step sizes; a smaller typical_curvature makes "
+                    "them smaller, and null asks nothing"
                 )
 
     @property
@@ -200,6 +202,13 @@ class Terms:
         """Fraction bits beyond those of masks of three parts, so that truncations err as little
         (`randomness`)."""
         return 0 if self.computing is None else math.ceil(math.log2((self.mask_parts + 1) / 4) / 2)
+
+    @property
+    def noise(self) -> float:
+        """Moves by roundings are less, in units of the last place: see NOISE."""
+        if self.computing is None:
+            return NOISE_OF_EARLIER_TERMS
+        return NOISE * math.sqrt((self.mask_parts + 1) / 4)
 
     # All below is in units of `reach` and `price`, in which everything is computed.
 
