@@ -158,6 +158,7 @@ def link_class(certificates: Sequence[bytes], own: int, links: Links) -> type[An
         """`peer_pid` is the peer's number as MPyC knows it, `certified` that of its certificate."""
 
         certified: int | None = None
+        peer_pid: int | None
         done = False
         """Whether the peer has said that it needs nothing more."""
 

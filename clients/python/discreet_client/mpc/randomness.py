@@ -72,7 +72,7 @@ def split(field: Any, secret: Any, threshold: int, parties: int) -> Integers:
     coefficients = drawn(threshold * size, int(modulus).bit_length()).reshape(threshold, size)
     shares = np.empty((parties, size), dtype=object)
     for place in range(parties):
-        share = 0
+        share: Any = 0
         for row in coefficients[::-1]:
             share = (share + row) * (place + 1)
         shares[place] = (share + values.reshape(-1)) % modulus
@@ -118,17 +118,19 @@ class Keys(Randomness):
 
     async def uniform(self, field: Any, count: int) -> tuple[Integers, Integers]:
         bits = int(field.modulus).bit_length()
-        numbers, zeros = 0, 0
+        numbers: Any = 0
+        zeros: Any = 0
         for factor, rows in self._streams(field, (1 + self.threshold, count), bits):
             numbers = numbers + rows[0] * factor
-            zero = 0
+            zero: Any = 0
             for row in rows[1:]:
                 zero = (zero + row) * (self.party + 1)
             zeros = zeros + zero * factor
         return np.asarray(numbers), np.asarray(zeros)
 
     async def masks(self, field: Any, count: int, bits: int, low: int) -> tuple[Integers, Integers]:
-        whole, rest = 0, 0
+        whole: Any = 0
+        rest: Any = 0
         for factor, numbers in self._streams(field, (count,), bits):
             whole = whole + numbers * factor
             rest = rest + (numbers & ((1 << low) - 1)) * factor
