@@ -1,6 +1,6 @@
 """Seconds, bytes and accuracy of computations over time on secret shares (`protocol: mpc` with
-`mpc.iterations`): `make bench ARGS=shares`, minutes; `python -m benchmarks.shares AGENTS STEPS` for
-one number of agents.
+`mpc.iterations`): `make bench ARGS=shares`, minutes; `python -m benchmarks.shares AGENTS STEPS
+[THRESHOLD]` for one number of agents, of whom 1 or THRESHOLD may collude.
 
 Vehicles as in `examples/ev_charging.py`, whose night has 24 steps of half an hour and whose missing
 energy is not a cost but forbidden: a budget. All parties run on this machine, on loopback. `error`
@@ -104,5 +104,7 @@ def _processor() -> float:
 
 
 if __name__ == "__main__":
-    agents, iterations = map(int, sys.argv[1:3])
-    print(measured(vehicles(agents, iterations)))
+    agents, iterations, *threshold = map(int, sys.argv[1:])
+    asked = vehicles(agents, iterations)
+    asked.threshold = threshold[0] if threshold else 1
+    print(measured(asked))

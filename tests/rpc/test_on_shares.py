@@ -132,8 +132,9 @@ def test_agents_come_to_the_joint_optimum_and_nobody_sees_anything_else(shared: 
 
 
 def test_agents_whose_hours_are_coupled(shared: Federation) -> None:
-    """Budgets and costs over time, by steps of ADMM: the same roster, signatures and receipts."""
-    instance = OverTime.draw(4, 3, 3)
+    """Budgets and costs over time, by steps of ADMM: the same roster, signatures and receipts. Of
+    four agents three compute, whichever come first on the roster."""
+    instance = OverTime.draw(2, 4, 3)
     instance.iterations, instance.typical = 40, instance.usual_curvature
     body = spec(instance)
     with shared.client() as client:
@@ -141,6 +142,8 @@ def test_agents_whose_hours_are_coupled(shared: Federation) -> None:
     assert plan["iterations"]["steps"] == 40
     assert "no sum is opened" in plan["exposure"]["sentence"]
     assert "what 40 steps have come to" in plan["exposure"]["sentence"]
+    assert "2 of the 3 agents that compute find out everything" in plan["exposure"]["sentence"]
+    assert any("1 of 3 agents that compute for all 4" in one for one in plan["advice"])
     job = submit(shared, body)
     agents = join(shared, job, instance)
     shared.cli("approve", job)
@@ -154,6 +157,8 @@ def test_agents_whose_hours_are_coupled(shared: Federation) -> None:
         assert outcome["settled"]
         assert outcome["assumptions"] == list(evidence.assumptions(instance.terms))
         assert outcome["reveals"] == evidence.reveals(instance.terms)["agents"]
+        assert (outcome["threshold"], outcome["computing"]) == (1, 3)
+    assert any("at most 1 of the 3 agents that" in one for one in outcomes[0]["assumptions"])
     assert final(shared, job)["state"] == "succeeded"
     with shared.client() as client:
         answer = client.result(job)

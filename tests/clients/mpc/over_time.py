@@ -91,6 +91,7 @@ class OverTime:
             agents=agents,
             hours=hours,
             threshold=self.threshold,
+            computing=2 * self.threshold + 1,
             coupled=self.cost is not None,
             limited=self.limit is not None,
             reach=float(np.abs(ends * self.effect[:, None]).max()),
@@ -195,7 +196,9 @@ def plans_of(
     cost: Floats | None,
     limit: Floats | None,
     arithmetic: Arithmetic,
+    moves: list[Any] | None = None,
 ) -> Plans:
+    """`moves`: of every step, appended to it."""
     made = arithmetic.made if isinstance(arithmetic, FixedPointArithmetic) else np.asarray
     rows = np.stack([one.rows for one in inputs])
     part = columns(terms.hours)
@@ -215,14 +218,16 @@ def plans_of(
     state = computation.start()
     for _ in range(terms.iterations or 0):
         state = computation.step(state)
+        if moves is not None:
+            moves.append(state.moves)
     return computation.finish(state)
 
 
 class Fixed(np.ndarray):
-    """Integers in units of the last place, with MPyC's arithmetic: a product is truncated up or
-    down at random. Raises OverflowError beyond `bits`."""
+    """Integers in units of the last place, with the arithmetic of shares: a product is truncated at
+    random, by as many parts as masks have. Raises OverflowError beyond `bits`."""
 
-    bits = fraction = 0
+    bits = fraction = parts = 0
     rng = np.random.default_rng(0)
     largest = 0.0
     masked = 0
@@ -239,8 +244,9 @@ class Fixed(np.ndarray):
         elif product:
             made = np.asarray(getattr(ufunc, method)(*plain, **named))
             Fixed.masked += made.size
-            up = self.rng.integers(0, 1 << self.fraction, made.shape).astype(object)
-            made = (made + up) >> self.fraction
+            up = self.rng.integers(0, 1 << self.fraction, (self.parts, *made.shape))
+            centred = up.astype(object).sum(axis=0) - ((self.parts - 1) << self.fraction >> 1)
+            made = (made + centred) >> self.fraction
         else:
             made = getattr(ufunc, method)(*plain, **named)
         Fixed.largest = max(Fixed.largest, float(np.max(np.abs(made), initial=0)))
@@ -265,7 +271,7 @@ class FixedPointArithmetic:
 
     def __init__(self, terms: Terms, fewer: int = 0) -> None:
         Fixed.bits, Fixed.fraction = terms.bits - fewer, terms.fraction_bits - fewer
-        Fixed.masked = 0
+        Fixed.masked, Fixed.parts = 0, terms.mask_parts
         Fixed.largest, Fixed.rng = 0.0, np.random.default_rng(1)
         self.largest_compared = 0.0
 

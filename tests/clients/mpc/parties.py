@@ -105,6 +105,7 @@ class Instance:
             agents=len(self.bend),
             hours=self.bend.shape[1],
             threshold=self.threshold,
+            computing=2 * self.threshold + 1,
             coupled=self.cost is not None,
             limited=self.limit is not None,
             reach=float(np.abs(ends).max()),

@@ -18,6 +18,9 @@ import pytest
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from scipy.stats import kstest
 
+from discreet_client.agent.demands import Demands
+from discreet_client.federation.errors import AgentError
+from discreet_client.federation.signing import fingerprint
 from discreet_client.mpc import engine, keys, links, member, party
 from discreet_client.mpc.terms import Terms
 from tests.clients.mpc.over_time import OverTime
@@ -98,6 +101,44 @@ def test_hours_that_agents_couple(parties: list[Parties]) -> None:
     assert instance.objective(x) == pytest.approx(best, abs=1e-4 * abs(best))
     assert instance.violation(x) <= 1e-4 * instance.terms.reach
     assert instance.keeps(x)
+
+
+def test_an_agent_that_does_not_compute_receives_its_own_result_alone(
+    parties: list[Parties], tmp_path: Path
+) -> None:
+    """A share of each of its own numbers, and of the bit, from each of the three that compute; and
+    what it sends are its inputs, a share to each."""
+    instance = OverTime.draw(4, 4, 3)
+    instance.iterations, instance.typical = 30, instance.usual_curvature
+    ran = Parties(instance)
+    parties.append(ran)
+    path = tmp_path / "seen"
+    ran.start([0, 1, 2])
+    ran.start([3], (RECORDING, str(path)))
+    answers = ran.answers()
+    assert all(isinstance(one, party.Computed) for one in answers), answers
+    computed = [one for one in answers if isinstance(one, party.Computed)]
+    programs = instance.programs()
+    inputs = programs[3].rows.size
+    x = np.stack([own.x_of(one.quantities) for own, one in zip(programs, computed, strict=True)])
+    best = instance.objective(instance.by_clarabel())
+    assert instance.objective(x) == pytest.approx(best, abs=1e-3 * abs(best))
+    assert len({one.kept for one in computed}) == 1
+    assert len(path.read_text().split()) == 3 * (instance.terms.hours + 1)
+    word = -(-(instance.terms.bits + instance.terms.fraction_bits + 44) // 8)
+    sent = inputs + 3 * (int(instance.terms.coupled) + int(instance.terms.limited))
+    assert computed[3].sent_bytes == 3 * ((12 + 4) + 12 + word * sent)
+
+
+def test_terms_of_earlier_versions_are_not_computed(parties: list[Parties]) -> None:
+    """Their parties drew other random numbers."""
+    ran = Parties(Instance.draw(2, 3, 1))
+    parties.append(ran)
+    del ran.orders[0]["terms"]["computing"]
+    ran.start([0])
+    (answer,) = ran.answers()
+    assert isinstance(answer, party.BrokenOff)
+    assert answer.code == "terms"
 
 
 # What one party sees
@@ -228,7 +269,7 @@ def test_nothing_that_a_party_sends_is_run(tmp_path: Path) -> None:
     assert words.loads(words.dumps(numbers)).tolist() == numbers.tolist()
     hostile = pickle.dumps(Touch(tmp_path / "ran"))
     for message in (hostile, hostile + bytes(-len(hostile) % 8), b"\xff" * 8, b"1"):
-        with pytest.raises(engine.Broken):
+        with pytest.raises(links.Broken):
             words.loads(message)
     assert not (tmp_path / "ran").exists()
 
@@ -365,6 +406,18 @@ def _is_let_in(port: int, pem: bytes | None) -> bool:
             return stream.recv(1) != b""
     except OSError:
         return False
+
+
+def test_strangers_among_those_that_compute() -> None:
+    keys = [bytes([place]) * 32 for place in range(4)]
+    known = [fingerprint(keys[1])[:16]]
+    demands = Demands(known=known, strangers=1)
+    demands.check_shares(1, keys, keys[1:3])
+    with pytest.raises(AgentError, match="2 of the agents that compute for all are not among"):
+        demands.check_shares(1, keys, keys[1:])
+    Demands(known=known).check_shares(1, keys, keys[1:])
+    with pytest.raises(AgentError, match="2 of the agents"):
+        Demands(strangers=1).check_shares(1, keys, keys[1:3])
 
 
 # Keys

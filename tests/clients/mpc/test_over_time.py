@@ -62,6 +62,20 @@ def test_a_limit_that_cannot_be_kept_overflows_nothing() -> None:
     assert instance.keeps(x)
 
 
+@pytest.mark.parametrize(("agents", "threshold"), [(3, 1), (5, 2)])
+def test_roundings_move_less_than_is_told_from_them(agents: int, threshold: int) -> None:
+    """Once nothing but roundings moves, with masks of three and of ten parts."""
+    instance = OverTime.draw(4, agents, 4)
+    instance.threshold, instance.iterations = threshold, 180
+    instance.typical = instance.usual_curvature
+    terms, arithmetic = instance.terms, FixedPointArithmetic(instance.terms)
+    moves: list[Any] = []
+    plans_of(terms, instance.programs(), instance.cost, instance.limit, arithmetic, moves)
+    largest = [max(float(np.abs(np.asarray(one)).max()) for one in step) for step in moves]
+    assert largest[0] > 100 * terms.noise
+    assert 1 <= max(largest[-20:]) < terms.noise
+
+
 def test_steps_that_were_too_few_are_told() -> None:
     instance = OverTime.draw(17, 5, 6)
     instance.iterations = 10

@@ -28,6 +28,9 @@ class Demands:
     well. `known`: fingerprints, or at least their first 16 digits, of agents that this one knows
     independently of the server; at least `known_least` of them must be on the roster, all if it is
     None. A sum hides an agent among the others only if these do not all belong to one party.
+    `strangers`: of the agents that compute on secret shares for all, the most that are neither
+    `known` nor this one; None for any number. With at most as many as may collude, this agent's
+    data are safe whatever strangers do.
     ValueError for a malformed fingerprint or a `known_least` out of range.
     """
 
@@ -38,6 +41,7 @@ class Demands:
     exposure: Exposure | None = None
     known: Sequence[str] = ()
     known_least: int | None = None
+    strangers: int | None = None
 
     def __post_init__(self) -> None:
         for one in self.known:
@@ -87,14 +91,23 @@ class Demands:
         if not plan.variance:
             raise AgentError("the sums have no noise: the cloud would see them as they are")
 
-    def check_shares(self, threshold: int, keys: Sequence[bytes]) -> None:
+    def check_shares(
+        self, threshold: int, keys: Sequence[bytes], computing: Sequence[bytes]
+    ) -> None:
         """AgentError if a computation on secret shares falls short; it opens nothing to which noise
-        could be added."""
+        could be added. `computing`: keys of the other agents that compute."""
         self._check_roster(keys)
         if threshold < self.colluding:
             raise AgentError(
                 f"the shares withstand {threshold} colluding agents; this one asks for "
                 f"{self.colluding}"
+            )
+        known = tuple(self.known)
+        strangers = [one for one in map(fingerprint, computing) if not one.startswith(known)]
+        if self.strangers is not None and len(strangers) > self.strangers:
+            raise AgentError(
+                f"{len(strangers)} of the agents that compute for all are not among those that "
+                f"this one knows; it allows {self.strangers}"
             )
         if self.noise:
             raise AgentError(

@@ -73,9 +73,16 @@ class _Run:
 
     def step(self, current: Round) -> bytes:
         terms, members = signed(current.roster)
-        self._demands.check_shares(terms.threshold, [key for key, _ in members])
+        if terms.computing is None:
+            raise NotTrusted(
+                "the owner has signed terms of an earlier version, in which all agents compute; a "
+                "service of this version makes others"
+            )
+        names = [key for key, _ in members]
+        mine = self._agent.identity.public_key
+        others = [key for key in names[: terms.parties] if key != mine]
+        self._demands.check_shares(terms.threshold, names, others)
         found = input_of(terms, *self._data)
-        mine = [key for key, _ in members].index(self._agent.identity.public_key)
         private, session = self._agent.identity.private_key, self._agent.link.session
         bound = evidence.context(terms, members)
         try:
@@ -88,7 +95,7 @@ class _Run:
             raise NotTrusted("the operator's part has another length than the signed terms")
         order = party.order_of(
             terms,
-            mine,
+            names.index(mine),
             member.places(members),
             listen=self._listen,
             pem=keys.pem(private, keys.certificate(private, session)),
@@ -218,6 +225,7 @@ def run(agent: ShareParty, problem: Mapping[str, Any], **data: Any) -> dict[str,
         **({"why": found.why} if found.kept is False else {}),
         "security": evidence.SECURITY,
         "threshold": found.terms.threshold,
+        "computing": found.terms.parties,
         "assumptions": list(evidence.assumptions(found.terms)),
         "reveals": evidence.reveals(found.terms)["agents"],
         "seconds": found.seconds,

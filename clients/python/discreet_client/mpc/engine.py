@@ -7,12 +7,17 @@ of a roster.
 
 MPyC keeps its runtime in module variables and reads the command line when it is imported, so each
 computation has a process of its own. Its arithmetic on Shamir shares and its scheduling of messages
-are used. Two of its parts are replaced:
+are used. Three of its parts are replaced:
 
 - its connections: they are TLS 1.3 here, each side with the certificate of its entry on the roster,
   and a party's number is that of its certificate, whatever the party says;
 - `pickle`, in which MPyC sends arrays of shares: unpickling what a peer sends would run the peer's
-  code. `Words` replaces it, and accepts field elements only.
+  code. `Words` replaces it, and accepts field elements only;
+- random numbers, and truncations of products (`randomness`).
+
+The first `Terms.parties` of the roster compute. Every other agent connects to each of them, sends
+it a share of its input, and receives a share of its own result (`client`); MPyC knows nothing of
+it.
 
 What a party receives is kept in the memory of this process only.
 """
@@ -20,41 +25,34 @@ What a party receives is kept in the memory of this process only.
 from __future__ import annotations
 
 import asyncio
-import base64
 import json
 import logging
 import math
 import os
-import ssl
 import sys
-import tempfile
 import time
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from discreet_client.mpc.links import link_class
+from discreet_client.mpc.links import INPUT, RESULT, Broken, Links
 from discreet_client.mpc.over_time import OverTime, Programs
 from discreet_client.mpc.own_programs import columns
 from discreet_client.mpc.prices import Numbers, Responses, optimum
+from discreet_client.mpc.randomness import (
+    Integers,
+    bytes_of,
+    install,
+    integers_of,
+    recombined,
+    split,
+)
 from discreet_client.mpc.responses import ROWS
-from discreet_client.mpc.terms import STATISTICAL_BITS, Terms
-
-MOST_SUBSETS = 40
-"""Most keys of pseudo-random secret sharing, C(agents, threshold) in all; with more, random shares
-are dealt instead."""
+from discreet_client.mpc.terms import MOST_KEYS, STATISTICAL_BITS, Terms
 
 STEPS_AT_ONCE = 4
 """Steps over time whose random bits are drawn side by side; more would fill the memory."""
-
-PAUSE_SECONDS = 0.1
-CLOSING = -(1 << 62)
-"""Label of the last message to each party, outside the range of MPyC's program counters."""
-
-
-class Broken(Exception):
-    """The computation cannot go on; the message is a fixed code."""
 
 
 class Words:
@@ -67,21 +65,16 @@ class Words:
         """Whether a message was anything else."""
 
     def dumps(self, values: NDArray[Any]) -> bytes:
-        size, modulus = self._size, self._modulus
-        return b"".join([(int(value) % modulus).to_bytes(size, "little") for value in values])
+        return bytes_of(np.asarray(values) % self._modulus, self._size)
 
     def loads(self, data: bytes) -> NDArray[Any]:
         """The field elements; Broken for anything else than whole words below the modulus."""
-        size = self._size
-        count, rest = divmod(len(data), size)
-        read = [
-            int.from_bytes(data[place : place + size], "little")
-            for place in range(0, len(data), size)
-        ]
-        if rest or any(value >= self._modulus for value in read):
-            self.refused = True
-            raise Broken("message")
-        return np.fromiter(read, dtype=object, count=count)
+        if len(data) % self._size == 0:
+            read = integers_of(data, self._size)
+            if not np.any(read >= self._modulus):
+                return read
+        self.refused = True
+        raise Broken("message")
 
 
 class ShareArithmetic:
@@ -112,7 +105,8 @@ def main() -> int:
     answers, sys.stdout = sys.stdout, sys.stderr  # MPyC prints its errors to stdout
     logging.disable(logging.CRITICAL)  # asyncio logs about peers at length
     try:
-        answer = _Party(order).run()
+        part = _Party if order["index"] < Terms.read(order["terms"]).parties else _Outside
+        answer = part(order).run()
     except Broken as broken:
         answer = {"broken": str(broken)}
     except TimeoutError:
@@ -124,19 +118,18 @@ def main() -> int:
     return 0
 
 
-class _Party:
-    """One party's computation. `order` is that of `party.order_of`: `terms`, `index`, `parties`
+class _Part:
+    """One agent's part. `order` is that of `party.order_of`: `terms`, `index`, `parties`
     [{host, port, certificate}], `listen`, `pem`, `rows`, `summands`, `seconds`."""
 
     def __init__(self, order: dict[str, Any]) -> None:
         self._order = order
         self.terms = Terms.read(order["terms"])
+        if self.terms.computing is None:
+            raise Broken("terms")
         self.index = int(order["index"])
-        self._parties = order["parties"]
-        self._certificates = [base64.b64decode(one["certificate"]) for one in self._parties]
         self._mpc, self._number, self._words = _runtime(self.terms, self.index)
-        self._broken: asyncio.Future[Any] = self._mpc._loop.create_future()
-        self._closing = False
+        self._links = Links(self._mpc, order, self.terms.parties)
 
     def run(self) -> dict[str, Any]:
         """The answer; TimeoutError after `seconds`, Broken if something else ended it."""
@@ -149,52 +142,93 @@ class _Party:
     async def _watched(self) -> dict[str, Any]:
         """The computation, cancelled as soon as a connection fails."""
         work: asyncio.Future[Any] = asyncio.ensure_future(self._work())
-        await asyncio.wait([work, self._broken], return_when=asyncio.FIRST_COMPLETED)
-        if self._broken.done():
+        broken = self._links.broken
+        await asyncio.wait([work, broken], return_when=asyncio.FIRST_COMPLETED)
+        if broken.done():
             work.cancel()
-            self._broken.result()
+            broken.result()
         return dict(await work)
 
     async def _work(self) -> dict[str, Any]:
-        server = await self._connect()
-        started = time.monotonic()
+        links = self._links
         try:
-            mine, kept = await self._compute()
+            await links.connect()
+            started = time.monotonic()
+            quantities, kept = await self._compute()
             seconds = time.monotonic() - started
-            await self._part()
+            await links.part()
         finally:
-            self._closing = True
-            if server is not None:
-                server.close()
-        links = [party.protocol for party in self._mpc.parties if party.pid != self.index]
-        for link in links:
+            links.close()
+        for link in links.all:
             link.transport.close()
         return {
-            "quantities": [float(one) for one in mine],
-            "kept": None if kept is None else bool(round(float(kept[0]))),
+            "quantities": [float(one) for one in quantities],
+            "kept": None if kept is None else bool(round(float(kept))),
             "seconds": seconds,
-            "bytes": sum(link.nbytes_sent for link in links),
+            "bytes": sum(link.nbytes_sent for link in links.all),
         }
 
     async def _compute(self) -> tuple[Any, Any]:
         """This agent's quantities, and whether the limit is kept: nothing else is opened to it."""
-        mpc, terms, array = self._mpc, self.terms, self._number.array
+        raise NotImplementedError
+
+    def _inputs(self) -> tuple[Numbers, Numbers]:
+        """This agent's rows and summands."""
+        array, field = self._number.array, self._number.field
         rows = np.asarray(self._order["rows"], dtype=np.float64)
-        given = mpc.input(array(rows, integral=False))
-        field = self._number.field
         parts = np.array(
             [[int(one) % field.modulus for one in row] for row in self._order["summands"]],
             dtype=object,
         )
-        operator = sum(mpc.input(array(field.array(parts), integral=False)))
+        return array(rows, integral=False), array(field.array(parts), integral=False)
+
+
+class _Outside(_Part):
+    """The part of an agent that does not compute: a share of its input to each that does, and a
+    share of its result from each."""
+
+    async def _compute(self) -> tuple[Any, Any]:
+        terms, links, field = self.terms, self._links, self._number.field
+        mine = np.concatenate([one.share.value.reshape(-1) for one in self._inputs()])
+        for party, share in enumerate(split(field, mine, terms.threshold, terms.parties)):
+            links.outside[party].send(INPUT, self._words.dumps(share))
+        count = terms.hours + int(terms.asks)
+        shares = [
+            _sized(self._words.loads(await links.received(party, RESULT)), count)
+            for party in range(terms.parties)
+        ]
+        opened = recombined(field, shares, terms.threshold)
+        numbers = [float(one) / 2.0**terms.fraction_bits for one in opened]
+        return numbers[: terms.hours], numbers[-1] if terms.asks else None
+
+
+class _Party(_Part):
+    """The part of an agent that computes."""
+
+    async def _compute(self) -> tuple[Any, Any]:
+        mpc, terms = self._mpc, self.terms
+        mpc.options.no_prss = True  # from here on MPyC awaits all random numbers (`randomness`)
+        rows, summands = self._inputs()
+        given, parts = mpc.input(rows), mpc.input(summands)
+        for agent in self._links.outside:
+            values = self._words.loads(await self._links.received(agent, INPUT))
+            both = np.split(_sized(values, rows.size + summands.size), [rows.size])
+            for taken, one, like in zip((given, parts), both, (rows, summands), strict=True):
+                share = self._number.field.array(one.reshape(like.shape))
+                taken.append(self._number.array(share, integral=False))
+        operator = sum(parts)
         cost = operator[0] if terms.coupled else None
         limit = operator[int(terms.coupled)] if terms.limited else None
         if terms.iterations is None:
             own, bit = self._exact(given, cost, limit)
         else:
             own, bit = await self._over_time(terms.iterations, given, cost, limit)
-        opened = [mpc.output(one, receivers=[place]) for place, one in enumerate(own)]
-        kept = None if bit is None else await mpc.output(bit)
+        opened = [mpc.output(own[place], receivers=[place]) for place in range(terms.parties)]
+        asked = [] if bit is None else [bit]
+        for agent, link in self._links.outside.items():
+            shares = [(await mpc.gather(one)).value.reshape(-1) for one in (own[agent], *asked)]
+            link.send(RESULT, self._words.dumps(np.concatenate(shares)))
+        kept = None if bit is None else (await mpc.output(bit))[0]
         results = [await one for one in opened]
         return results[self.index], kept
 
@@ -241,72 +275,12 @@ class _Party:
         found = computation.finish(state)
         return [found.quantities[place] for place in range(terms.agents)], found.settled
 
-    async def _part(self) -> None:
-        """Wait until all parties are done, so that no connection ends while a party needs it."""
-        links = [party.protocol for party in self._mpc.parties if party.pid != self.index]
-        for link in links:
-            link.send(CLOSING, b"done")
-        waited = []
-        # All of them before the first await: a party that has heard from all may leave at once.
-        for link in links:
-            said = link.receive(CLOSING)
-            if isinstance(said, asyncio.Future):
-                said.add_done_callback(link.leave)
-                waited.append(said)
-            else:
-                link.leave(said)
-        for said in waited:
-            await said
 
-    # -- connections -------------------------------------------------------------------------------
-
-    async def _connect(self) -> asyncio.Server | None:
-        """Connect with every party: parties earlier on the roster connect to this one, and this one
-        connects to the later ones."""
-        mpc, loop = self._mpc, self._mpc._loop
-        mpc.parties[self.index].protocol = loop.create_future()
-        link = link_class(self._certificates, self._fail, lambda: self._closing)
-        server = None
-        if self.index:
-            host, port = self._order["listen"]
-            server = await loop.create_server(
-                lambda: link(mpc), host, port, ssl=self._context(server=True)
-            )
-        for peer in range(self.index + 1, self.terms.agents):
-            context = self._context(server=False)
-            while True:
-                try:
-                    await loop.create_connection(
-                        lambda peer=peer: link(mpc, peer),
-                        self._parties[peer]["host"],
-                        int(self._parties[peer]["port"]),
-                        ssl=context,
-                        server_hostname="",
-                    )
-                    break
-                except ssl.SSLError:
-                    raise Broken("party") from None
-                except OSError:  # it does not listen yet, or its name does not resolve yet
-                    await asyncio.sleep(PAUSE_SECONDS)
-        await mpc.parties[self.index].protocol
-        return server
-
-    def _fail(self, code: str) -> None:
-        if not self._broken.done():
-            self._broken.set_exception(Broken(code))
-
-    def _context(self, *, server: bool) -> ssl.SSLContext:
-        """TLS 1.3 that accepts only the certificates of the roster, on either side."""
-        context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER if server else ssl.PROTOCOL_TLS_CLIENT)
-        context.minimum_version = ssl.TLSVersion.TLSv1_3
-        context.check_hostname = False  # the certificate itself is known
-        context.verify_mode = ssl.CERT_REQUIRED
-        context.load_verify_locations(cadata=b"".join(self._certificates))
-        with tempfile.NamedTemporaryFile(prefix="discreet-", suffix=".pem") as file:  # of mode 0600
-            file.write(self._order["pem"].encode())
-            file.flush()
-            context.load_cert_chain(file.name)
-        return context
+def _sized(values: Integers, count: int) -> Integers:
+    """Broken unless there are so many."""
+    if values.size != count:
+        raise Broken("message")
+    return values
 
 
 def _runtime(terms: Terms, index: int) -> tuple[Any, Any, Words]:
@@ -319,19 +293,20 @@ def _runtime(terms: Terms, index: int) -> tuple[Any, Any, Words]:
         "-T",
         str(terms.threshold),
         "-K",
-        str(STATISTICAL_BITS),
+        str(STATISTICAL_BITS + math.ceil(math.log2(terms.mask_parts))),
         "-I",
-        str(index),
+        str(index if index < terms.parties else 0),  # MPyC computes nothing for the others
     ]
-    if math.comb(terms.agents, terms.threshold) > MOST_SUBSETS:
+    if math.comb(terms.parties, terms.threshold) > MOST_KEYS:
         options.append("--no-prss")
-    for place in range(terms.agents):
+    for place in range(terms.parties):
         options += ["-P", f"party:{place + 1}"]  # names only: connections are made here
     sys.argv = [sys.argv[0], *options]
     import mpyc.runtime as engine  # noqa: PLC0415  # reads the command line
 
     number = engine.mpc.SecFxp(terms.bits, terms.fraction_bits)
     engine.pickle = words = Words(int(number.field.modulus))
+    install(engine, engine.mpc, terms, words)
     return engine.mpc, number, words
 
 

@@ -23,12 +23,20 @@ def assumptions(terms: Terms) -> tuple[str, ...]:
         count = terms.masked_values
         left = math.floor(STATISTICAL_BITS - math.log2(count))
         together = f"; of all steps there are up to {count}, together at most 2^-{left}"
+    some = terms.parties < terms.agents
     return (
         "semi-honest: every agent runs the unmodified program. One that changes it can falsify the "
         "answers, and can find out data of others",
-        f"honest majority: at most {terms.threshold} of the {terms.agents} agents, with or without "
-        f"the server, pool what they see; {terms.threshold + 1} of them together can compute all "
-        "agents' data",
+        f"honest majority: at most {terms.threshold} of the {terms.parties} agents"
+        + (" that compute for all" if some else "")
+        + f", with or without the server{' and all others' if some else ''}, pool what they see; "
+        f"{terms.threshold + 1} of them together can compute all agents' data"
+        + (
+            f". They are the first {terms.parties} of {terms.agents} on the signed roster, by "
+            "fingerprint; each other agent sends each of them one share of its data"
+            if some
+            else ""
+        ),
         "statistical masking: each value that is opened under a mask reveals the secret under it "
         f"with a probability of at most 2^-{STATISTICAL_BITS}{together}",
     )

@@ -42,6 +42,7 @@ CAUSES = {
     "party": "a party that connected is not the one on the roster",
     "message": "a party sent a message that holds no shares",
     "connection": "the connection with a party was lost, or its bytes were changed",
+    "terms": "the owner has signed terms of an earlier version, in which all agents compute",
     "time": "the parties were not done in time",
     "internal": "an error in this party's own process",
 }

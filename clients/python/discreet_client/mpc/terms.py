@@ -13,8 +13,15 @@ MOST_HOURS = 96
 STATISTICAL_BITS = 40
 """Each value that is opened under a mask reveals its secret with a probability of at most 2^-40."""
 
+MOST_KEYS = 10
+"""Most keys of pseudo-random secret sharing, C(computing, threshold) in all; with more, random
+shares are dealt instead, by threshold + 1 of the computing agents."""
+
 ACCURACY_BITS = 16
 """Accuracy of an hour's sum relative to the reach, before the loss by the steepest response."""
+
+OPTIONAL = {"iterations", "typical_curvature", "computing"}
+"""Fields of terms that later versions have added."""
 
 MOST_BITS = 62
 HEADROOM_BITS = 3
@@ -29,8 +36,10 @@ MOST_PRICE = 8.0
 """The price of a limit, in units of `price`, from which on the limit is exceeded instead."""
 MOVED = 1 / 16
 """Share of the tolerance by which nothing moves once a computation has settled."""
-NOISE = 8.0
-"""Moves by the roundings of a step are less, in units of the last place; 4 were seen."""
+NOISE = 12.0
+"""Moves by the roundings of a step are less, in units of the last place, with masks of three parts;
+8 were seen."""
+NOISE_OF_EARLIER_TERMS = 8.0
 BOX_STEP, BUDGET_STEP = 2.0, 20.0
 """Step sizes of the copies in boxes and budgets, in units of the typical curvature."""
 
@@ -41,7 +50,10 @@ class Terms:
     the marginal cost of that sum.
 
     `agents`, `hours`: how many. `threshold`: how many agents may pool what they have seen and learn
-    nothing; fewer than half of all. `coupled`: whether the sums have a quadratic cost; `limited`:
+    nothing; fewer than half of those that compute. `computing`: how many of the agents compute for
+    all, the first on the roster; the others share their inputs among these and are opened their own
+    results. None: all of them, in terms of versions before there were others, which this one reads
+    and does not compute. `coupled`: whether the sums have a quadratic cost; `limited`:
     whether they have a limit. Bounds without which an agent does not take part: `reach` on the
     absolute quantities of its box; `price` on the absolute marginal cost within the box;
     `least_curvature` and `most_curvature` on its cost. `tolerance`: one bit is opened to all,
@@ -66,6 +78,7 @@ class Terms:
     tolerance: float | None = None
     iterations: int | None = None
     typical_curvature: float | None = None
+    computing: int | None = None
 
     def check(self) -> None:
         """ValueError that names the field."""
@@ -79,6 +92,13 @@ class Terms:
             most = (self.agents - 1) // 2
             raise ValueError(
                 f"threshold: of {self.agents} agents 1 to {most} may collude, not {self.threshold}"
+            )
+        if self.computing is not None and not (
+            2 * self.threshold + 1 <= self.computing <= self.agents
+        ):
+            raise ValueError(
+                f"computing: {2 * self.threshold + 1} to {self.agents} agents, of whom "
+                f"{self.threshold} may collude, not {self.computing}"
             )
         if not (self.coupled or self.limited):
             raise ValueError("coupled: sums with neither a cost nor a limit couple no agents")
@@ -111,11 +131,11 @@ class Terms:
             )
         if self.iterations is not None and self.tolerance is not None:
             told = min(self.settled_moves(self.tolerance)) * 2.0**self.fraction_bits
-            if told < NOISE:
+            if told < self.noise:
                 raise ValueError(
-                    f"tolerance: {self.tolerance * NOISE / told:.2g} is the least that can be told "
-                    "from roundings with these step sizes; a smaller typical_curvature makes them "
-                    "smaller, and null asks nothing"
+                    f"tolerance: {self.tolerance * self.noise / told:.2g} is the least that can be "
+                    "told from roundings with these step sizes; a smaller typical_curvature makes "
+                    "them smaller, and null asks nothing"
                 )
 
     @property
@@ -126,8 +146,8 @@ class Terms:
             **{
                 name: value
                 for name, value in asdict(self).items()
-                # Without them terms are those of versions that knew no computation over time.
-                if value is not None or name not in ("iterations", "typical_curvature")
+                # Without them terms are those of versions that did not know them.
+                if value is not None or name not in OPTIONAL
             },
             "bits": self.bits,
             "fraction_bits": self.fraction_bits,
@@ -137,7 +157,7 @@ class Terms:
     def read(cls, fields: dict[str, Any]) -> Terms:
         """The terms; ValueError if another version has written them, or they are not valid."""
         try:
-            optional = {"iterations", "typical_curvature"} - fields.keys()
+            optional = OPTIONAL - fields.keys()
             known: dict[str, Any] = {
                 name: fields[name] for name in cls.__dataclass_fields__ if name not in optional
             }
@@ -159,6 +179,36 @@ class Terms:
         if terms.fields != fields:
             raise ValueError("terms that this version does not know")
         return terms
+
+    @property
+    def parties(self) -> int:
+        """How many agents compute."""
+        return self.computing or self.agents
+
+    @property
+    def asks(self) -> bool:
+        """Whether one bit is opened to all."""
+        return self.tolerance is not None and (self.limited or self.iterations is not None)
+
+    @property
+    def mask_parts(self) -> int:
+        """How many numbers a mask is the sum of: one for each key of which `threshold` colluding
+        parties lack one, or one of each dealer."""
+        keys = math.comb(self.parties, self.threshold)
+        return keys if keys <= MOST_KEYS else self.threshold + 1
+
+    @property
+    def rounding_bits(self) -> int:
+        """Fraction bits beyond those of masks of three parts, so that truncations err as little
+        (`randomness`)."""
+        return 0 if self.computing is None else math.ceil(math.log2((self.mask_parts + 1) / 4) / 2)
+
+    @property
+    def noise(self) -> float:
+        """Moves by roundings are less, in units of the last place: see NOISE."""
+        if self.computing is None:
+            return NOISE_OF_EARLIER_TERMS
+        return NOISE * math.sqrt((self.mask_parts + 1) / 4)
 
     # All below is in units of `reach` and `price`, in which everything is computed.
 
@@ -183,8 +233,10 @@ class Terms:
         by `steepest` times as much. Over time each step sums up the errors of 2 hours + 1 products,
         and steps repeat them."""
         if self.iterations is not None:
-            return OPENED_BITS + GUARD_BITS + math.ceil(math.log2(2 * self.hours + 1) / 2)
-        return ACCURACY_BITS + math.ceil(math.log2(self.agents * max(1.0, self.steepest)))
+            sums = math.ceil(math.log2(2 * self.hours + 1) / 2)
+            return OPENED_BITS + GUARD_BITS + sums + self.rounding_bits
+        sums = math.ceil(math.log2(self.agents * max(1.0, self.steepest)))
+        return ACCURACY_BITS + sums + self.rounding_bits
 
     @property
     def bits(self) -> int:

@@ -146,7 +146,8 @@ def _plan(problem: Shared, terms: Terms) -> Plan:
     seconds, sent = seconds_of(terms), bytes_of(terms)
     opened = evidence.reveals(terms)["agents"]
     protects = (
-        f"each agent's data from the server and from up to {terms.threshold} colluding agents, by "
+        f"each agent's data from the server and from up to {terms.threshold} colluding agents "
+        f"{'of those that compute, and all others, ' if terms.parties < count else ''}by "
         f"secret shares ({evidence.SECURITY}); what is opened to an agent is its own x"
     )
     return Plan.priced(
@@ -163,8 +164,9 @@ def _plan(problem: Shared, terms: Terms) -> Plan:
             agents=count,
             rounds=0,
             sums=0,
-            sentence=f"no sum is opened; opened is to {opened}; {terms.threshold + 1} agents that "
-            "pool their shares find out everything, and one that changes its program may",
+            sentence=f"no sum is opened; opened is to {opened}; {terms.threshold + 1} of the "
+            f"{terms.parties} agents that compute find out everything if they pool their shares, "
+            "and one that changes its program may",
         )
         if session
         else None,
@@ -178,7 +180,13 @@ def _plan(problem: Shared, terms: Terms) -> Plan:
             ),
         ),
         advice=(
-            f"threshold {terms.threshold} of {count}; {terms.bits} bits a number, "
+            f"threshold {terms.threshold} of {terms.parties} agents that compute"
+            + (
+                f" for all {count}, the first on the roster, by fingerprint"
+                if terms.parties < count
+                else ""
+            )
+            + f"; {terms.bits} bits a number, "
             f"{terms.fraction_bits} of them behind the point; {comparisons(terms)} comparisons in "
             f"about {message_rounds(terms)} rounds of messages between agents",
             *(
@@ -190,7 +198,7 @@ def _plan(problem: Shared, terms: Terms) -> Plan:
                 ]
             ),
             f"about {seconds:.0f} s where all agents share two slow cores, and as many network "
-            f"delays as rounds; each agent sends about {sent / 1e6:.1f} MB",
+            f"delays as rounds; each agent that computes sends about {sent / 1e6:.1f} MB",
             f"opened: to {opened}",
         ),
         parameters={

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import math
 
-from discreet_client.mpc.engine import MOST_SUBSETS
-from discreet_client.mpc.terms import Terms
+from discreet_client.mpc.terms import MOST_KEYS, STATISTICAL_BITS, Terms
 
 
 def comparisons(terms: Terms) -> int:
@@ -27,29 +26,24 @@ def message_rounds(terms: Terms) -> int:
 
 
 def seconds_of(terms: Terms) -> float:
-    """About the seconds of the computation if all parties share two slow cores, and twice the time
+    """About the seconds of the computation if all agents share two slow cores, and twice the time
     on idle ones: 3, 5 and 10 agents of 24 hours were measured, exactly and over time
     (docs/problems/coupled_qp.md)."""
-    subsets = min(math.comb(terms.agents, terms.threshold), MOST_SUBSETS)
-    return (
-        START_SECONDS
-        + comparisons(terms)
-        * COMPARISON_SECONDS
-        * (1 + subsets / 8)
-        * terms.agents
-        * terms.bits
-        / 32
-    )
+    each = COMPARISON_SECONDS * (1 + terms.threshold) * terms.bits / 32
+    return START_SECONDS + comparisons(terms) * each * terms.parties
 
 
 def bytes_of(terms: Terms) -> int:
-    """About the bytes that an agent sends in total."""
-    word = (terms.bits + terms.fraction_bits + 42 + 7) // 8
-    return int(comparisons(terms) * terms.bits * word * WORDS_A_BIT * (terms.threshold + 1))
+    """About the bytes that an agent that computes sends in total; each other one sends a hundredth
+    of that, or less."""
+    masks = STATISTICAL_BITS + math.ceil(math.log2(terms.mask_parts))
+    word = (terms.bits + terms.fraction_bits + masks + 9) // 8
+    threshold = terms.threshold
+    dealt = math.comb(terms.parties, threshold) > MOST_KEYS
+    words = 4 * threshold * (1 + dealt / (threshold + 1))
+    return int(comparisons(terms) * terms.bits * word * words)
 
 
 EXACT_ROUNDS, FIRST_ROUNDS = 80, 25
 START_SECONDS = 5.0
-COMPARISON_SECONDS = 2.5e-4
-WORDS_A_BIT = 3.0
-"""Bytes that an agent sends for a comparison, for each bit of it and each of threshold + 1."""
+COMPARISON_SECONDS = 1.25e-4

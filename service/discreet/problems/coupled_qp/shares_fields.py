@@ -134,6 +134,7 @@ def terms_of(problem: Shared, count: int, coupled: int, limited: int) -> Terms:
         agents=count,
         hours=coupled or limited,
         threshold=problem.encryption.colluding,
+        computing=min(2 * problem.encryption.colluding + 1, count),
         coupled=coupled > 0,
         limited=limited > 0,
         **bounds.model_dump(),

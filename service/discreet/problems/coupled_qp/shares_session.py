@@ -88,7 +88,7 @@ class SharesSession(Session):
 
 def rehearse() -> None:
     """A session of three agents from its opening to its release, in this process."""
-    terms = Terms(3, 1, 1, False, True, 1.0, 1.0, 1.0, 1.0, 1e-3)
+    terms = Terms(3, 1, 1, False, True, 1.0, 1.0, 1.0, 1.0, 1e-3, computing=3)
     identities = [Identity.generate() for _ in range(3)]
     members = [
         Member(
