@@ -15,6 +15,7 @@ import os
 import sys
 import tempfile
 import time
+from collections import Counter
 from collections.abc import Callable, Iterator
 from functools import partial
 from pathlib import Path
@@ -39,6 +40,13 @@ PERIODS_READ, LOAD_STATES = 168, 20
 STATE_BYTES, READING_BYTES = 13, 35
 """Of CSV lines of a state and of a reading, about."""
 PIECE = 1 << 20
+REST = "the rest"
+PARTS: dict[str, Callable[[bytes], bool]] = {
+    "API": lambda command: b"\0api\0" in command,
+    "reader": lambda command: b"isolation.reading" in command and b"--template" not in command,
+    "PostgreSQL": lambda command: b"postgres" in command.split(b"\0")[0],
+}
+"""Whose processor time is shown, by their command; children are part of what started them."""
 
 
 def run(megabytes: int = MEGABYTES) -> list[dict[str, Any]]:
@@ -86,16 +94,20 @@ def _measure(
         started = time.perf_counter()
         http.post("/v1/datasets", content=body).raise_for_status()
         seconds = time.perf_counter() - started
-        spent, after = _processor_seconds(supervisor) - spent, _memory(api)
+        after, shares = _memory(api), _processor_seconds(supervisor)
+        shares.subtract(spent)
+        total = shares.total()
         name = f"{form} upload of {size:.0f} MB of {what}"
         name += "" if form == "CSV" else " as CSV"
         pace = (
             f"{size / seconds:.0f} MB/s; {lines} rows received, sealed twice, read, checked, stored"
         )
-        says = f"of all processes; {size / spent:.0f} MB a second"
+        says = f"of all processes; {size / total:.0f} MB a second; " + ", ".join(
+            f"{name} {spent:.2f} s" for name, spent in shares.items()
+        )
         found += [
             _against(f"{name}, to the answer", seconds, peer, pace),
-            _against(f"{name}, processor time", spent, peer_seconds, says),
+            _against(f"{name}, processor time", total, peer_seconds, says),
             _row(
                 f"{name}, growth of the API's memory",
                 (after["VmHWM"] - before["VmRSS"]) / 1e6,
@@ -271,16 +283,23 @@ TABLES: dict[str, Callable[[Path, int], dict[str, Any]]] = {
 }
 
 
-def _processor_seconds(root: int) -> float:
-    """Of a process and of all below it, those that have ended included."""
-    seconds, waiting = 0.0, [root]
+def _processor_seconds(root: int) -> Counter[str]:
+    """Of each part of an installation, by its words in `PARTS`: processes that have ended
+    included, once their parents know."""
+    seconds = Counter[str]()
+    waiting = [(root, REST)]
     while waiting:
-        place = Path(f"/proc/{waiting.pop()}")
+        pid, part = waiting.pop()
+        place = Path(f"/proc/{pid}")
         with contextlib.suppress(OSError):
+            command = (place / "cmdline").read_bytes()
+            part = next((name for name, is_part in PARTS.items() if is_part(command)), part)
             for thread in (place / "task").iterdir():
-                waiting += map(int, (thread / "children").read_text().split())
+                below = (thread / "children").read_text().split()
+                waiting += [(child, part) for child in map(int, below)]
+                seconds[part] += int((thread / "schedstat").read_text().split()[0]) / 1e9
             fields = (place / "stat").read_text().rpartition(")")[2].split()
-            seconds += sum(map(int, fields[11:15])) / os.sysconf("SC_CLK_TCK")
+            seconds[part] += sum(map(int, fields[13:15])) / os.sysconf("SC_CLK_TCK")
     return seconds
 
 

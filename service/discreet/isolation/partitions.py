@@ -15,9 +15,8 @@ from __future__ import annotations
 
 import secrets
 import zipfile
-from bisect import bisect_right
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
 from itertools import chain, pairwise
 from typing import Any
 
@@ -26,9 +25,8 @@ from numpy.lib import format as npy
 from numpy.typing import NDArray
 
 from discreet.errors import InvalidInput, PayloadTooLarge
+from discreet.isolation.runs import AHEAD, Content, Run, merged
 from discreet.isolation.segments import Row, Segment, Segments
-
-Content = dict[str, NDArray[Any]]
 
 WHOLE_ROWS = 1 << 20
 """Tables of at most so many rows are read at once."""
@@ -41,8 +39,6 @@ partition."""
 LEAST_A_PARTITION = 256
 MERGE_ROWS = 1 << 19
 """Of all runs together that are in memory while they are merged, if no record is longer."""
-AHEAD = 4
-"""Blocks of a run that are in memory: few of their records wait for those of the other runs."""
 
 
 @dataclass
@@ -122,7 +118,7 @@ class Room:
             except InvalidInput as error:
                 wrong = error
             if wrong is None and size <= self.content_bytes:
-                runs.append(Run.of(part, kind.RECORDS, block, segments))
+                runs.append(Run(part, units.keys(part), kind.RECORDS, block, segments))
         units.check()
         if size > self.content_bytes:
             raise PayloadTooLarge(
@@ -131,7 +127,7 @@ class Room:
         if wrong is not None:
             raise wrong
         scattered.forget()
-        for part in merged(runs, units.keys, kind.RECORDS, segments):
+        for part in merged(runs, units.keys, kind.RECORDS):
             content.append(part)
         return content
 
@@ -223,113 +219,7 @@ class Partitions:
         return columns, unpacked(names, self._owner_kind).numbers()
 
 
-# Runs of records in order -------------------------------------------------------------------------
-
-
-def taken(content: Content, records: str, first: int, last: int) -> Content:
-    """The records first..last-1."""
-    start = content[records][first : last + 1]
-    rows = slice(int(start[0]), int(start[-1]))
-    found = {name: array[rows] for name, array in content.items() if name != records}
-    return found | {records: start - start[0]}
-
-
-def joined(contents: Sequence[Content], records: str) -> Content:
-    """One content after the other."""
-    if len(contents) == 1:
-        return contents[0]
-    found = {
-        name: np.concatenate([one[name] for one in contents])
-        for name in contents[0]
-        if name != records
-    }
-    lengths = np.concatenate([np.diff(one[records]) for one in contents])
-    return found | {records: _starts(lengths)}
-
-
-def _starts(lengths: NDArray[np.int64]) -> NDArray[np.int64]:
-    return np.concatenate([np.zeros(1, np.int64), np.cumsum(lengths, dtype=np.int64)])
-
-
-@dataclass
-class Run:
-    """A content in its order, put aside in blocks of whole records; what is read of it."""
-
-    blocks: Row
-    next: int = 0
-    """The first block that was not read."""
-    content: Content = field(default_factory=dict)
-    keys: Any = None
-    loaded: int = 0
-    """Blocks of which records are in memory, at most."""
-
-    @classmethod
-    def of(cls, content: Content, records: str, rows: int, segments: Segments) -> Run:
-        from discreet.problems.contents import pack  # noqa: PLC0415
-
-        def blocks() -> Iterator[bytes]:
-            start, first = content[records], 0
-            while first < start.size - 1:
-                last = int(np.searchsorted(start, start[first] + rows, side="right")) - 1
-                last = max(first + 1, last)
-                yield pack(taken(content, records, first, last))
-                first = last
-
-        return cls(segments.put_all(blocks()))
-
-    @property
-    def has_more(self) -> bool:
-        """Beyond what is in memory."""
-        return self.next < len(self.blocks)
-
-    def fill(self, keys_of: Callable[[Content], Any], records: str, segments: Segments) -> bool:
-        """Read what comes next, if much of what was read is gone; whether there is anything."""
-        from discreet.problems.contents import unpack  # noqa: PLC0415
-
-        rest = 0 if self.keys is None else len(self.keys)
-        if self.has_more and self.loaded < AHEAD:
-            more = [self.content] if rest else []
-            while self.has_more and self.loaded < AHEAD:
-                more.append(unpack(segments.get(self.blocks.segment(self.next))))
-                self.next += 1
-                self.loaded += 1
-            self.content = joined(more, records)
-            self.keys = keys_of(self.content)
-            rest = len(self.keys)
-        return rest > 0
-
-    def take(self, bound: Any, records: str) -> Content:
-        """Its records up to this key; all where it is None."""
-        number = len(self.keys) if bound is None else bisect_right(self.keys, bound)
-        found = taken(self.content, records, 0, number)
-        left = len(self.keys) - number
-        self.content = taken(self.content, records, number, len(self.keys))
-        self.keys = self.keys[number:]
-        self.loaded = -(-self.loaded * left // max(1, left + number))
-        return found
-
-
-def merged(
-    runs: Sequence[Run], keys_of: Callable[[Content], Any], records: str, segments: Segments
-) -> Iterator[Content]:
-    """The records of all runs in the order of their keys, some at a time."""
-    from discreet.problems.columns import rearranged, starts_of  # noqa: PLC0415
-
-    def filled(among: Iterable[Run]) -> list[Run]:
-        return [run for run in among if run.fill(keys_of, records, segments)]
-
-    live = filled(runs)
-    while live:
-        # What a run has beyond what is in memory may be as small as its last key here.
-        bound = min((run.keys[-1] for run in live if run.has_more), default=None)
-        part = joined([run.take(bound, records) for run in live], records)
-        start = part[records]
-        order = np.argsort(keys_of(part), kind="stable").astype(np.int64)
-        yield {
-            name: starts_of(start, order) if name == records else rearranged(array, start, order)
-            for name, array in part.items()
-        }
-        live = filled(live)
+# What comes of it ---------------------------------------------------------------------------------
 
 
 class PartedContent:
