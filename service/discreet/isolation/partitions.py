@@ -2,7 +2,8 @@
 of the units at a time.
 
     scatter   a batch of rows at a time is checked and spread over partitions by a hash of the unit,
-              so all rows of one unit come to one partition, from whichever file and in any order
+              so all rows of one unit come to one partition, from whichever file and in any order;
+              where the rows of each unit follow each other partitions are cut instead (`grouped`)
     part      each partition is put into canonical form by itself, as a run of sorted records
     merge     the runs are merged by the keys of their records
 
@@ -25,6 +26,7 @@ from numpy.lib import format as npy
 from numpy.typing import NDArray
 
 from discreet.errors import InvalidInput, PayloadTooLarge
+from discreet.isolation.grouped import Grouped, NotGrouped
 from discreet.isolation.runs import AHEAD, Content, Run, merged
 from discreet.isolation.segments import Row, Segment, Segments
 
@@ -52,6 +54,8 @@ class Room:
     """Of all files; None where nobody knows."""
     bytes_a_batch: tuple[int, int] = (1, 1)
     """Otherwise: the bytes of all files, and those that become a batch."""
+    is_scattered: bool = False
+    """Whether it was seen, after many rows, that those of a unit do not follow each other."""
 
     def read(self, kind: Any, public: Any, batches: Iterable[Any], schema: Any) -> Any:
         """The content of a table: read at once where the table is small or the kind knows no other
@@ -68,15 +72,28 @@ class Room:
             units.checked(pa.Table.from_batches(group), first)
             for group, first in _groups(batches, _rows_at_once(number))
         )
-        return self._in_parts(kind, public, units, checked, number)
+        parts = self._scattered(units, checked, number)
+        return self._in_parts(kind, public, units, parts, number)
 
     def read_checked(self, kind: Any, public: Any, units: Any, batches: Iterable[Any]) -> Any:
-        """The same of batches that were checked one by one (`UnitRows.checked`)."""
+        """The same of batches that were checked one by one (`UnitRows.checked`). NotGrouped where
+        they have to be read again, which then goes another way."""
         held, coming, rows = self._begun(batches)
         if rows <= self.whole_rows:
             return units.whole(held[::-1])
         number = self._partitions(rows, len(held))
-        return self._in_parts(kind, public, units, chain(_drained(held), coming), number)
+        grouped = Grouped(units)
+        are_grouped = not self.is_scattered and grouped.are_apart(reversed(held))
+        checked = chain(_drained(held), coming)
+        if not are_grouped:
+            parts = self._scattered(units, checked, number)
+            return self._in_parts(kind, public, units, parts, number)
+        parts = grouped.contents(_groups(checked, PARTITION_ROWS))
+        try:
+            return self._in_parts(kind, public, units, parts, number)
+        except NotGrouped:
+            self.is_scattered = True
+            raise
 
     def _begun(self, batches: Iterable[Any]) -> tuple[list[Any], Iterator[Any], int]:
         """The first batches, last first, up to more rows than are read at once; what follows; and
@@ -96,18 +113,22 @@ class Room:
         expected = self.rows or rows * max(1, there // (each * max(1, batches)))
         return min(MOST_PARTITIONS, max(2, -(-max(expected, rows) // PARTITION_ROWS)))
 
-    def _in_parts(
-        self, kind: Any, public: Any, units: Any, checked: Iterable[Any], number: int
-    ) -> PartedContent:
-        scattered = Segments(self.descriptors[0])
-        partitions = Partitions(units, number, scattered)
+    def _scattered(self, units: Any, checked: Iterable[Any], number: int) -> Iterator[Content]:
+        """Parts of rows that are in any order."""
+        partitions = Partitions(units, number, Segments(self.descriptors[0]))
         for group, first in _groups(checked, _rows_at_once(number)):
             partitions.add(units.together(group), first)
-        content = PartedContent(kind.RECORDS, scattered)
+        return partitions.contents()
+
+    def _in_parts(
+        self, kind: Any, public: Any, units: Any, parts: Iterable[Content], number: int
+    ) -> PartedContent:
+        """The content of parts, of which there are about so many."""
         runs, segments = list[Run](), Segments(self.descriptors[1])
+        content = PartedContent(kind.RECORDS, self.descriptors[0])
         size, block = 0, max(1, MERGE_ROWS // (number * AHEAD))
         wrong: InvalidInput | None = None
-        for part in partitions.contents():
+        for part in parts:
             # All parts are looked at before anything is said: which units are in the first of them
             # is drawn.
             size += sum(array.nbytes for array in part.values())
@@ -126,7 +147,6 @@ class Room:
             )
         if wrong is not None:
             raise wrong
-        scattered.forget()
         for part in merged(runs, units.keys, kind.RECORDS):
             content.append(part)
         return content
@@ -225,8 +245,9 @@ class Partitions:
 class PartedContent:
     """A canonical content that lies on disk, array by array in pieces."""
 
-    def __init__(self, records: str, segments: Segments) -> None:
-        self._records, self._segments = records, segments
+    def __init__(self, records: str, descriptor: int) -> None:
+        """In the file of the descriptor, from whose beginning the first `append` writes."""
+        self._records, self._segments = records, Segments(descriptor)
         self._pieces: dict[str, list[Segment]] = {}
         self._kinds: dict[str, tuple[np.dtype[Any], tuple[int, ...]]] = {}
         self._rows = self._units = 0

@@ -103,6 +103,15 @@ class Checked(NamedTuple):
     def num_rows(self) -> int:
         return len(self.owners)
 
+    def taken(self, first: int, last: int) -> Checked:
+        """The rows first..last-1."""
+        columns = {name: column[first:last] for name, column in self.columns.items()}
+        return Checked(columns, self.owners.taken(first, last))
+
+    def alone(self) -> Checked:
+        """The same rows, without memory that they share with others of their batches."""
+        return Checked({name: one.copy() for name, one in self.columns.items()}, self.owners)
+
 
 class UnitRows(ABC):
     """Reads the rows of one content. It keeps what is to be checked of the whole."""
@@ -121,13 +130,13 @@ class UnitRows(ABC):
         InvalidInput with the row for each value that is wrong by itself."""
         return Checked(self.rows(table, first), Owners.of(table, self.owner, self.prefix, first))
 
-    def together(self, parts: Sequence[Checked]) -> Checked:
-        """Several batches as one, which says each owner in one way, and is counted.
-        InvalidInput where there are none, or no name is left."""
+    def together(self, parts: Sequence[Checked], known: int = 0) -> Checked:
+        """Several batches as one, which says each owner in one way, and is counted, but for
+        `known` rows. InvalidInput where there are none, or no name is left."""
         if not parts:
             raise InvalidInput("there are no rows", pointer=self.prefix)
         owners = Owners.together([part.owners for part in parts], self.owner, self.prefix)
-        self.all_rows += len(owners)
+        self.all_rows += len(owners) - known
         if len(parts) == 1:
             return Checked(parts[0].columns, owners)
         names = list(parts[0].columns)
