@@ -39,7 +39,7 @@ SCATTER_ROWS = 1 << 18
 """That are checked and spread at once, if batches are smaller; in any case a few for each
 partition."""
 LEAST_A_PARTITION = 256
-MERGE_ROWS = 1 << 19
+MERGE_ROWS = 1 << 20
 """Of all runs together that are in memory while they are merged, if no record is longer."""
 
 
@@ -124,6 +124,8 @@ class Room:
         self, kind: Any, public: Any, units: Any, parts: Iterable[Content], number: int
     ) -> PartedContent:
         """The content of parts, of which there are about so many."""
+        from discreet.problems.columns import in_order_of_keys  # noqa: PLC0415
+
         runs, segments = list[Run](), Segments(self.descriptors[1])
         content = PartedContent(kind.RECORDS, self.descriptors[0])
         size, block = 0, max(1, MERGE_ROWS // (number * AHEAD))
@@ -139,7 +141,8 @@ class Room:
             except InvalidInput as error:
                 wrong = error
             if wrong is None and size <= self.content_bytes:
-                runs.append(Run(part, units.keys(part), kind.RECORDS, block, segments))
+                ordered, keys = in_order_of_keys(part, units.keys(part), kind.RECORDS)
+                runs.append(Run(ordered, keys, kind.RECORDS, block, segments))
         units.check()
         if size > self.content_bytes:
             raise PayloadTooLarge(

@@ -140,7 +140,7 @@ def merged(
     runs: Sequence[Run], keys_of: Callable[[Content], Keys], records: str
 ) -> Iterator[Content]:
     """The records of all runs in the order of their keys, some at a time."""
-    from discreet.problems.columns import rearranged, starts_of  # noqa: PLC0415
+    from discreet.problems.columns import in_order_of_keys  # noqa: PLC0415
 
     def filled(among: Iterable[Run]) -> list[Run]:
         return [run for run in among if run.fill(keys_of)]
@@ -151,10 +151,6 @@ def merged(
         bound = min((run.keys[-1] for run in live if run.has_more), default=None)
         took = [run.take(bound) for run in live]
         part = joined([content for content, _ in took], records)
-        start = part[records]
-        order = np.concatenate([keys for _, keys in took]).argsort(kind="stable").astype(np.int64)
-        yield {
-            name: starts_of(start, order) if name == records else rearranged(array, start, order)
-            for name, array in part.items()
-        }
+        keys = np.concatenate([keys for _, keys in took])
+        yield in_order_of_keys(part, keys, records)[0]
         live = filled(live)
