@@ -40,6 +40,8 @@ PERIODS_READ, LOAD_STATES = 168, 20
 STATE_BYTES, READING_BYTES = 13, 35
 """Of CSV lines of a state and of a reading, about."""
 PIECE = 1 << 20
+BOUNDARY = "4f1c9a0be27d4d3c8a5b6e7f80912a3b"
+"""As long as those of the clients: it is looked for in every byte."""
 REST = "the rest"
 PARTS: dict[str, Callable[[bytes], bool]] = {
     "API": lambda command: b"\0api\0" in command,
@@ -59,7 +61,7 @@ def run(megabytes: int = MEGABYTES) -> list[dict[str, Any]]:
             key = (settings.state / "owner.key").read_text().strip()
             head = {
                 "Authorization": f"Bearer {key}",
-                "Content-Type": "multipart/form-data; boundary=b",
+                "Content-Type": f"multipart/form-data; boundary={BOUNDARY}",
             }
             with httpx.Client(
                 base_url=ready["api"], headers=head, timeout=3600, trust_env=False
@@ -129,16 +131,16 @@ def _against(name: str, ours: float, peer: float, note: str) -> dict[str, Any]:
 
 def _body(metadata: dict[str, Any], file: Path) -> Iterator[bytes]:
     yield (
-        '--b\r\nContent-Disposition: form-data; name="metadata"\r\n\r\n'
+        f'--{BOUNDARY}\r\nContent-Disposition: form-data; name="metadata"\r\n\r\n'
         + json.dumps(metadata)
         + "\r\n"
-        '--b\r\nContent-Disposition: form-data; name="content"; '
+        f'--{BOUNDARY}\r\nContent-Disposition: form-data; name="content"; '
         f'filename="{file.name}"\r\n\r\n'
     ).encode()
     with file.open("rb") as content:
         while part := content.read(PIECE):
             yield part
-    yield b"\r\n--b--\r\n"
+    yield f"\r\n--{BOUNDARY}--\r\n".encode()
 
 
 def _timed(work: Callable[[], None]) -> tuple[float, float]:
