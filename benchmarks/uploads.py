@@ -15,7 +15,6 @@ import os
 import sys
 import tempfile
 import time
-from collections import Counter
 from collections.abc import Callable, Iterator
 from functools import partial
 from pathlib import Path
@@ -96,16 +95,16 @@ def _measure(
         started = time.perf_counter()
         http.post("/v1/datasets", content=body).raise_for_status()
         seconds = time.perf_counter() - started
-        after, shares = _memory(api), _processor_seconds(supervisor)
-        shares.subtract(spent)
-        total = shares.total()
+        after, until = _memory(api), _processor_seconds(supervisor)
+        shares = {part: until[part] - spent[part] for part in until}
+        total = sum(shares.values())
         name = f"{form} upload of {size:.0f} MB of {what}"
         name += "" if form == "CSV" else " as CSV"
         pace = (
             f"{size / seconds:.0f} MB/s; {lines} rows received, sealed twice, read, checked, stored"
         )
         says = f"of all processes; {size / total:.0f} MB a second; " + ", ".join(
-            f"{name} {spent:.2f} s" for name, spent in shares.items()
+            f"{part} {share:.2f} s" for part, share in shares.items()
         )
         found += [
             _against(f"{name}, to the answer", seconds, peer, pace),
@@ -285,10 +284,10 @@ TABLES: dict[str, Callable[[Path, int], dict[str, Any]]] = {
 }
 
 
-def _processor_seconds(root: int) -> Counter[str]:
+def _processor_seconds(root: int) -> dict[str, float]:
     """Of each part of an installation, by its words in `PARTS`: processes that have ended
     included, once their parents know."""
-    seconds = Counter[str]()
+    seconds = dict.fromkeys([*PARTS, REST], 0.0)
     waiting = [(root, REST)]
     while waiting:
         pid, part = waiting.pop()

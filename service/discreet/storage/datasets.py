@@ -14,7 +14,6 @@ from discreet.storage.rows import Row, lock_key, one_of
 from discreet.storage.source_tables import JobBlock
 from discreet.storage.tables import Dataset, DatasetChunk, Job
 
-
 CHUNKS_AT_ONCE = 4
 """Of a content, which are in memory and on their way to the database: it stores one while the next
 is sent."""
