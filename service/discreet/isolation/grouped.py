@@ -81,4 +81,7 @@ class Grouped:
 
 def _heads(hashes: Hashes) -> Hashes:
     """Each once of those that follow each other."""
-    return hashes[np.append(True, hashes[1:] != hashes[:-1])[: hashes.size]]
+    new = np.ones(hashes.size, dtype=np.bool_)
+    np.not_equal(hashes[1:], hashes[:-1], out=new[1:])
+    found: Hashes = hashes[new]
+    return found

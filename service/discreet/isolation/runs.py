@@ -104,22 +104,11 @@ class Run:
         while first < start.size - 1:
             last = int(np.searchsorted(start, start[first] + rows, side="right")) - 1
             last = max(first + 1, last)
+            of = {self._records: slice(first, last + 1), KEYS: slice(first, last)}
             here = slice(int(start[first]), int(start[last]))
-            yield b"".join(
-                [
-                    np.array([last - first, here.stop - here.start]).tobytes(),
-                    *(
-                        np.ascontiguousarray(
-                            arrays[name][
-                                slice(first, last + (name == self._records))
-                                if name in (self._records, KEYS)
-                                else here
-                            ]
-                        )
-                        for name, _, _ in self._layout
-                    ),
-                ]
-            )
+            pieces = [np.array([last - first, here.stop - here.start])]
+            pieces += [arrays[name][of.get(name, here)] for name, _, _ in self._layout]
+            yield b"".join([np.ascontiguousarray(piece).data for piece in pieces])
             first = last
 
     def _read(self, block: bytes) -> Content:
