@@ -39,6 +39,15 @@ PERIODS_READ, LOAD_STATES = 168, 20
 STATE_BYTES, READING_BYTES = 13, 35
 """Of CSV lines of a state and of a reading, about."""
 PIECE = 1 << 20
+BOUNDARY = "4f1c9a0be27d4d3c8a5b6e7f80912a3b"
+"""As long as those of the clients: it is looked for in every byte."""
+REST = "the rest"
+PARTS: dict[str, Callable[[bytes], bool]] = {
+    "API": lambda command: b"\0api\0" in command,
+    "reader": lambda command: b"isolation.reading" in command and b"--template" not in command,
+    "PostgreSQL": lambda command: b"postgres" in command.split(b"\0")[0],
+}
+"""Whose processor time is shown, by their command; children are part of what started them."""
 
 
 def run(megabytes: int = MEGABYTES) -> list[dict[str, Any]]:
@@ -51,7 +60,7 @@ def run(megabytes: int = MEGABYTES) -> list[dict[str, Any]]:
             key = (settings.state / "owner.key").read_text().strip()
             head = {
                 "Authorization": f"Bearer {key}",
-                "Content-Type": "multipart/form-data; boundary=b",
+                "Content-Type": f"multipart/form-data; boundary={BOUNDARY}",
             }
             with httpx.Client(
                 base_url=ready["api"], headers=head, timeout=3600, trust_env=False
@@ -86,16 +95,20 @@ def _measure(
         started = time.perf_counter()
         http.post("/v1/datasets", content=body).raise_for_status()
         seconds = time.perf_counter() - started
-        spent, after = _processor_seconds(supervisor) - spent, _memory(api)
+        after, until = _memory(api), _processor_seconds(supervisor)
+        shares = {part: until[part] - spent[part] for part in until}
+        total = sum(shares.values())
         name = f"{form} upload of {size:.0f} MB of {what}"
         name += "" if form == "CSV" else " as CSV"
         pace = (
             f"{size / seconds:.0f} MB/s; {lines} rows received, sealed twice, read, checked, stored"
         )
-        says = f"of all processes; {size / spent:.0f} MB a second"
+        says = f"of all processes; {size / total:.0f} MB a second; " + ", ".join(
+            f"{part} {share:.2f} s" for part, share in shares.items()
+        )
         found += [
             _against(f"{name}, to the answer", seconds, peer, pace),
-            _against(f"{name}, processor time", spent, peer_seconds, says),
+            _against(f"{name}, processor time", total, peer_seconds, says),
             _row(
                 f"{name}, growth of the API's memory",
                 (after["VmHWM"] - before["VmRSS"]) / 1e6,
@@ -117,16 +130,16 @@ def _against(name: str, ours: float, peer: float, note: str) -> dict[str, Any]:
 
 def _body(metadata: dict[str, Any], file: Path) -> Iterator[bytes]:
     yield (
-        '--b\r\nContent-Disposition: form-data; name="metadata"\r\n\r\n'
+        f'--{BOUNDARY}\r\nContent-Disposition: form-data; name="metadata"\r\n\r\n'
         + json.dumps(metadata)
         + "\r\n"
-        '--b\r\nContent-Disposition: form-data; name="content"; '
+        f'--{BOUNDARY}\r\nContent-Disposition: form-data; name="content"; '
         f'filename="{file.name}"\r\n\r\n'
     ).encode()
     with file.open("rb") as content:
         while part := content.read(PIECE):
             yield part
-    yield b"\r\n--b--\r\n"
+    yield f"\r\n--{BOUNDARY}--\r\n".encode()
 
 
 def _timed(work: Callable[[], None]) -> tuple[float, float]:
@@ -271,16 +284,23 @@ TABLES: dict[str, Callable[[Path, int], dict[str, Any]]] = {
 }
 
 
-def _processor_seconds(root: int) -> float:
-    """Of a process and of all below it, those that have ended included."""
-    seconds, waiting = 0.0, [root]
+def _processor_seconds(root: int) -> dict[str, float]:
+    """Of each part of an installation, by its words in `PARTS`: processes that have ended
+    included, once their parents know."""
+    seconds = dict.fromkeys([*PARTS, REST], 0.0)
+    waiting = [(root, REST)]
     while waiting:
-        place = Path(f"/proc/{waiting.pop()}")
+        pid, part = waiting.pop()
+        place = Path(f"/proc/{pid}")
         with contextlib.suppress(OSError):
+            command = (place / "cmdline").read_bytes()
+            part = next((name for name, is_part in PARTS.items() if is_part(command)), part)
             for thread in (place / "task").iterdir():
-                waiting += map(int, (thread / "children").read_text().split())
+                below = (thread / "children").read_text().split()
+                waiting += [(child, part) for child in map(int, below)]
+                seconds[part] += int((thread / "schedstat").read_text().split()[0]) / 1e9
             fields = (place / "stat").read_text().rpartition(")")[2].split()
-            seconds += sum(map(int, fields[11:15])) / os.sysconf("SC_CLK_TCK")
+            seconds[part] += sum(map(int, fields[13:15])) / os.sysconf("SC_CLK_TCK")
     return seconds
 
 

@@ -9,7 +9,7 @@ import os
 import resource
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from itertools import pairwise
+from itertools import pairwise, product
 from pathlib import Path
 from typing import Any
 
@@ -186,6 +186,50 @@ def test_parts_and_files_do_not_show(
     for form in ("parquet", *(("csv",) if case != "vectors" else ())):
         with room() as at:
             assert read(kind, public, shuffled(table, 1), at, form)[0] == digested
+
+
+def grouped(table: pa.Table) -> pa.Table:
+    """The rows of each unit one after the other, units in a drawn order."""
+    numbers = table.column(0).dictionary_encode().combine_chunks().indices.to_numpy()
+    return table.take(np.argsort(DRAW.permutation(ROWS)[numbers], kind="stable"))
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_rows_of_units_that_follow_each_other_are_not_put_aside(
+    small: Callable[[int], None], monkeypatch: pytest.MonkeyPatch, case: str
+) -> None:
+    """Nor is a row of the first unit after all others lost: from there on rows are put aside."""
+    kind, public, columns = CASES[case]
+    table = grouped(pa.table(columns))
+    whole, _ = read(kind, public, [table], None)
+    late = pa.concat_tables([table.slice(1), table.slice(0, 1)])
+    with room() as at:
+        assert read(kind, public, in_files(late), at)[0] == whole
+        assert at.is_scattered
+    forms = ("parquet", "csv") if case != "vectors" else ("parquet",)
+    monkeypatch.setattr(partitions, "Partitions", None)
+    for rows, form in product((40, 300, 2000), forms):
+        small(rows)
+        with room() as at:
+            files = in_files(table) if form == "parquet" else [table]
+            assert read(kind, public, files, at, form)[0] == whole
+
+
+def in_files(table: pa.Table) -> list[pa.Table]:
+    return [table.slice(first, 1000) for first in range(0, ROWS, 1000)]
+
+
+def test_a_unit_under_two_writings_far_apart() -> None:
+    kind, public, _ = CASES["trips"]
+    names = [f"p{row // UNIT}" for row in range(ROWS)]
+    digests = []
+    for last in (names[-1], "p0", " p0\u00a0"):
+        table = pa.table({"person": [*names[:-1], last], **TRIPS, "count": TRIPS["count"] + 1})
+        digests.append(read(kind, public, [table], None)[0])
+        with room() as at:
+            assert read(kind, public, in_files(table), at)[0] == digests[-1]
+            assert at.is_scattered == (last != names[-1])
+    assert digests[0] != digests[1] == digests[2]
 
 
 def test_units_with_one_hash_stay_apart(monkeypatch: pytest.MonkeyPatch) -> None:

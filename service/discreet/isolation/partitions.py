@@ -2,7 +2,8 @@
 of the units at a time.
 
     scatter   a batch of rows at a time is checked and spread over partitions by a hash of the unit,
-              so all rows of one unit come to one partition, from whichever file and in any order
+              so all rows of one unit come to one partition, from whichever file and in any order;
+              where the rows of each unit follow each other partitions are cut instead (`grouped`)
     part      each partition is put into canonical form by itself, as a run of sorted records
     merge     the runs are merged by the keys of their records
 
@@ -15,9 +16,8 @@ from __future__ import annotations
 
 import secrets
 import zipfile
-from bisect import bisect_right
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
 from itertools import chain, pairwise
 from typing import Any
 
@@ -26,9 +26,9 @@ from numpy.lib import format as npy
 from numpy.typing import NDArray
 
 from discreet.errors import InvalidInput, PayloadTooLarge
+from discreet.isolation.grouped import Grouped, NotGrouped
+from discreet.isolation.runs import AHEAD, Content, Run, merged
 from discreet.isolation.segments import Row, Segment, Segments
-
-Content = dict[str, NDArray[Any]]
 
 WHOLE_ROWS = 1 << 20
 """Tables of at most so many rows are read at once."""
@@ -39,10 +39,8 @@ SCATTER_ROWS = 1 << 18
 """That are checked and spread at once, if batches are smaller; in any case a few for each
 partition."""
 LEAST_A_PARTITION = 256
-MERGE_ROWS = 1 << 19
+MERGE_ROWS = 1 << 20
 """Of all runs together that are in memory while they are merged, if no record is longer."""
-AHEAD = 4
-"""Blocks of a run that are in memory: few of their records wait for those of the other runs."""
 
 
 @dataclass
@@ -56,6 +54,8 @@ class Room:
     """Of all files; None where nobody knows."""
     bytes_a_batch: tuple[int, int] = (1, 1)
     """Otherwise: the bytes of all files, and those that become a batch."""
+    is_scattered: bool = False
+    """Whether it was seen, after many rows, that those of a unit do not follow each other."""
 
     def read(self, kind: Any, public: Any, batches: Iterable[Any], schema: Any) -> Any:
         """The content of a table: read at once where the table is small or the kind knows no other
@@ -72,15 +72,28 @@ class Room:
             units.checked(pa.Table.from_batches(group), first)
             for group, first in _groups(batches, _rows_at_once(number))
         )
-        return self._in_parts(kind, public, units, checked, number)
+        parts = self._scattered(units, checked, number)
+        return self._in_parts(kind, public, units, parts, number)
 
     def read_checked(self, kind: Any, public: Any, units: Any, batches: Iterable[Any]) -> Any:
-        """The same of batches that were checked one by one (`UnitRows.checked`)."""
+        """The same of batches that were checked one by one (`UnitRows.checked`). NotGrouped where
+        they have to be read again, which then goes another way."""
         held, coming, rows = self._begun(batches)
         if rows <= self.whole_rows:
             return units.whole(held[::-1])
         number = self._partitions(rows, len(held))
-        return self._in_parts(kind, public, units, chain(_drained(held), coming), number)
+        grouped = Grouped(units)
+        are_grouped = not self.is_scattered and grouped.are_apart(reversed(held))
+        checked = chain(_drained(held), coming)
+        if not are_grouped:
+            parts = self._scattered(units, checked, number)
+            return self._in_parts(kind, public, units, parts, number)
+        parts = grouped.contents(_groups(checked, PARTITION_ROWS))
+        try:
+            return self._in_parts(kind, public, units, parts, number)
+        except NotGrouped:
+            self.is_scattered = True
+            raise
 
     def _begun(self, batches: Iterable[Any]) -> tuple[list[Any], Iterator[Any], int]:
         """The first batches, last first, up to more rows than are read at once; what follows; and
@@ -100,18 +113,24 @@ class Room:
         expected = self.rows or rows * max(1, there // (each * max(1, batches)))
         return min(MOST_PARTITIONS, max(2, -(-max(expected, rows) // PARTITION_ROWS)))
 
-    def _in_parts(
-        self, kind: Any, public: Any, units: Any, checked: Iterable[Any], number: int
-    ) -> PartedContent:
-        scattered = Segments(self.descriptors[0])
-        partitions = Partitions(units, number, scattered)
+    def _scattered(self, units: Any, checked: Iterable[Any], number: int) -> Iterator[Content]:
+        """Parts of rows that are in any order."""
+        partitions = Partitions(units, number, Segments(self.descriptors[0]))
         for group, first in _groups(checked, _rows_at_once(number)):
             partitions.add(units.together(group), first)
-        content = PartedContent(kind.RECORDS, scattered)
+        return partitions.contents()
+
+    def _in_parts(
+        self, kind: Any, public: Any, units: Any, parts: Iterable[Content], number: int
+    ) -> PartedContent:
+        """The content of parts, of which there are about so many."""
+        from discreet.problems.columns import in_order_of_keys  # noqa: PLC0415
+
         runs, segments = list[Run](), Segments(self.descriptors[1])
+        content = PartedContent(kind.RECORDS, self.descriptors[0])
         size, block = 0, max(1, MERGE_ROWS // (number * AHEAD))
         wrong: InvalidInput | None = None
-        for part in partitions.contents():
+        for part in parts:
             # All parts are looked at before anything is said: which units are in the first of them
             # is drawn.
             size += sum(array.nbytes for array in part.values())
@@ -122,7 +141,8 @@ class Room:
             except InvalidInput as error:
                 wrong = error
             if wrong is None and size <= self.content_bytes:
-                runs.append(Run.of(part, kind.RECORDS, block, segments))
+                ordered, keys = in_order_of_keys(part, units.keys(part), kind.RECORDS)
+                runs.append(Run(ordered, keys, kind.RECORDS, block, segments))
         units.check()
         if size > self.content_bytes:
             raise PayloadTooLarge(
@@ -130,8 +150,7 @@ class Room:
             )
         if wrong is not None:
             raise wrong
-        scattered.forget()
-        for part in merged(runs, units.keys, kind.RECORDS, segments):
+        for part in merged(runs, units.keys, kind.RECORDS):
             content.append(part)
         return content
 
@@ -223,120 +242,15 @@ class Partitions:
         return columns, unpacked(names, self._owner_kind).numbers()
 
 
-# Runs of records in order -------------------------------------------------------------------------
-
-
-def taken(content: Content, records: str, first: int, last: int) -> Content:
-    """The records first..last-1."""
-    start = content[records][first : last + 1]
-    rows = slice(int(start[0]), int(start[-1]))
-    found = {name: array[rows] for name, array in content.items() if name != records}
-    return found | {records: start - start[0]}
-
-
-def joined(contents: Sequence[Content], records: str) -> Content:
-    """One content after the other."""
-    if len(contents) == 1:
-        return contents[0]
-    found = {
-        name: np.concatenate([one[name] for one in contents])
-        for name in contents[0]
-        if name != records
-    }
-    lengths = np.concatenate([np.diff(one[records]) for one in contents])
-    return found | {records: _starts(lengths)}
-
-
-def _starts(lengths: NDArray[np.int64]) -> NDArray[np.int64]:
-    return np.concatenate([np.zeros(1, np.int64), np.cumsum(lengths, dtype=np.int64)])
-
-
-@dataclass
-class Run:
-    """A content in its order, put aside in blocks of whole records; what is read of it."""
-
-    blocks: Row
-    next: int = 0
-    """The first block that was not read."""
-    content: Content = field(default_factory=dict)
-    keys: Any = None
-    loaded: int = 0
-    """Blocks of which records are in memory, at most."""
-
-    @classmethod
-    def of(cls, content: Content, records: str, rows: int, segments: Segments) -> Run:
-        from discreet.problems.contents import pack  # noqa: PLC0415
-
-        def blocks() -> Iterator[bytes]:
-            start, first = content[records], 0
-            while first < start.size - 1:
-                last = int(np.searchsorted(start, start[first] + rows, side="right")) - 1
-                last = max(first + 1, last)
-                yield pack(taken(content, records, first, last))
-                first = last
-
-        return cls(segments.put_all(blocks()))
-
-    @property
-    def has_more(self) -> bool:
-        """Beyond what is in memory."""
-        return self.next < len(self.blocks)
-
-    def fill(self, keys_of: Callable[[Content], Any], records: str, segments: Segments) -> bool:
-        """Read what comes next, if much of what was read is gone; whether there is anything."""
-        from discreet.problems.contents import unpack  # noqa: PLC0415
-
-        rest = 0 if self.keys is None else len(self.keys)
-        if self.has_more and self.loaded < AHEAD:
-            more = [self.content] if rest else []
-            while self.has_more and self.loaded < AHEAD:
-                more.append(unpack(segments.get(self.blocks.segment(self.next))))
-                self.next += 1
-                self.loaded += 1
-            self.content = joined(more, records)
-            self.keys = keys_of(self.content)
-            rest = len(self.keys)
-        return rest > 0
-
-    def take(self, bound: Any, records: str) -> Content:
-        """Its records up to this key; all where it is None."""
-        number = len(self.keys) if bound is None else bisect_right(self.keys, bound)
-        found = taken(self.content, records, 0, number)
-        left = len(self.keys) - number
-        self.content = taken(self.content, records, number, len(self.keys))
-        self.keys = self.keys[number:]
-        self.loaded = -(-self.loaded * left // max(1, left + number))
-        return found
-
-
-def merged(
-    runs: Sequence[Run], keys_of: Callable[[Content], Any], records: str, segments: Segments
-) -> Iterator[Content]:
-    """The records of all runs in the order of their keys, some at a time."""
-    from discreet.problems.columns import rearranged, starts_of  # noqa: PLC0415
-
-    def filled(among: Iterable[Run]) -> list[Run]:
-        return [run for run in among if run.fill(keys_of, records, segments)]
-
-    live = filled(runs)
-    while live:
-        # What a run has beyond what is in memory may be as small as its last key here.
-        bound = min((run.keys[-1] for run in live if run.has_more), default=None)
-        part = joined([run.take(bound, records) for run in live], records)
-        start = part[records]
-        order = np.argsort(keys_of(part), kind="stable").astype(np.int64)
-        yield {
-            name: starts_of(start, order) if name == records else rearranged(array, start, order)
-            for name, array in part.items()
-        }
-        live = filled(live)
+# What comes of it ---------------------------------------------------------------------------------
 
 
 class PartedContent:
     """A canonical content that lies on disk, array by array in pieces."""
 
-    def __init__(self, records: str, segments: Segments) -> None:
-        self._records, self._segments = records, segments
+    def __init__(self, records: str, descriptor: int) -> None:
+        """In the file of the descriptor, from whose beginning the first `append` writes."""
+        self._records, self._segments = records, Segments(descriptor)
         self._pieces: dict[str, list[Segment]] = {}
         self._kinds: dict[str, tuple[np.dtype[Any], tuple[int, ...]]] = {}
         self._rows = self._units = 0

@@ -18,6 +18,7 @@ from typing import Any, BinaryIO, TypeVar
 
 from discreet.errors import DiscreetError
 from discreet.isolation.blocks import Block
+from discreet.isolation.grouped import NotGrouped
 from discreet.isolation.partitions import Room
 from discreet.isolation.processes import cores
 
@@ -199,6 +200,7 @@ def _or_none(content: Callable[[], Any]) -> Any:
         return content()
     except (
         NotPlain,
+        NotGrouped,
         DiscreetError,
         pa.ArrowException,
         MemoryError,

@@ -71,7 +71,9 @@ def parquet_content(
     def batches() -> Iterator[Any]:
         return (batch for file in files for batch in read_parquet(file())[2])
 
-    content = quick.parquet_content(batches(), schema, kind, public, block, room)
+    content = _quickly(
+        lambda: quick.parquet_content(batches(), schema, kind, public, block, room), room
+    )
     return content_of(kind, public, batches(), schema, block, room) if content is None else content
 
 
@@ -136,7 +138,8 @@ def read_csv(
 
     options = _csv_options(opened(), kind.OWNER)
     rest = CSV_BLOCK_BYTES, kind, public, block, partial(check_rows, kind, most=most), room
-    if (content := quick.csv_content(opened(), options, *rest)) is not None:
+    content = _quickly(lambda: quick.csv_content(opened(), options, *rest), room)
+    if content is not None:
         return content
     with contextlib.suppress(pa.ArrowInvalid), pc.open_csv(opened(), **options) as reader:
         if pa.null() not in reader.schema.types:  # a column of which the first block has nothing
@@ -145,6 +148,12 @@ def read_csv(
     table = pc.read_csv(opened(), **options)
     batches = _counted(kind, table.to_batches(), most)
     return content_of(kind, public, batches, table.schema, block, room)
+
+
+def _quickly(read: Callable[[], Any], room: Room | None) -> Any:
+    """What the quick way reads, once more where it turned out that it has to put rows aside."""
+    content = read()
+    return read() if content is None and room is not None and room.is_scattered else content
 
 
 def _csv_options(file: BinaryIO, owner: str) -> dict[str, Any]:

@@ -328,12 +328,28 @@ def starts_of(start: NDArray[np.int64], order: NDArray[np.int64]) -> NDArray[np.
     return np.concatenate([[0], np.cumsum(np.diff(start)[order])]).astype(np.int64)
 
 
+def in_order_of_keys(
+    content: dict[str, NDArray[Any]], keys: NDArray[Any], records: str
+) -> tuple[dict[str, NDArray[Any]], NDArray[Any]]:
+    """A content, whose array `records` says where each record starts, with its records in the order
+    of their keys; and the keys in it. Records of one key stay in the order in which they came."""
+    start = content[records]
+    order = keys.argsort(kind="stable").astype(np.int64)
+    found = {
+        name: starts_of(start, order) if name == records else rearranged(array, start, order)
+        for name, array in content.items()
+    }
+    return found, keys[order]
+
+
 def rearranged(
     column: NDArray[Any], start: NDArray[np.int64], order: NDArray[np.int64]
 ) -> NDArray[Any]:
     """A column with its records in this order; without an index a row, which would take 8 bytes
     each."""
     found = np.empty(column.shape, column.dtype)
+    if not len(column):
+        return found
     source, moved = (
         np.require(array, requirements=["C", "W"]).reshape(-1).view(np.uint8)
         for array in (column, found)

@@ -43,7 +43,7 @@ class Owners:
     """The owners of some rows."""
 
     number: NDArray[np.int32]
-    """int32[rows]: whose each row is, by a place in `names`."""
+    """int32[rows]: whose each row is, by a place in `names`, none less than the one before."""
     names: pa.Array
     """As they are written, one for rows that follow each other, so that each may be there again:
     int64, uint64, float64 or large_string."""
@@ -106,6 +106,14 @@ class Owners:
         """Of names that are numbers; None of texts."""
         return None if pa.types.is_large_string(self.names.type) else self.names.to_numpy().dtype
 
+    def taken(self, first: int, last: int) -> Owners:
+        """Those of the rows first..last-1."""
+        number = self.number[first:last]
+        if not number.size:
+            return Owners(number, self.names[:0])
+        low, high = int(number[0]), int(number[-1])
+        return Owners(number - np.int32(low), self.names[low : high + 1])
+
     def numbers(self) -> NDArray[np.int32]:
         """int32[rows]: a number each, from 0 in the order of first appearance, the same for rows of
         the same owner."""
@@ -115,13 +123,17 @@ class Owners:
     def hashes(self, seed: np.uint64) -> Hashes:
         """uint64[rows]: equal for equal owners. With a seed that nobody knows nobody can choose
         names that all come to one place."""
+        return self.name_hashes(seed)[self.number]
+
+    def name_hashes(self, seed: np.uint64) -> Hashes:
+        """uint64[names]: those of `hashes`, for each of `names`."""
         found = np.empty(len(self.names), dtype=np.uint64)
         if self.kind is None:
             start, texts = _texts_of(self.names)
             _hash_texts(texts, start, seed, found)
         else:
             _hash_numbers(np.array(self.names.to_numpy()).view(np.uint64), seed, found)
-        return found[self.number]
+        return found
 
     def packed(self, order: NDArray[np.int64], ends: Sequence[int]) -> Iterator[bytes]:
         """The names of the rows in this order, from one end to the next at a time."""

@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 
 from discreet.errors import FieldIssue, InvalidInput
 from discreet.intake.field_issues import and_more
-from discreet.problems.columns import MAX_ISSUES
+from discreet.problems.columns import MAX_ISSUES, in_order_of_keys
 from discreet.problems.contents import Content
 from discreet.problems.owners import Owners
 
@@ -103,12 +103,23 @@ class Checked(NamedTuple):
     def num_rows(self) -> int:
         return len(self.owners)
 
+    def taken(self, first: int, last: int) -> Checked:
+        """The rows first..last-1."""
+        columns = {name: column[first:last] for name, column in self.columns.items()}
+        return Checked(columns, self.owners.taken(first, last))
+
+    def alone(self) -> Checked:
+        """The same rows, without memory that they share with others of their batches."""
+        return Checked({name: one.copy() for name, one in self.columns.items()}, self.owners)
+
 
 class UnitRows(ABC):
     """Reads the rows of one content. It keeps what is to be checked of the whole."""
 
     owner: str
     """The column that says whose a row is."""
+    records = "start"
+    """The array of a content that says where each record starts."""
     prefix = "/content"
 
     def __init__(self, public: Any) -> None:
@@ -121,13 +132,13 @@ class UnitRows(ABC):
         InvalidInput with the row for each value that is wrong by itself."""
         return Checked(self.rows(table, first), Owners.of(table, self.owner, self.prefix, first))
 
-    def together(self, parts: Sequence[Checked]) -> Checked:
-        """Several batches as one, which says each owner in one way, and is counted.
-        InvalidInput where there are none, or no name is left."""
+    def together(self, parts: Sequence[Checked], known: int = 0) -> Checked:
+        """Several batches as one, which says each owner in one way, and is counted, but for
+        `known` rows. InvalidInput where there are none, or no name is left."""
         if not parts:
             raise InvalidInput("there are no rows", pointer=self.prefix)
         owners = Owners.together([part.owners for part in parts], self.owner, self.prefix)
-        self.all_rows += len(owners)
+        self.all_rows += len(owners) - known
         if len(parts) == 1:
             return Checked(parts[0].columns, owners)
         names = list(parts[0].columns)
@@ -140,9 +151,9 @@ class UnitRows(ABC):
     def whole(self, parts: Sequence[Checked]) -> Content:
         """The content of all rows at once. InvalidInput for what is wrong with it."""
         columns, owners = self.together(parts)
-        content = self.part(columns, owners.numbers(), np.arange(len(owners)))
+        part = self.part(columns, owners.numbers(), np.arange(len(owners)))
         self.check()
-        return content
+        return in_order_of_keys(part, self.keys(part), self.records)[0]
 
     @abstractmethod
     def rows(self, table: pa.Table, first: int) -> Columns:
@@ -154,13 +165,13 @@ class UnitRows(ABC):
     def part(
         self, columns: Columns, owner: NDArray[np.integer[Any]], row: NDArray[np.int64]
     ) -> Content:
-        """The canonical content of some units, at least one row; all rows were counted. `owner`:
-        whose each row is, by number; `row`: as which one it came. Faults go to `issues`; what is
-        returned is not used then."""
+        """The content of some units, at least one row, but for the order of its records; the rows
+        were counted. `owner`: whose each row is, by number; `row`: as which one it came. Faults go
+        to `issues`; what is returned is not used then."""
 
     @abstractmethod
     def keys(self, content: Content) -> NDArray[Any]:
-        """A key of each record of a canonical content, in whose order the records stand."""
+        """A key of each record of a content: in canonical form they stand in the order of keys."""
 
     def check(self) -> None:
         """InvalidInput for what is wrong with the whole, when all parts were made."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Iterable
 from datetime import datetime
+from itertools import islice
 from typing import Any
 
 from sqlalchemy import ColumnElement, and_, delete, func, insert, or_, select, text, update
@@ -11,6 +12,10 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 
 from discreet.storage.rows import Row, lock_key, one_of
 from discreet.storage.tables import UNFINISHED, Dataset, DatasetChunk, Job
+
+CHUNKS_AT_ONCE = 4
+"""Of a content, which are in memory and on their way to the database: it stores one while the next
+is sent."""
 
 
 async def lock_digest(connection: AsyncConnection, value: bytes) -> None:
@@ -34,10 +39,12 @@ async def find_digest(connection: AsyncConnection, tenant_id: str, value: bytes)
 async def add(connection: AsyncConnection, chunks: Iterable[bytes], **values: Any) -> Row:
     row = one_of(await connection.execute(insert(Dataset).values(**values).returning(Dataset)))
     assert row is not None
-    for index, sealed in enumerate(chunks):
-        await connection.execute(
-            insert(DatasetChunk).values(dataset_id=row["id"], index=index, sealed=sealed)
-        )
+    rows = (
+        {"dataset_id": row["id"], "index": index, "sealed": sealed}
+        for index, sealed in enumerate(chunks)
+    )
+    while some := list(islice(rows, CHUNKS_AT_ONCE)):
+        await connection.execute(insert(DatasetChunk), some)
     return row
 
 

@@ -238,23 +238,24 @@ async def _multipart(
     if declared.isdigit() and int(declared) > most:
         raise PayloadTooLarge(f"an upload may have {most} bytes, this one has {declared}")
     form = _Form(request.headers["content-type"], settings, settled)
-    received, piece = 0, bytearray()
+    received, waiting, piece = 0, 0, list[bytes]()
     try:
         try:
             async for part in request.stream():
                 received += len(part)
                 if received > most:
                     raise PayloadTooLarge(f"an upload may have {most} bytes")
-                piece += part
-                if len(piece) >= PIECE_BYTES:
-                    await anyio.to_thread.run_sync(form.write, bytes(piece))
-                    piece.clear()
+                piece.append(part)
+                waiting += len(part)
+                if waiting >= PIECE_BYTES:
+                    await anyio.to_thread.run_sync(form.write, b"".join(piece))
+                    waiting, piece = 0, []
         except ClientDisconnect as error:
             raise InvalidInput(
                 "the client closed the connection before the whole body arrived",
                 code="invalid_multipart",
             ) from error
-        return await anyio.to_thread.run_sync(form.end, bytes(piece))
+        return await anyio.to_thread.run_sync(form.end, b"".join(piece))
     except BaseException:
         form.close()
         raise

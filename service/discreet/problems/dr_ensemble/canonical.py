@@ -81,5 +81,8 @@ def outside(
 
 def canonical(states: NDArray[np.integer[Any]], start: Ints) -> Content:
     sequence = record_order(start, [states])
-    states = rearranged(states, start, sequence)
-    return {"states": states.astype(np.int64, copy=False), "start": starts_of(start, sequence)}
+    return as_stored(rearranged(states, start, sequence), starts_of(start, sequence))
+
+
+def as_stored(states: NDArray[np.integer[Any]], start: Ints) -> Content:
+    return {"states": states.astype(np.int64, copy=False), "start": start}

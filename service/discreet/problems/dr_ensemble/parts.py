@@ -13,7 +13,7 @@ from discreet.intake.field_issues import and_more
 from discreet.problems.columns import in_order, record_keys, starts_in
 from discreet.problems.contents import Content
 from discreet.problems.dr_ensemble.canonical import (
-    canonical,
+    as_stored,
     check_participants,
     check_trajectories,
     out_of_step,
@@ -87,7 +87,7 @@ class StateRows(_ParticipantRows):
             self.issues.where(row[begin[bad]], self.owner, says, found, stage)
         self._look_outside(states, start, row, "state", NUMBER + 3)
         self.units += length.size
-        return canonical(states, start)
+        return as_stored(states, start)
 
     def check(self) -> None:
         self.issues.check(NUMBER)
@@ -136,7 +136,7 @@ class ReadingRows(_ParticipantRows):
             return nothing
         self._look_outside(made.states, made.start, row[made.row], "kw", NUMBER + 1)
         self._trajectories += made.start.size - 1
-        return canonical(made.states, made.start)
+        return as_stored(made.states, made.start)
 
     def check(self) -> None:
         self.issues.check(NUMBER)

@@ -123,18 +123,22 @@ def check_number(public: OffPolicyPublic, trajectories: int, prefix: str) -> Non
 def stored(columns: dict[str, NDArray[Any]], start: NDArray[np.int64]) -> Content:
     """The canonical content of checked rows, in the order of trajectories and steps. `columns` is
     emptied."""
+    as_stored(columns)
+    # In the order of their names: formats give columns in different orders.
+    sequence = record_order(start, (columns[name] for name in sorted(columns)))
+    content = {name: rearranged(columns.pop(name), start, sequence) for name in list(columns)}
+    return {"start": starts_of(start, sequence), **content}
+
+
+def as_stored(columns: dict[str, NDArray[Any]]) -> None:
+    """Make checked columns what is stored of them."""
     for name, column in columns.items():
         if column.dtype.kind == "f":
             columns[name] = np.add(
                 column, 0.0, out=column if column.flags.writeable else None
             )  # one zero
-    # In the order of their names: formats give columns in different orders.
-    sequence = record_order(start, (columns[name] for name in sorted(columns)))
-    content = {name: rearranged(columns.pop(name), start, sequence) for name in list(columns)}
-    for name in ("state", "next_state"):
-        if name in content:
-            content[name] = content[name].astype(np.int32, copy=False)
-    return {"start": starts_of(start, sequence), **content}
+        elif name in ("state", "next_state"):
+            columns[name] = column.astype(np.int32, copy=False)
 
 
 def check_values(

@@ -19,10 +19,10 @@ from discreet.problems.columns import (
 from discreet.problems.columns import check_names as check_columns
 from discreet.problems.contents import Content
 from discreet.problems.off_policy_evaluation.canonical import (
+    as_stored,
     check_number,
     check_topology,
     check_values,
-    stored,
     truths_of,
     vectors_of,
 )
@@ -109,7 +109,8 @@ class TrajectoryRows(UnitRows):
             self.issues.where(row[at], "step", says, step[at], stage)
         start = starts_in(same, owner.size)
         self.units += start.size - 1
-        return stored(columns, start)
+        as_stored(columns)
+        return {"start": start, **columns}
 
     def keys(self, content: Content) -> NDArray[Any]:
         return record_keys(

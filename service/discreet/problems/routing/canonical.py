@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from discreet.problems.columns import rearranged, starts_of
+from discreet.problems.columns import in_order_of_keys
 from discreet.problems.contents import Content
 
 Ints = NDArray[np.int64]
@@ -21,6 +21,15 @@ def canonical(columns: dict[str, Ints], persons: NDArray[Any] | None) -> Content
     Persons become numbers in the order of their records, so that neither order nor names of persons
     matter, and no name is stored.
     """
+    content = in_any_order(columns, persons)
+    if persons is None:
+        return content
+    keys = person_keys(content["trips"], content["person_start"])
+    return in_order_of_keys(content, keys, "person_start")[0]
+
+
+def in_any_order(columns: dict[str, Ints], persons: NDArray[Any] | None) -> Content:
+    """The same, with persons in an order that depends on how they were written."""
     count = columns["count"]
     own = [columns["user_class"]] if "user_class" in columns else []
     # Periods < 2^17, zones < 2^12: one number with the order of (period, origin, destination),
@@ -52,11 +61,7 @@ def canonical(columns: dict[str, Ints], persons: NDArray[Any] | None) -> Content
     person = person[first]
     changes = np.flatnonzero(person[1:] != person[:-1]) + 1
     start = np.concatenate([np.zeros(min(1, len(rows))), changes, [len(rows)]]).astype(np.int64)
-    sequence = np.argsort(person_keys(rows, start), kind="stable").astype(np.int64)
-    return {
-        "trips": rearranged(rows, start, sequence) if len(rows) else rows,
-        "person_start": starts_of(start, sequence),
-    }
+    return {"trips": rows, "person_start": start}
 
 
 def person_keys(trips: Ints, start: Ints) -> NDArray[np.object_]:

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from discreet.problems.contents import Content
 from discreet.problems.routing.bounds import check_sums, most_of_a_person
-from discreet.problems.routing.canonical import Ints, canonical, person_keys, summed
+from discreet.problems.routing.canonical import Ints, in_any_order, person_keys, summed
 from discreet.problems.routing.public import RoutingPublic
 from discreet.problems.routing.tables import trip_columns
 from discreet.problems.unit_rows import Columns, UnitRows
@@ -19,7 +19,7 @@ from discreet.problems.unit_rows import Columns, UnitRows
 class PersonRows(UnitRows):
     """Reads trips with all of a person in one part."""
 
-    owner = "person"
+    owner, records = "person", "person_start"
     public: RoutingPublic
 
     def __init__(self, public: RoutingPublic) -> None:
@@ -38,7 +38,7 @@ class PersonRows(UnitRows):
         self, columns: Columns, owner: NDArray[np.integer[Any]], row: NDArray[np.int64]
     ) -> Content:
         whole = {name: values.astype(np.int64) for name, values in columns.items()}
-        content = canonical(whole, owner)
+        content = in_any_order(whole, owner)
         trips = content["trips"]
         if self.public.max_total is not None:
             np.add.at(self._totals, trips[:, 0], trips[:, 3])
