@@ -22,6 +22,7 @@ from typing import Any
 import psycopg
 import pytest
 
+from discreet.errors import InvalidInput, PayloadTooLarge
 from discreet.isolation import summing
 from discreet.isolation.children import Zygote
 from discreet.problems.contents import pack, unpack
@@ -42,6 +43,7 @@ from discreet.usecases import jobs as job_uses
 from discreet.usecases.claims import LostJob
 from discreet.usecases.services import Services
 from discreet.usecases.uploads import SealedFile
+from discreet.web.bodies import validate
 from discreet.worker import releasing
 from discreet.worker.helping import Helper
 from discreet.worker.padding import Pad
@@ -52,7 +54,7 @@ from tests.causes import CHARGED, FULL, NOTHING, RELEASED, Came, ended, inside
 from tests.conftest import DEADLINE_SECONDS, eventually, settings_for
 from tests.postgres_fixture import Database
 from tests.processes import family
-from tests.reliability.test_forged_rows import submit
+from tests.reliability.test_forged_rows import _JOB, submit
 from tests.test_backup import register
 
 Work = Callable[[Services, Principal, Zygote], Awaitable[None]]
@@ -807,3 +809,84 @@ def test_no_share_outlives_its_attempt(
             await offer.open()
 
     with_children(settings, work)
+
+
+def test_what_may_be_too_large_for_one_child(
+    settings: Settings,
+    with_children: Callable[[Settings, Work], None],
+    taken: list[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """By the bounds that its owner declared, whatever is in it: it is read by parts or not at all;
+    a plan that would hold it is refused; without room for these bounds its job waits, uncharged."""
+    whole = 4096
+    monkeypatch.setattr(Settings, "whole_bytes", whole)
+    full = list[int]()
+
+    def set_aside(descriptor: int, size: int) -> bool:
+        full.append(size)
+        raise OSError(errno.ENOSPC, "full")
+
+    def large(body: dict[str, Any], rows: int, number: int) -> dict[str, Any]:
+        """With so many rows, that say nothing of what may be in it."""
+        (name, items), *_ = body["content"].items()
+        return {
+            **body,
+            "public": {**body["public"], "max_rows": rows},
+            "content": {name: items[:number]},
+        }
+
+    async def work(services: Services, owner: Principal, zygote: Zygote) -> None:
+        with pytest.raises(PayloadTooLarge, match="bytes in memory, of at most 4096"):
+            await register(services, owner, trips_of_persons(zones=5))
+        bound = 1000 * 40 + 8
+        every, few = [
+            await register(services, owner, large(trips_of_persons(zones=5), 1000, number))
+            for number in (200, 3)
+        ]
+        for dataset in (every, few):
+            gradient = bodies.job(dataset, method="gradient", max_trips_per_person=3)
+            with pytest.raises(
+                InvalidInput, match=f"may take {bound} bytes, of at most 4096.*counts"
+            ):
+                await submit(services, owner, dataset, **gradient)
+            job = await submit(
+                services, owner, dataset, **bodies.job(dataset, max_trips_per_person=3)
+            )
+            taken.clear()
+            await Runner(services, zygote).run(job)
+            assert await outcome(services, owner, job) == ("succeeded", list(CHARGED))
+            assert taken[-2:] == ["release", "finish"]
+            assert ("share" in taken) is (dataset == every)
+
+        walked = large(walks(), 2000, 100)
+        del walked["public"]["trajectories"]
+        walked = await register(services, owner, walked)
+        for method in ("moments", "minibatch", "gradient"):
+            await services.planner.plan(
+                services.database, owner, *asked_of(evaluation(walked, method=method)), None
+            )
+        with pytest.raises(InvalidInput, match="reads the content as a whole.*minibatch"):
+            regressed = evaluation(walked, method="dp_lsw")
+            await submit(services, owner, walked, **regressed)
+
+        monkeypatch.setattr("discreet.usecases.uploads.set_aside", set_aside)
+        for dataset in (every, few):
+            job = await submit(
+                services, owner, dataset, **bodies.job(dataset, max_trips_per_person=2)
+            )
+            taken.clear()
+            await Runner(services, zygote).run(job)
+            assert taken == [], "nobody has read it"
+            came = Came.told("content_unavailable", NOTHING, RELEASED)
+            assert await ended(services, owner, job) == came
+        assert len(full) == 2 * settings.max_attempts
+        assert set(full) == {full[0]}, "of one size, whatever is in them"
+        assert full[0] > bound
+
+    with_children(settings, work)
+
+
+def asked_of(body: dict[str, Any]) -> tuple[Any, Any]:
+    request = validate(_JOB, body)
+    return request.problem, request.privacy

@@ -37,6 +37,8 @@ class DatasetFacts:
     """The kind's own model."""
     source: PlannedSource | None = None
     """The blocks, with the versions that are read."""
+    block_bytes: int | None = None
+    """That each block may take in memory."""
     shared: bool = False
     """The source has a rule who may spend which share: jobs on it may wait."""
 

@@ -80,6 +80,10 @@ class OffPolicyEvaluation(OffPolicyRequest, SumsAfterNumber, SampledRecords):
     }
 
     known_to_who_asks: ClassVar[tuple[str, ...]] = ("return_bounds",)
+    by_parts: ClassVar[str] = (
+        "the methods moments, importance_sampling and per_decision read it by parts, minibatch and "
+        "gradient (of a dataset or one block) only what they draw"
+    )
 
     @classmethod
     def example(cls) -> dict[str, Any]:
@@ -132,11 +136,11 @@ class OffPolicyEvaluation(OffPolicyRequest, SumsAfterNumber, SampledRecords):
         sampled_by = None
         if isinstance(method, SampledMethod):
             by_index = _resources(method, chosen, event, method.sampling_seconds(chosen, event))
-            if by_index.release_quantum_seconds <= LONGEST_SECONDS:
+            if by_index.working_seconds <= LONGEST_SECONDS:
                 sampled_by, resources = public.unit, by_index
-        if resources.release_quantum_seconds > LONGEST_SECONDS:
+        if resources.working_seconds > LONGEST_SECONDS:
             raise InvalidInput(
-                f"with the largest content this could take {resources.release_quantum_seconds:.3g} "
+                f"with the largest content this could take {resources.working_seconds:.3g} "
                 f"s, at most {LONGEST_SECONDS} are allowed whatever the content: use fewer "
                 f"features or steps, less sampling, or a dataset with smaller public bounds "
                 f"(max_rows, max_trajectories)",
