@@ -820,6 +820,7 @@ def test_what_may_be_too_large_for_one_child(
     """By the bounds that its owner declared, whatever is in it: it is read by parts or not at all;
     a plan that would hold it is refused; without room for these bounds its job waits, uncharged."""
     whole = 4096
+    monkeypatch.setattr(spooling, "PART_BYTES", 2000)
     monkeypatch.setattr(Settings, "whole_bytes", whole)
     full = list[int]()
 
@@ -838,26 +839,30 @@ def test_what_may_be_too_large_for_one_child(
 
     async def work(services: Services, owner: Principal, zygote: Zygote) -> None:
         with pytest.raises(PayloadTooLarge, match="bytes in memory, of at most 4096"):
-            await register(services, owner, trips_of_persons(zones=5))
+            await register(services, owner, trips_of_persons(zones=4, periods=20))
         bound = 1000 * 40 + 8
         every, few = [
-            await register(services, owner, large(trips_of_persons(zones=5), 1000, number))
+            await register(
+                services, owner, large(trips_of_persons(zones=4, periods=20), 1000, number)
+            )
             for number in (200, 3)
         ]
         for dataset in (every, few):
-            gradient = bodies.job(dataset, method="gradient", max_trips_per_person=3)
-            with pytest.raises(
-                InvalidInput, match=f"may take {bound} bytes, of at most 4096.*counts"
-            ):
-                await submit(services, owner, dataset, **gradient)
-            job = await submit(
-                services, owner, dataset, **bodies.job(dataset, max_trips_per_person=3)
-            )
+            asked = bodies.job(dataset, max_trips_per_person=3)
+            job = await submit(services, owner, dataset, **asked)
             taken.clear()
             await Runner(services, zygote).run(job)
             assert await outcome(services, owner, job) == ("succeeded", list(CHARGED))
             assert taken[-2:] == ["release", "finish"]
             assert ("share" in taken) is (dataset == every)
+
+        says = rf"may take {240 * 32} bytes, of at most {whole} .*the method counts"
+        for number in (200, 3):
+            requests = large(bodies.dataset(zones=4, periods=15), 1000, number)
+            dataset = await register(services, owner, requests)
+            gradient = bodies.job(dataset, method="gradient", regularization=1)
+            with pytest.raises(InvalidInput, match=says):
+                await submit(services, owner, dataset, **gradient)
 
         walked = large(walks(), 2000, 100)
         del walked["public"]["trajectories"]
@@ -866,8 +871,8 @@ def test_what_may_be_too_large_for_one_child(
             await services.planner.plan(
                 services.database, owner, *asked_of(evaluation(walked, method=method)), None
             )
-        with pytest.raises(InvalidInput, match="reads the content as a whole.*minibatch"):
-            regressed = evaluation(walked, method="dp_lsw")
+        regressed = evaluation(walked, method="dp_lsw")
+        with pytest.raises(InvalidInput, match=r"reads the content as a whole.*minibatch"):
             await submit(services, owner, walked, **regressed)
 
         monkeypatch.setattr("discreet.usecases.uploads.set_aside", set_aside)

@@ -1,0 +1,83 @@
+"""How large contents may be: what one child may hold as a whole, and what is read by parts alone.
+
+A release must never fail because of the amount of data, and how much there is may be private. So
+whether a job may read a content is decided by how large that *could* be, by public figures: the
+bounds that its owner has declared (`Dataset.most_bytes`), `block_bytes` of a source, and the limits
+of this installation. Registration takes no content that is larger. Contents without a declared
+bound are never larger than what is held as a whole.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Self
+
+from discreet.errors import InvalidInput
+from discreet.problems import DATASETS
+from discreet.problems.base import Problem
+from discreet.problems.plans import Plan
+from discreet.problems.sampled import SampledRecords
+from discreet.settings import Settings
+from discreet.usecases.facts import DatasetFacts
+
+
+@dataclass(frozen=True)
+class ContentSizes:
+    """The limits of an installation, in bytes of memory."""
+
+    whole_bytes: int = 1 << 30
+    """Of contents that one child holds as a whole."""
+    content_bytes: int = 64 << 30
+    """Of those that are read by parts."""
+
+    @classmethod
+    def of(cls, settings: Settings) -> Self:
+        return cls(settings.whole_bytes, settings.content_bytes)
+
+    def most_of(self, kind: str, public: Any, most_bytes: int | None = None) -> int:
+        """How large a content of this public part may be: registration takes no more. `most_bytes`:
+        of a block, as its source says."""
+        if most_bytes is None:
+            declared = DATASETS[kind].most_bytes(public)
+            most_bytes = max(self.whole_bytes, declared or 0)
+        return min(self.content_bytes, most_bytes)
+
+    def check(self, problem: Problem, plan: Plan, data: DatasetFacts) -> None:
+        """InvalidInput where a job could not have in memory what it has to, by public bounds."""
+        blocks = 1 if data.source is None else len(data.source.blocks)
+        most = (
+            self.most_of(data.kind, data.public)
+            if data.block_bytes is None
+            else data.block_bytes * blocks
+        )
+        if plan.parts_by is not None or (plan.sampled_by is not None and blocks == 1):
+            if most > self.content_bytes:
+                raise InvalidInput(self._too_many(data, blocks, self.content_bytes), data.pointer)
+            if not isinstance(problem, SampledRecords) or plan.sampled_by is None:
+                return
+            window = problem.window_bytes(data.public, plan)
+            if window <= self.whole_bytes:
+                return
+            says = (
+                f"of the records that are drawn {window} bytes would be in memory at once, of at "
+                f"most {self.whole_bytes} (an eighth of DISCREET_JOB_MEMORY_BYTES)"
+            )
+            raise InvalidInput(f"{says}: fewer steps or less sampling are needed", data.pointer)
+        if most <= self.whole_bytes:
+            return
+        if data.block_bytes is not None and data.block_bytes <= self.whole_bytes:
+            says = self._too_many(data, blocks, self.whole_bytes)
+        else:
+            says = (
+                f"this reads the content as a whole, which by its public bounds may take {most} "
+                f"bytes, of at most {self.whole_bytes} (an eighth of DISCREET_JOB_MEMORY_BYTES)"
+            )
+        raise InvalidInput(f"{says}; {problem.by_parts}", data.pointer)
+
+    @staticmethod
+    def _too_many(data: DatasetFacts, blocks: int, most: int) -> str:
+        each = data.block_bytes or 0
+        return (
+            f"{blocks} blocks of up to {each} bytes (block_bytes of the source): at most "
+            f"{most // max(1, each)} blocks are read at once here"
+        )
