@@ -821,6 +821,7 @@ def test_what_may_be_too_large_for_one_child(
     a plan that would hold it is refused; without room for these bounds its job waits, uncharged."""
     whole = 4096
     monkeypatch.setattr(spooling, "PART_BYTES", 2000)
+    monkeypatch.setattr("discreet.problems.sampled.WINDOW_BYTES", 1000)
     monkeypatch.setattr(Settings, "whole_bytes", whole)
     full = list[int]()
 
@@ -859,18 +860,21 @@ def test_what_may_be_too_large_for_one_child(
         says = rf"may take {240 * 32} bytes, of at most {whole} .*the method counts"
         for number in (200, 3):
             requests = large(bodies.dataset(zones=4, periods=15), 1000, number)
+            requests["public"] |= {"max_total": 10**5, "max_pair": 1000}
             dataset = await register(services, owner, requests)
             gradient = bodies.job(dataset, method="gradient", regularization=1)
+            gradient["privacy"] = {"epsilon": 0.1, "delta": 1e-6}
             with pytest.raises(InvalidInput, match=says):
                 await submit(services, owner, dataset, **gradient)
 
         walked = large(walks(), 2000, 100)
         del walked["public"]["trajectories"]
         walked = await register(services, owner, walked)
-        for method in ("moments", "minibatch", "gradient"):
-            await services.planner.plan(
-                services.database, owner, *asked_of(evaluation(walked, method=method)), None
-            )
+        await planned(services, owner, evaluation(walked, method="moments"))
+        with pytest.raises(InvalidInput, match="bytes would be in memory at once, of at most 4096"):
+            await planned(services, owner, evaluation(walked, method="minibatch"))
+        monkeypatch.setattr("discreet.problems.sampled.MOST_PASSING", 1e9)
+        await planned(services, owner, evaluation(walked, method="minibatch"))
         regressed = evaluation(walked, method="dp_lsw")
         with pytest.raises(InvalidInput, match=r"reads the content as a whole.*minibatch"):
             await submit(services, owner, walked, **regressed)
@@ -892,6 +896,6 @@ def test_what_may_be_too_large_for_one_child(
     with_children(settings, work)
 
 
-def asked_of(body: dict[str, Any]) -> tuple[Any, Any]:
-    request = validate(_JOB, body)
-    return request.problem, request.privacy
+async def planned(services: Services, owner: Principal, body: dict[str, Any]) -> None:
+    asked = validate(_JOB, body)
+    await services.planner.plan(services.database, owner, asked.problem, asked.privacy, None)

@@ -44,40 +44,35 @@ class ContentSizes:
 
     def check(self, problem: Problem, plan: Plan, data: DatasetFacts) -> None:
         """InvalidInput where a job could not have in memory what it has to, by public bounds."""
+        if why := self._against(problem, plan, data):
+            raise InvalidInput(why, pointer=data.pointer)
+
+    def _against(self, problem: Problem, plan: Plan, data: DatasetFacts) -> str:
         blocks = 1 if data.source is None else len(data.source.blocks)
-        most = (
-            self.most_of(data.kind, data.public)
-            if data.block_bytes is None
-            else data.block_bytes * blocks
-        )
-        if plan.parts_by is not None or (plan.sampled_by is not None and blocks == 1):
-            if most > self.content_bytes:
-                raise InvalidInput(self._too_many(data, blocks, self.content_bytes), data.pointer)
-            if not isinstance(problem, SampledRecords) or plan.sampled_by is None:
-                return
-            window = problem.window_bytes(data.public, plan)
-            if window <= self.whole_bytes:
-                return
-            says = (
-                f"of the records that are drawn {window} bytes would be in memory at once, of at "
-                f"most {self.whole_bytes} (an eighth of DISCREET_JOB_MEMORY_BYTES)"
-            )
-            raise InvalidInput(f"{says}: fewer steps or less sampling are needed", data.pointer)
+        block_bytes = data.block_bytes
+        of_one = self.most_of(data.kind, data.public) if block_bytes is None else block_bytes
+        most = of_one * blocks
+        if plan.parts_by is not None and most <= self.content_bytes:
+            return ""
+        if plan.sampled_by is not None:  # of one content
+            assert isinstance(problem, SampledRecords)
+            window = min(most, problem.window_bytes(data.public, plan))
+            says = f"of the records that are drawn {window} bytes would be in memory at once"
+            advice = "fewer steps or less sampling are needed"
+            return "" if window <= self.whole_bytes else f"{says}, {self._whole}; {advice}"
         if most <= self.whole_bytes:
-            return
-        if data.block_bytes is not None and data.block_bytes <= self.whole_bytes:
-            says = self._too_many(data, blocks, self.whole_bytes)
+            return ""
+        limit = self.whole_bytes if plan.parts_by is None else self.content_bytes
+        if block_bytes is not None and block_bytes <= limit:
+            says = f"{blocks} blocks of up to {block_bytes} bytes (block_bytes of the source)"
+            says += f": at most {limit // block_bytes} blocks are read at once here"
         else:
             says = (
-                f"this reads the content as a whole, which by its public bounds may take {most} "
-                f"bytes, of at most {self.whole_bytes} (an eighth of DISCREET_JOB_MEMORY_BYTES)"
+                "this reads the content as a whole, which by its public bounds may take "
+                f"{most} bytes, {self._whole}"
             )
-        raise InvalidInput(f"{says}; {problem.by_parts}", data.pointer)
+        return says if plan.parts_by is not None else f"{says}; {problem.by_parts}"
 
-    @staticmethod
-    def _too_many(data: DatasetFacts, blocks: int, most: int) -> str:
-        each = data.block_bytes or 0
-        return (
-            f"{blocks} blocks of up to {each} bytes (block_bytes of the source): at most "
-            f"{most // max(1, each)} blocks are read at once here"
-        )
+    @property
+    def _whole(self) -> str:
+        return f"of at most {self.whole_bytes} (an eighth of DISCREET_JOB_MEMORY_BYTES)"
