@@ -377,14 +377,8 @@ class Settings(BaseSettings):
 
 
 BESIDE_SETTINGS = (
-    "CREDENTIALS",
-    "FAULTS",
-    "FAULTS_LOG",
-    "FAULTS_SEED",
-    "FAULTS_SWITCH",
-    "KEY",
-    "TOKEN",
-    "URL",
+    *("CREDENTIALS", "KEY", "TOKEN", "URL"),
+    *("FAULTS", "FAULTS_LOG", "FAULTS_SEED", "FAULTS_SWITCH"),
 )
 """Variables of clients, of kept systemd credentials, and of the tests of faults."""
 
