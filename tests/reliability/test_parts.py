@@ -867,9 +867,9 @@ def test_what_may_be_too_large_for_one_child(
             with pytest.raises(InvalidInput, match=says):
                 await submit(services, owner, dataset, **gradient)
 
-        walked = large(walks(), 2000, 100)
-        del walked["public"]["trajectories"]
-        walked = await register(services, owner, walked)
+        steps = large(walks(), 2000, 100)
+        del steps["public"]["trajectories"]
+        walked = await register(services, owner, steps)
         await planned(services, owner, evaluation(walked, method="moments"))
         with pytest.raises(InvalidInput, match="bytes would be in memory at once, of at most 4096"):
             await planned(services, owner, evaluation(walked, method="minibatch"))
