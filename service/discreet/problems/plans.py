@@ -249,8 +249,6 @@ class Plan(Frozen):
                 "source": source,
                 "assumptions": (*self.assumptions, *claims),
                 "resources": resources,
-                # The records of several blocks have one order, which takes all of them to find.
-                "sampled_by": self.sampled_by if len(source.blocks) == 1 else None,
             }
         )
 

@@ -20,6 +20,9 @@ from discreet.problems.sampled import SampledRecords
 from discreet.settings import Settings
 from discreet.usecases.facts import DatasetFacts
 
+ORDER_BYTES = 32
+"""For each unit of several blocks that are sampled as one content (`parts.JoinedContent`)."""
+
 
 @dataclass(frozen=True)
 class ContentSizes:
@@ -54,15 +57,18 @@ class ContentSizes:
         most = of_one * blocks
         if plan.parts_by is not None and most <= self.content_bytes:
             return ""
-        if plan.sampled_by is not None:  # of one content
+        if plan.sampled_by is not None and self.whole_bytes < most <= self.content_bytes:
             assert isinstance(problem, SampledRecords)
             window = min(most, problem.window_bytes(data.public, plan))
+            if blocks > 1:  # the order of the units of all
+                window += ORDER_BYTES * (DATASETS[data.kind].most_units(data.public) or 0)
             says = f"of the records that are drawn {window} bytes would be in memory at once"
             advice = "fewer steps or less sampling are needed"
             return "" if window <= self.whole_bytes else f"{says}, {self._whole}; {advice}"
         if most <= self.whole_bytes:
             return ""
-        limit = self.whole_bytes if plan.parts_by is None else self.content_bytes
+        parted = plan.parts_by is not None or plan.sampled_by is not None
+        limit = self.content_bytes if parted else self.whole_bytes
         if block_bytes is not None and block_bytes <= limit:
             says = f"{blocks} blocks of up to {block_bytes} bytes (block_bytes of the source)"
             says += f": at most {limit // block_bytes} blocks are read at once here"
@@ -71,7 +77,7 @@ class ContentSizes:
                 "this reads the content as a whole, which by its public bounds may take "
                 f"{most} bytes, {self._whole}"
             )
-        return says if plan.parts_by is not None else f"{says}; {problem.by_parts}"
+        return says if parted else f"{says}; {problem.by_parts}"
 
     @property
     def _whole(self) -> str:

@@ -13,6 +13,7 @@ from collections.abc import Mapping
 from typing import Any, ClassVar
 
 import numpy as np
+from numpy.typing import NDArray
 
 from discreet.errors import InvalidInput
 from discreet.privacy.events import Event
@@ -22,7 +23,7 @@ from discreet.problems.accuracy import Expected
 from discreet.problems.base import ALWAYS, Neighbours
 from discreet.problems.contents import Content, Profile, Progress, Released, Sums
 from discreet.problems.numbers import Budget
-from discreet.problems.off_policy_evaluation import examples
+from discreet.problems.off_policy_evaluation import blocks, examples
 from discreet.problems.off_policy_evaluation.checks import RELEASED, issues_of
 from discreet.problems.off_policy_evaluation.choice import name_of, why_chosen
 from discreet.problems.off_policy_evaluation.dataset import OffPolicyDataset
@@ -286,6 +287,10 @@ class OffPolicyEvaluation(OffPolicyRequest, SumsAfterNumber, SampledRecords):
         method = self._planned(public, plan)
         assert isinstance(method, SampledMethod)
         return method.release_sampled(plan.events, plan.parameters, records, noise)
+
+    @classmethod
+    def unit_keys(cls, content: Content) -> NDArray[Any]:
+        return blocks.keys(content)
 
     def window_bytes(self, public: OffPolicyPublic, plan: Plan) -> int:
         method = self._planned(public, plan)
