@@ -128,6 +128,10 @@ def test_blocks_are_sampled_as_one_content(name: str) -> None:
         reads.append([one.reads[i:] for i, one in zip(before, watched, strict=True)])
         assert (one.sizes(numbers) == Watched(content).stored.sizes(numbers)).all()
     assert reads[0] == reads[1] == reads[2], "whoever is drawn"
+    if not public.replaced:  # then there may be nobody
+        nothing = JoinedContent(stored[1:2] * 2, problem.unit_keys, "start", 200)
+        released = problem.release_sampled(public, plan, Records(nothing, 1), Noise.seeded(1))
+        assert pack(released) == pack(problem.release(public, plan, blocks[1], Noise.seeded(1)))
 
 
 def test_windows_hold_what_fits_and_at_least_one_step() -> None:

@@ -40,7 +40,9 @@ from discreet.usecases import (
     spooling,
 )
 from discreet.usecases import jobs as job_uses
+from discreet.usecases import sources as source_uses
 from discreet.usecases.claims import LostJob
+from discreet.usecases.requests import SourceRequest
 from discreet.usecases.services import Services
 from discreet.usecases.uploads import SealedFile
 from discreet.web.bodies import validate
@@ -54,7 +56,7 @@ from tests.causes import CHARGED, FULL, NOTHING, RELEASED, Came, ended, inside
 from tests.conftest import DEADLINE_SECONDS, eventually, settings_for
 from tests.postgres_fixture import Database
 from tests.processes import family
-from tests.reliability.test_forged_rows import _JOB, submit
+from tests.reliability.test_forged_rows import _DATASET, _JOB, submit
 from tests.test_backup import register
 
 Work = Callable[[Services, Principal, Zygote], Awaitable[None]]
@@ -150,9 +152,28 @@ SAMPLING: tuple[dict[str, Any], ...] = (
 )
 
 
-def evaluation(dataset: str, **asked: Any) -> dict[str, Any]:
+def evaluation(dataset: str | None, **asked: Any) -> dict[str, Any]:
     problem = {"kind": "off_policy_evaluation", "dataset": dataset, "discount": 0.9, **asked}
     return {"problem": problem, "privacy": {"epsilon": 0.1, "delta": 1e-6}}
+
+
+async def source_of(
+    services: Services, owner: Principal, blocks: list[dict[str, Any]]
+) -> dict[str, Any]:
+    """The newest blocks of a source that has these, as a problem names them."""
+    public = {**blocks[0]["public"], "off_policy": True}
+    asked = {"name": "walks", "kind": blocks[0]["kind"], "public": public, "by": "label"}
+    asked |= {"mode": "simulation", "cap": blocks[0]["cap"]}
+    source, _ = await source_uses.create(services, owner, SourceRequest.model_validate(asked))
+    for number, body in enumerate(blocks):
+        given = validate(_DATASET, {**body, "public": public}).root
+        request = datasets.Registration(
+            f"block {number}", body["kind"], given.public, "simulation", None, None, given.rows
+        )
+        async with datasets.sealed_content(services, owner, request) as sealed:
+            store = partial(source_uses._store, services, owner, source, f"{number}", request)
+            await datasets.keep(services, sealed, partial(store, sealed))
+    return {"id": source["id"], "blocks": [str(number) for number in range(len(blocks))]}
 
 
 async def outcome(services: Services, owner: Principal, job: str) -> tuple[str, list[str]]:
@@ -239,13 +260,15 @@ def test_one_result_whatever_is_in_memory(
 
     async def work(services: Services, owner: Principal, zygote: Zygote) -> None:
         dataset = await register(services, owner, walks(mode="simulation"))
-        for asked in SAMPLING:
+        source = await source_of(services, owner, [walks(off_policy=True) for _ in range(2)])
+        for asked in (*SAMPLING, {**SAMPLING[0], "dataset": None, "source": source}):
             digests = set()
             for part_bytes, windows[0] in ((1 << 20, 0), (500, 0), (500, 300)):
                 monkeypatch.setattr(spooling, "PART_BYTES", part_bytes)
                 taken.clear()
                 spooled.clear()
-                job = await submit(services, owner, dataset, seed=7, **evaluation(dataset, **asked))
+                body = evaluation(**{"dataset": dataset, **asked})
+                job = await submit(services, owner, dataset, seed=7, **body)
                 await Runner(services, zygote).run(job)
                 assert (await outcome(services, owner, job))[0] == "succeeded"
                 digests.add(await released(services, job))
