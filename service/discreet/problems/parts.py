@@ -187,7 +187,7 @@ class StoredContent:
 class JoinedContent:
     """Several stored contents as one, whose units have the order that they would have in it: by
     `keys_of` the units of a content (`columns.record_keys`), and of equal keys in the order in
-    which they lie here. In memory are 8 bytes for each unit, and 24 more while they are put in
+    which they lie here. In memory are 8 bytes for each unit, and 48 more while they are put in
     order."""
 
     def __init__(

@@ -20,7 +20,7 @@ from discreet.problems.sampled import SampledRecords
 from discreet.settings import Settings
 from discreet.usecases.facts import DatasetFacts
 
-ORDER_BYTES = 32
+ORDER_BYTES = 56
 """For each unit of several blocks that are sampled as one content (`parts.JoinedContent`)."""
 
 

@@ -83,7 +83,7 @@ class OffPolicyEvaluation(OffPolicyRequest, SumsAfterNumber, SampledRecords):
     known_to_who_asks: ClassVar[tuple[str, ...]] = ("return_bounds",)
     by_parts: ClassVar[str] = (
         "the methods moments, importance_sampling and per_decision read it by parts, minibatch and "
-        "gradient (of a dataset or one block) only what they draw"
+        "gradient hold what they draw"
     )
 
     @classmethod
