@@ -83,7 +83,7 @@ class OffPolicyEvaluation(OffPolicyRequest, SumsAfterNumber, SampledRecords):
     known_to_who_asks: ClassVar[tuple[str, ...]] = ("return_bounds",)
     by_parts: ClassVar[str] = (
         "the methods moments, importance_sampling and per_decision read it by parts, minibatch and "
-        "gradient hold what they draw"
+        f"gradient hold what they draw, with so few steps that this takes up to {LONGEST_SECONDS} s"
     )
 
     @classmethod
