@@ -23,6 +23,7 @@ import psycopg
 import pytest
 
 from discreet.errors import InvalidInput, PayloadTooLarge
+from discreet.installation.local import _DATASET, _JOB
 from discreet.isolation import summing
 from discreet.isolation.children import Zygote
 from discreet.problems.contents import pack, unpack
@@ -56,7 +57,7 @@ from tests.causes import CHARGED, FULL, NOTHING, RELEASED, Came, ended, inside
 from tests.conftest import DEADLINE_SECONDS, eventually, settings_for
 from tests.postgres_fixture import Database
 from tests.processes import family
-from tests.reliability.test_forged_rows import _DATASET, _JOB, submit
+from tests.reliability.test_forged_rows import submit
 from tests.test_backup import register
 
 Work = Callable[[Services, Principal, Zygote], Awaitable[None]]
