@@ -131,14 +131,14 @@ async def _store(settings: Settings, case: Case, rows: int, folder: Path) -> tup
     return sealed.sealed_bytes, name
 
 
-def _worker(settings: Settings) -> subprocess.Popen[bytes]:
+def _worker(settings: Settings, processes: int = 1) -> subprocess.Popen[bytes]:
     environment = {
         **os.environ,
         "DISCREET_DATABASE_URL": settings.database_url or "",
         "DISCREET_STATE": str(settings.state),
-        "DISCREET_SPOOL": str(settings.spool),
+        "DISCREET_SPOOL": str(settings.spool_folder),
         "DISCREET_JOB_MEMORY_BYTES": str(settings.job_memory_bytes),
-        "DISCREET_SHARE_PROCESSES": "1",
+        "DISCREET_SHARE_PROCESSES": str(processes),
     }
     command = [sys.executable, "-m", "discreet", "worker"]
     return subprocess.Popen(command, env=environment, stderr=subprocess.DEVNULL)

@@ -6,13 +6,19 @@ states, or of these kinds: so many million rows in so many files of an S3 server
 loopback. The rows of a unit are in any of the files. The same rows in half as many files, in
 another order, must be the same dataset; up to WHOLE millions its digest must be that of all rows
 read at once by `Dataset.read_table`.
+
+With `--release` the rows are registered once, and what follows is a job on them, of trips or
+transitions: the same with one seed by a worker whose 1, 2 and 4 children read. Its processes, its
+queue and the database are those of an installation, with usual limits of memory. Seconds are from
+the request until the release is kept; what is released must be the same.
 """
 
 from __future__ import annotations
 
+import argparse
 import asyncio
 import io
-import sys
+import signal
 import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
@@ -23,8 +29,11 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
-from benchmarks.buckets import BUCKET, beside_a_bucket
-from benchmarks.places import largest_of
+from benchmarks.buckets import BUCKET, Beside, beside_a_bucket
+from benchmarks.machines import RELEASED, WARM, _processor_seconds, _until, _worker
+from benchmarks.places import asked_of_trips, largest_of
+from benchmarks.scale import family_of
+from discreet.isolation.processes import end
 from discreet.problems import DATASETS
 from discreet.problems.contents import canonical_bytes
 from discreet.settings import Settings
@@ -36,8 +45,8 @@ from discreet.usecases.services import open_services
 MILLIONS, FILES, WHOLE = 10, 16, 10
 ROWS_A_UNIT = 20
 ZONES, PERIODS, STATES = 300, 50, 50
-MEMORY = 64 << 30
-"""Address space that a child may take, of which an eighth bounds a content; no child takes it."""
+UPLOAD_BYTES = 64 << 30
+PROCESSES = (1, 2, 4)
 STRIDES = 387_420_489, 1_162_261_467
 """Powers of 3, with which rows are counted off: no order that a reader could use."""
 
@@ -50,6 +59,8 @@ class Case:
     kind: str
     public: dict[str, Any]
     table: Callable[[NDArray[np.int64]], pa.Table]
+    asked: dict[str, Any] | None = None
+    """Of a job whose release is a sum."""
 
 
 def run(millions: int = MILLIONS, files: int = FILES) -> list[dict[str, Any]]:
@@ -58,13 +69,20 @@ def run(millions: int = MILLIONS, files: int = FILES) -> list[dict[str, Any]]:
 
 
 def _measured(
-    millions: int = MILLIONS, files: int = FILES, kinds: Sequence[str] = tuple(DATASETS)
+    millions: int = MILLIONS,
+    files: int = FILES,
+    kinds: Sequence[str] = tuple(DATASETS),
+    *,
+    release: bool = False,
 ) -> Iterator[dict[str, Any]]:
+    if millions % 3 == 0:
+        raise ValueError("rows are counted off by powers of 3, which takes other numbers")
     rows = millions * 1_000_000
-    with beside_a_bucket(job_memory_bytes=MEMORY, upload_bytes=MEMORY) as beside:
+    with beside_a_bucket(upload_bytes=UPLOAD_BYTES) as beside:
         for case in (one for one in _cases(rows) if one.kind in kinds):
             found = set()
-            for stride, number in zip(STRIDES, (files, max(2, files // 2)), strict=True):
+            ways = list(zip(STRIDES, (files, max(2, files // 2)), strict=True))
+            for stride, number in ways[:1] if release else ways:
                 size = _put(case, beside.bucket, rows, number, stride)
                 with largest_of(beside.pid) as most:
                     began = time.perf_counter()
@@ -79,10 +97,57 @@ def _measured(
                 )
                 name = f"{millions}e6 {case.name} in {number} files, registered as one content"
                 yield {"benchmark": name, "ours": seconds, "unit": "s", "note": note}
+            if release and case.asked is not None:
+                yield from _released(beside, case, millions, next(iter(found)))
             if len(found) > 1:
                 raise RuntimeError(f"{case.name}: the same rows in other files are other data")
             if millions <= WHOLE:
                 asyncio.run(_compare(beside.settings, case, rows, found.pop()))
+
+
+def _released(beside: Beside, case: Case, millions: int, dataset: str) -> Iterator[dict[str, Any]]:
+    """A job on the dataset by one worker, by how many of its children read."""
+    digests = set()
+    for processes in PROCESSES:
+        worker = _worker(beside.settings, processes)
+        try:
+            _until(beside.settings, WARM, (), 1)
+            before = _processor_seconds([worker.pid])
+            problem = {**(case.asked or {}), "kind": case.kind, "dataset": dataset}
+            body = {"problem": problem, "privacy": {"epsilon": 1, "delta": 0}, "seed": 1}
+            before_it = set(family_of(worker.pid))
+            with largest_of(worker.pid) as most:
+                began = time.perf_counter()
+                answer = beside.http.post(
+                    "/v1/jobs", json=body, headers={"Idempotency-Key": f"{dataset} {processes}"}
+                )
+                if answer.status_code not in (200, 201, 202):
+                    raise RuntimeError(answer.text)
+                job = answer.json()["id"]
+                _until(beside.settings, RELEASED, (job,), 1)
+                seconds = time.perf_counter() - began
+                after = set(family_of(worker.pid)) - before_it  # it finishes what was released
+            busy = _processor_seconds([worker.pid]) - before
+            while (shown := beside.http.get(f"/v1/jobs/{job}").json())["state"] in (
+                "queued",
+                "running",
+            ):
+                time.sleep(0.2)
+        finally:
+            end(worker, (signal.SIGTERM, 30.0))
+        if shown["state"] != "succeeded":
+            raise RuntimeError(f"{case.name}: {shown}")
+        answer = beside.http.get(f"/v1/jobs/{job}/result").raise_for_status().json()
+        digests.add(answer["certificate"]["release_digest"])
+        note = (
+            f"{busy:.1f} s of processor time in all; the largest process of the worker had "
+            f"{max(most[one] for one in most if one not in after) / 1e6:.0f} MB until then; "
+            f"digest {min(digests)[:12]}"
+        )
+        name = f"{millions}e6 {case.name}, one content, a job by {processes} that read"
+        yield {"benchmark": name, "ours": seconds, "unit": "s", "note": note}
+    if len(digests) > 1:
+        raise RuntimeError(f"{case.name}: the releases differ: {digests}")
 
 
 def _put(case: Case, bucket: Any, rows: int, files: int, stride: int) -> int:
@@ -140,6 +205,7 @@ def _cases(rows: int) -> Iterator[Case]:
             "max_rows": rows,
         },
         _trips,
+        {**asked_of_trips(), "max_trips_per_person": 40},
     )
     yield Case(
         "transitions",
@@ -153,6 +219,7 @@ def _cases(rows: int) -> Iterator[Case]:
             "max_trajectories": rows,
         },
         _transitions,
+        {"discount": 0.9, "method": "moments"},
     )
     yield Case(
         "states of loads",
@@ -207,9 +274,13 @@ def _states(row: NDArray[np.int64]) -> pa.Table:
 
 
 if __name__ == "__main__":
-    numbers = [int(one) for one in sys.argv[1:3]]
-    most, number = [*numbers, *(MILLIONS, FILES)[len(numbers) :]]
-    for told in _measured(most, number, sys.argv[3:] or tuple(DATASETS)):
+    arguments = argparse.ArgumentParser()
+    arguments.add_argument("millions", type=int, nargs="?", default=MILLIONS)
+    arguments.add_argument("files", type=int, nargs="?", default=FILES)
+    arguments.add_argument("kinds", nargs="*", default=tuple(DATASETS))
+    arguments.add_argument("--release", action="store_true")
+    chosen = arguments.parse_args()
+    for told in _measured(chosen.millions, chosen.files, chosen.kinds, release=chosen.release):
         print(
             f"{told['benchmark']}: {told['ours']:.4g} {told['unit']} ({told['note']})", flush=True
         )

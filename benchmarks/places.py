@@ -43,9 +43,8 @@ from discreet.worker.releasing import release_in_children
 MILLIONS, PARTS = 10, 64
 PROCESSES = (1, 2, 4)
 ZONES, PERIODS, HORIZON = 300, 50, 20
-MEMORY = 64 << 30
-"""Address space that a child may take, of which an eighth bounds all blocks of a job; no child
-takes it."""
+BLOCKS_BYTES = 8 << 30
+"""Of all blocks together, at most."""
 SAMPLE_SECONDS = 0.02
 
 
@@ -67,7 +66,7 @@ def run(millions: int = MILLIONS, parts: int = PARTS) -> list[dict[str, Any]]:
 
 
 def _measured(millions: int = MILLIONS, parts: int = PARTS) -> Iterator[dict[str, Any]]:
-    with beside_a_bucket(job_memory_bytes=MEMORY) as beside:
+    with beside_a_bucket() as beside:
         for case in _cases(millions * 1_000_000 // parts):
             source = _registered(beside.http, case, millions * 1_000_000 // parts, parts)
             yield from _read(beside, case, source, millions, parts)
@@ -85,7 +84,7 @@ def _registered(http: httpx.Client, case: Case, rows: int, parts: int) -> str:
         "by": "label",
         "mode": "simulation",
         "cap": {"epsilon": 1000, "delta": 0},
-        "block_bytes": MEMORY // 8 // parts,
+        "block_bytes": BLOCKS_BYTES // parts,
     }
     answer = http.post("/v1/sources", json=source)
     assert answer.status_code == 201, answer.text
@@ -235,7 +234,8 @@ def largest_of(pid: int) -> Iterator[dict[int, int]]:
 # Rows ---------------------------------------------------------------------------------------------
 
 
-def _cases(rows: int) -> Iterator[Case]:
+def asked_of_trips() -> dict[str, Any]:
+    """A problem on trips between the zones of a ring of roads."""
     routing = KINDS["routing"].example()["problem"]
     link = routing["network"]["links"][0]
     network = {
@@ -244,6 +244,10 @@ def _cases(rows: int) -> Iterator[Case]:
         "links": [{**link, "tail": n, "head": n % ZONES + 1} for n in range(1, ZONES + 1)],
     }
     asked = {name: value for name, value in routing.items() if name not in ("dataset", "kind")}
+    return {**asked, "network": network}
+
+
+def _cases(rows: int) -> Iterator[Case]:
     yield Case(
         "trips",
         "routing",
@@ -254,7 +258,7 @@ def _cases(rows: int) -> Iterator[Case]:
             "period_minutes": 60,
             "max_rows": rows,
         },
-        {**asked, "network": network},
+        asked_of_trips(),
         trips,
     )
     yield Case(

@@ -106,6 +106,12 @@ class Settings(BaseSettings):
     job_body_bytes: int = Field(
         default=16_000_000, gt=0, description="Largest JSON body of a job or plan"
     )
+    content_bytes: int = Field(
+        default=64 << 30,
+        gt=0,
+        description="Largest content of a dataset in bytes, and of all blocks that a job reads; "
+        "what may exceed an eighth of job_memory_bytes is read by parts alone",
+    )
     upload_bytes: int = Field(default=2 << 30, gt=0, description="Largest multipart upload")
     spool: Path | None = Field(
         default=None,
@@ -352,10 +358,10 @@ class Settings(BaseSettings):
         return init_settings, env_settings, SecretsSettingsSource(settings_cls, secrets_dir=folder)
 
     @property
-    def content_bytes(self) -> int:
-        """Largest content of a dataset in memory, in bytes: a release must never fail because of
-        the amount of data."""
-        return self.job_memory_bytes // 8
+    def whole_bytes(self) -> int:
+        """Largest content, in bytes, that one child holds as a whole: a release must never fail
+        because of the amount of data."""
+        return min(self.content_bytes, self.job_memory_bytes // 8)
 
     @property
     def spool_folder(self) -> Path:
@@ -371,14 +377,8 @@ class Settings(BaseSettings):
 
 
 BESIDE_SETTINGS = (
-    "CREDENTIALS",
-    "FAULTS",
-    "FAULTS_LOG",
-    "FAULTS_SEED",
-    "FAULTS_SWITCH",
-    "KEY",
-    "TOKEN",
-    "URL",
+    *("CREDENTIALS", "KEY", "TOKEN", "URL"),
+    *("FAULTS", "FAULTS_LOG", "FAULTS_SEED", "FAULTS_SWITCH"),
 )
 """Variables of clients, of kept systemd credentials, and of the tests of faults."""
 

@@ -395,9 +395,9 @@ async def by_other_ways(watch: Watch, kind: str) -> None:
             continue
         for what, plain in (("", good), *inputs(random.Random(number), good)):
             with in_memory(plain) as (content, descriptor):
-                for window in (100, None):
-                    asked = {**header, "contents": [content], "window_bytes": window}
-                    name = f"samples {number} {window} {what}"
+                for window, blocks in ((100, 1), (None, 1), (100, 2)):
+                    asked = {**header, "contents": [content] * blocks, "window_bytes": window}
+                    name = f"samples {number} {window} {blocks} {what}"
                     released = await watch.run(name, asked, b"", (descriptor,))
                     assert released is not None or what
 

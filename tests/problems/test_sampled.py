@@ -20,7 +20,7 @@ from discreet.problems.contents import Content, pack
 from discreet.problems.numbers import Privacy
 from discreet.problems.off_policy_evaluation.problem import OffPolicyEvaluation
 from discreet.problems.off_policy_evaluation.public import OffPolicyPublic
-from discreet.problems.parts import StoredContent
+from discreet.problems.parts import JoinedContent, StoredContent
 from discreet.problems.plans import Plan
 from discreet.problems.sampled import FILLED, WINDOW_BYTES, Passing, Records
 from discreet.solvers.evaluation import gradient_temporal_difference as gtd
@@ -103,6 +103,35 @@ def test_the_bits_are_those_of_the_whole_content(name: str) -> None:
             released = problem.release_sampled(public, plan, records, Noise.seeded(seed))
             assert pack(released) == pack(whole), window
             assert len(watched.reads) > before
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_blocks_are_sampled_as_one_content(name: str) -> None:
+    """With the bits of that content: the order of trajectories does not tell of blocks."""
+    problem, public, plan, content = opened(name)
+    whole = problem.release(public, plan, content, Noise.seeded(1))
+    units = np.arange(content["start"].size - 1)
+    ways = [units[::3], units[:0], units[2::3], units[1::3]]
+    blocks = [StoredContent(partial(io.BytesIO, pack(content)), "start").read(one) for one in ways]
+    watched = [Watched(block) for block in blocks]
+    stored = [one.stored for one in watched]
+    one = JoinedContent(stored, problem.unit_keys, "start", 200)
+    assert (one.units, one.total_bytes) == (units.size, Watched(content).stored.total_bytes)
+    assert pack(one.read(units)) == pack(content)
+    for window in (1, 2500):
+        released = problem.release_sampled(public, plan, Records(one, window), Noise.seeded(1))
+        assert pack(released) == pack(whole), window
+    reads = []
+    for numbers in (units[:1], units[-2:], units):
+        before = [len(one.reads) for one in watched]
+        one.read(numbers)
+        reads.append([one.reads[i:] for i, one in zip(before, watched, strict=True)])
+        assert (one.sizes(numbers) == Watched(content).stored.sizes(numbers)).all()
+    assert reads[0] == reads[1] == reads[2], "whoever is drawn"
+    if not public.replaced:  # then there may be nobody
+        nothing = JoinedContent(stored[1:2] * 2, problem.unit_keys, "start", 200)
+        released = problem.release_sampled(public, plan, Records(nothing, 1), Noise.seeded(1))
+        assert pack(released) == pack(problem.release(public, plan, blocks[1], Noise.seeded(1)))
 
 
 def test_windows_hold_what_fits_and_at_least_one_step() -> None:

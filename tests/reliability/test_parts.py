@@ -22,6 +22,8 @@ from typing import Any
 import psycopg
 import pytest
 
+from discreet.errors import InvalidInput, PayloadTooLarge
+from discreet.installation.local import _DATASET, _JOB
 from discreet.isolation import summing
 from discreet.isolation.children import Zygote
 from discreet.problems.contents import pack, unpack
@@ -39,9 +41,12 @@ from discreet.usecases import (
     spooling,
 )
 from discreet.usecases import jobs as job_uses
+from discreet.usecases import sources as source_uses
 from discreet.usecases.claims import LostJob
+from discreet.usecases.requests import SourceRequest
 from discreet.usecases.services import Services
 from discreet.usecases.uploads import SealedFile
+from discreet.web.bodies import validate
 from discreet.worker import releasing
 from discreet.worker.helping import Helper
 from discreet.worker.padding import Pad
@@ -148,9 +153,28 @@ SAMPLING: tuple[dict[str, Any], ...] = (
 )
 
 
-def evaluation(dataset: str, **asked: Any) -> dict[str, Any]:
+def evaluation(dataset: str | None, **asked: Any) -> dict[str, Any]:
     problem = {"kind": "off_policy_evaluation", "dataset": dataset, "discount": 0.9, **asked}
     return {"problem": problem, "privacy": {"epsilon": 0.1, "delta": 1e-6}}
+
+
+async def source_of(
+    services: Services, owner: Principal, blocks: list[dict[str, Any]]
+) -> dict[str, Any]:
+    """The newest blocks of a source that has these, as a problem names them."""
+    public = {**blocks[0]["public"], "off_policy": True}
+    asked = {"name": "walks", "kind": blocks[0]["kind"], "public": public, "by": "label"}
+    asked |= {"mode": "simulation", "cap": blocks[0]["cap"]}
+    source, _ = await source_uses.create(services, owner, SourceRequest.model_validate(asked))
+    for number, body in enumerate(blocks):
+        given = validate(_DATASET, {**body, "public": public}).root
+        request = datasets.Registration(
+            f"block {number}", body["kind"], given.public, "simulation", None, None, given.rows
+        )
+        async with datasets.sealed_content(services, owner, request) as sealed:
+            store = partial(source_uses._store, services, owner, source, f"{number}", request)
+            await datasets.keep(services, sealed, partial(store, sealed))
+    return {"id": source["id"], "blocks": [str(number) for number in range(len(blocks))]}
 
 
 async def outcome(services: Services, owner: Principal, job: str) -> tuple[str, list[str]]:
@@ -237,13 +261,15 @@ def test_one_result_whatever_is_in_memory(
 
     async def work(services: Services, owner: Principal, zygote: Zygote) -> None:
         dataset = await register(services, owner, walks(mode="simulation"))
-        for asked in SAMPLING:
+        source = await source_of(services, owner, [walks(off_policy=True) for _ in range(2)])
+        for asked in (*SAMPLING, {**SAMPLING[0], "dataset": None, "source": source}):
             digests = set()
             for part_bytes, windows[0] in ((1 << 20, 0), (500, 0), (500, 300)):
                 monkeypatch.setattr(spooling, "PART_BYTES", part_bytes)
                 taken.clear()
                 spooled.clear()
-                job = await submit(services, owner, dataset, seed=7, **evaluation(dataset, **asked))
+                body = evaluation(**{"dataset": dataset, **asked})
+                job = await submit(services, owner, dataset, seed=7, **body)
                 await Runner(services, zygote).run(job)
                 assert (await outcome(services, owner, job))[0] == "succeeded"
                 digests.add(await released(services, job))
@@ -807,3 +833,93 @@ def test_no_share_outlives_its_attempt(
             await offer.open()
 
     with_children(settings, work)
+
+
+def test_what_may_be_too_large_for_one_child(
+    settings: Settings,
+    with_children: Callable[[Settings, Work], None],
+    taken: list[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """By the bounds that its owner declared, whatever is in it: it is read by parts or not at all;
+    a plan that would hold it is refused; without room for these bounds its job waits, uncharged."""
+    whole = 4096
+    monkeypatch.setattr(spooling, "PART_BYTES", 2000)
+    monkeypatch.setattr("discreet.problems.sampled.WINDOW_BYTES", 1000)
+    monkeypatch.setattr(Settings, "whole_bytes", whole)
+    full = list[int]()
+
+    def set_aside(descriptor: int, size: int) -> bool:
+        full.append(size)
+        raise OSError(errno.ENOSPC, "full")
+
+    def large(body: dict[str, Any], rows: int, number: int) -> dict[str, Any]:
+        """With so many rows, that say nothing of what may be in it."""
+        (name, items), *_ = body["content"].items()
+        return {
+            **body,
+            "public": {**body["public"], "max_rows": rows},
+            "content": {name: items[:number]},
+        }
+
+    async def work(services: Services, owner: Principal, zygote: Zygote) -> None:
+        with pytest.raises(PayloadTooLarge, match="bytes in memory, of at most 4096"):
+            await register(services, owner, trips_of_persons(zones=4, periods=20))
+        bound = 1000 * 40 + 8
+        every, few = [
+            await register(
+                services, owner, large(trips_of_persons(zones=4, periods=20), 1000, number)
+            )
+            for number in (200, 3)
+        ]
+        for dataset in (every, few):
+            asked = bodies.job(dataset, max_trips_per_person=3)
+            job = await submit(services, owner, dataset, **asked)
+            taken.clear()
+            await Runner(services, zygote).run(job)
+            assert await outcome(services, owner, job) == ("succeeded", list(CHARGED))
+            assert taken[-2:] == ["release", "finish"]
+            assert ("share" in taken) is (dataset == every)
+
+        says = rf"may take {240 * 32} bytes, of at most {whole} .*the method counts"
+        for number in (200, 3):
+            requests = large(bodies.dataset(zones=4, periods=15), 1000, number)
+            requests["public"] |= {"max_total": 10**5, "max_pair": 1000}
+            dataset = await register(services, owner, requests)
+            gradient = bodies.job(dataset, method="gradient", regularization=1)
+            gradient["privacy"] = {"epsilon": 0.1, "delta": 1e-6}
+            with pytest.raises(InvalidInput, match=says):
+                await submit(services, owner, dataset, **gradient)
+
+        steps = large(walks(), 2000, 100)
+        del steps["public"]["trajectories"]
+        walked = await register(services, owner, steps)
+        await planned(services, owner, evaluation(walked, method="moments"))
+        with pytest.raises(InvalidInput, match="bytes would be in memory at once, of at most 4096"):
+            await planned(services, owner, evaluation(walked, method="minibatch"))
+        monkeypatch.setattr("discreet.problems.sampled.MOST_PASSING", 1e9)
+        await planned(services, owner, evaluation(walked, method="minibatch"))
+        regressed = evaluation(walked, method="dp_lsw")
+        with pytest.raises(InvalidInput, match=r"reads the content as a whole.*minibatch"):
+            await submit(services, owner, walked, **regressed)
+
+        monkeypatch.setattr("discreet.usecases.uploads.set_aside", set_aside)
+        for dataset in (every, few):
+            job = await submit(
+                services, owner, dataset, **bodies.job(dataset, max_trips_per_person=2)
+            )
+            taken.clear()
+            await Runner(services, zygote).run(job)
+            assert taken == [], "nobody has read it"
+            came = Came.told("content_unavailable", NOTHING, RELEASED)
+            assert await ended(services, owner, job) == came
+        assert len(full) == 2 * settings.max_attempts
+        assert set(full) == {full[0]}, "of one size, whatever is in them"
+        assert full[0] > bound
+
+    with_children(settings, work)
+
+
+async def planned(services: Services, owner: Principal, body: dict[str, Any]) -> None:
+    asked = validate(_JOB, body)
+    await services.planner.plan(services.database, owner, asked.problem, asked.privacy, None)

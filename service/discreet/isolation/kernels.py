@@ -3,6 +3,9 @@ modules."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from copy import copy
+from itertools import count
 from typing import Any
 
 
@@ -19,6 +22,21 @@ def load_compiler() -> None:
         return values + values
 
     numba.njit(doubled)(np.arange(3))
+
+
+def count_saved() -> Callable[[], int]:
+    """From now on kernels are counted that are compiled and put into numba's cache on disk: how
+    many that were."""
+    from numba.core.caching import Cache  # noqa: PLC0415
+
+    saved, save = count(), Cache.save_overload
+
+    def counted(cache: Any, signature: Any, compiled: Any) -> None:
+        save(cache, signature, compiled)
+        next(saved)
+
+    Cache.save_overload = counted  # type: ignore[method-assign]
+    return lambda: next(copy(saved))
 
 
 def keep_in_memory() -> None:

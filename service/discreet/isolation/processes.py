@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import contextlib
 import ctypes
+import errno
 import os
 import resource
 import select
@@ -21,9 +22,11 @@ _PR_SET_PDEATHSIG = 1
 _PR_SET_DUMPABLE = 4
 _PR_SET_CHILD_SUBREAPER = 36
 _MADV_DONTNEED = 4
+_FALLOC_FL_KEEP_SIZE = 1
 _libc = ctypes.CDLL(None, use_errno=True)
 _libc.prctl.argtypes = [ctypes.c_int, *[ctypes.c_ulong] * 4]
 _libc.madvise.argtypes = [ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int]
+_libc.fallocate.argtypes = [ctypes.c_int, ctypes.c_int, ctypes.c_int64, ctypes.c_int64]
 
 
 FORKING = {
@@ -85,6 +88,18 @@ def keep_memory_private() -> None:
     """
     _libc.prctl(_PR_SET_DUMPABLE, 0, 0, 0, 0)
     resource.setrlimit(resource.RLIMIT_CORE, (0, resource.getrlimit(resource.RLIMIT_CORE)[1]))
+
+
+def set_aside(descriptor: int, size: int) -> bool:
+    """Take the room of so many bytes for a file, which stays as long as it is (fallocate(2)). False
+    where its file system cannot. OSError where there is no room."""
+    while _libc.fallocate(descriptor, _FALLOC_FL_KEEP_SIZE, 0, size) != 0:
+        number = ctypes.get_errno()
+        if number in (errno.EOPNOTSUPP, errno.ENOSYS):
+            return False
+        if number != errno.EINTR:
+            raise OSError(number, os.strerror(number))
+    return True
 
 
 def title(words: Sequence[str]) -> None:

@@ -15,18 +15,25 @@ from typing import Any
 from discreet.isolation.jobs import read_job
 from discreet.isolation.spooled import in_memory, opened
 
+PART_BYTES = 8 << 20
+"""Of contents that are put in one order, as much is read at once."""
+
 
 def release_of_samples(header: Mapping[str, Any], descriptor: int, noise: Any) -> dict[str, Any]:
-    """What the mechanism releases of the content of a header (`summing.share`) that lies in the
-    file of `descriptor`. `window_bytes` of the header, or what the kind says, are in memory at
-    once."""
+    """What the mechanism releases of the contents of a header (`summing.share`) that lie in the
+    file of `descriptor`, as one. In memory at once are `window_bytes` of the header, or what the
+    kind says."""
     from discreet.problems import DATASETS  # noqa: PLC0415
-    from discreet.problems.parts import StoredContent  # noqa: PLC0415
+    from discreet.problems.parts import JoinedContent, StoredContent  # noqa: PLC0415
     from discreet.problems.sampled import Records  # noqa: PLC0415
 
     problem, public, plan = read_job(header)
-    (content,) = header["contents"]
-    stored = StoredContent(opened(content, descriptor), DATASETS[header["kind"]].RECORDS)
+    records = DATASETS[header["kind"]].RECORDS
+    stored: Any = [StoredContent(opened(one, descriptor), records) for one in header["contents"]]
+    if len(stored) == 1:
+        (stored,) = stored
+    else:
+        stored = JoinedContent(stored, problem.unit_keys, records, PART_BYTES)
     window = header.get("window_bytes") or problem.window_bytes(public, plan)
     released: dict[str, Any] = problem.release_sampled(public, plan, Records(stored, window), noise)
     return released
@@ -48,8 +55,9 @@ def rehearse(kind: str) -> None:
                 "problem": case.problem.model_dump(mode="json"),
                 "public": case.public.model_dump(mode="json"),
                 "plan": case.plan.model_dump(mode="json"),
-                "contents": [content],
                 "window_bytes": 1,
             }
-            for noise in (Noise.seeded(0), Noise.secure()):
-                release_of_samples(header, descriptor, noise)
+            for contents in ([content], [content, content]):  # of several blocks
+                for noise in (Noise.seeded(0), Noise.secure()):
+                    asked = {**header, "contents": contents}
+                    release_of_samples(asked, descriptor, noise)

@@ -44,13 +44,16 @@ from typing import Any
 
 from discreet.isolation.attempts import Isolation, attempts, starts_a_shell
 from discreet.isolation.frames import OUT_OF_MEMORY, receive
-from discreet.isolation.kernels import keep_in_memory
+from discreet.isolation.kernels import count_saved, keep_in_memory
 from discreet.isolation.processes import ends_with_parent, give_back, keep_memory_private, title
 from discreet.isolation.sandbox import KEPT_AT, MOST_KEPT, NOBODY, Sandbox
 from discreet.isolation.tasks import Step, Task
 
 PROBE_LIMITS = {"memory_bytes": 1 << 40, "cpu_seconds": 10}
 PROBE_SECONDS = 60.0
+AGAIN = "DISCREET_KERNELS_COMPILED"
+"""In the environment of a fork server that has begun anew, which it does once at most: kernels may
+be of a cache that keeps none."""
 UNASKED = frozenset({"pandas", "osqp", "highspy", "scs"})
 
 
@@ -67,11 +70,17 @@ def main(arguments: Sequence[str]) -> None:
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is the parent's to handle
     control = socket.socket(fileno=int(descriptor))
     sys.meta_path.insert(0, Unasked())
+    saved = count_saved()
     steps: dict[str, Mapping[str, Step]] = {}
     for name in programs:
         program = importlib.import_module(name)
         program.warm_up()
         steps[name] = program.STEPS
+    if saved() and AGAIN not in os.environ:
+        # What the compiler has used stays with a process (300 MB), and with all its children: with
+        # the kernels in the cache this one begins anew, and loads them.
+        arguments = [sys.executable, *sys.orig_argv[1:]]
+        os.execve(sys.executable, arguments, {**os.environ, AGAIN: "1"})  # noqa: S606  itself
     keep_in_memory()
     gc.collect()
     give_back()

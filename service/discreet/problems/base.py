@@ -95,6 +95,9 @@ class Problem(Frozen):
     known_to_who_asks: ClassVar[tuple[str, ...]] = ()
     """Fields that have a default and deserve a figure of one's own: `discreet init` asks for
     them."""
+    by_parts: ClassVar[str] = "smaller public bounds are needed"
+    """What helps, in words, where the content may be too large to be held as a whole: what does not
+    read it so (plans with `parts_by` or `sampled_by`), if anything."""
     in_proportion: ClassVar[frozenset[str]] = frozenset()
     """Lists of numbers that mean something when all of them are made larger or smaller together,
     such as a tariff."""

@@ -281,6 +281,12 @@ class Dataset(DatasetSettings):
         return {}
 
     @classmethod
+    def most_bytes(cls, public: Any) -> int | None:
+        """The most memory that a content takes by the bounds that its public part declares; None
+        where it declares none."""
+        return None
+
+    @classmethod
     def check_sizes(cls, public: Any, content: Content, mode: Mode) -> None:
         """InvalidInput where the content is larger than what is declared or, while it is private,
         than what may be without a declaration: releases on it would take longer than others, and so

@@ -16,6 +16,7 @@ import zipfile
 from bisect import bisect_left
 from collections.abc import Callable, Iterator, Sequence
 from functools import cached_property
+from itertools import pairwise
 from typing import Any, BinaryIO
 
 import numpy as np
@@ -23,6 +24,7 @@ from numba import njit
 from numpy.lib import format as npy
 from numpy.typing import NDArray
 
+from discreet.problems.columns import rearranged, starts_of
 from discreet.problems.contents import Content, Sums
 
 LOCAL_HEADER = struct.Struct("<26xHH")
@@ -180,6 +182,76 @@ class StoredContent:
         if isinstance(self._start, StoredArray):
             part[self._records] = self._start.rows(unit, following + 1) - first
         return part
+
+
+class JoinedContent:
+    """Several stored contents as one, whose units have the order that they would have in it: by
+    `keys_of` the units of a content (`columns.record_keys`), and of equal keys in the order in
+    which they lie here. In memory are 8 bytes for each unit, and 48 more while they are put in
+    order."""
+
+    def __init__(
+        self,
+        contents: Sequence[StoredContent],
+        keys_of: Callable[[Content], NDArray[Any]],
+        records: str,
+        part_bytes: int,
+    ) -> None:
+        self._contents = [one for one in contents if one.rows] or list(contents[:1])
+        self._records = records
+        self.rows = sum(one.rows for one in self._contents)
+        self.total_bytes = sum(one.total_bytes for one in self._contents)
+        self._ends = np.cumsum([0, *(one.units for one in self._contents)])
+        self.units = int(self._ends[-1])
+        keys = [keys_of(part) for part in self.parts(0, self.rows, part_bytes)]
+        self._place = np.argsort(np.concatenate(keys), kind="stable").astype(np.int64)
+
+    def parts(self, first: int, last: int, part_bytes: int) -> Iterator[Content]:
+        """The units that begin at rows first..last-1 as they lie here, one content after the
+        other."""
+        before = 0
+        for one in self._contents:
+            low, high = max(0, first - before), min(one.rows, last - before)
+            if low < high or not self.rows:
+                yield from one.parts(low, high, part_bytes)
+            before += one.rows
+
+    def sizes(self, numbers: Ints) -> Ints:
+        """As of `StoredContent`."""
+        found = np.empty(numbers.size, np.int64)
+        for one, (at, here) in zip(self._contents, self._found(numbers), strict=True):
+            found[at] = one.sizes(here)
+        return found
+
+    def read(self, numbers: Ints) -> Content:
+        """As of `StoredContent`: of each content every array is read from its beginning to its end,
+        whatever the numbers."""
+        found = self._found(numbers)
+        parts = [one.read(here) for one, (_, here) in zip(self._contents, found, strict=True)]
+        if not numbers.size:
+            return parts[0]
+        order = np.argsort(np.concatenate([at for at, _ in found]), kind="stable")
+        lengths = np.concatenate([np.diff(part[self._records]) for part in parts])
+        start = np.concatenate([[0], np.cumsum(lengths)]).astype(np.int64)
+        units = {
+            name: rearranged(np.concatenate([part[name] for part in parts]), start, order)
+            for name in parts[0]
+            if name != self._records
+        }
+        return {**units, self._records: starts_of(start, order)}
+
+    def _found(self, numbers: Ints) -> list[tuple[Ints, Ints]]:
+        """For each content, which of the numbers are of its units, and the units that they are,
+        ascending."""
+        if numbers.size and not (numbers[0] >= 0 and numbers[-1] < self.units):
+            raise IndexError(f"units are 0 to {self.units - 1}")
+        place = self._place[numbers]
+        at = np.argsort(place, kind="stable")
+        cuts = np.searchsorted(place[at], self._ends)
+        return [
+            (at[low:high], place[at[low:high]] - first)
+            for (low, high), first in zip(pairwise(cuts), self._ends[:-1], strict=True)
+        ]
 
 
 def share_of(

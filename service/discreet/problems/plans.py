@@ -15,9 +15,9 @@ from discreet.privacy.units import LARGEST_SCALE, Price
 from discreet.problems.numbers import Frozen
 
 LONGEST_SECONDS = 1800
-"""Of a release, whatever the data, as estimated from public figures: half of the default wall limit
-of a child. One that came to the limit would fail, and so tell about its data; so a plan that could
-is refused."""
+"""Of a release, whatever the data, beyond opening its content, as estimated from public figures:
+half of the default wall limit of a child. One that came to the limit would fail, and so tell about
+its data; so a plan that could is refused."""
 OPENING_SECONDS = 0.0625
 """Of opening a content of up to `OPENING_BYTES`."""
 OPENING_BYTES = 1e6
@@ -54,6 +54,11 @@ class Resources(Frozen):
     )
     memory_bytes: int
     steps: int = Field(description="Steps that progress counts to")
+
+    @property
+    def working_seconds(self) -> float:
+        """Of children: opening a large content is the worker's, and no limit of a child's."""
+        return self.release_quantum_seconds - max(0.0, self.opening_seconds - OPENING_SECONDS)
 
     @classmethod
     def padded(
@@ -200,7 +205,7 @@ class Plan(Frozen):
         """A plan whose price, and what that rests on, is derived from its events. InvalidInput for
         too much noise or time."""
         events = tuple(events)
-        if (seconds := fields["resources"].release_quantum_seconds) > LONGEST_SECONDS:
+        if (seconds := fields["resources"].working_seconds) > LONGEST_SECONDS:
             says = (
                 f"with the largest content that the public bounds allow this takes {seconds:.3g} "
                 f"s, at most {LONGEST_SECONDS}"
@@ -230,9 +235,9 @@ class Plan(Frozen):
         InvalidInput where that is too long."""
         beside = (len(source.blocks) - 1) * OPENING_BLOCK_SECONDS
         seconds = self.resources.release_quantum_seconds + beside
-        if seconds > LONGEST_SECONDS:
+        if (working := self.resources.working_seconds + beside) > LONGEST_SECONDS:
             says = (
-                f"so many blocks take {seconds:.3g} s, at most {LONGEST_SECONDS} are given: "
+                f"so many blocks take {working:.3g} s, at most {LONGEST_SECONDS} are given: "
                 "fewer are needed"
             )
             raise InvalidInput(says, pointer="/problem/source")
@@ -244,8 +249,6 @@ class Plan(Frozen):
                 "source": source,
                 "assumptions": (*self.assumptions, *claims),
                 "resources": resources,
-                # The records of several blocks have one order, which takes all of them to find.
-                "sampled_by": self.sampled_by if len(source.blocks) == 1 else None,
             }
         )
 

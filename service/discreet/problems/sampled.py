@@ -14,9 +14,11 @@ from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from typing import Any
 
+from numpy.typing import NDArray
+
 from discreet.privacy.noise import Noise
-from discreet.problems.contents import Released
-from discreet.problems.parts import StoredContent
+from discreet.problems.contents import Content, Released
+from discreet.problems.parts import JoinedContent, StoredContent
 from discreet.problems.plans import Plan
 
 WINDOW_BYTES = 64 << 20
@@ -35,7 +37,7 @@ made larger, of contents many times as large as it."""
 class Records:
     """A stored content, and how much of it may be in memory."""
 
-    content: StoredContent
+    content: StoredContent | JoinedContent
     window_bytes: int
 
 
@@ -46,6 +48,12 @@ class SampledRecords(ABC):
     def release_sampled(self, public: Any, plan: Plan, records: Records, noise: Noise) -> Released:
         """`release` on the content of these records, with the same draws of the same noise: the
         same arrays, bit for bit. Total."""
+
+    @classmethod
+    @abstractmethod
+    def unit_keys(cls, content: Content) -> NDArray[Any]:
+        """Keys by which the units of a canonical content, and those of several as one, are in
+        order."""
 
     @abstractmethod
     def window_bytes(self, public: Any, plan: Plan) -> int:

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from discreet.errors import InvalidInput, NotFound
+from discreet.errors import NotFound
 from discreet.problems import read_as_one
 from discreet.problems.plans import PlannedBlock, PlannedSource
 from discreet.problems.sources import POINTER, ProblemOnBlocks, SourceBlocks, chosen
@@ -30,14 +30,13 @@ async def pinned(
     principal: Principal,
     problem: ProblemOnBlocks,
     asked: SourceBlocks,
-    content_bytes: int,
 ) -> tuple[ProblemOnBlocks, DatasetFacts]:
     """The problem with the versions of the blocks that it names, and what is public of them as one
     dataset.
 
     What is stored of a job is this problem: a later version of a block changes nothing of it.
-    NotFound for sources and blocks that are not there, InvalidInput for more blocks than one job
-    may read.
+    NotFound for sources and blocks that are not there. Whether a job may read so many is for its
+    plan to say (`ContentSizes.check`).
     """
     async with database.transaction(principal.tenant_id) as connection:
         source = await sources.find(connection, principal.tenant_id, asked.id)
@@ -56,12 +55,6 @@ async def pinned(
                     says = f"{version[:LONGEST_ID]} is no version of block {name}"
                     raise NotFound(says, pointer=f"{POINTER}/versions")
             read = [found[given[name]] for name in names]
-    # By what a block may take at most: to find it out from contents would tell how large they are.
-    if len(read) > (most := content_bytes // source["block_bytes"]):
-        says = (
-            f"{len(read)} blocks of up to {source['block_bytes']} bytes (block_bytes of the source)"
-        )
-        raise InvalidInput(f"{says}: at most {most} blocks are read at once here", pointer=POINTER)
     if erased := [row["block"] for row in read if not row["offered"]]:
         says = f"the content is erased of {', '.join(erased[:MOST_NAMED])}"
         raise NotFound(says, pointer=f"{POINTER}/blocks")
@@ -82,6 +75,7 @@ async def pinned(
         public=read_as_one(source["kind"], [source["public"]] * len(read)),
         source=planned,
         numbers=tuple(row["number"] for row in read),
+        block_bytes=source["block_bytes"],
         shared=shared,
     )
     return problem.model_copy(update={"source": asked.model_copy(update=pins)}), facts

@@ -31,6 +31,7 @@ from discreet.storage.objects import StorageTrouble
 from discreet.storage.tenants import Principal
 from discreet.usecases.access import require
 from discreet.usecases.budgets import cap_amounts, filter_limits
+from discreet.usecases.content_sizes import ContentSizes
 from discreet.usecases.dataset_accounts import check_account, require_movable
 from discreet.usecases.known_contents import require_same_use
 from discreet.usecases.places.fetching import fetch
@@ -197,7 +198,8 @@ async def sealed_content(
     def prepare() -> SealedContent:
         content = source()
         # A release that ran out of memory would tell how much there is; so its owner is told now.
-        size, most = sum(array.nbytes for array in content.values()), settings.content_bytes
+        size = sum(array.nbytes for array in content.values())
+        most = ContentSizes.of(settings).most_of(request.kind, request.public, request.most_bytes)
         if size > most:
             raise PayloadTooLarge(f"the content takes {size} bytes in memory, of at most {most}")
         digest = content_digest(digest_key, principal.tenant_id, canonical_bytes(content))

@@ -39,6 +39,8 @@ class DatasetFacts:
     """The blocks, with the versions that are read."""
     numbers: tuple[int, ...] = ()
     """Of these versions in their source, by which the database knows them."""
+    block_bytes: int | None = None
+    """That each block may take in memory."""
     shared: bool = False
     """The source has a rule who may spend which share: jobs on it may wait."""
 

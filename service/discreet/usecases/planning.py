@@ -37,6 +37,7 @@ from discreet.storage.database import Database
 from discreet.storage.tenants import Principal
 from discreet.usecases import asking, blocks, naming
 from discreet.usecases.asking import Asked
+from discreet.usecases.content_sizes import ContentSizes
 from discreet.usecases.facts import DatasetFacts, no_dataset
 
 SMALL_CHARACTERS = 1 << 16
@@ -131,8 +132,7 @@ class Planner:
     """Makes plans and keeps them. Everything is kept under its tenant, so that no tenant's waiting
     tells of another."""
 
-    content_bytes: int = 1 << 30
-    """The most that is read at once: of a dataset, or of blocks of a source together."""
+    sizes: ContentSizes = field(default_factory=ContentSizes)
     _facts: _Kept[tuple[str, str], DatasetFacts] = field(default_factory=_Kept)
     _texts: _Kept[tuple[str, str | None, bytes, Privacy | None], Texts] = field(
         default_factory=_Kept
@@ -240,9 +240,7 @@ class Planner:
         """What is public of the data that a problem names, and the problem with the versions of
         blocks that are read. NotFound for others."""
         if isinstance(problem, ProblemOnBlocks) and problem.source is not None:
-            return await blocks.pinned(
-                database, principal, problem, problem.source, self.content_bytes
-            )
+            return await blocks.pinned(database, principal, problem, problem.source)
         found = await self._dataset(
             database, principal, str(getattr(problem, "dataset", None)), offered
         )
@@ -308,7 +306,7 @@ class Planner:
             async with self._searches if searched else self._turns:
                 whole = await naming.filled(database, principal.tenant_id, problem)
                 texts = await anyio.to_thread.run_sync(
-                    _make, problem, whole, dataset, asked, text, around
+                    _make, self.sizes, problem, whole, dataset, asked, text, around
                 )
                 del whole
             if len(text) + len(texts.plan_text) <= SMALL_CHARACTERS:
@@ -317,6 +315,7 @@ class Planner:
 
 
 def _make(
+    sizes: ContentSizes,
     problem: Problem,
     whole: Problem,
     dataset: DatasetFacts | None,
@@ -332,6 +331,8 @@ def _make(
             made,
             plan=made.plan.on_blocks(dataset.source, assumptions(dataset.source, dataset.unit)),
         )
+    if dataset is not None:
+        sizes.check(whole, made.plan, dataset)
     events = rfc8785.dumps([event.model_dump(mode="json") for event in made.plan.events]).decode()
     key = None if dataset is None else release_key(problem, dataset.identity, dataset.public)
     return _texts(text, made, events, key)

@@ -176,8 +176,8 @@ async def open_content(
     installation; PlaceFails when it stays at a place and is not to be had from there. Empty without
     a dataset. `between` is awaited after each of several contents but the last.
     """
-    sampled = held.plan.sampled_by is not None and len(held.data) == 1
-    if sampled or (held.plan.parts_by is not None and held.data):
+    sampled = held.plan.sampled_by is not None
+    if held.data and (sampled or held.plan.parts_by is not None):
         spooled = await spool_large(services, held.data, between, sampled=sampled)
         if spooled is not None:
             return spooled

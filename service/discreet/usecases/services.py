@@ -17,6 +17,7 @@ from discreet.storage.keys.provider import KeysUnavailable
 from discreet.storage.objects import Objects
 from discreet.storage.secrets import Secrets
 from discreet.storage.secrets_file import SecretsFile
+from discreet.usecases.content_sizes import ContentSizes
 from discreet.usecases.planning import Planner
 from discreet.usecases.uploads import Reader, Turns
 
@@ -69,7 +70,7 @@ async def open_services(settings: Settings) -> AsyncIterator[Services]:
         children=children,
         reader=Reader(children, settings.uploads_at_once),
         turns=Turns(settings.tenant_uploads),
-        planner=Planner(settings.content_bytes),
+        planner=Planner(ContentSizes.of(settings)),
     )
     try:
         yield services

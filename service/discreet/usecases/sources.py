@@ -33,7 +33,7 @@ from discreet.usecases.uploads import Upload
 
 READERS = ("owner", "analyst", "auditor")
 USUAL_BLOCKS = 32
-"""That fit where one content does, where a source says nothing of their size."""
+"""That one child can hold as a whole, where a source says nothing of their size."""
 
 Row = dict[str, Any]
 
@@ -47,11 +47,10 @@ async def create(
     require(principal, "owner")
     public = _public_part(asked)
     cap = cap_amounts(units_of(asked.cap))
-    most = services.settings.content_bytes
-    block_bytes = (
-        max(1024, most // USUAL_BLOCKS) if asked.block_bytes is None else asked.block_bytes
-    )
-    if block_bytes > most:
+    settings = services.settings
+    usual = max(1024, settings.whole_bytes // USUAL_BLOCKS)
+    block_bytes = usual if asked.block_bytes is None else asked.block_bytes
+    if block_bytes > (most := settings.content_bytes):
         raise InvalidInput(f"a content takes at most {most} bytes here", pointer="/block_bytes")
     said = {
         "kind": asked.kind,

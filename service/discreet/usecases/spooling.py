@@ -15,8 +15,13 @@ from typing import Any
 import anyio.to_thread
 from anyio.lowlevel import checkpoint
 
-from discreet.storage import datasets, sealing, tamper_seals
+from discreet.errors import Unavailable
+from discreet.isolation.reading import target_bytes
+from discreet.problems import DATASETS
+from discreet.storage import datasets, sealing, sources, tamper_seals
 from discreet.storage.database import SYSTEM
+from discreet.storage.sealing import STREAM_CHUNK_BYTES
+from discreet.usecases.content_sizes import ContentSizes
 from discreet.usecases.datasets import MasterKeyUnknown
 from discreet.usecases.places.staying import fetch_again
 from discreet.usecases.services import Services
@@ -47,6 +52,16 @@ class Spooled:
         self.file.close()
 
 
+class NoRoomForJob(Unavailable):
+    """The spool has no room for contents that may be too large to be read as a whole."""
+
+    def __init__(self, most_bytes: int) -> None:
+        super().__init__(
+            f"the spool (DISCREET_SPOOL) has no room for contents of up to {most_bytes} bytes, by "
+            "their public bounds"
+        )
+
+
 async def spool_large(
     services: Services,
     versions: Sequence[str],
@@ -56,18 +71,27 @@ async def spool_large(
 ) -> Spooled | None:
     """Spool the contents of these datasets if together they are larger than one part. None, so that
     they are read as a whole, if they are smaller, if one was sealed by schema 0001, which sealed in
-    another way, or if the spool has no room. Errors as `datasets.open_content`; `between` as of
-    `running.open_content`."""
+    another way, or if the spool has no room. NoRoomForJob instead where by public bounds they may
+    be too large for that: their room is taken first, and all of it, so that whether there was
+    enough depends on these bounds alone. Other errors as of `datasets.open_content`; `between` as
+    of `running.open_content`."""
     async with services.database.transaction(SYSTEM) as connection:
         rows = [await datasets.held(connection, version) for version in versions]
-    known = [row for row in rows if row is not None and row["wrapped_key"] is not None]
+        known = [row for row in rows if row is not None and row["wrapped_key"] is not None]
+        most = await _most_bytes(connection, services, known)
     if len(known) < len(rows):
         return None
-    if sum(row["sealed_bytes"] for row in known) <= PART_BYTES:
+    is_large = most > services.settings.whole_bytes
+    if not is_large and sum(row["sealed_bytes"] for row in known) <= PART_BYTES:
         return None
     with contextlib.ExitStack() as stack:
         try:
             file = stack.enter_context(SealedFile(services.settings.spool_folder))
+            if is_large:
+                room = target_bytes(most) + len(known) * STREAM_CHUNK_BYTES
+                await anyio.to_thread.run_sync(file.reserve, room)
+                if sum(row["sealed_bytes"] for row in known) <= PART_BYTES:
+                    return None
             contents, offset = list[Mapping[str, Any]](), 0
             for row in known:
                 if contents:
@@ -75,11 +99,28 @@ async def spool_large(
                 contents.append(await _spool(services, row, file, offset))
                 offset += contents[-1]["sealed_bytes"]
             file.to_read()  # now, so that it fails, if at all, before anything is charged
-        except NoRoom:
+        except NoRoom as error:
+            if is_large:
+                raise NoRoomForJob(most) from error
             return None
         stack.pop_all()
         stored = all(row["stays"] is None for row in known)
         return Spooled(file, tuple(contents), sampled, stored)
+
+
+async def _most_bytes(
+    connection: Any, services: Services, rows: Sequence[Mapping[str, Any]]
+) -> int:
+    """How large these contents may be in memory, together, by public bounds."""
+    sizes, most = ContentSizes.of(services.settings), 0
+    each: dict[str, int] = {}  # of a block of a source
+    for row in rows:
+        if (source_id := row["source_id"]) is not None and source_id not in each:
+            source = await sources.find(connection, row["tenant_id"], source_id)
+            each[source_id] = source["block_bytes"] if source is not None else sizes.whole_bytes
+        public = DATASETS[row["kind"]].read_public(row["public"])
+        most += sizes.most_of(row["kind"], public, each.get(source_id))
+    return most
 
 
 async def _spool(

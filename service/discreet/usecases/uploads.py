@@ -31,9 +31,11 @@ from discreet.isolation.failures import (
     WallLimit,
 )
 from discreet.isolation.json_contents import json_bytes
+from discreet.isolation.processes import set_aside
 from discreet.isolation.reading import UPLOAD, target_bytes
 from discreet.settings import Settings
 from discreet.storage.sealing import ChunkCipher, SealedWriter, new_data_key
+from discreet.usecases.content_sizes import ContentSizes
 
 log = structlog.get_logger()
 
@@ -101,6 +103,17 @@ class SealedFile:
                     view = view[os.write(self.descriptor, view) :]
             except OSError as error:
                 raise NoRoom(error) from error
+
+    def reserve(self, size: int) -> None:
+        """Take so much room on the disk, whatever is written later: NoRoom if there is less. On
+        file systems that set no room aside it is looked for, and not taken."""
+        try:
+            if not set_aside(self.descriptor, size):
+                found = os.fstatvfs(self.descriptor)
+                if found.f_bavail * found.f_frsize < size:
+                    raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+        except OSError as error:
+            raise NoRoom(error) from error
 
     def write_at(self, place: int, part: bytes) -> None:
         """Write at a place of a file that is not written in order."""
@@ -250,7 +263,8 @@ def reading_job(
     most_bytes: int | None,
 ) -> dict[str, Any]:
     """What the reader is told of an upload (`isolation.reading`), but for the upload itself: its
-    content will be sealed under `name`. `public` is the kind's model."""
+    content will be sealed under `name`. `public` is the kind's model; `most_bytes` are a
+    block's."""
     return {
         "kind": kind,
         "public": public.model_dump(mode="json"),
@@ -259,7 +273,7 @@ def reading_job(
         "name": name,
         "data_key": data_key.hex(),
         "digest_key": digest_key.hex(),
-        "content_bytes": min(settings.content_bytes, most_bytes or settings.content_bytes),
+        "content_bytes": ContentSizes.of(settings).most_of(kind, public, most_bytes),
         "block": block,
     }
 

@@ -99,6 +99,13 @@ class DrEnsembleDataset(DatasetOfRows):
         )
 
     @classmethod
+    def most_bytes(cls, public: DrEnsemblePublic) -> int | None:
+        if public.unit == "row" or public.max_rows is public.participants is None:
+            return None
+        # States and starts: a participant has at least two states.
+        return 12 * public.most_rows + 8
+
+    @classmethod
     def most_units(cls, public: DrEnsemblePublic) -> int | None:
         return public.states if public.unit == "row" else public.participants
 

@@ -77,6 +77,7 @@ class DrEnsemble(DrEnsembleRequest, SumsOverParts):
     Fields: ClassVar[Any] = DrEnsembleResult
     matters: ClassVar[tuple[str, ...]] = ("saving",)
     synthesis: ClassVar[Synthesis | None] = SYNTHESIS
+    by_parts: ClassVar[str] = "the method counts reads it by parts"
     made_up: ClassVar[str] = (
         "The price of power in each step, the weight of discomfort and the power of each state, if "
         "it is given, are invented: replace them with your own."

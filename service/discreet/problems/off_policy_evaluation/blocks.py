@@ -6,9 +6,10 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from discreet.errors import InvalidInput
-from discreet.problems.columns import rearranged, record_order, starts_of
+from discreet.problems.columns import rearranged, record_keys, record_order, starts_of
 from discreet.problems.contents import Content
 from discreet.problems.off_policy_evaluation.public import OffPolicyPublic
 
@@ -59,6 +60,12 @@ def combined(public: OffPolicyPublic, blocks: int) -> dict[str, Any]:
         raise InvalidInput(says, pointer="/problem/source")
     given = public.model_dump(mode="json", exclude_none=True)
     return {**given, "max_trajectories": public.most_trajectories * blocks, "max_rows": rows}
+
+
+def keys(content: Content) -> NDArray[Any]:
+    """Keys by which trajectories are in the order of `joined`."""
+    columns = (content[name] for name in sorted(content) if name != "start")
+    return record_keys(content["start"], columns)
 
 
 def joined(contents: Sequence[Content]) -> Content:

@@ -103,6 +103,14 @@ class OffPolicyDataset(DatasetInBlocks):
         )
 
     @classmethod
+    def most_bytes(cls, public: OffPolicyPublic) -> int | None:
+        if public.max_rows is public.max_trajectories is public.trajectories is None:
+            return None
+        if public.off_policy is None:  # not described yet: it may have both probabilities
+            public = public.model_copy(update={"off_policy": True})
+        return public.most_bytes + 8
+
+    @classmethod
     def pack(cls, name: str, items: Sequence[Any]) -> Packed:
         """`has_NAME` says which rows have an optional column; vectors are concatenated, with their
         sizes in `size_NAME`."""

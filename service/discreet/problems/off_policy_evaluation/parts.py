@@ -13,11 +13,11 @@ from discreet.problems.columns import (
     in_order,
     integer_columns,
     real_column,
-    record_keys,
     starts_in,
 )
 from discreet.problems.columns import check_names as check_columns
 from discreet.problems.contents import Content
+from discreet.problems.off_policy_evaluation.blocks import keys
 from discreet.problems.off_policy_evaluation.canonical import (
     as_stored,
     check_number,
@@ -113,9 +113,7 @@ class TrajectoryRows(UnitRows):
         return {"start": start, **columns}
 
     def keys(self, content: Content) -> NDArray[Any]:
-        return record_keys(
-            content["start"], (content[name] for name in sorted(content) if name != "start")
-        )
+        return keys(content)
 
     def check(self) -> None:
         super().check()

@@ -13,6 +13,7 @@ from collections.abc import Mapping
 from typing import Any, ClassVar
 
 import numpy as np
+from numpy.typing import NDArray
 
 from discreet.errors import InvalidInput
 from discreet.privacy.events import Event
@@ -22,7 +23,7 @@ from discreet.problems.accuracy import Expected
 from discreet.problems.base import ALWAYS, Neighbours
 from discreet.problems.contents import Content, Profile, Progress, Released, Sums
 from discreet.problems.numbers import Budget
-from discreet.problems.off_policy_evaluation import examples
+from discreet.problems.off_policy_evaluation import blocks, examples
 from discreet.problems.off_policy_evaluation.checks import RELEASED, issues_of
 from discreet.problems.off_policy_evaluation.choice import name_of, why_chosen
 from discreet.problems.off_policy_evaluation.dataset import OffPolicyDataset
@@ -80,6 +81,10 @@ class OffPolicyEvaluation(OffPolicyRequest, SumsAfterNumber, SampledRecords):
     }
 
     known_to_who_asks: ClassVar[tuple[str, ...]] = ("return_bounds",)
+    by_parts: ClassVar[str] = (
+        "the methods moments, importance_sampling and per_decision read it by parts, minibatch and "
+        f"gradient hold what they draw, with so few steps that this takes up to {LONGEST_SECONDS} s"
+    )
 
     @classmethod
     def example(cls) -> dict[str, Any]:
@@ -132,11 +137,11 @@ class OffPolicyEvaluation(OffPolicyRequest, SumsAfterNumber, SampledRecords):
         sampled_by = None
         if isinstance(method, SampledMethod):
             by_index = _resources(method, chosen, event, method.sampling_seconds(chosen, event))
-            if by_index.release_quantum_seconds <= LONGEST_SECONDS:
+            if by_index.working_seconds <= LONGEST_SECONDS:
                 sampled_by, resources = public.unit, by_index
-        if resources.release_quantum_seconds > LONGEST_SECONDS:
+        if resources.working_seconds > LONGEST_SECONDS:
             raise InvalidInput(
-                f"with the largest content this could take {resources.release_quantum_seconds:.3g} "
+                f"with the largest content this could take {resources.working_seconds:.3g} "
                 f"s, at most {LONGEST_SECONDS} are allowed whatever the content: use fewer "
                 f"features or steps, less sampling, or a dataset with smaller public bounds "
                 f"(max_rows, max_trajectories)",
@@ -282,6 +287,10 @@ class OffPolicyEvaluation(OffPolicyRequest, SumsAfterNumber, SampledRecords):
         method = self._planned(public, plan)
         assert isinstance(method, SampledMethod)
         return method.release_sampled(plan.events, plan.parameters, records, noise)
+
+    @classmethod
+    def unit_keys(cls, content: Content) -> NDArray[Any]:
+        return blocks.keys(content)
 
     def window_bytes(self, public: OffPolicyPublic, plan: Plan) -> int:
         method = self._planned(public, plan)

@@ -91,6 +91,12 @@ class RoutingDataset(DatasetInBlocks):
         return {"max_rows": (len(content["trips"]), public.most_rows)}
 
     @classmethod
+    def most_bytes(cls, public: RoutingPublic) -> int | None:
+        start = 8 if public.unit == "person" else 0  # of each person, who may have one row
+        rows = public.most_rows
+        return None if public.max_rows is None else rows * (public.row_bytes + start) + start
+
+    @classmethod
     def most_units(cls, public: RoutingPublic) -> int | None:
         return None if public.max_total is None else public.max_total * public.periods
 

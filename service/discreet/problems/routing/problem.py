@@ -40,7 +40,7 @@ from discreet.problems.routing.advice import (
 from discreet.problems.routing.around import roads_around
 from discreet.problems.routing.assigned import assigned, true_costs
 from discreet.problems.routing.counts import clip, demand_of, shorten, sums_by_pair
-from discreet.problems.routing.counts_plan import counts_plan, row_seconds
+from discreet.problems.routing.counts_plan import MOST_SUMS, counts_plan, row_seconds
 from discreet.problems.routing.dataset import RoutingDataset
 from discreet.problems.routing.descended import descended, terms_of
 from discreet.problems.routing.gradient import assumptions, gradient_plan
@@ -88,6 +88,9 @@ class Routing(RoutingRequest, SumsOverParts):
     }
 
     known_to_who_asks: ClassVar[tuple[str, ...]] = ("objective", "latency")
+    by_parts: ClassVar[str] = (
+        f"the method counts reads it by parts, of up to {MOST_SUMS:,} pairs of zones (by class)"
+    )
     objects: ClassVar[Mapping[str, type[PublicObject]]] = {"network": RoadNetwork}
 
     @classmethod
