@@ -98,7 +98,7 @@ def main(asked: dict[str, Any], parent: int) -> None:
 
     if not ends_with_parent(signal.SIGKILL, parent):
         return
-    import distributed.comm.tls  # noqa: F401, PLC0415 - before files cannot be opened any more
+    import distributed.comm.tcp  # noqa: F401, PLC0415 - before files cannot be opened any more
 
     port = int(asked["address"].rpartition(":")[2])
     resource.setrlimit(resource.RLIMIT_AS, (MEMORY_BYTES, MEMORY_BYTES))

@@ -16,7 +16,7 @@ import subprocess
 import sys
 
 COMMAND = "DISCREET_CLUSTER_HELPER"
-NAME = re.compile(r"job_[0-9A-Za-z]{1,64}")
+NAME = re.compile(r"job_[0-9a-z]{26}")
 
 
 def help_with(job_id: str, attempt: int, version: str) -> None:
