@@ -13,7 +13,8 @@ real = children.plain_environment
 path = os.pathsep.join(path for path in sys.path if path)
 children.ZYGOTE_MODULE = "tests.isolation.faulty"
 children.plain_environment = lambda: {  # type: ignore[assignment]
-    **real(),
+    # Kernels that other tests have compiled, beside their source.
+    **{name: value for name, value in real().items() if name != "NUMBA_CACHE_DIR"},
     "PYTHONPATH": path,
     "FAULTS": os.environ["FAULTS"],
 }

@@ -21,7 +21,7 @@ class Record(SchedulerPlugin):  # type: ignore[misc]
     ) -> None:
         task = self._scheduler.tasks[key].run_spec
         noted: dict[str, Any] = {"task": key, "from": start, "to": finish}
-        if start == "released":
+        if finish == "waiting":
             noted |= {
                 "runs": f"{task.func.__module__}.{task.func.__qualname__}",
                 "arguments": list(task.args),

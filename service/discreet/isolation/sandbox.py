@@ -122,6 +122,7 @@ def keep_to(readable: Iterable[Path], port: int) -> bool:
         return False
     if version >= 4:
         _libc.syscall(_LANDLOCK_ADD, rules, 2, struct.pack("=QQ", _CONNECT, port), 0)
+    _drop_capabilities()
     _libc.prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0)
     _libc.prctl(PR_SET_DUMPABLE, 0, 0, 0, 0)
     confined = _libc.syscall(_LANDLOCK_RESTRICT, rules, 0) == 0
