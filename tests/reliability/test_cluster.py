@@ -23,7 +23,7 @@ from discreet.isolation.children import Zygote
 from discreet.isolation.sandbox import _landlock
 from discreet.settings import Settings
 from discreet.storage.tenants import Principal
-from discreet.usecases import cancelling, shares
+from discreet.usecases import shares
 from discreet.usecases.services import Services
 from discreet.worker.cluster import asking, task
 from discreet.worker.runner import Runner
@@ -33,7 +33,6 @@ from tests.reliability.test_parts import (
     Leader,
     Work,
     offered,
-    outcome,
     place,
     released,
     seeded,
@@ -131,9 +130,8 @@ def test_one_result_whatever_becomes_of_the_cluster(
     with_children: Callable[[Settings, Work], None],
     cluster: Cluster,
 ) -> None:
-    """Its nodes read all shares; the job is cancelled; a node is killed amid a share; a stranger's
-    certificate, so that one process reads all; the scheduler is killed during a release, and gone
-    before one."""
+    """Its nodes read all shares; a stranger's certificate is refused, so one process reads all; a
+    node and the scheduler are killed amid shares; there is no scheduler."""
     body, digests, jobs = trips_of_persons(mode="simulation"), set(), list[str]()
 
     async def until(condition: Callable[[], object], why: str) -> None:
@@ -167,27 +165,6 @@ def test_one_result_whatever_becomes_of_the_cluster(
         results = {line["result"] for line in cluster.recorded(jobs[-1]) if "result" in line}
         assert results <= {"NoneType"}
 
-    async def cancelled(services: Services, owner: Principal, zygote: Zygote) -> None:
-        cluster.faults.write_text("part_sums wall")
-        with pytest.MonkeyPatch.context() as patch:
-            leader = await start(patch, services, owner, zygote)
-            await until(lambda: len(taken(settings)) == 2, "both nodes read")
-            await cancelling.cancel(services, owner, jobs[-1])
-            await asyncio.gather(leader.run, return_exceptions=True)
-        await until(lambda: cluster.helpers() == [], "helpers end amid their shares")
-        assert await outcome(services, owner, jobs[-1]) == ("cancelled", [])
-
-    async def a_node_is_killed(services: Services, owner: Principal, zygote: Zygote) -> None:
-        with pytest.MonkeyPatch.context() as patch:
-            leader = await start(patch, services, owner, zygote)
-            await until(lambda: len(taken(settings)) == 2, "both nodes read")
-            mine = family(cluster.nodes[0].pid)
-            assert len(mine) > 2
-            cluster.nodes[0].kill()
-            await until(lambda: not any(map(alive, mine)), "what it had started has ended")
-            assert await leader.ends() == {"here": shares.SHARES}
-        digests.add(await released(services, jobs[-1]))
-
     async def refused(services: Services, owner: Principal, zygote: Zygote) -> None:
         with pytest.MonkeyPatch.context() as patch:
             before = answers("away")
@@ -197,30 +174,36 @@ def test_one_result_whatever_becomes_of_the_cluster(
         digests.add(await released(services, jobs[-1]))
         assert cluster.recorded(jobs[-1]) == []
 
-    async def the_scheduler_is_killed(services: Services, owner: Principal, zygote: Zygote) -> None:
-        cluster.faults.write_text("")
+    async def killed(services: Services, owner: Principal, zygote: Zygote) -> None:
+        cluster.faults.write_text("part_sums wall")
         with pytest.MonkeyPatch.context() as patch:
             leader = await start(patch, services, owner, zygote)
-            await until(partial(all_read, settings), "the other node reads all shares")
+            await until(lambda: len(taken(settings)) == 2, "both nodes read")
+            first, second = (family(node.pid) for node in cluster.nodes)
+            assert min(len(first), len(second)) > 2
+            cluster.nodes[0].kill()
+            await until(lambda: not any(map(alive, first)), "what it had started has ended")
             cluster.scheduler.kill()
-            assert await leader.ends() == {"elsewhere": shares.SHARES}
-            digests.add(await released(services, jobs[-1]))
-            before = answers("away")
+            assert await leader.ends() == {"here": shares.SHARES}
+        await until(lambda: not any(map(alive, second[2:])), "a helper ends amid its share")
+        digests.add(await released(services, jobs[-1]))
+
+    async def gone(services: Services, owner: Principal, zygote: Zygote) -> None:
+        with pytest.MonkeyPatch.context() as patch:
             leader = await start(patch, services, owner, zygote)
             assert await leader.ends() == {"here": shares.SHARES}
         digests.add(await released(services, jobs[-1]))
-        assert answers("away") == before, "the release did not wait until it was known"
 
     asked = cluster.settings(settings)
     with_children(asked, all_elsewhere)
-    with_children(asked, cancelled)
-    with_children(asked, a_node_is_killed)
     stranger = Authority(settings.state / "stranger", "stranger")
     certificate, key = stranger.issue("a-stranger")
     names = ("cluster_authority", "cluster_certificate", "cluster_certificate_key")
     files = dict(zip(names, (stranger.path, certificate, key), strict=True))
     with_children(cluster.settings(settings, **files), refused)
-    with_children(asked, the_scheduler_is_killed)
+    with_children(asked, killed)
+    with_children(asked, gone)
+    assert len(jobs) == 4
     assert len({digest.split()[0] for digest in digests}) == 1
 
 

@@ -100,7 +100,7 @@ class Cluster:
         try:
             client = await asyncio.create_subprocess_exec(
                 *(sys.executable, "-P", "-m", CLIENT_MODULE, json.dumps(asked)),
-                env={**_environment()},
+                env=_environment(),
                 stdin=PIPE,
                 stdout=PIPE,
                 stderr=DEVNULL,
@@ -146,11 +146,19 @@ async def _end(client: Process) -> None:
     """Let it withdraw its tasks, then end it."""
     assert client.stdin is not None
     client.stdin.close()
-    waiting = asyncio.ensure_future(client.wait())
     try:
-        await asyncio.wait({waiting}, timeout=GOODBYE_SECONDS)
+        async with asyncio.timeout(GOODBYE_SECONDS):
+            await _until_ended(client)
+    except TimeoutError:
+        pass
     finally:
-        if client.returncode is None:
-            with contextlib.suppress(ProcessLookupError):
-                client.kill()
-        waiting.cancel()
+        with contextlib.suppress(ProcessLookupError):
+            client.kill()
+        await _until_ended(client)
+
+
+async def _until_ended(client: Process) -> None:
+    assert client.stdout is not None
+    while await client.stdout.read(LINE_BYTES):  # whatever it says now
+        pass
+    await client.wait()
