@@ -7,6 +7,7 @@ import asyncio
 import json
 import os
 import shlex
+import signal
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
@@ -20,6 +21,7 @@ from pydantic import ValidationError
 
 from discreet.errors import InvalidInput
 from discreet.isolation.children import Zygote
+from discreet.isolation.processes import dies_with_parent
 from discreet.isolation.sandbox import _landlock
 from discreet.settings import Settings
 from discreet.storage.tenants import Principal
@@ -87,7 +89,12 @@ class Cluster:
         command += ["--no-dashboard", "--scheduler-file", str(self._folder / "place")]
         if part == "worker":
             command += ["--local-directory", str(self._folder)]
-        started = subprocess.Popen(command, env=self._environment, cwd=self._folder)
+        started = subprocess.Popen(
+            command,
+            env=self._environment,
+            cwd=self._folder,
+            preexec_fn=dies_with_parent(signal.SIGKILL),  # noqa: PLW1509
+        )
         self._stack.callback(started.wait)
         self._stack.callback(started.kill)
         return started
