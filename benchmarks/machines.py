@@ -7,12 +7,16 @@ reads with one child. Seconds are from the offer of shares until the worker that
 all; processor time is that of a worker with its children from the start of the job until its
 release is kept. The job is cancelled then.
 
+With the extra `cluster` one more job has one worker and a Dask cluster of two nodes of one core
+(`DISCREET_CLUSTER`), in the clear on loopback; its helpers start after the offer.
+
 Digests are of what is released with one seed: that they are equal is checked, not only shown.
 """
 
 from __future__ import annotations
 
 import asyncio
+import json
 import os
 import signal
 import subprocess
@@ -23,6 +27,7 @@ import uuid
 from collections.abc import Iterable
 from contextlib import ExitStack
 from functools import partial
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, LiteralString
 
@@ -49,6 +54,7 @@ from discreet.usecases.uploads import SealedFile
 
 MILLIONS = 10
 WORKERS = (1, 2, 4)
+NODES = 2
 LOOK_SECONDS = 0.02
 LEAST_MILLIONS = 3
 """Of fewer no shares are offered."""
@@ -79,20 +85,23 @@ def run(millions: int = MILLIONS) -> list[dict[str, Any]]:
         case = next(iter(_cases(rows)))
         size, dataset = asyncio.run(_store(settings, case, rows, folder))
         found, digests = [], set()
-        for count in WORKERS:
-            workers = [_worker(settings) for _ in range(count)]
-            try:
-                seconds, elsewhere, times, digest = asyncio.run(
-                    _release(settings, case, dataset, workers)
-                )
-            finally:
+        setups = [(f"{count} workers", count, 0) for count in WORKERS]
+        if find_spec("distributed") is not None:
+            setups.append((f"1 worker, a cluster of {NODES} nodes", 1, NODES))
+        for words, count, nodes in setups:
+            with ExitStack() as running:
+                address, cluster = _cluster(settings, folder, nodes, running)
+                workers = [_worker(settings, cluster=address) for _ in range(count)]
                 for worker in workers:
-                    end(worker, (signal.SIGTERM, 30.0))
+                    running.callback(end, worker, (signal.SIGTERM, 30.0))
+                seconds, elsewhere, times, digest = asyncio.run(
+                    _release(settings, case, dataset, workers, cluster)
+                )
             digests.add(digest)
             each = ", ".join(f"{one:.1f}" for one in sorted(times, reverse=True))
             note = f"{size / 1e6:.0f} MB; {elsewhere} of 16 shares were read by others; "
             note += f"processor time of each {each} s; digest {digest[:12]}"
-            name = f"{case.name}, {rows:,} rows, {count} workers"
+            name = f"{case.name}, {rows:,} rows, {words}"
             found.append({"benchmark": name, "ours": seconds, "unit": "s", "note": note})
             print(f"{name}: {seconds:.4g} s ({note})", flush=True)
         if len(digests) > 1:
@@ -131,8 +140,8 @@ async def _store(settings: Settings, case: Case, rows: int, folder: Path) -> tup
     return sealed.sealed_bytes, name
 
 
-def _worker(settings: Settings, processes: int = 1) -> subprocess.Popen[bytes]:
-    environment = {
+def _environment(settings: Settings, processes: int = 1) -> dict[str, str]:
+    return {
         **os.environ,
         "DISCREET_DATABASE_URL": settings.database_url or "",
         "DISCREET_STATE": str(settings.state),
@@ -140,23 +149,61 @@ def _worker(settings: Settings, processes: int = 1) -> subprocess.Popen[bytes]:
         "DISCREET_JOB_MEMORY_BYTES": str(settings.job_memory_bytes),
         "DISCREET_SHARE_PROCESSES": str(processes),
     }
+
+
+def _worker(
+    settings: Settings, processes: int = 1, cluster: str | None = None
+) -> subprocess.Popen[bytes]:
+    environment = _environment(settings, processes) | (
+        {} if cluster is None else {"DISCREET_CLUSTER": cluster}
+    )
     command = [sys.executable, "-m", "discreet", "worker"]
     return subprocess.Popen(command, env=environment, stderr=subprocess.DEVNULL)
 
 
+def _cluster(
+    settings: Settings, folder: Path, nodes: int, running: ExitStack
+) -> tuple[str | None, list[subprocess.Popen[bytes]]]:
+    """Address of a scheduler of Dask with so many nodes, and the nodes; None without any."""
+    if not nodes:
+        return None, []
+    place = folder / "scheduler"
+
+    def start(part: str, *arguments: str) -> subprocess.Popen[bytes]:
+        command = [sys.executable, "-m", f"distributed.cli.dask_{part}", "--no-dashboard"]
+        command += ["--scheduler-file", str(place), *arguments]
+        started = subprocess.Popen(
+            command, env=_environment(settings), cwd=folder, stderr=subprocess.DEVNULL
+        )
+        running.callback(end, started, (signal.SIGTERM, 30.0))
+        return started
+
+    start("scheduler", "--host", "127.0.0.1", "--port", "0", "--no-show")
+    while not place.exists():
+        time.sleep(10 * LOOK_SECONDS)
+    each = ("--no-nanny", "--nthreads", "1", "--local-directory", str(folder))
+    cluster = [start("worker", *each) for _ in range(nodes)]
+    return json.loads(place.read_text())["address"], cluster
+
+
 async def _release(
-    settings: Settings, case: Case, dataset: str, workers: list[subprocess.Popen[bytes]]
+    settings: Settings,
+    case: Case,
+    dataset: str,
+    workers: list[subprocess.Popen[bytes]],
+    cluster: list[subprocess.Popen[bytes]],
 ) -> tuple[float, int, list[float], str]:
     """Seconds of the sum, how many shares others than the job's worker have read, processor seconds
-    of each worker, and the digest of what was released."""
+    of each worker and node, and the digest of what was released."""
     async with open_services(settings) as services:
         owner = await access.local_owner(services)
         await asyncio.to_thread(_until, settings, WARM, (), len(workers))
-        before = [_processor_seconds([worker.pid]) for worker in workers]
+        working = [*workers, *cluster]
+        before = [_processor_seconds([one.pid]) for one in working]
         job = await _submit(services, owner, case, dataset)
         seconds, elsewhere = await asyncio.to_thread(_watch, settings, job)
         await asyncio.to_thread(_until, settings, RELEASED, (job,), 1)
-        after = [_processor_seconds([worker.pid]) for worker in workers]
+        after = [_processor_seconds([one.pid]) for one in working]
         async with services.database.transaction(SYSTEM) as connection:
             release = await stored_releases.find_release(connection, job)
         assert release is not None

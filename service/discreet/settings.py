@@ -11,8 +11,6 @@ from __future__ import annotations
 
 import os
 import tempfile
-from collections.abc import Mapping
-from difflib import get_close_matches
 from pathlib import Path
 from typing import Literal
 
@@ -94,6 +92,24 @@ class Settings(BaseSettings):
     )
     help_others: bool = Field(
         default=True, description="A worker without a job reads shares of others' large contents"
+    )
+    cluster: str | None = Field(
+        default=None,
+        pattern=r"^(tls://[^/?#@\s]+|tcp://(127\.\d+\.\d+\.\d+|\[::1\])):\d{1,5}$",
+        description="Scheduler of a Dask cluster whose nodes read shares of large contents, "
+        "tls://HOST:PORT; on this machine also tcp://127.0.0.1:PORT",
+    )
+    cluster_authority: Path | None = Field(
+        default=None, description="The authority (PEM) of that cluster alone"
+    )
+    cluster_certificate: Path | None = Field(
+        default=None, description="A certificate by it (PEM), for workers that ask the cluster"
+    )
+    cluster_certificate_key: Path | None = Field(default=None, description="Its key (PEM)")
+    cluster_helper: str = Field(
+        default="",
+        description="On nodes: the command that runs `discreet helper`, as another user; unset: "
+        "this one's Python",
     )
     least_isolation: Literal["none", "partial", "full"] = Field(
         default="none",
@@ -374,27 +390,3 @@ class Settings(BaseSettings):
     @property
     def secrets_path(self) -> Path:
         return self.secrets_file or self.state / "secrets.json"
-
-
-BESIDE_SETTINGS = (
-    *("CREDENTIALS", "KEY", "TOKEN", "URL"),
-    *("FAULTS", "FAULTS_LOG", "FAULTS_SEED", "FAULTS_SWITCH"),
-)
-"""Variables of clients, of kept systemd credentials, and of the tests of faults."""
-
-
-def unused_variables(environment: Mapping[str, str]) -> list[str]:
-    """A sentence for each variable DISCREET_… that is unknown and so has no effect: misspelt, or
-    of an older version."""
-    known = {"DISCREET_" + name.upper() for name in (*Settings.model_fields, *BESIDE_SETTINGS)}
-    strangers = sorted(
-        name
-        for name in environment
-        if name.upper().startswith("DISCREET_") and name.upper() not in known
-    )
-    sentences = []
-    for name in strangers:
-        near = get_close_matches(name.upper(), known, 1, 0.8)
-        hint = f"; did you mean {near[0]}?" if near else ""
-        sentences.append(f"{name} is not a setting of this version and has no effect{hint}")
-    return sentences

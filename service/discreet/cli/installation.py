@@ -77,8 +77,8 @@ def up(
 ) -> None:
     """Start everything: embedded PostgreSQL (or DISCREET_DATABASE_URL), migrations, API, gRPC,
     workers."""
+    from discreet.cli.variables import unused_variables  # noqa: PLC0415
     from discreet.installation.supervisor import run as run_supervisor  # noqa: PLC0415
-    from discreet.settings import unused_variables  # noqa: PLC0415
 
     for sentence in unused_variables(os.environ):
         print(f"discreet: {sentence}", file=sys.stderr)
@@ -134,6 +134,19 @@ def worker(
     from discreet.worker.main import serve  # noqa: PLC0415
 
     asyncio.run(serve(settings, _monitor(metrics_host, metrics_port, metrics_fd)))
+
+
+@app.command(hidden=True)
+def helper(
+    job: Annotated[str, typer.Argument(help="The job")],
+    attempt: Annotated[int, typer.Argument(help="The attempt whose release it is")],
+) -> None:
+    """Read shares of one release until it is over, or standard input ends. Nodes of a cluster start
+    it (DISCREET_CLUSTER)."""
+    settings = _part("helper", None)
+    from discreet.worker.cluster.helper import serve  # noqa: PLC0415
+
+    asyncio.run(serve(settings, job, attempt))
 
 
 @app.command()
@@ -363,10 +376,10 @@ def _part(name: str, children_fd: int | None) -> Settings:
     children set up."""
     import structlog  # noqa: PLC0415
 
+    from discreet.cli.variables import unused_variables  # noqa: PLC0415
     from discreet.isolation import children  # noqa: PLC0415
     from discreet.observability.telemetry import configure  # noqa: PLC0415
     from discreet.private_files import kernel_cache  # noqa: PLC0415
-    from discreet.settings import unused_variables  # noqa: PLC0415
 
     faulthandler.enable()  # a part that is ended because it was silent says where it stood: SIGABRT
     settings = settings_of(None)

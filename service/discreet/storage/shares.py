@@ -40,10 +40,20 @@ async def offer(
         await connection.execute(_WAKE, {"channel": channel, "notice": notice})
 
 
-async def take(connection: AsyncConnection, worker: int, not_of: Collection[str]) -> Row | None:
+async def take(
+    connection: AsyncConnection, worker: int, not_of: Collection[str], of: str | None = None
+) -> Row | None:
     """An open share of the running job whose turn came first, now this worker's, except of
-    these jobs; None if there is none."""
-    return one_of(await connection.execute(_TAKE, {"worker": worker, "not": list(not_of)}))
+    these jobs, or of the job `of` alone; None if there is none."""
+    values = {"worker": worker, "not": list(not_of), "of": of}
+    return one_of(await connection.execute(_TAKE, values))
+
+
+async def are_wanted(connection: AsyncConnection, job_id: str, attempt: int) -> bool:
+    """Whether this attempt at the job is still at its release, whose shares were offered: nothing
+    has been released, and a worker has it."""
+    values = {"job": job_id, "attempt": attempt}
+    return (await connection.execute(_ARE_WANTED, values)).scalar_one_or_none() is not None
 
 
 async def take_own(connection: AsyncConnection, job_id: str, attempt: int) -> int | None:
@@ -127,10 +137,20 @@ _TAKE = text(
         AND running.state = 'running' AND running.attempt = open.attempt
         AND running.lease_until > clock_timestamp()
         AND open.job_id <> ALL (CAST(:not AS text[]))
+        AND (CAST(:of AS text) IS NULL OR open.job_id = :of)
       ORDER BY running.fair_tag, open.job_id, open.number DESC LIMIT 1
       FOR UPDATE OF open SKIP LOCKED)
     RETURNING share.job_id, share.number, share.shares, share.attempt, share.content_key_id,
       share.wrapped_key
+    """
+)
+_ARE_WANTED = text(
+    """
+    SELECT job.id FROM jobs AS job
+    WHERE job.id = :job AND job.attempt = :attempt AND job.state = 'running'
+      AND job.lease_until > clock_timestamp()
+      AND EXISTS (SELECT FROM job_shares WHERE job_id = :job AND attempt = :attempt)
+      AND NOT EXISTS (SELECT FROM releases WHERE job_id = :job)
     """
 )
 _TAKE_OWN = text(

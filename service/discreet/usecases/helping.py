@@ -68,15 +68,24 @@ class HelpedJob:
         return (self.job_id, self.attempt) == (share.job_id, share.attempt)
 
 
-async def take(services: Services, worker: int, not_of: Collection[str]) -> Share | None:
-    """A share that is open, of any job but these; None if there is none. The longest waiting job's
-    first."""
+async def take(
+    services: Services, worker: int, not_of: Collection[str], of: str | None = None
+) -> Share | None:
+    """A share that is open, of any job but these, or of the job `of`; None if there is none. The
+    longest waiting job's first."""
     async with services.database.transaction(SYSTEM) as connection:
-        row = await stored.take(connection, worker, not_of)
+        row = await stored.take(connection, worker, not_of, of)
     faults.point("share.taken")
     if row is None:
         return None
     return Share(row["job_id"], row["attempt"], row["number"], row["shares"], worker, row)
+
+
+async def are_wanted(services: Services, job_id: str, attempt: int) -> bool:
+    """Whether shares of this attempt may still be needed: until what they are for is kept, at a
+    time that is padded, or the attempt has ended."""
+    async with services.database.transaction(SYSTEM) as connection:
+        return await stored.are_wanted(connection, job_id, attempt)
 
 
 async def job_of(services: Services, share: Share) -> HelpedJob:

@@ -18,7 +18,7 @@ from __future__ import annotations
 import hashlib
 import hmac
 from collections import Counter as Tally
-from collections.abc import Awaitable, Collection, Mapping
+from collections.abc import Awaitable, Callable, Collection, Mapping
 from importlib.metadata import version
 from typing import Any, TypeVar
 
@@ -66,8 +66,11 @@ class Offer:
     """The shares of one attempt, as its worker offers them. LostJob from `open` alone: whatever
     else goes wrong costs others' help and nothing more."""
 
-    def __init__(self, services: Services, held: Claim) -> None:
-        self._services, self._held = services, held
+    def __init__(
+        self, services: Services, held: Claim, tell: Callable[[], None] = lambda: None
+    ) -> None:
+        """`tell` is called once shares may be taken."""
+        self._services, self._held, self._tell = services, held, tell
         self._key = sealing.new_data_key()
         self._strange: set[int] = set()
         self.shares = SHARES
@@ -108,6 +111,7 @@ class Offer:
             )
             faults.point("shares.offered")
         faults.point("shares.open")
+        self._tell()
 
     async def _take(self) -> int | None:
         async with self._services.database.transaction(SYSTEM) as connection:

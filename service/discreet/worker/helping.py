@@ -31,10 +31,13 @@ MOST_REMEMBERED = 100
 
 
 class Helper:
-    """Reads shares with one zygote's children, one at a time, while `placed` has no job."""
+    """Reads shares with one zygote's children, one at a time, while `placed` has no job: those of
+    any job, or `of` one."""
 
-    def __init__(self, services: Services, zygote: Zygote, placed: PlacedJobs) -> None:
-        self._services, self._zygote, self._placed = services, zygote, placed
+    def __init__(
+        self, services: Services, zygote: Zygote, placed: PlacedJobs, of: str | None = None
+    ) -> None:
+        self._services, self._zygote, self._placed, self._of = services, zygote, placed, of
         self._cannot: dict[str, None] = {}
 
     async def run(self) -> None:
@@ -77,7 +80,7 @@ class Helper:
         worker = self._placed.worker
         if worker is None or self._placed.running:
             return None
-        return await helping.take(self._services, worker, list(self._cannot))
+        return await helping.take(self._services, worker, list(self._cannot), self._of)
 
     async def _read(self, job: HelpedJob, share: Share) -> bool:
         """Whether its sums were handed back; a job that comes ends the child."""

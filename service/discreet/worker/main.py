@@ -32,6 +32,7 @@ from discreet.usecases import (
 )
 from discreet.usecases.services import Services, keys_open, open_services
 from discreet.usecases.uploads import Reader
+from discreet.worker.cluster.asking import Cluster
 from discreet.worker.helping import Helper
 from discreet.worker.places import PlacedJobs
 from discreet.worker.runner import Runner
@@ -85,8 +86,9 @@ async def serve(settings: Settings, monitor: socket.socket | None = None) -> Non
     socket `monitor`.
 
     WrongSchema when the database is of another version: this one neither works on it nor waits for
-    a migration.
+    a migration. InvalidInput when settings of a cluster do not suffice for one.
     """
+    Cluster(settings)  # it says what it lacks before anything has started
     async with open_services(settings) as opened:
         # No job waits until another one's content is read: how long that took is private.
         reader = Reader(opened.children, settings.worker_concurrency)

@@ -49,6 +49,7 @@ from discreet.usecases.places.staying import PlaceFails, planned_seconds
 from discreet.usecases.services import Services
 from discreet.usecases.shares import Offer
 from discreet.usecases.spooling import Spooled
+from discreet.worker.cluster.asking import Cluster
 from discreet.worker.padding import Between, Pad, child_seconds
 from discreet.worker.releasing import release_in_children
 
@@ -113,6 +114,7 @@ class Runner:
     def __init__(self, services: Services, zygote: Zygote) -> None:
         self._services = services
         self._zygote = zygote
+        self._cluster = Cluster(services.settings)
 
     async def run(self, job_id: str, may_fetch: Callable[[], bool] = lambda: True) -> None:
         """Attempt the job until it ends, is lost to another worker, or may not be attempted
@@ -239,7 +241,8 @@ class Runner:
 
     async def _attempt(self, held: Claim) -> None:
         if held.released is None:
-            held = await self._release(held)
+            async with self._cluster.told(held.job_id, held.attempt) as tell:
+                held = await self._release(held, tell)
         started = time.monotonic()
         with telemetry.span("finish", problem=held.problem.kind):
             try:
@@ -256,7 +259,7 @@ class Runner:
             )
         log.info("job published", attempt=held.attempt)
 
-    async def _release(self, held: Claim) -> Claim:
+    async def _release(self, held: Claim, tell: Callable[[], None]) -> Claim:
         """The claim with what the mechanism released, which is stored."""
         planned = held.plan.resources.opening_seconds
         seconds = planned_seconds(planned, held.stays) if held.stays else planned
@@ -283,7 +286,7 @@ class Runner:
             # What the database took in between depends on nothing private, and is not counted.
             release = Pad(held, "release", seconds, behind=planned)
             limits = self._limits(held, seconds)
-            offer = Offer(self._services, held)
+            offer = Offer(self._services, held, tell)
             try:
                 output = await release_in_children(
                     self._zygote,
