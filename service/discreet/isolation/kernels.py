@@ -29,7 +29,8 @@ def count_saved() -> Callable[[], int]:
     many that were."""
     from numba.core.caching import Cache  # noqa: PLC0415
 
-    saved, save = count(), Cache.save_overload
+    saved = count()
+    save: Any = Cache.save_overload
 
     def counted(cache: Any, signature: Any, compiled: Any) -> None:
         save(cache, signature, compiled)

@@ -125,7 +125,7 @@ def keep_to(readable: Iterable[Path], port: int) -> bool:
     _drop_capabilities()
     _libc.prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0)
     _libc.prctl(PR_SET_DUMPABLE, 0, 0, 0, 0)
-    confined = _libc.syscall(_LANDLOCK_RESTRICT, rules, 0) == 0
+    confined: bool = _libc.syscall(_LANDLOCK_RESTRICT, rules, 0) == 0
     os.close(rules)
     return confined
 
