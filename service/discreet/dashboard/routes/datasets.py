@@ -134,12 +134,9 @@ async def upload(request: Request, viewer: Owner) -> Response:
 async def paste(request: Request, services: CurrentServices, viewer: Owner) -> Response:
     """Step two with JSON typed into the page."""
     form = await forms.read(request)
-    text = form.get("metadata", "").encode()
-    metadata = await bodies.apart(lambda: bodies.value_of(text), len(text))
-    if not isinstance(metadata, dict):
-        raise InvalidInput("an object is needed", pointer="/metadata")
+    metadata = await _from_step_one(form)
     try:
-        size = len(text) + len(form.get("content", ""))
+        size = len(form.get("metadata", "")) + len(form.get("content", ""))
         whole = (await bodies.apart(lambda: _whole(metadata, form), size)).root
         with services.turns.turn(viewer.tenant):
             row, new = await datasets.register(
@@ -156,10 +153,7 @@ async def paste(request: Request, services: CurrentServices, viewer: Owner) -> R
 async def locate(request: Request, services: CurrentServices, viewer: Owner) -> Response:
     """Step two with the address at which the content lies."""
     form = await forms.read(request)
-    text = form.get("metadata", "").encode()
-    metadata = await bodies.apart(lambda: bodies.value_of(text), len(text))
-    if not isinstance(metadata, dict):
-        raise InvalidInput("an object is needed", pointer="/metadata")
+    metadata = await _from_step_one(form)
     try:
         fields = {**metadata, **located(form)}
         row, new = await uploads.register_placed(services, viewer.principal, fields)
@@ -168,6 +162,15 @@ async def locate(request: Request, services: CurrentServices, viewer: Owner) -> 
             request, services, viewer, metadata, refused=error, given=located(form)
         )
     return _registered(request, datasets.view(row), new=new)
+
+
+async def _from_step_one(form: forms.Form) -> dict[str, Any]:
+    """What the page of step one has put into that of step two."""
+    text = form.get("metadata", "").encode()
+    metadata = await bodies.apart(lambda: bodies.value_of(text), len(text))
+    if not isinstance(metadata, dict):
+        raise InvalidInput("an object is needed", pointer="/metadata")
+    return metadata
 
 
 def _whole(metadata: dict[str, Any], form: forms.Form) -> DatasetRequest:
