@@ -28,6 +28,7 @@ from discreet.isolation.windows import windows
 from discreet.problems import DATASETS
 from discreet.problems.contents import canonical_bytes, pack, unpack
 from discreet.problems.owners import Owners
+from discreet.problems.unit_rows import Checked, UnitRows
 
 ROWS, UNIT = 4000, 10
 PLACE = np.arange(ROWS)
@@ -217,6 +218,29 @@ def test_rows_of_units_that_follow_each_other_are_not_put_aside(
 
 def in_files(table: pa.Table) -> list[pa.Table]:
     return [table.slice(first, 1000) for first in range(0, ROWS, 1000)]
+
+
+def test_rows_of_one_large_unit_are_copied_a_few_times(
+    small: Callable[[int], None], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """However many parts they would fill, between units of a few rows."""
+    kind, public, _ = CASES["trips"]
+    few = abs(PLACE - ROWS // 2) > ROWS // 2 - 100
+    table = pa.table({"person": np.where(few, PLACE, ROWS), **TRIPS})
+    whole, _ = read(kind, public, [table], None)
+    together, copied = UnitRows.together, list[int]()
+
+    def counted(units: UnitRows, parts: Sequence[Checked], known: int = 0) -> Checked:
+        copied.append(sum(part.num_rows for part in parts))
+        return together(units, parts, known)
+
+    monkeypatch.setattr(UnitRows, "together", counted)
+    monkeypatch.setattr(partitions, "Partitions", None)
+    small(40)
+    with room() as at:
+        assert read(kind, public, [table], at, "csv")[0] == whole
+    assert len(copied) > 4
+    assert sum(copied) < 4 * ROWS
 
 
 def test_a_unit_under_two_writings_far_apart() -> None:

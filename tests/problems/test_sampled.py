@@ -170,7 +170,8 @@ def test_units_are_read_whole_and_reads_say_nothing_of_them(
     """Which parts of the sealed file are read, and in which order, is the same for any numbers."""
     start = np.cumsum([0, *lengths])
     rows = np.repeat(np.arange(len(lengths)), lengths)
-    content = {"a": rows.astype(np.int32), "b": np.stack([rows, -rows], axis=1) / 7, "start": start}
+    pairs = np.stack([rows, -rows], axis=1) / 7
+    content: Content = {"a": rows.astype(np.int32), "b": pairs, "start": start}
     chosen = [
         np.array(sorted(draw.draw(st.sets(st.integers(0, len(lengths) - 1)))), dtype=np.int64)
         for _ in range(2)
@@ -202,7 +203,7 @@ def test_how_often_a_content_is_passed_through_does_not_say_who_was_drawn(
     monkeypatch.setattr("discreet.storage.sealing.CHUNK_BYTES", 512)
     monkeypatch.setattr("discreet.storage.sealing.STREAM_CHUNK_BYTES", 528)
     rows, people = 400, 100
-    content = {
+    content: Content = {
         "next_state": np.zeros(rows, dtype=np.int32),
         "reward": np.zeros(rows),
         "start": np.arange(0, rows + 1, 4),
@@ -345,7 +346,8 @@ def test_single_draws_are_of_the_distribution_that_is_charged() -> None:
 def test_ahead_is_drawn_what_the_steps_draw() -> None:
     """The kernels of the steps take from the generator what those that draw ahead take."""
     trajectories = Numbered(40).read(np.arange(40))
-    features, shared = Tabular(3), {"clip": 1.0, "noise_scale": 1.0}
+    features = Tabular(3)
+    shared: dict[str, Any] = {"clip": 1.0, "noise_scale": 1.0}
     for draw, make in (
         (
             partial(gtd._draw_samples, 40, 0.3, 6),
@@ -375,6 +377,9 @@ def test_a_window_and_the_time_of_reading_follow_from_public_figures() -> None:
     single = Passing(content, steps * 0.6 * WINDOW_BYTES, steps, 1000.0)
     assert single.window_bytes == WINDOW_BYTES
     assert single.seconds == pytest.approx(steps * content / 2e9)
+    few = Passing(4e9, 2 * 3e9, 2, 200.0)
+    assert few.window_bytes == 3e9, "a step is never in two windows"
+    assert few.seconds == 4.0
     assert Passing(4e9, 8e10, 10**6, 0.1).seconds == 0, "nothing is gained: read once, as a whole"
 
     kind = KINDS["off_policy_evaluation"]

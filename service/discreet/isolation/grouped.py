@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import secrets
 from collections.abc import Iterable, Iterator, Sequence
+from itertools import chain
 from typing import Any
 
 import numpy as np
@@ -37,8 +38,16 @@ class Grouped:
         number of the first); of none from the first fault on. NotGrouped."""
         rest, place = list[Any](), 0
         """Rows of a unit that may have more, and the number of the first of them."""
-        for group, _ in groups:
-            rows = self._units.together([*rest, *group], sum(one.num_rows for one in rest))
+        waiting = list[Any]()
+        for group, _ in chain(groups, [((), 0)]):
+            waiting += group
+            # As many as there are of a unit that has more: each of its rows is copied a few times,
+            # however many groups these fill.
+            known = _rows_of(rest)
+            if not waiting or (group and _rows_of(waiting) < known):
+                continue
+            rows = self._units.together([*rest, *waiting], known)
+            waiting = []
             end = self._end(rows.owners)
             rest = [rows.taken(end, rows.num_rows).alone()]
             if end:
@@ -77,6 +86,10 @@ class Grouped:
         part = self._units.part(columns, owners.numbers(), row)
         if not self._units.issues:
             yield part
+
+
+def _rows_of(checked: Sequence[Any]) -> int:
+    return sum(one.num_rows for one in checked)
 
 
 def _heads(hashes: Hashes) -> Hashes:

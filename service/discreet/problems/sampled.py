@@ -76,10 +76,11 @@ class Passing:
 
     @property
     def window_bytes(self) -> int:
-        """WINDOW_BYTES, or as much more as MOST_PASSING asks for."""
+        """WINDOW_BYTES, or as much more as MOST_PASSING or what a single step draws asks for."""
         times = MOST_PASSING * self.work_seconds * PASSED_BYTES_PER_SECOND / self.most_bytes - 1
         needed = self.drawn_bytes / FILLED / times if times > 0 else self.most_bytes
-        return max(WINDOW_BYTES, math.ceil(min(needed, self.most_bytes)))
+        needed = min(max(needed, self.drawn_bytes / self.steps), self.most_bytes)
+        return max(WINDOW_BYTES, math.ceil(needed))
 
     @property
     def seconds(self) -> float:

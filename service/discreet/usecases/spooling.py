@@ -72,9 +72,10 @@ async def spool_large(
     """Spool the contents of these datasets if together they are larger than one part. None, so that
     they are read as a whole, if they are smaller, if one was sealed by schema 0001, which sealed in
     another way, or if the spool has no room. NoRoomForJob instead where by public bounds they may
-    be too large for that: their room is taken first, and all of it, so that whether there was
-    enough depends on these bounds alone. Other errors as of `datasets.open_content`; `between` as
-    of `running.open_content`."""
+    be too large for that: their room is taken first, all of it, and kept as long as theirs who are
+    that large, so that whether there is enough, for this job or for another meanwhile, depends on
+    these bounds alone. Other errors as of `datasets.open_content`; `between` as of
+    `running.open_content`."""
     async with services.database.transaction(SYSTEM) as connection:
         rows = [await datasets.held(connection, version) for version in versions]
         known = [row for row in rows if row is not None and row["wrapped_key"] is not None]
@@ -90,8 +91,6 @@ async def spool_large(
             if is_large:
                 room = target_bytes(most) + len(known) * STREAM_CHUNK_BYTES
                 await anyio.to_thread.run_sync(file.reserve, room)
-                if sum(row["sealed_bytes"] for row in known) <= PART_BYTES:
-                    return None
             contents, offset = list[Mapping[str, Any]](), 0
             for row in known:
                 if contents:
