@@ -90,6 +90,12 @@ class ShareArithmetic:
             bits = min(bits, self._number.frac_length + math.ceil(math.log2(spread)) + 2)
         return self._mpc.np_sgn(value, l=bits, LT=True)
 
+    def scaled(self, value: Numbers, factor: float) -> Numbers:
+        """One truncation, by as many more bits as the factor has zeros behind its point."""
+        zeros = max(0, -math.frexp(factor)[1])
+        dropped = self._number.frac_length + zeros
+        return self._mpc.np_trunc(value * round(math.ldexp(factor, dropped)), dropped)
+
     def stack(self, parts: list[Numbers], axis: int) -> Numbers:
         return self._mpc.np_concatenate(parts, axis=axis)
 
