@@ -37,10 +37,10 @@ def test_quantities_that_are_small_beside_c(limited: bool) -> None:
     and its weight in units of price and reach one with few bits as a fixed-point number."""
     instance = Instance.draw(7, 3, 8, cost=True, limit=limited)
     small = 1e-5
-    for sizes in (instance.lower, instance.upper, instance.limit):
-        if sizes is not None:
-            sizes *= small
-    instance.bend /= small
+    instance.lower, instance.upper = instance.lower * small, instance.upper * small
+    if instance.limit is not None:
+        instance.limit = instance.limit * small
+    instance.bend = instance.bend / small
     terms, responses = instance.terms, instance.responses()
     assert terms.weight < 1e-4
     arithmetic = FixedPointArithmetic(terms)
