@@ -13,12 +13,15 @@ from __future__ import annotations
 import resource
 import runpy
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from discreet_client.mpc import party
+from discreet_client.mpc.own_programs import OwnProgram
+from discreet_client.mpc.responses import Response
 from tests.clients.mpc.over_time import OverTime
 from tests.clients.mpc.parties import Instance, Parties
 
@@ -93,9 +96,8 @@ def measured(instance: OverTime | Instance) -> dict[str, Any]:
     done = [one for one in answers if isinstance(one, party.Computed)]
     if len(done) < len(answers):
         raise RuntimeError(f"a party has broken off: {answers}")
-    x = np.stack(
-        [own.x_of(one.quantities) for own, one in zip(instance.responses(), done, strict=True)]
-    )
+    owns: Sequence[Response | OwnProgram] = instance.responses()
+    x = np.stack([own.x_of(one.quantities) for own, one in zip(owns, done, strict=True)])
     return {
         "bits": instance.terms.bits,
         "fraction": instance.terms.fraction_bits,

@@ -126,7 +126,8 @@ def main() -> int:
 
 class _Part:
     """One agent's part. `order` is that of `party.order_of`: `terms`, `index`, `parties`
-    [{host, port, certificate}], `listen`, `pem`, `rows`, `summands`, `seconds`."""
+    [{host, port, certificate}], `listen`, `pem`, `rows`, `summands`,
+    `seconds`, and `until`, the time at which these are over."""
 
     def __init__(self, order: dict[str, Any]) -> None:
         self._order = order
@@ -138,8 +139,9 @@ class _Part:
         self._links = Links(self._mpc, order, self.terms.parties)
 
     def run(self) -> dict[str, Any]:
-        """The answer; TimeoutError after `seconds`, Broken if something else ended it."""
-        work = asyncio.wait_for(self._watched(), float(self._order["seconds"]))
+        """The answer; TimeoutError at `until`, Broken if something else ended it."""
+        left = float(self._order["until"]) - time.monotonic()
+        work = asyncio.wait_for(self._watched(), left)
         try:
             return dict(self._mpc._loop.run_until_complete(work))
         except RuntimeError:  # MPyC stops the loop when one of its tasks raises
