@@ -1,6 +1,7 @@
 """Seconds, bytes and accuracy of computations over time on secret shares (`protocol: mpc` with
 `mpc.iterations`): `make bench ARGS=shares`, minutes; `python -m benchmarks.shares AGENTS STEPS
-[THRESHOLD]` for one number of agents, of whom 1 or THRESHOLD may collude.
+[THRESHOLD]` for one number of agents, of whom 1 or THRESHOLD may collude. With 0 STEPS the exact
+computation of random agents whose hours are not coupled, with a cost and a limit.
 
 Vehicles as in `examples/ev_charging.py`, whose night has 24 steps of half an hour and whose missing
 energy is not a cost but forbidden: a budget. All parties run on this machine, on loopback. `error`
@@ -12,14 +13,17 @@ from __future__ import annotations
 import resource
 import runpy
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from discreet_client.mpc import party
+from discreet_client.mpc.own_programs import OwnProgram
+from discreet_client.mpc.responses import Response
 from tests.clients.mpc.over_time import OverTime
-from tests.clients.mpc.parties import Parties
+from tests.clients.mpc.parties import Instance, Parties
 
 EXAMPLE = runpy.run_path(str(Path(__file__).parents[1] / "examples" / "ev_charging.py"))
 STEPS_AN_HOUR = 2
@@ -74,7 +78,16 @@ def vehicles(count: int, steps: int) -> OverTime:
     )
 
 
-def measured(instance: OverTime) -> dict[str, Any]:
+def uncoupled(count: int) -> Instance:
+    """Agents of 24 hours with boxes and costs of their own, all of which count."""
+    instance = Instance.draw(EXAMPLE["SEED"], count, 24)
+    instance.effect = np.ones_like(instance.effect)
+    lowest, highest = instance.lower.sum(axis=0), instance.upper.sum(axis=0)
+    instance.limit = -(lowest + 0.4 * (highest - lowest))
+    return instance
+
+
+def measured(instance: OverTime | Instance) -> dict[str, Any]:
     best = instance.objective(instance.by_clarabel())
     before = _processor()
     parties = Parties(instance, seconds=3600.0)
@@ -83,11 +96,11 @@ def measured(instance: OverTime) -> dict[str, Any]:
     done = [one for one in answers if isinstance(one, party.Computed)]
     if len(done) < len(answers):
         raise RuntimeError(f"a party has broken off: {answers}")
-    x = np.stack(
-        [own.x_of(one.quantities) for own, one in zip(instance.programs(), done, strict=True)]
-    )
+    owns: Sequence[Response | OwnProgram] = instance.responses()
+    x = np.stack([own.x_of(one.quantities) for own, one in zip(owns, done, strict=True)])
     return {
         "bits": instance.terms.bits,
+        "fraction": instance.terms.fraction_bits,
         "processor": _processor() - before,
         "clock": max(one.seconds for one in done),
         "megabytes": max(one.sent_bytes for one in done) / 1e6,
@@ -105,6 +118,6 @@ def _processor() -> float:
 
 if __name__ == "__main__":
     agents, iterations, *threshold = map(int, sys.argv[1:])
-    asked = vehicles(agents, iterations)
+    asked = vehicles(agents, iterations) if iterations else uncoupled(agents)
     asked.threshold = threshold[0] if threshold else 1
     print(measured(asked))

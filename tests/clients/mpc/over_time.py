@@ -243,16 +243,20 @@ class Fixed(np.ndarray):
             made = getattr(ufunc, method)(*plain, **named) >> self.fraction
         elif product:
             made = np.asarray(getattr(ufunc, method)(*plain, **named))
-            Fixed.masked += made.size
-            up = self.rng.integers(0, 1 << self.fraction, (self.parts, *made.shape))
-            centred = up.astype(object).sum(axis=0) - ((self.parts - 1) << self.fraction >> 1)
-            made = (made + centred) >> self.fraction
+            made = self.truncated(made, self.fraction)
         else:
             made = getattr(ufunc, method)(*plain, **named)
         Fixed.largest = max(Fixed.largest, float(np.max(np.abs(made), initial=0)))
         if Fixed.largest >= 2.0 ** (self.bits - 1):
             raise OverflowError(f"a number of more than {self.bits} bits")
         return np.asarray(made, dtype=object).view(Fixed)
+
+    @classmethod
+    def truncated(cls, value: Any, dropped: int) -> Any:
+        Fixed.masked += value.size
+        up = cls.rng.integers(0, 1 << dropped, (cls.parts, *value.shape))
+        centred = up.astype(object).sum(axis=0) - ((cls.parts - 1) << dropped >> 1)
+        return (value + centred) >> dropped
 
     def _plain(self, ufunc: Any, value: Any) -> Any:
         if isinstance(value, Fixed):
@@ -288,6 +292,11 @@ class FixedPointArithmetic:
             assert largest < 2.0 ** (bits - 1), "a comparison of a number that is too large"
             self.largest_compared = max(self.largest_compared, largest)
         return ((plain < 0).astype(object) * (1 << Fixed.fraction)).view(Whole)
+
+    def scaled(self, value: Any, factor: float) -> Any:
+        dropped = Fixed.fraction + max(0, -math.frexp(factor)[1])
+        product = value.view(np.ndarray) * round(math.ldexp(factor, dropped))
+        return np.asarray(Fixed.truncated(product, dropped)).view(Fixed)
 
     def stack(self, parts: list[Any], axis: int) -> Any:
         return np.concatenate([one.view(np.ndarray) for one in parts], axis=axis).view(Fixed)

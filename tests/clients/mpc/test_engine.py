@@ -19,10 +19,12 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from scipy.stats import kstest
 
 from discreet_client.agent.demands import Demands
-from discreet_client.federation.errors import AgentError
+from discreet_client.agent.on_shares import signed
+from discreet_client.federation.errors import AgentError, NotTrusted
+from discreet_client.federation.identity import Identity
 from discreet_client.federation.signing import fingerprint
 from discreet_client.mpc import engine, keys, links, member, party
-from discreet_client.mpc.terms import Terms
+from discreet_client.mpc.terms import PROTOCOL, Terms
 from tests.clients.mpc.over_time import OverTime
 from tests.clients.mpc.parties import Instance, Parties
 from tests.conftest import eventually
@@ -357,15 +359,20 @@ def test_bytes_that_are_changed_on_the_way_end_the_computation(parties: list[Par
     assert [isinstance(one, party.BrokenOff) and one.code for one in answers] == ["connection"] * 3
 
 
-def test_a_party_that_leaves_ends_the_computation(parties: list[Parties], tmp_path: Path) -> None:
-    ran = Parties(Instance.draw(2, 3, 24))
+@pytest.mark.parametrize("leaves", [2, 3])
+def test_an_agent_that_leaves_ends_the_computation(
+    parties: list[Parties], tmp_path: Path, leaves: int
+) -> None:
+    """One of the three that compute, or the one that does not."""
+    ran = Parties(Instance.draw(2, 4, 24))
     parties.append(ran)
     path = tmp_path / "seen"
     ran.start([0], (RECORDING, str(path)))
-    ran.start([1, 2])
+    ran.start([1, 2, 3])
     eventually(lambda: path.exists() and path.stat().st_size > 0, "shares are exchanged")
-    ran.processes[2].kill()
-    assert [isinstance(one, party.BrokenOff) for one in ran.answers()] == [True] * 3
+    ran.processes[leaves].kill()
+    assert [isinstance(one, party.BrokenOff) for one in ran.answers()] == [True] * 4
+    assert not any(_listens(port) for port in ran.ports)
 
 
 def test_an_absent_party_ends_it_in_its_time(parties: list[Parties]) -> None:
@@ -418,6 +425,29 @@ def test_strangers_among_those_that_compute() -> None:
     Demands(known=known).check_shares(1, keys, keys[1:])
     with pytest.raises(AgentError, match="2 of the agents"):
         Demands(strangers=1).check_shares(1, keys, keys[1:3])
+
+
+def test_who_computes_follows_from_fingerprints() -> None:
+    """Not from an order that the owner chooses: nobody is on the roster twice, either."""
+    by_name = sorted((Identity.generate() for _ in range(4)), key=lambda one: one.fingerprint)
+    entries = [
+        {
+            "key": base64.b64encode(one.public_key).decode(),
+            "announcement": member.announcement(one, "ses_1", "127.0.0.1:7400"),
+        }
+        for one in by_name
+    ]
+    terms = Terms(4, 2, 1, False, True, 10.0, 20.0, 0.5, 2.0, computing=3)
+    parameters = {"protocol": PROTOCOL, "shares": terms.fields}
+    read, members = signed({"parameters": parameters, "agents": entries})
+    assert (read, [key for key, _ in members]) == (terms, [one.public_key for one in by_name])
+    again = {
+        **entries[0],
+        "announcement": member.announcement(by_name[0], "ses_2", "127.0.0.1:7401"),
+    }
+    for agents in (entries[::-1], [entries[1], entries[0], *entries[2:]], [again, *entries[:3]]):
+        with pytest.raises(NotTrusted, match="not sorted by fingerprint"):
+            signed({"parameters": parameters, "agents": agents})
 
 
 # Keys

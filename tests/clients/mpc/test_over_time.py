@@ -107,6 +107,22 @@ def test_small_moves_of_large_steps_are_not_called_settled(typical: float | None
     assert near == settled == (typical is None)
 
 
+def test_quantities_that_are_small_beside_c() -> None:
+    """As exact as others: a step moves sums by c times a factor that is small, too."""
+    instance, small = OverTime.draw(0, 3, 4), 1e-5
+    assert instance.limit is not None
+    instance.lower, instance.upper = instance.lower * small, instance.upper * small
+    instance.limit, instance.A_q = instance.limit * small, instance.A_q / np.sqrt(small)
+    instance.budgets = [
+        None if one is None else (one[0] * small, one[1] * small) for one in instance.budgets
+    ]
+    instance.iterations, instance.typical = 20, instance.usual_curvature
+    assert instance.terms.weight < 1e-5
+    x, _ = instance.computed(FixedPointArithmetic(instance.terms))
+    clear, _ = instance.computed()
+    assert x == pytest.approx(clear, abs=1e-5 * instance.terms.reach)
+
+
 def test_what_semi_honest_excludes() -> None:
     """An agent without any width, whose x is the same whatever the others do, reads the hours'
     prices from it if its program inputs a matrix that is no inverse, and wider bounds."""

@@ -7,8 +7,10 @@ import pytest
 
 from discreet_client.convex_sets import Box
 from discreet_client.costs import QuadraticCost
+from discreet_client.mpc.prices import Responses, optimum
 from discreet_client.mpc.responses import response
 from discreet_client.mpc.terms import Terms
+from tests.clients.mpc.over_time import FixedPointArithmetic
 from tests.clients.mpc.parties import Instance
 
 
@@ -27,6 +29,31 @@ def test_the_optimum_of_random_instances(seed: int) -> None:
         assert kept is True
         assert instance.violation(x) <= 1e-9 * instance.terms.reach * agents
     assert x == pytest.approx(oracle, abs=2e-3)  # as near as the interior point method ends
+
+
+@pytest.mark.parametrize("limited", [False, True])
+def test_quantities_that_are_small_beside_c(limited: bool) -> None:
+    """In the bits of shares. The price follows from c nearly alone, which is then a large number,
+    and its weight in units of price and reach one with few bits as a fixed-point number."""
+    instance = Instance.draw(7, 3, 8, cost=True, limit=limited)
+    small = 1e-5
+    instance.lower, instance.upper = instance.lower * small, instance.upper * small
+    if instance.limit is not None:
+        instance.limit = instance.limit * small
+    instance.bend = instance.bend / small
+    terms, responses = instance.terms, instance.responses()
+    assert terms.weight < 1e-4
+    arithmetic = FixedPointArithmetic(terms)
+    rows = [arithmetic.made(one) for one in np.stack([one.rows for one in responses], axis=2)]
+    c, d = (
+        None if one is None else arithmetic.made(one / terms.reach)
+        for one in (instance.cost, instance.limit)
+    )
+    found = optimum(terms, Responses(*rows), c, d, arithmetic).quantities
+    quantities = np.asarray(found, dtype=np.float64) / 2.0**terms.fraction_bits
+    x = np.stack([one.x_of(quantities[:, place]) for place, one in enumerate(responses)])
+    clear, _ = instance.in_the_clear()
+    assert x == pytest.approx(clear, abs=2e-5 * terms.reach)
 
 
 def test_a_limit_that_cannot_be_kept_is_told() -> None:

@@ -29,8 +29,8 @@ class Demands:
     independently of the server; at least `known_least` of them must be on the roster, all if it is
     None. A sum hides an agent among the others only if these do not all belong to one party.
     `strangers`: of the agents that compute on secret shares for all, the most that are neither
-    `known` nor this one; None for any number. With at most as many as may collude, this agent's
-    data are safe whatever strangers do.
+    `known` nor this one; None for any number. With at most as many as may collude, strangers
+    may pool what they see, if the known ones do not join them and all run the program as it is.
     ValueError for a malformed fingerprint or a `known_least` out of range.
     """
 

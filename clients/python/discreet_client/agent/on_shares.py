@@ -13,6 +13,7 @@ import base64
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Any, Protocol
 
 import numpy as np
@@ -22,6 +23,7 @@ from discreet_client.agent.demands import Demands
 from discreet_client.agent.rounds import Party, Round
 from discreet_client.convex_sets import Box, BudgetedBox
 from discreet_client.costs import ConvexCost, QuadraticCost
+from discreet_client.federation import signing
 from discreet_client.federation.errors import AgentError, NotTrusted
 from discreet_client.federation.links import Link
 from discreet_client.mpc import evidence, keys, member, party
@@ -47,7 +49,7 @@ class ShareParty(Party, Protocol):
 class ShareOptimum:
     """This agent's own result. `kept`: whether the limit can be kept in every hour, and over time
     whether the steps have settled, as all agents have signed; None if the owner has not asked.
-    `terms.threshold` of the agents may collude; see `evidence.assumptions`."""
+    `terms.threshold` of those that compute may collude; see `evidence.assumptions`."""
 
     x: Floats
     kept: bool | None
@@ -156,6 +158,9 @@ def signed(roster: Mapping[str, Any]) -> tuple[Terms, list[tuple[bytes, dict[str
         member.places(members)
     except (ValueError, KeyError, TypeError) as error:
         raise NotTrusted(f"the owner has signed invalid terms or members: {error}") from None
+    names = [signing.fingerprint(key) for key, _ in members]
+    if any(one >= other for one, other in pairwise(names)):  # who computes follows from the order
+        raise NotTrusted("the owner has signed a roster that is not sorted by fingerprint")
     if len(members) != terms.agents:
         raise NotTrusted(f"the owner has signed {len(members)} agents on terms for {terms.agents}")
     return terms, members

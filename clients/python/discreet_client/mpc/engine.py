@@ -90,6 +90,12 @@ class ShareArithmetic:
             bits = min(bits, self._number.frac_length + math.ceil(math.log2(spread)) + 2)
         return self._mpc.np_sgn(value, l=bits, LT=True)
 
+    def scaled(self, value: Numbers, factor: float) -> Numbers:
+        """One truncation, by as many more bits as the factor has zeros behind its point."""
+        zeros = max(0, -math.frexp(factor)[1])
+        dropped = self._number.frac_length + zeros
+        return self._mpc.np_trunc(value * round(math.ldexp(factor, dropped)), dropped)
+
     def stack(self, parts: list[Numbers], axis: int) -> Numbers:
         return self._mpc.np_concatenate(parts, axis=axis)
 
@@ -120,7 +126,8 @@ def main() -> int:
 
 class _Part:
     """One agent's part. `order` is that of `party.order_of`: `terms`, `index`, `parties`
-    [{host, port, certificate}], `listen`, `pem`, `rows`, `summands`, `seconds`."""
+    [{host, port, certificate}], `listen`, `pem`, `rows`, `summands`,
+    `seconds`, and `until`, the time at which these are over."""
 
     def __init__(self, order: dict[str, Any]) -> None:
         self._order = order
@@ -132,8 +139,9 @@ class _Part:
         self._links = Links(self._mpc, order, self.terms.parties)
 
     def run(self) -> dict[str, Any]:
-        """The answer; TimeoutError after `seconds`, Broken if something else ended it."""
-        work = asyncio.wait_for(self._watched(), float(self._order["seconds"]))
+        """The answer; TimeoutError at `until`, Broken if something else ended it."""
+        left = float(self._order["until"]) - time.monotonic()
+        work = asyncio.wait_for(self._watched(), left)
         try:
             return dict(self._mpc._loop.run_until_complete(work))
         except RuntimeError:  # MPyC stops the loop when one of its tasks raises

@@ -20,8 +20,8 @@ early."""
 
 PAUSE_SECONDS = 0.1
 CLOSING, INPUT, RESULT = (-(1 << 62) + place for place in range(3))
-"""Labels of messages outside the range of MPyC's program counters: the last one to each agent, and
-shares of the inputs and results of agents that do not compute."""
+"""Labels of messages that are not MPyC's, whose program counters are hashes of 64 bits: the last
+one to each agent, and shares of the inputs and results of agents that do not compute."""
 
 
 class Broken(Exception):

@@ -148,7 +148,7 @@ def _shift(
     least = (
         arithmetic.whole(np.zeros(hours))
         if cost is None
-        else (sums + cost) * (terms.agents * terms.weight / terms.stiffness)
+        else arithmetic.scaled(sums + cost, terms.agents * terms.weight / terms.stiffness)
     )
     if limit is None:
         return least

@@ -7,6 +7,7 @@ import json
 import os
 import subprocess
 import sys
+import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 from importlib.util import find_spec
@@ -103,7 +104,9 @@ def order_of(
 
 
 def start(order: dict[str, Any], program: Sequence[str] = ENGINE) -> subprocess.Popen[bytes]:
-    """Start the engine with its order; `answer` reads its result."""
+    """Start the engine with its order; `answer` reads its result. Its seconds begin here, before it
+    has imported anything."""
+    order = {**order, "until": time.monotonic() + order["seconds"]}  # a clock of the whole system
     environment = {
         name: value
         for name, value in os.environ.items()

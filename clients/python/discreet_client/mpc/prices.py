@@ -47,6 +47,11 @@ class Arithmetic(Protocol):
         bound."""
         ...
 
+    def scaled(self, value: Numbers, factor: float) -> Numbers:
+        """Numbers times a public positive factor, however small, up to a rounding of the result:
+        times a float they would lose what the factor loses as a fixed-point number."""
+        ...
+
     def stack(self, parts: list[Numbers], axis: int) -> Numbers: ...
 
     def matmul(self, left: Numbers, right: Numbers) -> Numbers:
@@ -87,6 +92,9 @@ class FloatArithmetic:
 
     def below_zero(self, value: Floats, spread: float | None) -> Floats:
         return np.asarray(value < 0, dtype=np.float64)
+
+    def scaled(self, value: Floats, factor: float) -> Floats:
+        return value * factor
 
     def stack(self, parts: list[Floats], axis: int) -> Floats:
         return np.concatenate(parts, axis=axis)
@@ -189,7 +197,7 @@ def _optimum_lies_above(
     if limit is not None:
         reasons.append(-(sums + limit.reshape(hours, 1)))
     if cost is not None:
-        reasons.append(turns - terms.weight * (sums + cost.reshape(hours, 1)))
+        reasons.append(turns - arithmetic.scaled(sums + cost.reshape(hours, 1), terms.weight))
     elif limit is not None:  # the multiplier of a limit is not negative
         reasons.append(turns)
     said = arithmetic.below_zero(arithmetic.stack(reasons, 1), QUANTITIES)
@@ -214,17 +222,19 @@ def _price(
     prices = []
     if cost is not None:
         largest = 1 + terms.weight * most
-        inverse, scale = _inverse(1 + terms.weight * fall, 1.0, largest, terms.fraction_bits)
-        prices.append((terms.weight * scale) * (level + cost) * inverse)
+        divisor = 1 + arithmetic.scaled(fall, terms.weight)
+        inverse, scale = _inverse(divisor, 1.0, largest, terms.fraction_bits, arithmetic)
+        prices.append(arithmetic.scaled(level + cost, terms.weight * scale) * inverse)
     else:
         prices.append(arithmetic.whole(np.zeros(hours)))
     if limit is not None:
         # Where no agent responds to the price, avoid a division by zero.
         idle = arithmetic.below_zero(fall - terms.gentlest / 2, QUANTITIES)
+        divisor = fall + terms.gentlest * idle
         inverse, scale = _inverse(
-            fall + terms.gentlest * idle, terms.gentlest / 2, most, terms.fraction_bits
+            divisor, terms.gentlest / 2, most, terms.fraction_bits, arithmetic
         )
-        needed = (level + limit) * inverse * scale
+        needed = arithmetic.scaled((level + limit) * inverse, scale)
         less = arithmetic.below_zero(prices[0] - needed, QUANTITIES)
         prices.append(prices[0] + less * (needed - prices[0]))
     price = prices[-1]
@@ -234,7 +244,7 @@ def _price(
 
 
 def _inverse(
-    value: Numbers, least: float, most: float, fraction_bits: int
+    value: Numbers, least: float, most: float, fraction_bits: int, arithmetic: Arithmetic
 ) -> tuple[Numbers, float]:
     """(x, scale) with `x scale = 1 / value` for values of [least, most], by Newton's method.
 
@@ -246,7 +256,7 @@ def _inverse(
     error = (most - least) / (most + least)
     wanted = (fraction_bits + 2) * math.log(2)
     steps = 1 if error == 0 else max(1, math.ceil(math.log2(wanted / -math.log(error))))
-    scaled = value * scale
+    scaled = arithmetic.scaled(value, scale)
     found = start * 2 - scaled * start**2
     for _ in range(steps - 1):
         found = found * (2 - scaled * found)

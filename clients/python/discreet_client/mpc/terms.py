@@ -15,7 +15,7 @@ STATISTICAL_BITS = 40
 
 MOST_KEYS = 10
 """Most keys of pseudo-random secret sharing, C(computing, threshold) in all; with more, random
-shares are dealt instead, by threshold + 1 of the computing agents."""
+shares are dealt instead: those of masks by threshold + 1 of the computing agents, others by all."""
 
 ACCURACY_BITS = 16
 """Accuracy of an hour's sum relative to the reach, before the loss by the steepest response."""
