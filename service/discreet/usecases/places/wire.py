@@ -7,14 +7,14 @@ Statements go by the extended protocol, in which a text with more than one state
 
 from __future__ import annotations
 
+import os
 import re
 import select
+import socket
 import struct
-import termios
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
-from fcntl import ioctl
 from ipaddress import ip_address
 from typing import Self
 
@@ -35,6 +35,8 @@ MOST_BYTES = 64 << 20
 """That may come between two results. The rows that are asked for at once have less, but libpq holds
 what comes as one, several times, and a server's words may have a gigabyte: an error quotes the
 value that it is about."""
+_RECEIVED_AT = 128
+"""Where `tcpi_bytes_received` is in the kernel's `struct tcp_info` (include/uapi/linux/tcp.h)."""
 LOOK_SECONDS, CANCEL_SECONDS = 0.5, 2.0
 """How often it is looked whether anybody still waits, and for how long a server is asked to end
 what nobody waits for."""
@@ -92,7 +94,7 @@ class Wire:
     ) -> None:
         """Connect until the monotonic clock reaches `until`. Whatever waits raises FileClosed once
         it is no longer `wanted`. NotConnected, Late."""
-        self._wanted, self._came = wanted, 0
+        self._wanted, self._before = wanted, 0
         self._connection = pq.PGconn.connect_start(_parameters(place, host, port, ip))
         try:
             self._connect(until)
@@ -190,13 +192,20 @@ class Wire:
             while self._connection.is_busy():
                 self._wait(select.POLLIN, until)
                 self._consume()
-            self._came = 0
+            self._before = self._received()
             return self._connection.get_result()
 
+    def _received(self) -> int:
+        """The bytes that have come on this connection; always 0 where the kernel does not count."""
+        with socket.socket(fileno=os.dup(self._connection.socket)) as one:
+            known = one.getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO, _RECEIVED_AT + 8)
+        if len(known) < _RECEIVED_AT + 8:
+            return 0
+        received: int = struct.unpack_from("=Q", known, _RECEIVED_AT)[0]
+        return received
+
     def _consume(self) -> None:
-        (coming,) = struct.unpack("i", ioctl(self._connection.socket, termios.FIONREAD, bytes(4)))
-        self._came += coming
-        if self._came > MOST_BYTES:
+        if self._received() - self._before > MOST_BYTES:
             raise TooLarge
         self._connection.consume_input()
 
@@ -211,10 +220,10 @@ class Wire:
         raise FileClosed
 
 
-def _ready(socket: int, events: int, seconds: float) -> None:
-    """Wait for the socket. Late."""
+def _ready(number: int, events: int, seconds: float) -> None:
+    """Wait for a socket. Late."""
     ready = select.poll()
-    ready.register(socket, events)
+    ready.register(number, events)
     if seconds <= 0 or not ready.poll(1000 * seconds):
         raise Late
 
