@@ -101,9 +101,11 @@ class Front:
             self._open.append(server)
             server.sendall(first)
             threading.Thread(target=self._back, args=(server, client), daemon=True).start()
-            while part := client.recv(1 << 16):
-                server.sendall(part)
-            server.shutdown(socket.SHUT_RDWR)
+            try:
+                while part := client.recv(1 << 16):
+                    server.sendall(part)
+            finally:  # also of a connection that is reset: the server must see that it is gone
+                server.shutdown(socket.SHUT_RDWR)
 
     def _back(self, server: socket.socket, client: socket.socket) -> None:
         came = 0

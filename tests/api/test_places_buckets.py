@@ -260,7 +260,7 @@ def test_what_does_not_pass(
     with pytest.raises(PlaceUnavailable, match=why) as refused:
         fetched(setting(), f"s3://{bucket}/daily/day=2/part-0.parquet")
     out, err = capfd.readouterr()
-    assert "bucket failed" in out + err
+    assert "place failed" in out + err
     for secret in (SECRET, bucket, "day=2"):
         assert secret not in refused.value.detail + out + err
 

@@ -3,6 +3,7 @@ servers that do not give it."""
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import io
 import logging
@@ -29,7 +30,7 @@ from discreet.settings import Settings
 from discreet.storage.sealing import open_stream
 from discreet.storage.tenants import Principal
 from discreet.usecases import access
-from discreet.usecases.places import databases, fetching, hosts, rows
+from discreet.usecases.places import databases, fetching, hosts, rows, wire
 from discreet.usecases.places.addresses import (
     NothingThere,
     PlaceRefused,
@@ -38,7 +39,7 @@ from discreet.usecases.places.addresses import (
 )
 from discreet.usecases.rpc_tls import self_signed
 from discreet.usecases.services import Services, open_services
-from tests.conftest import settings_for
+from tests.conftest import eventually, settings_for
 from tests.databases import PASSWORD, SECRET, Front, Meters, meters_of
 from tests.places import allowing
 from tests.postgres_fixture import fresh_database
@@ -60,14 +61,16 @@ class Site:
 
     def fetched(self, address: str, url: str | None = None, **values: Any) -> pa.Table:
         """The rows that an address brings, through a place of this URL with these values."""
+        return self.portal.call(self._fetched, self.allowed(url, **values), address)
+
+    def allowed(self, url: str | None = None, **values: Any) -> Services:
+        """The services, whose operator allows this place."""
         limit = values.pop("upload_bytes", self.services.settings.upload_bytes)
         place = {"url": url or self.url(), "user": self.meters.user, "password": PASSWORD}
         path = allowing(self.folder, {**place, "private": True, **values})
         changes = {"content_places": path, "upload_bytes": limit}
-        services = replace(
-            self.services, settings=self.services.settings.model_copy(update=changes)
-        )
-        return self.portal.call(self._fetched, services, address)
+        settings = self.services.settings.model_copy(update=changes)
+        return replace(self.services, settings=settings)
 
     async def _fetched(self, services: Services, address: str) -> pa.Table:
         upload = await fetching.fetch(services, self.owner, address)
@@ -136,17 +139,80 @@ def test_what_a_query_finds(site: Site) -> None:
 
 
 def test_rows_are_written_in_groups(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
-    """However many there are, so that no more than a group is in memory."""
-    monkeypatch.setattr(rows, "GROUP_BYTES", 100_000)
+    """However many there are, so that no more than a group is in memory, nor many small arrays."""
+    monkeypatch.setattr(rows, "GROUP_BYTES", 200_000)
+    monkeypatch.setattr(rows, "PARTS_TOGETHER", 2)
+    add, parts = rows.Rows.add, list[int]()
+
+    def counted(self: rows.Rows, result: Any) -> None:
+        add(self, result)
+        parts.append(len(self._parts))
+
+    monkeypatch.setattr(rows.Rows, "add", counted)
     query = "SELECT x, NULLIF(x % 7, 3) AS y FROM generate_series(1, 60000) AS x"
     table = site.rows(query)
     assert table["y"].to_pylist() == [None if n % 7 == 3 else n % 7 for n in range(1, 60001)]
+    assert set(parts) == {0, 1}
+
+
+def test_a_server_without_encoding(site: Site) -> None:
+    """Counts bytes where it cuts texts: none comes shorter than it is."""
+    name = f"{site.meters.name}_bytes"
+    site.meters.run(f"CREATE DATABASE {name} TEMPLATE template0 ENCODING 'SQL_ASCII' LOCALE 'C'")
+    url = f"{site.url()}_bytes"
+    try:
+        query = "SELECT 'a' || repeat('é', {}) AS word"
+        asked = [f"{url}?query={quote(query.format(count))}" for count in (999, 1000)]
+        assert site.fetched(asked[0], url)["word"].to_pylist() == ["a" + 999 * "é"]
+        with pytest.raises(QueryRefused, match="more than 1000 characters"):
+            site.fetched(asked[1], url)
+    finally:
+        site.meters.run(f"DROP DATABASE {name} WITH (FORCE)")
+
+
+def test_words_of_a_server_that_are_long(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
+    """An error quotes the value that it is about, which may have a gigabyte: it is not held."""
+    monkeypatch.setattr(wire, "MOST_BYTES", 4 << 20)
+    with pytest.raises(QueryRefused, match="too large to be held"):
+        site.rows("SELECT repeat('a', 90000000)::int AS a")
+    many = site.rows("SELECT repeat('a', 99) AS a FROM generate_series(1, 20000)")
+    assert many.num_rows == 20000
+
+
+def test_what_nobody_waits_for_ends(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A job that is cancelled, or a time that is over, ends the query on the server too, though it
+    has turned off all of the server's own limits."""
+    monkeypatch.setattr(databases, "GRACE_SECONDS", 0.5)
+    monkeypatch.setattr(databases, "VALUES_A_FETCH", 10)
+    unlimited = (
+        "SELECT CASE x WHEN 1 THEN set_config('statement_timeout', '0', false) || "
+        "set_config('client_connection_check_interval', '0', false) "
+        "WHEN 11 THEN pg_sleep(3600)::text END AS a FROM generate_series(1, 11) AS x"
+    )
+    going_on = "SELECT pid FROM pg_stat_activity WHERE usename = 'USER'"
+    going_on = going_on.replace("USER", site.meters.user)
+    with pytest.raises(PlaceUnavailable, match="does not answer in time"):
+        site.rows(unlimited, seconds=1)
+    eventually(lambda: site.meters.run(going_on) == [], "the query ended with its time")
+
+    async def given_up(services: Services, address: str) -> None:
+        fetch = asyncio.create_task(fetching.fetch(services, site.owner, address))
+        sleeping = f"{going_on} AND wait_event = 'PgSleep'"
+        await asyncio.to_thread(eventually, lambda: site.meters.run(sleeping), "the query runs")
+        fetch.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await fetch
+
+    address = f"{site.url()}?query={quote(unlimited)}"
+    site.portal.call(given_up, site.allowed(seconds=3600), address)
+    eventually(lambda: site.meters.run(going_on) == [], "the query ended as nobody waits")
 
 
 @pytest.mark.parametrize(
     ("query", "error", "why"),
     [
         ("SELECT 1 AS a; SELECT 2 AS b", QueryRefused, "multiple commands"),
+        ("SELECT 1 AS a; -- all of them", QueryRefused, "nothing behind its semicolon"),
         ("SELECT 1 AS a; DROP TABLE trips", QueryRefused, "multiple commands"),
         ("SELECT 1 AS a) AS q; COMMIT; DROP TABLE trips; --", QueryRefused, "syntax error"),
         ("SELECT 1) TO PROGRAM 'true' --", QueryRefused, "syntax error"),
@@ -236,6 +302,8 @@ def test_queries_that_the_operator_wrote(site: Site) -> None:
     ("right", "undo"),
     [
         ("ALTER ROLE {} SUPERUSER", "ALTER ROLE {} NOSUPERUSER"),
+        ("ALTER ROLE {} REPLICATION", "ALTER ROLE {} NOREPLICATION"),
+        ("GRANT pg_signal_backend TO {}", "REVOKE pg_signal_backend FROM {}"),
         ("GRANT pg_execute_server_program TO {}", "REVOKE pg_execute_server_program FROM {}"),
     ],
 )

@@ -15,6 +15,7 @@ from typing import Any
 import anyio.from_thread
 import httpx
 import psycopg
+import pyarrow as pa
 import pyarrow.csv
 import pytest
 import structlog
@@ -383,9 +384,21 @@ def test_rows_that_stay_in_a_database(at: Callable[[Work], None]) -> None:
         run("UPDATE trips SET count = count WHERE count < 20")  # which moves them to the end
         job = await site.submit(dataset["id"])
         assert await site.run(job) == ("succeeded", list(CHARGED))
-        # Stored or read in another way it would be the same dataset.
-        again = await site.register(rows_of(site.database, "TABLE trips"))
-        assert (again["id"], again["account"]) == (dataset["id"], dataset["account"])
+        # Read in another way, with numbers of other types, or as a file, it is the same dataset.
+        names = "period", "origin", "destination", "count"
+        table = pa.table(list(zip(*run("TABLE trips"), strict=True)), names)
+        parquet_file, csv_file = site.folder / "rows.parquet", site.folder / "rows.csv"
+        parquet_file.write_bytes(parquet(table))
+        pyarrow.csv.write_csv(table, csv_file)
+        typed = "SELECT period::numeric(9, 2), origin::float8, destination::numeric, count::int4"
+        for elsewhere in (
+            f"file://{parquet_file}",
+            f"file://{csv_file}",
+            rows_of(site.database, f"{typed} FROM trips"),
+            rows_of(site.database, "TABLE trips"),
+        ):
+            again = await site.register(elsewhere)
+            assert (again["id"], again["account"]) == (dataset["id"], dataset["account"])
         role = f"ALTER ROLE {site.meters.user}"
         back_again = "UPDATE trips SET count = 7 WHERE count = 99"
         renamed = "ALTER TABLE trips RENAME TO journeys", "ALTER TABLE journeys RENAME TO trips"

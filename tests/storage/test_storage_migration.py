@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import psycopg
 import pytest
 from alembic import command
 from alembic.config import Config
@@ -67,6 +68,27 @@ def test_up_and_down(postgres: EmbeddedPostgres) -> None:
         assert ask(database, kept) == [(None, None, None, False)]
         downgrade(database, "0001")
         assert ask(database, "SELECT to_regclass('webhooks')") == [(None,)]
+        migrate(settings)
+        # Code before schema 0033 fetches nothing from a database, so nothing may stay in one.
+        ask(database, DATASET, id="dst_3", digest=b"3")
+        ask(
+            database,
+            "UPDATE datasets SET stays = 'postgresql', place = 'p', seen_at = now(), "
+            "wrapped_key = 'w' WHERE id = 'dst_3'",
+        )
+        revision = "SELECT version_num FROM alembic_version"
+        place = "SELECT stays, place FROM datasets WHERE id = 'dst_3'"
+        newest = ask(database, revision)
+        with pytest.raises(psycopg.DatabaseError, match="contents stay in databases"):
+            downgrade(database, "0032")
+        assert ask(database, revision) == newest
+        assert ask(database, place) == [("postgresql", b"p")]
+        ask(
+            database,
+            "UPDATE datasets SET deleted_at = now(), wrapped_key = NULL WHERE id = 'dst_3'",
+        )
+        downgrade(database, "0032")
+        assert ask(database, place) == [(None, None)]
         migrate(settings)
         ask(database, DATASET, id="dst_2", digest=b"2")
         ask(database, "UPDATE datasets SET wrapped_key = 'w' WHERE id = 'dst_2'")

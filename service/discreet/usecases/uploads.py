@@ -286,14 +286,20 @@ class Reader:
         self._slots: asyncio.Semaphore | None = None
 
     async def read(
-        self, upload: Upload, folder: Path, job: dict[str, Any], memory_bytes: int
+        self,
+        upload: Upload,
+        folder: Path,
+        job: dict[str, Any],
+        memory_bytes: int,
+        *,
+        logged: bool = True,
     ) -> Read:
         """The content of an upload. InvalidInput and PayloadTooLarge as the owner shall see them;
         Unavailable, with the true cause or the word that it is not known, where the upload could
         not be read.
 
         `job` holds kind, public, tenant, name, keys and the limit of the content (see
-        `isolation.reading`).
+        `isolation.reading`). With `logged` the log says of what a reader ended, now.
         """
         limits = Limits(
             memory_bytes,
@@ -328,7 +334,7 @@ class Reader:
                 )
             except ChildFailed as failure:
                 target.close()
-                raise _refused(failure, limits) from failure
+                raise _refused(failure, limits, logged) from failure
             except BaseException:
                 target.close()
                 raise
@@ -351,7 +357,7 @@ class Reader:
         return self._slots
 
 
-def _refused(failure: ChildFailed, limits: Limits) -> DiscreetError:
+def _refused(failure: ChildFailed, limits: Limits, logged: bool = True) -> DiscreetError:
     """What the owner of an upload is told of a child that ended without an answer."""
     match failure:
         case MemoryLimit():
@@ -366,9 +372,10 @@ def _refused(failure: ChildFailed, limits: Limits) -> DiscreetError:
             return Unavailable(failure.detail, code="not_isolated")
         case NotStarted():
             return NoReader(f"the upload cannot be read: {failure.detail}; nothing was registered")
-    log.error(
-        "an upload's reader ended without an answer", cause=failure.code, detail=failure.detail
-    )
+    if logged:
+        log.error(
+            "an upload's reader ended without an answer", cause=failure.code, detail=failure.detail
+        )
     why = failure.detail if isinstance(failure, Crashed | Raised) else "why is not known"
     detail = f"the reader of the upload ended without an answer: {why}; nothing was registered"
     return Unavailable(detail, code="not_read")

@@ -60,6 +60,12 @@ class PlaceUnavailable(Unavailable):
 
     code = "place_unavailable"
 
+    @property
+    def kind_of_cause(self) -> str | None:
+        """Of what error it came: its type alone, as its text may contain an address or a key."""
+        cause = self.__cause__
+        return None if cause is None else f"{type(cause).__module__}.{type(cause).__qualname__}"
+
 
 @dataclass(frozen=True)
 class Address:

@@ -15,15 +15,11 @@ from contextlib import suppress
 from functools import partial
 from typing import Any
 
-import structlog
-
 from discreet.storage.impatience import Impatience, Silent
 from discreet.usecases.places.addresses import Address, NothingThere, PlaceRefused, PlaceUnavailable
 from discreet.usecases.places.local import MOST_PARTS, ContentChanged, fits
 from discreet.usecases.places.rules import BucketPlace
 from discreet.usecases.uploads import Upload
-
-log = structlog.get_logger()
 
 BLOCK_BYTES = 8 << 20
 CONNECT_SECONDS, SILENT_SECONDS = 10.0, 60.0
@@ -103,10 +99,6 @@ class _Driver:
         except FileNotFoundError:
             raise
         except Exception as error:
-            # Only the type of the error: its text may contain an address or a key.
-            log.warning(
-                "bucket failed", error=f"{type(error).__module__}.{type(error).__qualname__}"
-            )
             if isinstance(error, PermissionError):
                 raise PlaceUnavailable("the object storage does not let this service in") from error
             if isinstance(error, Silent):

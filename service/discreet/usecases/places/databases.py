@@ -27,7 +27,7 @@ from discreet.usecases.places.addresses import (
 from discreet.usecases.places.hosts import CONNECT_SECONDS, resolve
 from discreet.usecases.places.rows import Column, Rows, columns_of
 from discreet.usecases.places.rules import DatabasePlace
-from discreet.usecases.places.wire import Broken, Late, NotConnected, SqlError, Wire
+from discreet.usecases.places.wire import Broken, Late, NotConnected, SqlError, TooLarge, Wire
 from discreet.usecases.uploads import Upload
 
 ATTEMPTS = 4
@@ -49,13 +49,15 @@ FROM (VALUES ('statement_timeout', '{milliseconds}'), ('lock_timeout', '10s'),
 only can become another."""
 _FORBIDDEN = """
 SELECT pg_catalog.count(*) FROM pg_catalog.pg_roles AS other
-WHERE (other.rolsuper OR other.rolname IN
-  ('pg_read_server_files', 'pg_write_server_files', 'pg_execute_server_program'))
+WHERE (other.rolsuper OR other.rolreplication OR other.rolname IN
+  ('pg_read_server_files', 'pg_write_server_files', 'pg_execute_server_program',
+   'pg_signal_backend'))
   AND (pg_catalog.pg_has_role(session_user, other.oid, 'MEMBER')
     OR pg_catalog.pg_has_role(current_user, other.oid, 'MEMBER'))
 """
-"""Roles that the place's user has or could take, with which a query reads files, runs programs or
-gets around every right."""
+"""Roles that the place's user has or could take, with which a query reads files, runs programs,
+ends others' sessions, reads what others write (by a replication slot, which also stays) or gets
+around every right."""
 _TYPES = """
 SELECT oid::pg_catalog.int8, pg_catalog.format_type(oid, NULL), typtype = 'e'
 FROM pg_catalog.pg_type WHERE oid IN ({numbers})
@@ -66,7 +68,7 @@ _PASSING = ("08", "25P", "40", "53", "55", "57", "58", "72", "XX")
 """How codes of errors begin that come from the server's state: connection, a transaction that idled
 too long, conflict with recovery, resources, locks, an operator who ends it, the system, snapshots
 that are gone, its own faults."""
-_CANCELLED = "57014"
+_CANCELLED, _SYNTAX = "57014", "42601"
 _NOTHING = ("42P01", "3F000", "42501")
 """No such table, no such schema, no right to read it."""
 
@@ -93,22 +95,31 @@ def copy(
     reaches `until`. `hosts`: the server's IP addresses. `room` is called with the bytes that will
     come, and raises if they are too many.
 
-    Raises PlaceRefused, QueryRefused or PlaceUnavailable.
+    Raises PlaceRefused, QueryRefused or PlaceUnavailable; FileClosed soon after the upload is
+    closed, and then the query has ended too.
     """
     query = place.query_of(address)
-    with _connected(place, address, hosts, until) as wire:
+
+    def wanted() -> bool:
+        return upload.file.descriptor >= 0
+
+    with _connected(place, address, hosts, until, wanted) as wire:
         _Query(wire, place, query, until).copy(upload, room)
 
 
 @contextmanager
 def _connected(
-    place: DatabasePlace, address: Address, hosts: Sequence[str], until: float
+    place: DatabasePlace,
+    address: Address,
+    hosts: Sequence[str],
+    until: float,
+    wanted: Callable[[], bool],
 ) -> Iterator[Wire]:
     for attempt in range(1, ATTEMPTS + 1):
         host = hosts[(attempt - 1) % len(hosts)]  # a dead server costs only one attempt
         end = min(until, time.monotonic() + CONNECT_SECONDS)
         try:
-            wire = Wire(place, address.hostname, address.port, host, end)
+            wire = Wire(place, address.hostname, address.port, host, end, wanted)
             break
         except NotConnected as error:
             if not error.again or attempt == ATTEMPTS:
@@ -122,6 +133,9 @@ def _connected(
             yield wire
         except Late:
             raise PlaceUnavailable("the database does not answer in time") from None
+        except TooLarge:
+            says = "the database answers with a value or an error that is too large to be held"
+            raise QueryRefused(says) from None
         except Broken as error:
             says = "the database ended the connection before all rows came"
             raise PlaceUnavailable(says) from error
@@ -143,7 +157,7 @@ class _Query:
                 one.kind.sql.format(f"q.c{place}") for place, one in enumerate(columns)
             )
             names = ", ".join(f"c{place}" for place in range(len(columns)))
-            self._run(_CURSOR.format(values=values, query=self._query, names=names))
+            self._declare(_CURSOR.format(values=values, query=self._query, names=names))
             self._fetch(columns, Rows(columns, upload, room))
         except SqlError as error:
             self._refuse(error)
@@ -154,7 +168,8 @@ class _Query:
         if self._run(_FORBIDDEN, 1) != [(bytes(8),)]:
             raise PlaceUnavailable(
                 "the operator's file must name a user that may only read: this one is, or may "
-                "become, a superuser or a role that reads files or runs programs"
+                "become, a superuser, or a role that replicates, reads files, runs programs or "
+                "ends the sessions of others"
             )
 
     def _columns(self) -> list[Column]:
@@ -169,9 +184,24 @@ class _Query:
             return {}
         rows = self._run(_TYPES.format(numbers=", ".join(map(str, numbers))), 3)
         return {
-            int.from_bytes(number or b"", "big"): ((name or b"").decode(), is_enumeration == b"\1")
+            int.from_bytes(number or b"", "big"): (
+                (name or b"").decode("utf-8", "replace"),
+                is_enumeration == b"\1",
+            )
             for number, name, is_enumeration in rows
         }
+
+    def _declare(self, statement: str) -> None:
+        """Open the cursor. QueryRefused for what is a statement, but no SELECT by grammar."""
+        try:
+            self._run(statement)
+        except SqlError as error:
+            if error.state != _SYNTAX:
+                raise
+            raise QueryRefused(
+                "one SELECT, or VALUES, TABLE or WITH … SELECT, is read, and nothing behind its "
+                f"semicolon (SQLSTATE {_SYNTAX})"
+            ) from None
 
     def _fetch(self, columns: Sequence[Column], rows: Rows) -> None:
         most = max(1, VALUES_A_FETCH // len(columns))

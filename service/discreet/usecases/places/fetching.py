@@ -58,7 +58,7 @@ class Owner(Protocol):
 
 async def fetch(services: Services, owner: Owner, text: str, *, logged: bool = True) -> Upload:
     """What the address holds, as if this owner had uploaded it. The caller closes it. With `logged`
-    the log says when it came, and its size: for a job, neither may be seen.
+    the log says when it came, and its size, or why it did not come: for a job, none may be seen.
 
     PlaceRefused where no place of the operator's allows it to this owner, PlaceUnavailable,
     PlacesUnreadable, ContentChanged, PayloadTooLarge.
@@ -87,8 +87,10 @@ async def fetch(services: Services, owner: Owner, text: str, *, logged: bool = T
     except TimeoutError:
         upload.close()
         raise PlaceUnavailable(f"the content does not arrive within {FETCH_SECONDS:g} s") from None
-    except BaseException:
+    except BaseException as error:
         upload.close()
+        if logged and isinstance(error, PlaceUnavailable) and error.kind_of_cause is not None:
+            log.warning("place failed", scheme=address.scheme, error=error.kind_of_cause)
         raise
     if logged:  # never the address: it may hold a signature
         size, parts = upload.plain_bytes, len(upload.parts)

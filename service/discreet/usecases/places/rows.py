@@ -25,6 +25,8 @@ LONGEST_TEXT = 1000
 """In characters."""
 GROUP_BYTES = 32 << 20
 """Of a row group, in memory."""
+PARTS_TOGETHER = 64
+"""So many parts become one: an array takes some hundred bytes, however few its values."""
 CELL_BYTES = 4
 """Counted for each value beside its own bytes, as on the wire: NULLs without end have an end too.
 """
@@ -42,7 +44,13 @@ class Kind(NamedTuple):
 INTEGER = Kind("{}::pg_catalog.int8", ">i8", pa.int64())
 REAL = Kind("{}::pg_catalog.float8", ">f8", pa.float64())
 TRUTH = Kind("{}::pg_catalog.bool", "?", pa.bool_())
-TEXT = Kind(f'pg_catalog."left"({{}}::pg_catalog.text, {LONGEST_TEXT + 1})', "", pa.string())
+_CUT = (
+    "CASE pg_catalog.getdatabaseencoding() WHEN 'SQL_ASCII' "
+    f"THEN {4 * LONGEST_TEXT + 4} ELSE {LONGEST_TEXT + 1} END"
+)
+"""Where texts are cut: a database that knows no encoding counts bytes, of which UTF-8 has up to
+four a character."""
+TEXT = Kind(f'pg_catalog."left"({{}}::pg_catalog.text, {_CUT})', "", pa.string())
 DATE = Kind("({} - pg_catalog.date '1970-01-01')::pg_catalog.int4", ">i4", pa.date32())
 _MICROSECONDS = "(EXTRACT(epoch FROM {}) * 1000000)::pg_catalog.int8"
 MOMENT = Kind(_MICROSECONDS, ">i8", pa.timestamp("us"))
@@ -152,6 +160,8 @@ class Rows:
         part = pa.record_batch(arrays, schema=self._schema)
         self._parts.append(part)
         self._waiting += part.nbytes
+        if len(self._parts) >= PARTS_TOGETHER:
+            self._parts = pa.Table.from_batches(self._parts).combine_chunks().to_batches()
         if self._waiting >= GROUP_BYTES:
             self._write()
 

@@ -24,6 +24,7 @@ import anyio.to_thread
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from discreet.errors import Conflict, DiscreetError, InvalidInput, PayloadTooLarge, Unavailable
+from discreet.isolation.failures import ChildFailed
 from discreet.observability import faults
 from discreet.problems import DATASETS
 from discreet.problems.plans import OPENED_BYTES_PER_SECOND
@@ -48,8 +49,8 @@ READ_BYTES_PER_SECOND = 1e7
 
 class PlaceFails(DiscreetError):
     """The content cannot be had from its place. `code` is one of `endings.FAILURES`, `about` names
-    the dataset; `passing`: another attempt may help; `cause` is the code of what came in the way,
-    which operators hear after the padding."""
+    the dataset; `passing`: another attempt may help; `cause` says what came in the
+    way, which operators hear after the padding."""
 
     def __init__(
         self, row: Mapping[str, Any], code: str, *, passing: bool = False, cause: str | None = None
@@ -183,7 +184,7 @@ async def fetch_again(services: Services, row: Mapping[str, Any]) -> Fetched:
         upload = await fetch(services, owner, place["address"], logged=False)
         try:
             read = await services.reader.read(
-                upload, settings.spool_folder, job, settings.job_memory_bytes
+                upload, settings.spool_folder, job, settings.job_memory_bytes, logged=False
             )
         finally:
             upload.close()
@@ -217,7 +218,12 @@ async def open_again(services: Services, row: Mapping[str, Any]) -> bytearray:
 def _failure(row: Mapping[str, Any], error: DiscreetError) -> DiscreetError:
     """What a job says of it. Whatever depends on what lies there now, other than that it is not the
     registered content, is one code: of what it is nothing is told."""
-    fails = partial(PlaceFails, row, cause=error.code)
+    cause = error.code
+    if isinstance(error, PlaceUnavailable) and error.kind_of_cause is not None:
+        cause += f": {error.kind_of_cause}"
+    elif isinstance(error.__cause__, ChildFailed) and isinstance(error, Unavailable):
+        cause += f": {error.__cause__.code}, {error.__cause__.detail}"
+    fails = partial(PlaceFails, row, cause=cause)
     match error:
         case NothingThere():
             return fails("content_missing")

@@ -7,30 +7,47 @@ Statements go by the extended protocol, in which a text with more than one state
 
 from __future__ import annotations
 
+import os
 import re
 import select
+import socket
+import struct
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from ipaddress import ip_address
 from typing import Self
 
 import certifi
 from psycopg import Error, capabilities, pq
 from psycopg.conninfo import make_conninfo
-from psycopg.pq import ConnStatus, DiagnosticField, ExecStatus, PollingStatus
+from psycopg.pq import ConnStatus, DiagnosticField, ExecStatus, PollingStatus, TransactionStatus
 
 from discreet.usecases.places.rules import DatabasePlace
+from discreet.usecases.uploads import FileClosed
 
 BINARY = pq.Format.BINARY
 NO_FILE = "/dev/null/none"
 """A file that cannot exist: no credentials are looked up in the home of the service's user."""
 _STATE = re.compile(r"[0-9A-Z]{5}")
 _LONGEST_MESSAGE = 300
+MOST_BYTES = 64 << 20
+"""That may come between two results. The rows that are asked for at once have less, but libpq holds
+what comes as one, several times, and a server's words may have a gigabyte: an error quotes the
+value that it is about."""
+_RECEIVED_AT = 128
+"""Where `tcpi_bytes_received` is in the kernel's `struct tcp_info` (include/uapi/linux/tcp.h)."""
+LOOK_SECONDS, CANCEL_SECONDS = 0.5, 2.0
+"""How often it is looked whether anybody still waits, and for how long a server is asked to end
+what nobody waits for."""
 
 
 class Late(Exception):
     """The server has not answered in time."""
+
+
+class TooLarge(Exception):
+    """More came as one than may be held."""
 
 
 class Broken(Exception):
@@ -55,8 +72,8 @@ class SqlError(Exception):
 
         state, position = field(DiagnosticField.SQLSTATE), field(DiagnosticField.STATEMENT_POSITION)
         self.state = state if _STATE.fullmatch(state) else "XX000"
-        text = field(DiagnosticField.MESSAGE_PRIMARY)
-        self.message = "".join(one if one.isprintable() else " " for one in text)[:_LONGEST_MESSAGE]
+        text = field(DiagnosticField.MESSAGE_PRIMARY)[:_LONGEST_MESSAGE]
+        self.message = "".join(one if one.isprintable() else " " for one in text)
         """In the server's words, which may hold values of rows."""
         self.position = int(position) if position.isdecimal() else None
         """In characters from 1, in the text of the statement."""
@@ -64,10 +81,20 @@ class SqlError(Exception):
 
 
 class Wire:
-    """One connection; a context manager, which ends it."""
+    """One connection; a context manager, which ends it, and what runs on it."""
 
-    def __init__(self, place: DatabasePlace, host: str, port: int, ip: str, until: float) -> None:
-        """Connect until the monotonic clock reaches `until`. NotConnected, Late."""
+    def __init__(
+        self,
+        place: DatabasePlace,
+        host: str,
+        port: int,
+        ip: str,
+        until: float,
+        wanted: Callable[[], bool] = lambda: True,
+    ) -> None:
+        """Connect until the monotonic clock reaches `until`. Whatever waits raises FileClosed once
+        it is no longer `wanted`. NotConnected, Late."""
+        self._wanted, self._before = wanted, 0
         self._connection = pq.PGconn.connect_start(_parameters(place, host, port, ip))
         try:
             self._connect(until)
@@ -77,7 +104,7 @@ class Wire:
 
     def run(self, statement: str, until: float, rows: int = 0) -> Iterator[pq.abc.PGresult]:
         """The results of one statement, values in binary; with `rows` they come in parts of at
-        most so many. SqlError, Late, Broken."""
+        most so many. SqlError, TooLarge, Late, Broken."""
         with _breaking():
             self._connection.send_query_params(statement.encode(), None, result_format=BINARY)
             if rows and capabilities.has_stream_chunked():
@@ -100,6 +127,11 @@ class Wire:
         return found[0]
 
     def close(self) -> None:
+        """Also what the server runs ends: its own look at a connection that is gone may have been
+        turned off by the query, and without that it would run for ever."""
+        if self._connection.transaction_status == TransactionStatus.ACTIVE:
+            with suppress(Error, Late, OSError):
+                self._cancel(time.monotonic() + CANCEL_SECONDS)
         self._connection.finish()
 
     def __enter__(self) -> Self:
@@ -126,11 +158,24 @@ class Wire:
                     break
         raise _not_connected(stage, self._connection.get_error_message())
 
+    def _cancel(self, until: float) -> None:
+        """Ask the server to end the statement, as secured as the connection is."""
+        if not capabilities.has_cancel_safe():
+            return  # older ones block without end, and send the key to this statement in the clear
+        asking = self._connection.cancel_conn()
+        try:
+            asking.start()
+            while (state := asking.poll()) in (PollingStatus.READING, PollingStatus.WRITING):
+                events = select.POLLIN if state == PollingStatus.READING else select.POLLOUT
+                _ready(asking.socket, events, until - time.monotonic())
+        finally:
+            asking.finish()
+
     def _results(self, until: float) -> Iterator[pq.abc.PGresult]:
         with _breaking():
             while self._connection.flush():
                 self._wait(select.POLLIN | select.POLLOUT, until)
-                self._connection.consume_input()
+                self._consume()
         while (result := self._next(until)) is not None:
             match ExecStatus(result.status):
                 case ExecStatus.COMMAND_OK | ExecStatus.TUPLES_OK:
@@ -146,15 +191,41 @@ class Wire:
         with _breaking():
             while self._connection.is_busy():
                 self._wait(select.POLLIN, until)
-                self._connection.consume_input()
+                self._consume()
+            self._before = self._received()
             return self._connection.get_result()
 
+    def _received(self) -> int:
+        """The bytes that have come on this connection; always 0 where the kernel does not count."""
+        with socket.socket(fileno=os.dup(self._connection.socket)) as one:
+            known = one.getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO, _RECEIVED_AT + 8)
+        if len(known) < _RECEIVED_AT + 8:
+            return 0
+        received: int = struct.unpack_from("=Q", known, _RECEIVED_AT)[0]
+        return received
+
+    def _consume(self) -> None:
+        if self._received() - self._before > MOST_BYTES:
+            raise TooLarge
+        self._connection.consume_input()
+
     def _wait(self, events: int, until: float) -> None:
-        left = until - time.monotonic()
-        ready = select.poll()
-        ready.register(self._connection.socket, events)
-        if left <= 0 or not ready.poll(1000 * left):
-            raise Late
+        while self._wanted():
+            left = until - time.monotonic()
+            try:
+                return _ready(self._connection.socket, events, min(left, LOOK_SECONDS))
+            except Late:
+                if left <= LOOK_SECONDS:
+                    raise
+        raise FileClosed
+
+
+def _ready(number: int, events: int, seconds: float) -> None:
+    """Wait for a socket. Late."""
+    ready = select.poll()
+    ready.register(number, events)
+    if seconds <= 0 or not ready.poll(1000 * seconds):
+        raise Late
 
 
 @contextmanager
