@@ -20,7 +20,7 @@ from discreet.errors import Conflict, NotFound
 from discreet.privacy.filters import Cap
 from discreet.privacy.units import Price
 from discreet.settings import Settings
-from discreet.storage import acceptance, chains, datasets, sources, tenants, waits
+from discreet.storage import acceptance, chains, datasets, jobs, ledger, sources, tenants, waits
 from discreet.storage.acceptance import JobOrder
 from discreet.storage.block_names import named_together, ranges
 from discreet.storage.database import SYSTEM, Database
@@ -146,13 +146,14 @@ def run(settings: Settings, work: Callable[[Services], Awaitable[None]], *named:
     asyncio.run(go())
 
 
-async def waiting(database: Database, many: int) -> None:
-    """Until so many transactions wait for a lock that another has."""
-    asked = "SELECT count(*) FROM pg_locks WHERE locktype = 'advisory' AND NOT granted"
+async def waiting(database: Database, many: int, of: str = "advisory") -> None:
+    """Until so many transactions wait for a lock that another has, of a type of PostgreSQL's."""
+    asked = "SELECT count(*) FROM pg_locks WHERE locktype = :type AND NOT granted"
     async with asyncio.timeout(60):
         while True:
             async with database.transaction(SYSTEM) as connection:
-                if (await connection.execute(text(asked))).scalar_one() == many:
+                found = await connection.execute(text(asked), {"type": of})
+                if found.scalar_one() == many:
                     return
             await asyncio.sleep(0.01)
 
@@ -229,13 +230,25 @@ def test_a_first_rule_counts_each_job_once(settings: Settings) -> None:
         database = services.database
         uses = "SELECT string_agg(block || ' ' || epsilon, ',' ORDER BY block) FROM source_uses"
 
-        async def set_rule() -> None:
+        async def set_rule(source: str) -> None:
+            rule = RULE | {"source_id": source}
             async with database.transaction("ten_1") as connection:
-                await waits.add_rule(connection, version=1, created_by="owner", **RULE)
+                await waits.add_rule(connection, version=1, created_by="owner", **rule)
+
+        # A job that is cancelled meanwhile, by who sees no rule, is counted by nobody.
+        assert await submit(database, order("e", "b", [1]), accounts("b", [1])) == "accepted"
+        async with database.transaction("ten_1") as connection:
+            assert await jobs.lock(connection, "job_e", "ten_1") is not None
+            await ledger.settle(connection, "job_e", "p")
+            await jobs.end(connection, "job_e", "cancelled")
+            setting = asyncio.create_task(set_rule("src_b"))
+            await waiting(database, 1, of="transactionid")
+        await setting
+        assert await ask(database, uses) is None
 
         async with database.transaction("ten_1") as connection:
             assert await accept(connection, "a", "a", [1, 2]) == "accepted"
-            setting = asyncio.create_task(set_rule())
+            setting = asyncio.create_task(set_rule("src_a"))
             await waiting(database, 1)
         await setting
         assert await ask(database, uses) == "block 1 1000,block 2 1000"
@@ -245,7 +258,7 @@ def test_a_first_rule_counts_each_job_once(settings: Settings) -> None:
             await connection.execute(text("UPDATE jobs SET state = 'cancelled' WHERE id = 'job_a'"))
         assert await ask(database, uses) == "block 1 0,block 2 1000"
 
-    run(settings, work, ("ten_1", "a", 3))
+    run(settings, work, ("ten_1", "a", 3), ("ten_1", "b", 1))
 
 
 def test_a_crowd_that_accepts_erases_and_adds_ends(settings: Settings) -> None:
