@@ -25,7 +25,7 @@ from discreet.storage.acceptance import JobOrder
 from discreet.storage.block_names import named_together, ranges
 from discreet.storage.database import SYSTEM, Database
 from discreet.storage.tenants import Principal
-from discreet.usecases import erasure
+from discreet.usecases import cancelling, erasure
 from discreet.usecases.budgets import cap_amounts, filter_limits
 from discreet.usecases.services import Services, open_services
 
@@ -263,7 +263,7 @@ def test_a_first_rule_counts_each_job_once(settings: Settings) -> None:
 
 def test_a_crowd_that_accepts_erases_and_adds_ends(settings: Settings) -> None:
     """Nobody waits in a circle, no job reads what is erased, and each is charged to all of its
-    blocks, once."""
+    blocks, once, or to none where it is cancelled; those that wait are counted."""
     blocks, rounds = 12, 10
 
     async def work(services: Services) -> None:
@@ -282,7 +282,9 @@ def test_a_crowd_that_accepts_erases_and_adds_ends(settings: Settings) -> None:
                     database, order(name, source, versions), accounts(source, versions)
                 )
                 outcomes[outcome] += 1
-                if outcome == "accepted":
+                if outcome == "accepted" and luck.random() < 0.5:
+                    await cancelling.cancel(services, OWNER, f"job_{name}")
+                elif outcome == "accepted":
                     chosen.append((source, versions))
 
         async def owner(who: int) -> None:
@@ -307,12 +309,18 @@ def test_a_crowd_that_accepts_erases_and_adds_ends(settings: Settings) -> None:
             *(owner(who) for who in range(3)),
             *(registrar(source) for source in "ab"),
         )
-        assert outcomes["accepted"] == len(chosen) > 0
+        assert outcomes["accepted"] > len(chosen) > 0
+        counted = "SELECT sum(queued) || ' ' || sum(queued_since) FROM job_counts"
+        queued = "count(*) || ' ' || sum(extract(epoch FROM created_at)) FROM jobs"
+        assert await ask(database, counted) == await ask(
+            database, f"SELECT {queued} WHERE state = 'queued'"
+        )
         assert outcomes["accepted"] + outcomes["dataset_gone"] == 6 * rounds
         assert outcomes["erased"] + outcomes["Conflict"] + outcomes["NotFound"] == 3 * rounds
         read_and_gone = (
             "SELECT count(*) FROM job_blocks AS b JOIN datasets AS d ON d.id = b.dataset_id "
-            "WHERE d.deleted_at IS NOT NULL"
+            "JOIN jobs AS j ON j.id = b.job_id "
+            "WHERE d.deleted_at IS NOT NULL AND j.state = 'queued'"
         )
         assert await ask(database, read_and_gone) == 0
         expected = Counter(f"acc_{s}.{n}" for s, versions in chosen for n in versions)
