@@ -229,13 +229,15 @@ def test_a_first_rule_misses_no_job_that_is_being_accepted(
     source = team.source(rule=None)
     body = job(source, 0.4, blocks=day(1))
     blocked = "SELECT count(*) FROM pg_locks WHERE NOT granted"
-    if first == "job":  # it holds its blocks, and waits for the chain of their accounts
-        table, where = "accounts", "id = (SELECT min(split_part(account_id, '.', 1)) FROM datasets"
-    else:  # both wait for the block
-        table, where = "datasets", "id = (SELECT min(id) FROM datasets"
-    lock = f"SELECT FROM {table} WHERE {where} WHERE source_id = %s) FOR UPDATE"
+    if first == "job":  # it keeps the source, and waits for the chain of its blocks' accounts
+        lock = (
+            "SELECT FROM accounts WHERE id = (SELECT chain_id FROM sources WHERE id = %s) "
+            "FOR UPDATE"
+        )
+    else:  # both wait for the source
+        lock = "SELECT source_alone(%s)"
     with ThreadPoolExecutor(2) as pool, psycopg.connect(team.url) as holder:
-        holder.execute(lock.encode(), [source["id"]])
+        holder.execute(lock, [source["id"]])
         before = count(team, blocked)
         works: list[Callable[[], Any]] = [
             lambda: team.ada.submit(body),

@@ -20,12 +20,12 @@ from discreet.errors import Conflict, NotFound
 from discreet.privacy.filters import Cap
 from discreet.privacy.units import Price
 from discreet.settings import Settings
-from discreet.storage import acceptance, chains, datasets, sources, tenants, waits
+from discreet.storage import acceptance, chains, datasets, jobs, ledger, sources, tenants, waits
 from discreet.storage.acceptance import JobOrder
 from discreet.storage.block_names import named_together, ranges
 from discreet.storage.database import SYSTEM, Database
 from discreet.storage.tenants import Principal
-from discreet.usecases import erasure
+from discreet.usecases import cancelling, erasure
 from discreet.usecases.budgets import cap_amounts, filter_limits
 from discreet.usecases.services import Services, open_services
 
@@ -146,13 +146,14 @@ def run(settings: Settings, work: Callable[[Services], Awaitable[None]], *named:
     asyncio.run(go())
 
 
-async def waiting(database: Database, many: int) -> None:
-    """Until so many transactions wait for a lock that another has."""
-    asked = "SELECT count(*) FROM pg_locks WHERE locktype = 'advisory' AND NOT granted"
+async def waiting(database: Database, many: int, of: str = "advisory") -> None:
+    """Until so many transactions wait for a lock that another has, of a type of PostgreSQL's."""
+    asked = "SELECT count(*) FROM pg_locks WHERE locktype = :type AND NOT granted"
     async with asyncio.timeout(60):
         while True:
             async with database.transaction(SYSTEM) as connection:
-                if (await connection.execute(text(asked))).scalar_one() == many:
+                found = await connection.execute(text(asked), {"type": of})
+                if found.scalar_one() == many:
                     return
             await asyncio.sleep(0.01)
 
@@ -229,13 +230,25 @@ def test_a_first_rule_counts_each_job_once(settings: Settings) -> None:
         database = services.database
         uses = "SELECT string_agg(block || ' ' || epsilon, ',' ORDER BY block) FROM source_uses"
 
-        async def set_rule() -> None:
+        async def set_rule(source: str) -> None:
+            rule = RULE | {"source_id": source}
             async with database.transaction("ten_1") as connection:
-                await waits.add_rule(connection, version=1, created_by="owner", **RULE)
+                await waits.add_rule(connection, version=1, created_by="owner", **rule)
+
+        # A job that is cancelled meanwhile, by who sees no rule, is counted by nobody.
+        assert await submit(database, order("e", "b", [1]), accounts("b", [1])) == "accepted"
+        async with database.transaction("ten_1") as connection:
+            assert await jobs.lock(connection, "job_e", "ten_1") is not None
+            await ledger.settle(connection, "job_e", "p")
+            await jobs.end(connection, "job_e", "cancelled")
+            setting = asyncio.create_task(set_rule("src_b"))
+            await waiting(database, 1, of="transactionid")
+        await setting
+        assert await ask(database, uses) is None
 
         async with database.transaction("ten_1") as connection:
             assert await accept(connection, "a", "a", [1, 2]) == "accepted"
-            setting = asyncio.create_task(set_rule())
+            setting = asyncio.create_task(set_rule("src_a"))
             await waiting(database, 1)
         await setting
         assert await ask(database, uses) == "block 1 1000,block 2 1000"
@@ -245,12 +258,12 @@ def test_a_first_rule_counts_each_job_once(settings: Settings) -> None:
             await connection.execute(text("UPDATE jobs SET state = 'cancelled' WHERE id = 'job_a'"))
         assert await ask(database, uses) == "block 1 0,block 2 1000"
 
-    run(settings, work, ("ten_1", "a", 3))
+    run(settings, work, ("ten_1", "a", 3), ("ten_1", "b", 1))
 
 
 def test_a_crowd_that_accepts_erases_and_adds_ends(settings: Settings) -> None:
     """Nobody waits in a circle, no job reads what is erased, and each is charged to all of its
-    blocks, once."""
+    blocks, once, or to none where it is cancelled; those that wait are counted."""
     blocks, rounds = 12, 10
 
     async def work(services: Services) -> None:
@@ -269,7 +282,9 @@ def test_a_crowd_that_accepts_erases_and_adds_ends(settings: Settings) -> None:
                     database, order(name, source, versions), accounts(source, versions)
                 )
                 outcomes[outcome] += 1
-                if outcome == "accepted":
+                if outcome == "accepted" and luck.random() < 0.5:
+                    await cancelling.cancel(services, OWNER, f"job_{name}")
+                elif outcome == "accepted":
                     chosen.append((source, versions))
 
         async def owner(who: int) -> None:
@@ -294,12 +309,18 @@ def test_a_crowd_that_accepts_erases_and_adds_ends(settings: Settings) -> None:
             *(owner(who) for who in range(3)),
             *(registrar(source) for source in "ab"),
         )
-        assert outcomes["accepted"] == len(chosen) > 0
+        assert outcomes["accepted"] > len(chosen) > 0
+        counted = "SELECT sum(queued) || ' ' || sum(queued_since) FROM job_counts"
+        queued = "count(*) || ' ' || sum(extract(epoch FROM created_at)) FROM jobs"
+        assert await ask(database, counted) == await ask(
+            database, f"SELECT {queued} WHERE state = 'queued'"
+        )
         assert outcomes["accepted"] + outcomes["dataset_gone"] == 6 * rounds
         assert outcomes["erased"] + outcomes["Conflict"] + outcomes["NotFound"] == 3 * rounds
         read_and_gone = (
             "SELECT count(*) FROM job_blocks AS b JOIN datasets AS d ON d.id = b.dataset_id "
-            "WHERE d.deleted_at IS NOT NULL"
+            "JOIN jobs AS j ON j.id = b.job_id "
+            "WHERE d.deleted_at IS NOT NULL AND j.state = 'queued'"
         )
         assert await ask(database, read_and_gone) == 0
         expected = Counter(f"acc_{s}.{n}" for s, versions in chosen for n in versions)

@@ -15,7 +15,7 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 
 from discreet.storage.jobs import add_event
 from discreet.storage.rows import Row, lock_key, one_of
-from discreet.storage.tables import Job
+from discreet.storage.tables import UNFINISHED, Job
 from discreet.storage.wait_tables import JobWait, SourceRule, SourceUse, SourceWake
 
 _LOCK_SEED = 23
@@ -50,7 +50,10 @@ async def add_rule(connection: AsyncConnection, **values: Any) -> Row:
     )
     if row["version"] == 1:
         # The insertion waited for jobs that were being accepted, which are counted here; those that
-        # are accepted from now on see the rule, and are counted under it.
+        # are accepted from now on see the rule, and are counted under it. Jobs that are ending have
+        # ended after this lock, and those that end later see the rule.
+        ending = select(Job.id).where(Job.source_id == row["source_id"], Job.state.in_(UNFINISHED))
+        await connection.execute(ending.order_by(Job.id).with_for_update(read=True))
         await connection.execute(_COUNT_EARLIER, {"source": row["source_id"]})
     await wake(connection, row["tenant_id"], row["source_id"])
     return dict(row)
