@@ -523,9 +523,9 @@ def test_settings_that_are_not_valid_are_named_in_one_line() -> None:
     repeated."""
     secret, checked = "a:secret\x7f", set[str]()
     for name in Settings.model_fields:
-        variable = f"DISCREET_{name.upper()}"
+        variable, given = f"DISCREET_{name.upper()}", dict[str, Any]({name: secret})
         try:
-            Settings(**{name: secret})
+            Settings(**given)
         except ValidationError:
             checked.add(name)
             done = discreet("migrate", **{variable: secret})
