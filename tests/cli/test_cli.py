@@ -16,9 +16,11 @@ from typing import Any
 from unittest import mock
 
 import pytest
+from pydantic import ValidationError
 
 from discreet import cli
 from discreet.problems import DATASETS, KINDS
+from discreet.settings import Settings
 from discreet.usecases import running
 from discreet.usecases.services import open_services
 from tests import bodies
@@ -514,6 +516,29 @@ def test_a_part_that_cannot_start_says_why_in_one_line(part: str, tmp_path: Path
     assert done.stderr.splitlines() == [
         f"discreet: there is no secrets file at {tmp_path}/secrets.json; `discreet up` makes one"
     ]
+
+
+def test_settings_that_are_not_valid_are_named_in_one_line() -> None:
+    """All that pydantic checks, whatever it checks; a value may hold a password, and is not
+    repeated."""
+    secret, checked = "a:secret\x7f", set[str]()
+    for name in Settings.model_fields:
+        variable, given = f"DISCREET_{name.upper()}", dict[str, Any]({name: secret})
+        try:
+            Settings(**given)
+        except ValidationError:
+            checked.add(name)
+            done = discreet("migrate", **{variable: secret})
+            assert done.returncode == 1
+            assert done.stderr.startswith(f"discreet: settings that are not valid: {variable}: ")
+            assert done.stderr.count("\n") == 1
+            assert secret not in done.stderr
+    assert {"cluster", "webhook_ports", "workers", "rpc_tls", "help_others"} < checked
+    two = discreet("migrate", DISCREET_WORKERS="65", DISCREET_OIDC_NAME="")
+    assert two.stderr == (
+        "discreet: settings that are not valid: DISCREET_WORKERS: must be at most 64; "
+        "DISCREET_OIDC_NAME: must not be empty\n"
+    )
 
 
 def test_a_variable_that_does_nothing_is_named(tmp_path: Path) -> None:

@@ -271,8 +271,10 @@ def test_a_cluster_needs_tls_and_its_files(monkeypatch: pytest.MonkeyPatch) -> N
 
 
 def test_what_a_scheduler_runs_in_a_client_reaches_nothing(tmp_path: Path) -> None:
-    """Neither files, nor other ports, nor the worker, as far as this kernel's Landlock knows them;
-    the port and the files that it needs it does."""
+    """Neither files, nor named sockets, nor other ports, also not by MPTCP or a first message that
+    connects, which Landlock does not see; it starts no process that would outlive it. Nor the
+    worker, as far as this kernel's Landlock knows it. The port and files that it needs it does
+    reach, and it has threads."""
     rules, version = _landlock([])
     if rules < 0:
         pytest.skip("this kernel has no Landlock, so clients of Dask are not run")
@@ -281,11 +283,14 @@ def test_what_a_scheduler_runs_in_a_client_reaches_nothing(tmp_path: Path) -> No
     secret.write_text("{}")
     allowed.write_text("certificate")
     program = f"""
-import os, signal, socket
+import os, signal, socket, threading
 from pathlib import Path
 from discreet.isolation.sandbox import keep_to
+AROUND = socket.SOCK_STREAM, 262  # IPPROTO_MPTCP
 open_port, other = [socket.create_server(("127.0.0.1", 0)) for _ in range(2)]
 port = open_port.getsockname()[1]
+named = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
+named.bind({str(tmp_path / "named")!r})
 assert keep_to([Path({str(allowed)!r})], port)
 import colorsys  # code that comes later
 def tried(step):
@@ -295,16 +300,29 @@ def tried(step):
         return type(error).__name__
     return "done"
 connect = lambda place: socket.create_connection(("127.0.0.1", place.getsockname()[1]))
+def fork():
+    if os.fork() == 0:
+        os._exit(0)
+def thread():
+    other_thread = threading.Thread(target=os.getpid)
+    other_thread.start()
+    other_thread.join()
 print([tried(step) for step in (
-    lambda: Path({str(allowed)!r}).read_text(), lambda: connect(open_port),
+    lambda: Path({str(allowed)!r}).read_text(), lambda: connect(open_port), thread,
+    lambda: socket.socketpair(), lambda: socket.socket(socket.AF_INET, socket.SOCK_DGRAM),
     lambda: Path({str(secret)!r}).read_text(), lambda: Path({str(secret)!r}).write_text(""),
     lambda: Path("/proc/%d/environ" % os.getppid()).read_bytes(), lambda: os.listdir("/"),
+    fork, lambda: os.execv("/bin/true", ["true"]), lambda: socket.socket(socket.AF_UNIX),
+    lambda: socket.socketpair(type=socket.SOCK_DGRAM)[0].sendto(b"", named.getsockname()),
+    lambda: socket.socket(socket.AF_INET, *AROUND).connect(other.getsockname()),
+    lambda: socket.socket().sendto(b"", socket.MSG_FASTOPEN, other.getsockname()),
+    lambda: socket.socket().sendmsg([b""], [], socket.MSG_FASTOPEN, other.getsockname()),
     lambda: connect(other), lambda: os.kill(os.getppid(), 0),
 )])
 """
     found = subprocess.run(
         [sys.executable, "-c", program], capture_output=True, text=True, check=True
     )
-    refused = 4 * ["PermissionError"]
+    refused = 11 * ["PermissionError"]
     refused += ["PermissionError" if version >= since else "done" for since in (4, 6)]
-    assert found.stdout.strip() == str(["done", "done", *refused])
+    assert found.stdout.strip() == str([*(5 * ["done"]), *refused])

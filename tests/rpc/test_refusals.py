@@ -441,6 +441,11 @@ def signed_instead(stream: Stream, good: pb.Contribution) -> pb.AgentMessage:
     return message
 
 
+def with_mac(message: pb.AgentMessage, mac: bytes) -> pb.AgentMessage:
+    message.mac = mac
+    return message
+
+
 FORGERIES = (
     changed(round=lambda _: 1),
     changed(timestamp_ms=lambda at: at + 1),
@@ -450,7 +455,9 @@ FORGERIES = (
     changed(mac=lambda mac: mac[:-1]),
     changed(mac=lambda mac: mac + b"\0"),
     changed(mac=lambda _: b""),
+    changed(mac=lambda mac: 100 * mac),
     signed_instead,
+    lambda stream, good: with_mac(signed_instead(stream, good), bytes(32)),
     lambda stream, good: stream.message(0, contribution=good, key=b""),
     lambda stream, good: stream.message(0, contribution=good, key=bytes(32)),
 )
@@ -502,6 +509,12 @@ def test_rounds(shared: Federation, pair: tuple[Raw, Raw], job: str) -> None:
         stream = again()
         stream.send(0, contribution=good, key=key)
         assert stream.refusal() == (Code.UNAUTHENTICATED, "bad_mac")
+    for said in ({"accept": pb.Accept()}, {"decline": pb.Decline()}, {}):
+        stream = again()
+        lie = stream.message(**said)
+        lie.mac, lie.signature = stream_keys.mac(stream.key, stream.statement(lie)), b""
+        stream.out.put(lie)
+        assert stream.refusal() == (Code.UNAUTHENTICATED, "bad_signature"), said
     stream = again()
     stream.send(0, contribution=good, sequence=9)
     assert stream.refusal() == (Code.ALREADY_EXISTS, "replayed")

@@ -117,12 +117,12 @@ def _database_trouble(error: Exception) -> DiscreetError | None:
     """What an error says about the database that a command uses directly, without a server."""
     import asyncio  # noqa: PLC0415
 
-    from discreet.settings import Settings  # noqa: PLC0415
+    from discreet.cli.servers import settings_of  # noqa: PLC0415
     from discreet.storage.database import Database, trouble  # noqa: PLC0415
     from discreet.storage.schema import schema_trouble  # noqa: PLC0415
 
     async def schema() -> DiscreetError | None:
-        settings = Settings()
+        settings = settings_of(None)
         if settings.database_url is None:  # the embedded one has gone with the command
             return None
         database = Database(settings)

@@ -27,9 +27,29 @@ MOST_WAIT_SECONDS = 300.0
 
 
 def settings_of(state: Path | None) -> Settings:
-    from discreet.settings import Settings  # noqa: PLC0415 - half of the time that `discreet --help` would take
+    """The settings of this process. InvalidInput names each that is not valid and says what it
+    must be, without its value, which may hold a password."""
+    from pydantic import ValidationError  # noqa: PLC0415 - half of the time that `discreet --help` would take
 
-    return Settings() if state is None else Settings(state=state)
+    from discreet.settings import Settings  # noqa: PLC0415
+
+    try:
+        return Settings() if state is None else Settings(state=state)
+    except ValidationError as error:
+        wrong = "; ".join(map(_wrong_setting, error.errors(include_url=False)))
+        raise InvalidInput(f"settings that are not valid: {wrong}") from None
+
+
+def _wrong_setting(error: Mapping[str, Any]) -> str:
+    from discreet.intake.field_issues import sentence  # noqa: PLC0415
+    from discreet.settings import Settings  # noqa: PLC0415
+
+    name = str(error["loc"][0])
+    if error["type"] == "string_pattern_mismatch":
+        says = f"is not of the form that is needed ({Settings.model_fields[name].description})"
+    else:
+        says = sentence({**error, "input": ...})
+    return f"DISCREET_{name.upper()}: {says}"
 
 
 def client_of(

@@ -31,7 +31,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
-from discreet.isolation.system_calls import ARCHITECTURES, SECCOMP, program_of
+from discreet.isolation.system_calls import (
+    ARCHITECTURES,
+    SECCOMP,
+    client_program_of,
+    program_of,
+)
 
 PR_SET_PDEATHSIG = 1
 PR_SET_DUMPABLE = 4
@@ -112,10 +117,12 @@ def code_folders() -> list[Path]:
 
 def keep_to(readable: Iterable[Path], port: int) -> bool:
     """Confine this process, which has one thread, for good: it opens code and `readable` alone, for
-    reading, and connects to this TCP port (Linux 6.7 and later) alone; nobody else's memory is
-    open to it, nor it to others. False, and nothing is done, where the kernel has no Landlock or
-    there are other threads."""
-    if len(os.listdir("/proc/self/task")) > 1:
+    reading, connects to this TCP port (Linux 6.7 and later) alone, has no named sockets, and starts
+    no process; nobody else's memory is open to it, nor it to others. False where the kernel has
+    no Landlock or no filter of system calls, where there is no list of them for this machine, or
+    where there are other threads: it is not to go on then."""
+    machine = ARCHITECTURES.get(platform.machine())
+    if machine is None or len(os.listdir("/proc/self/task")) > 1:
         return False
     rules, version = _landlock([*code_folders(), *readable])
     if rules < 0:
@@ -127,7 +134,15 @@ def keep_to(readable: Iterable[Path], port: int) -> bool:
     _libc.prctl(PR_SET_DUMPABLE, 0, 0, 0, 0)
     confined: bool = _libc.syscall(_LANDLOCK_RESTRICT, rules, 0) == 0
     os.close(rules)
-    return confined
+    return confined and _filter_calls(client_program_of(*machine))
+
+
+def _filter_calls(code: bytes) -> bool:
+    """Whether the kernel takes this program for all further system calls of this process."""
+    program = _Program(len(code) // 8, code)
+    seccomp = SECCOMP[ARCHITECTURES[platform.machine()][0]]
+    # SECCOMP_SET_MODE_FILTER
+    return bool(_libc.syscall(seccomp, 1, 0, ctypes.byref(program)) == 0)
 
 
 # A child's way in ---------------------------------------------------------------------------------
@@ -217,9 +232,7 @@ class Sandbox:
             code = self.filters[rules >= 0].replace(
                 struct.pack("=I", _SOME_PID), struct.pack("=I", os.getpid())
             )
-            program = _Program(len(code) // 8, code)
-            seccomp = SECCOMP[ARCHITECTURES[platform.machine()][0]]
-            if _libc.syscall(seccomp, 1, 0, ctypes.byref(program)) == 0:  # SECCOMP_SET_MODE_FILTER
+            if _filter_calls(code):
                 built.append("seccomp filter")
         return built
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 import errno
 import struct
 from collections.abc import Callable, Mapping
+from functools import partial
 
 ARCHITECTURES = {"x86_64": (0, 0xC000003E), "aarch64": (1, 0xC00000B7)}
 """Column of the table, and AUDIT_ARCH_*."""
@@ -103,76 +104,166 @@ CLONE, CLONE3, TGKILL = (56, 220), (435, 435), (234, 131)
 FCNTL, IOCTL, PRLIMIT = (72, 25), (16, 29), (302, 261)
 SECCOMP = (317, 277)
 RET_ALLOW, RET_ERRNO, RET_KILL_PROCESS = 0x7FFF0000, 0x00050000, 0x80000000
+# A client of Dask: what it may not do, beside what Landlock forbids.
+_REFUSED: Mapping[str, tuple[int | None, int | None]] = {
+    # processes that could outlive it, and programs
+    "fork": (57, None),
+    "vfork": (58, None),
+    "execve": (59, 221),
+    "execveat": (322, 281),
+    # sockets of other kinds, and other ways to them
+    "io_uring_setup": (425, 425),
+    "pidfd_getfd": (438, 438),
+    # others' memory, namespaces
+    "ptrace": (101, 117),
+    "process_vm_readv": (310, 270),
+    "process_vm_writev": (311, 271),
+    "unshare": (272, 97),
+    "setns": (308, 268),
+}
+_SOCKET, _SOCKETPAIR = (41, 198), (53, 199)
+_SENDING = {"sendto": ((44, 206), 3), "sendmsg": ((46, 211), 2), "sendmmsg": ((307, 269), 3)}
+"""With the number of the argument that holds flags."""
+_MSG_FASTOPEN = 0x20000000
+_FAMILIES = (2, 10, 16)  # AF_INET, AF_INET6, AF_NETLINK: the resolver asks for own addresses
+_PROTOCOLS = (0, 6, 17)  # the usual one, TCP, UDP
+_BEYOND_RAW, _BEYOND_STREAM = 0xC, 0xE  # bits that no smaller type of a socket has
 LOAD, EQUAL, ANY_BIT, AT_LEAST, RETURN = 0x20, 0x15, 0x45, 0x35, 0x06  # BPF opcodes on 32-bit words
+
+
+class _Filter:
+    """A program of the kernel's filter, which decides on every system call of one architecture."""
+
+    def __init__(self, column: int, architecture: int) -> None:
+        self._column = column
+        self._program: list[tuple[int, int, int, int]] = []
+        self.say(LOAD, 4)
+        self.say(EQUAL, architecture, 1, 0)
+        self.say(RETURN, RET_KILL_PROCESS)
+        self.say(LOAD, 0)
+        if column == 0:  # the x32 calls of x86_64 have other numbers
+            self.say(AT_LEAST, 0x40000000, 0, 1)
+            self.say(RETURN, RET_KILL_PROCESS)
+
+    def say(self, code: int, value: int, yes: int = 0, no: int = 0) -> None:
+        self._program.append((code, yes, no, value))
+
+    def argument(self, number: int, *, high: bool = False) -> None:
+        self.say(LOAD, 16 + 8 * number + (4 if high else 0))  # struct seccomp_data, little-endian
+
+    def refuse(self, error: int) -> None:
+        self.say(RETURN, RET_ERRNO | error)
+
+    def allow(self) -> None:
+        self.say(RETURN, RET_ALLOW)
+
+    def on(self, call: tuple[int | None, int | None], body: Callable[[], None]) -> None:
+        """`body` must end in returns on every path."""
+        if (number := call[self._column]) is not None:
+            start = len(self._program)
+            self.say(EQUAL, number)
+            body()
+            self._program[start] = (EQUAL, 0, len(self._program) - start - 1, number)
+
+    def one_thread_more(self) -> None:
+        self.argument(0)
+        self.say(ANY_BIT, _CLONE_THREAD, 0, 1)
+        self.allow()
+        self.refuse(errno.EPERM)
+
+    def threads_alone(self) -> None:
+        """No process more."""
+        self.on(CLONE, self.one_thread_more)
+        # A filter cannot see its flags; libraries fall back to clone.
+        self.on(CLONE3, lambda: self.refuse(errno.ENOSYS))
+
+    def only(self, values: tuple[int, ...]) -> None:
+        """Refuse where the loaded word is none of these; else go on."""
+        for left, value in zip(range(len(values), 0, -1), values, strict=True):
+            self.say(EQUAL, value, left, 0)
+        self.refuse(errno.EACCES)
+
+    def without(self, bits: int) -> None:
+        """Refuse where the loaded word has one of these bits; else go on."""
+        self.say(ANY_BIT, bits, 0, 1)
+        self.refuse(errno.EACCES)
+
+    def packed(self) -> bytes:
+        return b"".join(struct.pack("=HBBI", *instruction) for instruction in self._program)
+
+
+def client_program_of(column: int, architecture: int) -> bytes:
+    """The program of a client that speaks TCP and asks for names: it starts no process and no
+    program, has no named sockets, and no TCP that Landlock does not see.
+
+    Landlock decides on connect() of a TCP socket alone: MPTCP and SCTP are other protocols to it,
+    and a first message with MSG_FASTOPEN connects without connect().
+    """
+    rules = _Filter(column, architecture)
+
+    def new_socket() -> None:
+        rules.argument(0)
+        rules.only(_FAMILIES)
+        rules.argument(1)
+        rules.without(_BEYOND_RAW)
+        rules.argument(2)
+        rules.only(_PROTOCOLS)
+        rules.allow()
+
+    def new_pair() -> None:  # of datagrams it could send to any named socket
+        rules.argument(1)
+        rules.without(_BEYOND_STREAM)
+        rules.allow()
+
+    def sending(flags: int) -> None:
+        rules.argument(flags)
+        rules.without(_MSG_FASTOPEN)
+        rules.allow()
+
+    for call in _REFUSED.values():
+        rules.on(call, lambda: rules.refuse(errno.EPERM))
+    rules.threads_alone()
+    rules.on(_SOCKET, new_socket)
+    rules.on(_SOCKETPAIR, new_pair)
+    for call, flags in _SENDING.values():
+        rules.on(call, partial(sending, flags))
+    rules.allow()
+    return rules.packed()
 
 
 def program_of(column: int, architecture: int, *, files: bool, pid: int) -> bytes:
     """The program that decides on every system call. `files`: whether any may be opened."""
-    program: list[tuple[int, int, int, int]] = []
-
-    def say(code: int, value: int, yes: int = 0, no: int = 0) -> None:
-        program.append((code, yes, no, value))
-
-    def argument(number: int, *, high: bool = False) -> None:
-        say(LOAD, 16 + 8 * number + (4 if high else 0))  # struct seccomp_data, little-endian
-
-    def refuse(error: int) -> None:
-        say(RETURN, RET_ERRNO | error)
-
-    def on(call: tuple[int | None, int | None], body: Callable[[], None]) -> None:
-        """`body` must end in returns on every path."""
-        if (number := call[column]) is not None:
-            start = len(program)
-            say(EQUAL, number)
-            body()
-            program[start] = (EQUAL, 0, len(program) - start - 1, number)
-
-    def allow() -> None:
-        say(RETURN, RET_ALLOW)
-
-    def one_thread_more() -> None:
-        argument(0)
-        say(ANY_BIT, _CLONE_THREAD, 0, 1)
-        allow()
-        refuse(errno.EPERM)
+    rules = _Filter(column, architecture)
 
     def own_process() -> None:
-        argument(0)
-        say(EQUAL, pid, 0, 1)
-        allow()
-        refuse(errno.EPERM)
+        rules.argument(0)
+        rules.say(EQUAL, pid, 0, 1)
+        rules.allow()
+        rules.refuse(errno.EPERM)
 
     def plain_commands() -> None:
-        argument(1)
+        rules.argument(1)
         for command in _FCNTL_COMMANDS:
-            say(EQUAL, command, 0, 1)
-            allow()
-        refuse(errno.EPERM)
+            rules.say(EQUAL, command, 0, 1)
+            rules.allow()
+        rules.refuse(errno.EPERM)
 
     def reading_limits() -> None:
         for high in (False, True):
-            argument(2, high=high)
-            say(EQUAL, 0, 1, 0)
-            refuse(errno.EPERM)
-        allow()
+            rules.argument(2, high=high)
+            rules.say(EQUAL, 0, 1, 0)
+            rules.refuse(errno.EPERM)
+        rules.allow()
 
-    say(LOAD, 4)
-    say(EQUAL, architecture, 1, 0)
-    say(RETURN, RET_KILL_PROCESS)
-    say(LOAD, 0)
-    if column == 0:  # the x32 calls of x86_64 have other numbers
-        say(AT_LEAST, 0x40000000, 0, 1)
-        say(RETURN, RET_KILL_PROCESS)
     for call in ALLOWED.values():
-        on(call, allow)
+        rules.on(call, rules.allow)
     for call in OPEN.values():
-        on(call, allow if files else lambda: refuse(errno.EACCES))
-    on(CLONE, one_thread_more)
-    # A filter cannot see its flags; libraries fall back to clone.
-    on(CLONE3, lambda: refuse(errno.ENOSYS))
-    on(TGKILL, own_process)  # abort()
-    on(FCNTL, plain_commands)
-    on(IOCTL, lambda: refuse(errno.ENOTTY))  # open() asks whether a file is a terminal
-    on(PRLIMIT, reading_limits)
-    refuse(errno.EPERM)
-    return b"".join(struct.pack("=HBBI", *instruction) for instruction in program)
+        rules.on(call, rules.allow if files else lambda: rules.refuse(errno.EACCES))
+    rules.threads_alone()
+    rules.on(TGKILL, own_process)  # abort()
+    rules.on(FCNTL, plain_commands)
+    # open() asks whether a file is a terminal
+    rules.on(IOCTL, lambda: rules.refuse(errno.ENOTTY))
+    rules.on(PRLIMIT, reading_limits)
+    rules.refuse(errno.EPERM)
+    return rules.packed()

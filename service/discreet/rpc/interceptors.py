@@ -4,8 +4,9 @@ authentication.
     Tracing         one span and one log line a call; what discreet refuses becomes a gRPC status
                     with a stable code
     Doors           the waiting room, the length of messages, messages a second (`admission`)
-    Authentication  an agent's key stands for every message: session, stream's nonce, sequence,
-                    round, time, content (`authentication`)
+    Authentication  an agent's key, or one that it agreed on for the stream, stands for every
+                    message: session, stream's nonce, sequence, round, time, content
+                    (`authentication`)
 
 Behind them the service sees `Received`: a message, and the key that it comes from. Whether that key
 may do anything is for the service to decide.

@@ -2,8 +2,8 @@
 
 A client of Dask runs whatever the scheduler sends it, so this process is none. It starts one for
 each such release (`client`), which is given the address, its certificate and the job's name, can
-read no other file and reach no other port. Of that process's words it knows those below and a small
-number, and uses them for the log alone.
+read no other file, reach no other port and leave no process. Of that process's words it knows those
+below and a small number, and uses them for the log alone.
 """
 
 from __future__ import annotations
@@ -37,13 +37,14 @@ LINE_BYTES = 64
 TROUBLES = {
     "away": "the cluster does not answer, or refuses the certificate",
     "refused": "a node of the cluster did not help: Dask shows why",
-    "open": "this kernel has no Landlock, without which a client of Dask is not run",
+    "open": "this machine has no Landlock or no filter of system calls, without which a client of "
+    "Dask is not run",
 }
 
 _asked = Counter(
     "discreet_cluster_requests_total",
     "Releases of which DISCREET_CLUSTER was told, by what came of it: tasks were `asked` for, or "
-    "`away`, `refused`, `open` (no Landlock), `failed`",
+    "`away`, `refused`, `open` (no walls), `failed`",
     ["answer"],
 )
 

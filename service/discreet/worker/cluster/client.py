@@ -3,8 +3,8 @@ ends: `python -m discreet.worker.cluster.client JSON`.
 
 Dask's clients unpickle what a scheduler sends, which is to run it. So before it connects this
 process gives up what it does not need: it has no settings and no secrets, opens no file but code
-and its certificate, connects to the scheduler's port alone, and nobody believes it
-(`asking`). Where the kernel has no Landlock it does not connect.
+and its certificate, connects to the scheduler's port alone, starts no process, and nobody believes
+it (`asking`). Where the kernel cannot hold it to that it does not connect.
 """
 
 from __future__ import annotations
@@ -93,7 +93,7 @@ async def _input_ends() -> None:
 
 
 def main(asked: dict[str, Any], parent: int) -> None:
-    """Ask, inside the walls; says `open` where the kernel has none."""
+    """Ask, inside the walls; says `open` where there are none."""
     import signal  # noqa: PLC0415
 
     if not ends_with_parent(signal.SIGKILL, parent):
