@@ -64,12 +64,26 @@ async def places_of(services: Services, principal: Principal) -> dict[str, Any]:
         return {"places": [], "trouble": error.detail}
 
 
-def located(form: forms.Form) -> dict[str, Any]:
-    """The fields of the form of an address, as the API has them."""
+def typed_place(form: forms.Form) -> dict[str, Any]:
+    """The fields of the form of an address, as they were typed."""
     return {
         "content_from": form.get("content_from", ""),
+        "content_query": form.get("content_query", "").replace("\r\n", "\n"),
         "content_stays": "content_stays" in form,
     }
+
+
+def located(form: forms.Form) -> dict[str, Any]:
+    """The fields of the form of an address, as the API has them. InvalidInput if a query stands
+    beside an address that is no database's."""
+    typed = typed_place(form)
+    query = typed.pop("content_query").strip()
+    if not query:
+        return typed
+    try:
+        return {**typed, "content_from": rows_of(typed["content_from"].strip(), query)}
+    except ValueError as error:
+        raise InvalidInput(f"beside a query, {error}", pointer="/content_from") from None
 
 
 def has_example(kind: str, public: Any) -> bool:
