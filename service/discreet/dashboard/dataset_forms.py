@@ -8,6 +8,7 @@ from functools import cache
 from typing import Any
 
 from discreet.dashboard import forms
+from discreet.errors import InvalidInput
 from discreet.problems import DATASETS
 from discreet.problems.datasets import Column
 from discreet.problems.sources import BlockBy
@@ -15,6 +16,7 @@ from discreet.storage.tenants import Principal
 from discreet.usecases.places import allowed
 from discreet.usecases.places.rules import PlacesUnreadable
 from discreet.usecases.services import Services
+from discreet_client.contents import rows_of
 
 _DATE = Column(
     "date",

@@ -252,19 +252,14 @@ def with_units(columns: Sequence[Mapping[str, Any]], form: forms.Form) -> forms.
     named = units_of_headings(dict(links[0]["columns"])) if len(links) == 1 else None
     if named is None:
         return form
-    length, speed = named
-    kilometres, speeds = KILOMETRES[length], SPEEDS[speed]
+    of = zip(("length_unit", "speed_unit"), (KILOMETRES, SPEEDS), named, strict=True)
     return {
         **form,
-        "length_unit": next(
-            one for one in CHOICES["length_unit"] if _is(KILOMETRES, one, kilometres)
-        ),
-        "speed_unit": next(one for one in CHOICES["speed_unit"] if _is(SPEEDS, one, speeds)),
+        **{
+            field: next(one for one in CHOICES[field] if sizes.get(one) == sizes[unit])
+            for field, sizes, unit in of
+        },
     }
-
-
-def _is(units: Mapping[str, float], name: str, size: float) -> bool:
-    return units.get(name) == size
 
 
 def columns_before(form: forms.Form) -> list[dict[str, Any]]:
