@@ -415,6 +415,9 @@ def test_guesses_take_each_role_once_and_own_names_first() -> None:
         ("Länge [Meilen]", "Tempo [km/h]", None),
     ):
         assert units_of_headings({length: "length", speed: "speed"}) == units
+    assert guess(["Höchstgeschwindigkeit km/h"], LINK_ROLES) == {
+        "Höchstgeschwindigkeit km/h": "speed"
+    }
     csv = FileInMemory("a.csv", b"Knoten;Name;X;Y\n")
     nodes = tables_of([FileInMemory("l.csv", b"von;nach\n"), csv])[1]
     assert nodes.guessed == {"Knoten": "node", "Name": "node_name", "X": "x", "Y": "y"}

@@ -37,7 +37,8 @@ USUAL = {
     "head": "to tonode tonodeid termnode bnode v nach nachknoten bis bisknoten endknoten",
     "free_flow_time": "fft vdffftt freeflowtime t0 traveltime time fahrzeit reisezeit zeit",
     "length": "len distance dist km laenge entfernung strecke longueur",
-    "speed": "freespeed maxspeed speedlimit vmax v0 tempo geschwindigkeit kmh vitesse",
+    "speed": "freespeed maxspeed speedlimit vmax v0 tempo geschwindigkeit hoechstgeschwindigkeit "
+    "kmh vitesse",
     "capacity": "cap capacities kap kapazitaet leistungsfaehigkeit kfzh fzgh capacite",
     "lanes": "lane numlanes nlanes spuren fahrspuren fahrstreifen voies",
     "name": "street streetname roadname strasse strassenname bezeichnung rue",
