@@ -141,15 +141,11 @@ def show_dataset(one: Mapping[str, Any]) -> None:
     if one["delete_after_job"]:
         table.add_row("erased", "after the first job that succeeds on it")
     if (place := one.get("place")) is not None:
-        table.add_row("stays", as_said(_stays(place)))
+        where = place.get("address") or f"an address that begins with {place['at']}://"
+        seen = _minute(place["unchanged_at"])
+        table.add_row("stays", as_said(f"{where}; last seen there unchanged at {seen}"))
     table.add_row("public", as_said(json.dumps(one["public"], ensure_ascii=False, default=str)))
     Console().print(table)
-
-
-def _stays(place: Mapping[str, Any]) -> str:
-    """Where a content stays, as far as the reader is told, and when it was last seen there."""
-    where = place.get("address") or f"an address that begins with {place['at']}://"
-    return f"{where}; last seen there unchanged at {_minute(place['unchanged_at'])}"
 
 
 def show_stored(found: Sequence[Mapping[str, Any]]) -> None:
@@ -213,19 +209,16 @@ def show_source(one: Mapping[str, Any]) -> None:
         output.print(as_said(f"shares: {shares}; lent over {rule['lent_days']} days"))
     if one.get("blocks") is None:
         return
-    table = Table(Column("block", overflow="fold"), "version", "spent", "reserved", "left", "")
+    what = Column("content", overflow="fold")
+    table = Table(Column("block", overflow="fold"), "version", "spent", "reserved", "left", what)
     for block in one["blocks"]:
         figures = [f"{block[name]['epsilon']:g}" for name in ("spent", "reserved", "remaining")]
-        table.add_row(
-            as_said(block["block"]),
-            str(block["version"]),
-            *figures,
-            "erased" if block["erased"] else "stays" if block.get("place") else "",
-        )
+        content = "erased" if block["erased"] else "sealed"
+        if not block["erased"] and (place := block.get("place")) is not None:
+            seen = _minute(place["unchanged_at"])
+            content = f"stays at {place['at']}://…, seen there unchanged {seen}"
+        table.add_row(as_said(block["block"]), str(block["version"]), *figures, as_said(content))
     output.print(table)
-    for block in one["blocks"]:
-        if (place := block.get("place")) is not None:
-            output.print(as_said(f"{block['block']} stays at {_stays(place)}"))
     if not one["blocks"]:
         output.print("No block yet: discreet source add registers one.")
 
