@@ -599,6 +599,8 @@ def test_spending_adds_what_is_held_by_analyst_exactly() -> None:
         entry(6, "job_c", "Ada", "reserve", 300_000_000),
     ]
     chart = spending_chart(rows)
+    assert "best of several ways" in chart.caption
+    assert "which is what counts" in spending_chart(rows, several=False).caption
     lines = {trace["name"]: trace for trace in chart.figure["data"]}
     assert lines["Ada"]["y"] == pytest.approx([0, *[0.100000001] * 3, *[0.400000001] * 2])
     assert lines["Bo"]["y"] == pytest.approx([0, 0, 0.2, 0, 0, 0])

@@ -5,8 +5,10 @@ from __future__ import annotations
 
 import io
 import re
+from typing import Any
 
 import pytest
+from rich.console import Console
 
 from discreet import cli
 from discreet.cli import access_tables, plans, showing, showing_answers
@@ -302,3 +304,53 @@ def test_texts_of_others_do_nothing_to_a_terminal(capsys: pytest.CaptureFixture[
     shown = capsys.readouterr().out
     assert not [letter for letter in shown if letter != "\n" and not letter.isprintable()]
     assert shown.count("[/red]") >= 5
+
+
+def test_a_source_says_where_its_blocks_lie(capsys: pytest.CaptureFixture[str]) -> None:
+    nothing = {"epsilon": 0, "delta": 0}
+    figures = {"version": 1, "spent": nothing, "reserved": nothing, "remaining": {"epsilon": 1}}
+    place = {"at": "s3", "unchanged_at": "2026-10-03T07:30:12Z"}
+    source = {
+        "name": "City trips",
+        "id": "src_1",
+        "kind": "routing",
+        "by": "day",
+        "mode": "private",
+        "cap": {"epsilon": 1, "delta": 0},
+        "cap_of": "block",
+    }
+    blocks = [
+        {**figures, "block": "2026-10-01", "erased": False},
+        {**figures, "block": "2026-10-02", "erased": False, "place": place},
+        {**figures, "block": "2026-10-03", "erased": True, "place": place},
+    ]
+    showing.show_source({**source, "blocks": blocks})
+    said = " ".join(re.sub("[^ -~]", " ", capsys.readouterr().out).split())
+    assert re.search("2026-10-01 1 0 0 1 sealed", said)
+    assert re.search("2026-10-02 1 0 0 1 stays at s3://.*unchanged.*2026-10-03", said)
+    assert said.count("2026-10-03 1 0 0 1 erased") == 1
+    showing.show_source({**source, "blocks": []})
+    assert "discreet source add" in capsys.readouterr().out
+
+
+def test_what_is_left_of_many_blocks_is_said_once(capsys: pytest.CaptureFixture[str]) -> None:
+    def budget(day: int, left: float) -> dict[str, Any]:
+        return {
+            "id": f"{ACCOUNT}.{day}",
+            "scope": "data",
+            "subject": "",
+            "datasets": [{"name": f"City trips, 2026-10-{day:02}"}],
+            "largest_request": {"epsilon": left},
+            "cap": {"epsilon": 1},
+        }
+
+    budgets = [budget(3, 0.9), budget(1, 0.9), budget(4, 0), budget(5, 0), budget(2, 0.9)]
+    showing_answers._show_left([*budgets, budget(6, 0.5)], Console(width=300))
+    lines = capsys.readouterr().out.splitlines()
+    assert len(lines) == 4
+    first = "left on 3 accounts, City trips, 2026-10-01 to City trips, 2026-10-03, each: "
+    assert lines[0] == f"{first}epsilon 0.9 of 1"
+    for line, day in zip(lines[1:3], (4, 5), strict=True):
+        assert f"left on City trips, 2026-10-0{day}: epsilon 0 of 1" in line
+        assert f"cap grant {ACCOUNT}.{day}" in line
+    assert lines[3] == "left on City trips, 2026-10-06: epsilon 0.5 of 1"

@@ -18,7 +18,13 @@ from discreet.problems.road_networks.network import RoadNetwork
 from discreet.web import form_files
 from discreet_client import networks
 from discreet_client.networks import FileInMemory
-from discreet_client.networks.columns import LINK_ROLES, NODE_ROLES, guess, tables_of
+from discreet_client.networks.columns import (
+    LINK_ROLES,
+    NODE_ROLES,
+    guess,
+    tables_of,
+    units_of_headings,
+)
 from tests import bodies
 from tests.conftest import Installation
 from tests.dashboard.browsing import Browser, Page
@@ -91,7 +97,8 @@ def test_a_german_table_comes_in_without_javascript_as_the_command_line_reads_it
         "Kapazität": "capacity",
         "Farbe": "",
     }
-    page = sent(visitor, page, files, length_unit="km")
+    assert (fields["length_unit"], fields["speed_unit"]) == ("km", "kph")  # as the headings say
+    page = sent(visitor, page, files, speed_unit="")
     assert (page.status, issues(page)) == (422, ["speed_unit"])
     page = sent(visitor, page, files, speed_unit="kph", period_minutes="half an hour")
     assert (page.status, issues(page)) == (422, ["period_minutes"])
@@ -400,6 +407,16 @@ def test_guesses_take_each_role_once_and_own_names_first() -> None:
         "laenge_km": "length",
         "Tempo km/h": "speed",
         "kap_kfz/h": "capacity",
+    }
+    for length, speed, units in (
+        ("Länge km", "Tempo [km/h]", ("km", "km/h")),
+        ("length_m", "speed (mph)", ("m", "mph")),
+        ("Länge", "Tempo [km/h]", None),
+        ("Länge [Meilen]", "Tempo [km/h]", None),
+    ):
+        assert units_of_headings({length: "length", speed: "speed"}) == units
+    assert guess(["Höchstgeschwindigkeit km/h"], LINK_ROLES) == {
+        "Höchstgeschwindigkeit km/h": "speed"
     }
     csv = FileInMemory("a.csv", b"Knoten;Name;X;Y\n")
     nodes = tables_of([FileInMemory("l.csv", b"von;nach\n"), csv])[1]

@@ -356,7 +356,16 @@ def test_how_long_a_page_took_to_register_content_is_told_nobody(api_only: Insta
         source = {"name": "untimed", "kind": "routing", "by": "label", "public": body["public"]}
         with api_only.client() as owner:
             made = owner.sources.create({**source, "cap": {"epsilon": 1, "delta": 0}})["id"]
-            owner.sources.add(made, "first", {"trips": []})
+            block = owner.sources.add(made, "first", {"trips": []})
+        wrong = {**fields, "metadata": metadata, "content_query": "SELECT 1"}
+        refused = browser.http.post("/datasets/address", data=wrong, **sent)
+        assert refused.status_code == 422
+        assert "beside a query, a database is needed" in refused.text
+        assert "discreet source create" in browser.get("/sources").text
+        first = browser.get(f"/budgets/{block['account']}")
+        proposed = json.loads(first.form("/jobs/new")["fields"]["body"])["problem"]
+        assert proposed["source"] == {"id": made, "blocks": "first"}
+        assert "dataset" not in proposed
         page = browser.get(f"/sources/{made}")
         file = ("x.csv", b"period,origin,destination,count\n0,1,2,3\n")
         browser.submit(page, f"/sources/{made}/upload", metadata="2", files={"content": file})

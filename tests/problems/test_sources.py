@@ -6,6 +6,7 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
 import pytest
 from pydantic import ValidationError
 
@@ -298,3 +299,28 @@ def test_dates_of_other_blocks_are_named_with_their_rows() -> None:
     month = Block("month", "2026-10")
     month.items([{"date": "2026-10-31"}, {"date": "2026-10"}], 0, "")
     assert [issue.pointer for issue in month.issues] == ["/1/date"]
+
+
+def test_dates_are_read_from_every_kind_of_text() -> None:
+    """pandas 3 writes its texts as large_string, and categories as a dictionary."""
+    day = ["2026-10-01", "2026-10-01"]
+    kinds = [
+        pa.string(),
+        pa.large_string(),
+        pa.string_view(),
+        pa.dictionary(pa.int32(), pa.string()),
+    ]
+    for kind in kinds:
+        table = pa.table({"date": pa.array(day).cast(kind), "origin": [1, 2]})
+        block = Block("day", "2026-10-01")
+        assert block.schema(table.schema).names == ["origin"]
+        (read,) = block.rows(table.to_batches())
+        assert read.to_pydict() == {"origin": [1, 2]}
+        assert block.plain(table).column_names == ["origin"]
+        with pytest.raises(InvalidInput, match="is not of block"):
+            list(Block("day", "2026-10-02").rows(table.to_batches()))
+        with pytest.raises(InvalidInput, match="is not of block"):
+            Block("day", "2026-10-02").plain(table)
+    numbers = pa.table({"date": [20261001]})
+    with pytest.raises(InvalidInput, match="must hold dates such as 2026-10-01, not int64"):
+        Block("day", "2026-10-01").schema(numbers.schema)

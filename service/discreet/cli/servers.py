@@ -119,7 +119,8 @@ def _id_of(given: str, what: str, stored: Iterable[Mapping[str, Any]]) -> str:
         )
     named = [f"{one['name']} ({one['id']})" for one in everything if one.get("name")][:MOST_NAMES]
     if not named:
-        raise InvalidInput(f"no {what} is called {given}: none has a name")
+        why = "none has a name" if everything else f"there is no {what} yet"
+        raise InvalidInput(f"no {what} is called {given}: {why}")
     raise InvalidInput(f"no {what} is called {given}. The names are: {printable(', '.join(named))}")
 
 

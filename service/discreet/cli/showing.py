@@ -209,16 +209,18 @@ def show_source(one: Mapping[str, Any]) -> None:
         output.print(as_said(f"shares: {shares}; lent over {rule['lent_days']} days"))
     if one.get("blocks") is None:
         return
-    table = Table(Column("block", overflow="fold"), "version", "spent", "reserved", "left", "")
+    what = Column("content", overflow="fold")
+    table = Table(Column("block", overflow="fold"), "version", "spent", "reserved", "left", what)
     for block in one["blocks"]:
         figures = [f"{block[name]['epsilon']:g}" for name in ("spent", "reserved", "remaining")]
-        table.add_row(
-            as_said(block["block"]),
-            str(block["version"]),
-            *figures,
-            "erased" if block["erased"] else "",
-        )
+        content = "erased" if block["erased"] else "sealed"
+        if not block["erased"] and (place := block.get("place")) is not None:
+            seen = _minute(place["unchanged_at"])
+            content = f"stays at {place['at']}://…, seen there unchanged {seen}"
+        table.add_row(as_said(block["block"]), str(block["version"]), *figures, as_said(content))
     output.print(table)
+    if not one["blocks"]:
+        output.print("No block yet: discreet source add registers one.")
 
 
 def show_block(one: Mapping[str, Any]) -> None:

@@ -20,11 +20,21 @@ FEW = 6
 
 
 def _show_left(budgets: Sequence[Mapping[str, Any]], screen: Console) -> None:
-    """What is left on the accounts that a job was charged to, and who can give more."""
+    """What is left on the accounts that a job was charged to, and who can give more; of blocks with
+    as much left it is said once."""
+    alike: dict[tuple[Any, ...], list[tuple[str, Mapping[str, Any]]]] = {}
     for budget in budgets:
-        names = as_said(
-            ", ".join(dataset["name"] for dataset in budget["datasets"]) or budget["subject"]
-        )
+        named = ", ".join(dataset["name"] for dataset in budget["datasets"]) or budget["subject"]
+        left, cap = budget["largest_request"]["epsilon"], budget["cap"]["epsilon"]
+        # Who has nothing left is told of which account the cap is to be raised.
+        key = (left, cap, budget["scope"], None if left else budget["id"])
+        alike.setdefault(key, []).append((named, budget))
+    for found in alike.values():
+        found.sort(key=lambda one: one[0])
+        said, budget = found[0]
+        if len(found) > 1:
+            said = f"{len(found)} accounts, {said} to {found[-1][0]}, each"
+        names = as_said(said)
         left, cap = budget["largest_request"]["epsilon"], budget["cap"]["epsilon"]
         raises = f"cap grant {budget['id']}" if budget["scope"] == "data" else "cap set"
         more = (

@@ -8,6 +8,7 @@ from functools import cache
 from typing import Any
 
 from discreet.dashboard import forms
+from discreet.errors import InvalidInput
 from discreet.problems import DATASETS
 from discreet.problems.datasets import Column
 from discreet.problems.sources import BlockBy
@@ -15,6 +16,7 @@ from discreet.storage.tenants import Principal
 from discreet.usecases.places import allowed
 from discreet.usecases.places.rules import PlacesUnreadable
 from discreet.usecases.services import Services
+from discreet_client.contents import rows_of
 
 _DATE = Column(
     "date",
@@ -64,12 +66,26 @@ async def places_of(services: Services, principal: Principal) -> dict[str, Any]:
         return {"places": [], "trouble": error.detail}
 
 
-def located(form: forms.Form) -> dict[str, Any]:
-    """The fields of the form of an address, as the API has them."""
+def typed_place(form: forms.Form) -> dict[str, Any]:
+    """The fields of the form of an address, as they were typed."""
     return {
         "content_from": form.get("content_from", ""),
+        "content_query": form.get("content_query", "").replace("\r\n", "\n"),
         "content_stays": "content_stays" in form,
     }
+
+
+def located(form: forms.Form) -> dict[str, Any]:
+    """The fields of the form of an address, as the API has them. InvalidInput if a query stands
+    beside an address that is no database's."""
+    typed = typed_place(form)
+    query = typed.pop("content_query").strip()
+    if not query:
+        return typed
+    try:
+        return {**typed, "content_from": rows_of(typed["content_from"].strip(), query)}
+    except ValueError as error:
+        raise InvalidInput(f"beside a query, {error}", pointer="/content_from") from None
 
 
 def has_example(kind: str, public: Any) -> bool:

@@ -10,7 +10,8 @@ from typing import Any
 from discreet.dashboard import forms
 from discreet.errors import FieldIssue
 from discreet.isolation.network_files import ENCODINGS
-from discreet_client.networks.columns import LINK_ROLES, NODE_ROLES
+from discreet_client.networks.columns import LINK_ROLES, NODE_ROLES, units_of_headings
+from discreet_client.networks.measures import KILOMETRES, SPEEDS
 
 COLUMNS = "columns"
 FILES = "files"
@@ -240,6 +241,25 @@ def tables(columns: Sequence[Mapping[str, Any]], form: forms.Form) -> list[dict[
         roles = [(role, f"{role}: {MEANINGS[role]}") for role in table["roles"]]
         found.append({**table, "rows": rows, "roles": roles})
     return found
+
+
+def with_units(columns: Sequence[Mapping[str, Any]], form: forms.Form) -> forms.Form:
+    """The form, in which units that the headings name are proposed when columns are first asked
+    about; what was typed stays."""
+    if "column-0" in form or forms.filled(form, "length_unit") or forms.filled(form, "speed_unit"):
+        return form
+    links = [table for table in columns if table["of"] == "links"]
+    named = units_of_headings(dict(links[0]["columns"])) if len(links) == 1 else None
+    if named is None:
+        return form
+    of = zip(("length_unit", "speed_unit"), (KILOMETRES, SPEEDS), named, strict=True)
+    return {
+        **form,
+        **{
+            field: next(one for one in CHOICES[field] if sizes.get(one) == sizes[unit])
+            for field, sizes, unit in of
+        },
+    }
 
 
 def columns_before(form: forms.Form) -> list[dict[str, Any]]:

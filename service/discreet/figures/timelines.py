@@ -104,12 +104,15 @@ def session_chart(
 def spending_chart(
     rows: Sequence[tuple[datetime | str, int, str | None, str, str, int, int]],
     earlier: tuple[int, int] = (0, 0),
+    *,
+    several: bool = True,
 ) -> Chart:
     """Epsilon of an account over time, by analyst; a marker for each job.
 
     `rows` are entries of one account, ascending: at, seq, job id, principal, kind, epsilon in 1e-9,
     delta in 1e-18. What is reserved counts from its reservation until it is released. `earlier`:
-    the sums of epsilon and delta, in the same units, of what was before them.
+    the sums of epsilon and delta, in the same units, of what was before them. `several`: whether
+    the cap has several ways of adding up, of which the best counts.
     """
     held: dict[str, tuple[str, int, int]] = {}
     sums: dict[str, int] = {}
@@ -179,8 +182,12 @@ def spending_chart(
         name="spending",
         title="Spending over time",
         caption="Epsilon that jobs have reserved or spent on this account, stacked by analyst; "
-        "each step is a job. It is the plain sum of prices: what counts against the cap may be "
-        "less, by the better of two ways to add up."
+        "each step is a job. It is the plain sum of prices"
+        + (
+            ": what counts against the cap may be less, by the best of several ways of adding up."
+            if several
+            else ", which is what counts against the cap."
+        )
         + ("" if earlier == (0, 0) else f" What was before is one sum, called “{EARLIER}”."),
         figure=figure(
             traces, x="", y="epsilon, reserved or spent", height=340, xaxis={"type": "date"}

@@ -79,8 +79,8 @@ class Block:
                 "itself, 2026-10-01"
             )
             raise InvalidInput(says, pointer="/content")
-        if not (pa.types.is_date(kind) or pa.types.is_timestamp(kind) or pa.types.is_string(kind)):
-            says = f"column `{DATE}` must hold dates such as 2026-10-01"
+        if not (pa.types.is_date(kind) or pa.types.is_timestamp(kind) or _is_text(kind)):
+            says = f"column `{DATE}` must hold dates such as 2026-10-01, not {kind}"
             raise InvalidInput(says, pointer="/content")
         return schema.remove(place)
 
@@ -158,3 +158,16 @@ class Block:
                 "block of its own date"
             )
             self.issues.append(FieldIssue(pointer, says))
+
+
+def _is_text(kind: Any) -> bool:
+    """Whether a column holds texts in any of Arrow's ways; pandas 3 writes large_string, and its
+    categories are a dictionary."""
+    import pyarrow as pa  # noqa: PLC0415
+
+    inner = kind.value_type if pa.types.is_dictionary(kind) else kind
+    return bool(
+        pa.types.is_string(inner)
+        or pa.types.is_large_string(inner)
+        or pa.types.is_string_view(inner)
+    )

@@ -11,10 +11,11 @@ from __future__ import annotations
 
 import re
 import unicodedata
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from discreet_client.networks.geojson import features_of
+from discreet_client.networks.measures import KILOMETRES, SPEEDS
 from discreet_client.networks.roads import (
     LENGTH,
     LINK,
@@ -36,7 +37,8 @@ USUAL = {
     "head": "to tonode tonodeid termnode bnode v nach nachknoten bis bisknoten endknoten",
     "free_flow_time": "fft vdffftt freeflowtime t0 traveltime time fahrzeit reisezeit zeit",
     "length": "len distance dist km laenge entfernung strecke longueur",
-    "speed": "freespeed maxspeed speedlimit vmax v0 tempo geschwindigkeit kmh vitesse",
+    "speed": "freespeed maxspeed speedlimit vmax v0 tempo geschwindigkeit hoechstgeschwindigkeit "
+    "kmh vitesse",
     "capacity": "cap capacities kap kapazitaet leistungsfaehigkeit kfzh fzgh capacite",
     "lanes": "lane numlanes nlanes spuren fahrspuren fahrstreifen voies",
     "name": "street streetname roadname strasse strassenname bezeichnung rue",
@@ -57,6 +59,7 @@ LONGEST_NAME = 200
 _WORDS = {role: frozenset(words.split()) for role, words in USUAL.items()}
 _IN_BRACKETS = re.compile(r"[\[(][^\[\]()]*[\])]")
 _UNIT_AT_END = re.compile(r"(?<=\w)[ _-](?:km|m|mi|ft|km/?h|mph|min|(?:kfz|fz|pcu|veh)/?h)$")
+_UNIT_WORDS = re.compile(r"[^\W\d_]+(?:/[^\W\d_]+)?")
 _LETTERS = str.maketrans({"ä": "ae", "ö": "oe", "ü": "ue", "ß": "ss", "é": "e", "è": "e"})
 
 
@@ -118,6 +121,18 @@ def guess(columns: Iterable[str], roles: Iterable[str]) -> dict[str, str]:
             found[name] = role
             left.remove(role)
     return found
+
+
+def units_of_headings(guessed: Mapping[str, str]) -> tuple[str, str] | None:
+    """The units of length and speed that the headings of these columns name, by their roles
+    (`Länge km`, `Tempo [km/h]`); None unless both do, as both are needed."""
+    heading = {role: column[:LONGEST_NAME].lower() for column, role in guessed.items()}
+    found = []
+    for role, units in (("length", KILOMETRES), ("speed", SPEEDS)):
+        words = _UNIT_WORDS.findall(heading.get(role, ""))
+        found.append(words[-1] if words and words[-1] in units else None)
+    length, speed = found
+    return None if length is None or speed is None else (length, speed)
 
 
 def _of_nodes(header: list[str]) -> tuple[str, list[str], tuple[str, ...]]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from decimal import Decimal
+from functools import partial
 from typing import Any
 
 import anyio.to_thread
@@ -15,6 +16,7 @@ from discreet.dashboard import forms, submissions
 from discreet.dashboard.pages import go_to, render
 from discreet.dashboard.sessions import CurrentViewer, Owner, Reader, Submitter, Viewer
 from discreet.errors import Conflict, DiscreetError, InvalidInput
+from discreet.figures.charts import Chart
 from discreet.figures.timelines import spending_chart
 from discreet.usecases import budget_requests, budgets, datasets, history, sources
 from discreet.usecases.requests import BudgetRequestRequest, DeclineRequest, GrantRequest
@@ -119,9 +121,16 @@ async def decline(
 @router.get("/budgets/{account_id}/charts/spending.json")
 async def read_spending(account_id: str, services: CurrentServices, viewer: Reader) -> Response:
     """The chart of what was spent over time, by job and analyst."""
-    spent = await history.history(services, viewer.principal, account_id)
-    drawn = await anyio.to_thread.run_sync(spending_chart, spent.lately, spent.earlier)
+    budget = await budgets.one_budget(services, viewer.principal, account_id)
+    drawn = await _drawn(await history.history(services, viewer.principal, account_id), budget)
     return answer(drawn.to_json())
+
+
+async def _drawn(spent: history.Spending, budget: dict[str, Any]) -> Chart:
+    several = len(budget["filters"]) > 1
+    return await anyio.to_thread.run_sync(
+        partial(spending_chart, spent.lately, spent.earlier, several=several)
+    )
 
 
 def binding(
@@ -156,7 +165,7 @@ async def _page(
     spent = await history.history(services, viewer.principal, account_id)
     chart = None
     if any(row[4] == "reserve" for row in spent.lately):
-        chart = await anyio.to_thread.run_sync(spending_chart, spent.lately, spent.earlier)
+        chart = await _drawn(spent, budget)
     asked = await budget_requests.of_account(services, viewer.principal, account_id)
     more = request.query_params.get("more", "")[: forms.LONGEST_NUMBER]
     living = [one for one in budget["datasets"] if not one["deleted"]]
@@ -164,7 +173,12 @@ async def _page(
     if living and viewer.may("owner", "analyst"):
         dataset = await datasets.find(services, viewer.principal, living[-1]["id"])
         largest = await budgets.largest_request(services, viewer.principal, account_id)
-        proposal = (await submissions.example_on(services, viewer.principal, dataset, largest))[0]
+        block = None  # a job names it by its source: as a dataset it would be refused
+        if dataset["source_id"] is not None:
+            block = {"source": {"id": dataset["source_id"], "blocks": dataset["block"]}}
+        proposal, _ = await submissions.example_on(
+            services, viewer.principal, dataset, largest, block
+        )
     return render(
         request,
         "budget.html",

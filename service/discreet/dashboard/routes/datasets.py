@@ -25,6 +25,7 @@ from discreet.dashboard.dataset_forms import (
     located,
     places_of,
     schema_of,
+    typed_place,
 )
 from discreet.dashboard.pages import go_to, render, wants_page
 from discreet.dashboard.sessions import Owner, Reader, Viewer
@@ -159,7 +160,7 @@ async def locate(request: Request, services: CurrentServices, viewer: Owner) -> 
         row, new = await uploads.register_placed(services, viewer.principal, fields)
     except DiscreetError as error:
         return await _content_page(
-            request, services, viewer, metadata, refused=error, given=located(form)
+            request, services, viewer, metadata, refused=error, given=typed_place(form)
         )
     return _registered(request, datasets.view(row), new=new)
 

@@ -123,6 +123,7 @@ def _form(
     refused: DiscreetError | None = None,
     columns: Sequence[dict[str, Any]] = (),
 ) -> Response:
+    form = network_forms.with_units(columns, form)
     issues = refused.issues if isinstance(refused, InvalidInput) else []
     beside: dict[str, list[str]] = {}
     for issue in issues:

@@ -16,6 +16,7 @@ from discreet.dashboard.dataset_forms import (
     layouts_of_blocks,
     located,
     places_of,
+    typed_place,
 )
 from discreet.dashboard.pages import go_to, render, wants_page
 from discreet.dashboard.sessions import Owner, Reader, Viewer
@@ -79,9 +80,9 @@ async def locate(
     """Register a block whose content lies at an address."""
     form = await forms.read(request)
     source = await sources.find(services, viewer.principal, source_id)
-    fields = {"block": form.get("block", ""), **located(form)}
+    block = {"block": form.get("block", "")}
     try:
-        asked = bodies.validate(_PLACED, fields)
+        asked = bodies.validate(_PLACED, {**block, **located(form)})
         with services.turns.turn(viewer.tenant):
             row, new = await sources.add_block(
                 services,
@@ -91,7 +92,8 @@ async def locate(
                 Located(asked.content_from, asked.content_stays),
             )
     except DiscreetError as error:
-        return await _page(request, services, viewer, source_id, fields, refused=error)
+        given = {**block, **typed_place(form)}
+        return await _page(request, services, viewer, source_id, given, refused=error)
     return _added(request, source_id, row, new=new)
 
 
