@@ -19,7 +19,7 @@ FAILURES: Mapping[str, str] = {
     "child_not_started": "the worker's machine could not start a process for the solver",
     "not_isolated": "the worker's machine cannot isolate a solver as far as its settings demand",
     "content_unavailable": "the dataset's content could not be read: its storage did not answer, "
-    "was full or refused access",
+    "was full or refused access, or the worker has no room for what the dataset's bounds allow",
     "content_unreadable": "the stored content of the dataset cannot be decrypted: it was changed "
     "or is missing",
     "content_differs": "what lies at the dataset's place is not the content that was registered, "
