@@ -553,7 +553,8 @@ def test_a_variable_that_does_nothing_is_named(tmp_path: Path) -> None:
     assert done.returncode == 1
     said = [json.loads(line) for line in done.stderr.splitlines() if line.startswith("{")]
     assert [line["detail"] for line in said if line["event"] == "unused variable"] == [
-        "DISCREET_ROUTING_CLUSTER is not a setting of this version and has no effect",
+        "DISCREET_ROUTING_CLUSTER is not a setting of this version and has no effect;"
+        " did you mean DISCREET_CLUSTER?",
         "DISCREET_WORKR_CONCURRENCY is not a setting of this version and has no effect;"
         " did you mean DISCREET_WORKER_CONCURRENCY?",
     ]
