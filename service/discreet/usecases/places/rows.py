@@ -13,7 +13,6 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.parquet as pq
 from psycopg import pq as libpq
 
 from discreet.usecases.places.addresses import QueryRefused
@@ -136,6 +135,8 @@ class Rows:
     _waiting: int = 0
 
     def __post_init__(self) -> None:
+        import pyarrow.parquet as pq  # noqa: PLC0415 - most processes never fetch rows
+
         self._schema = pa.schema([(one.name, one.kind.arrow) for one in self.columns])
         self._sink = _Sink(self.upload)
         # Plain, so that what comes fits into an upload exactly if it does on the wire.
