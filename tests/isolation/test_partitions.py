@@ -7,6 +7,7 @@ import errno
 import io
 import os
 import resource
+import weakref
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from itertools import pairwise, product
@@ -23,6 +24,7 @@ from cryptography.exceptions import InvalidTag
 from discreet.errors import InvalidInput, PayloadTooLarge
 from discreet.isolation import partitions, quick, reading, segments, tables
 from discreet.isolation.partitions import PartedContent, Room
+from discreet.isolation.runs import Run
 from discreet.isolation.segments import Segments
 from discreet.isolation.windows import windows
 from discreet.problems import DATASETS
@@ -214,6 +216,19 @@ def test_rows_of_units_that_follow_each_other_are_not_put_aside(
         with room() as at:
             files = in_files(table) if form == "parquet" else [table]
             assert read(kind, public, files, at, form)[0] == whole
+
+
+@pytest.mark.parametrize("kind", [object, "S8"])
+def test_a_run_that_is_put_aside_holds_nothing_of_it(kind: Any) -> None:
+    """There are as many runs as parts, and a key may be as long as its record."""
+    with room() as at:
+        keys = np.array([f"{number:08}".encode() for number in range(1000)], dtype=kind)
+        watched = weakref.ref(keys)
+        content = {"start": np.arange(1001), "value": np.arange(1000.0)}
+        run = Run(content, keys, "start", 100, Segments(at.descriptors[1]))
+        del keys
+        assert watched() is None
+        assert run.has_more
 
 
 def in_files(table: pa.Table) -> list[pa.Table]:

@@ -6,6 +6,7 @@ import asyncio
 import hashlib
 import hmac
 import json
+import tracemalloc
 from collections import Counter
 from collections.abc import Awaitable, Callable
 from dataclasses import replace
@@ -257,6 +258,41 @@ def test_a_dataset_that_is_not_offered_is_gone(settings: Settings, gone: str) ->
         ).outcome == "dataset_gone"
         assert (await submit(database, order("before", dataset_id="dst_1"))).outcome == "known"
         assert await count(database, "jobs") == 1
+
+    run(settings, work)
+
+
+def test_few_chunks_of_a_content_are_in_memory_at_once(settings: Settings) -> None:
+    """However many it has: a gigabyte of them was."""
+    pieces, size = 60, 1 << 18
+
+    async def work(database: Database) -> None:
+        async with database.transaction("ten_1") as connection:
+            await datasets.add(
+                connection,
+                (bytes([number]) * size for number in range(pieces)),
+                id="dst_1",
+                tenant_id="ten_1",
+                account_id="acc_1",
+                name="n",
+                kind="routing",
+                public={},
+                mode="private",
+                digest=b"d",
+                content_key_id="k",
+            )
+        async with database.transaction("ten_1") as connection:
+            number = 0
+            tracemalloc.start()
+            try:
+                async for chunk in datasets.chunks(connection, "dst_1"):
+                    assert (chunk[0], len(chunk)) == (number, size)
+                    number += 1
+                _, most = tracemalloc.get_traced_memory()
+            finally:
+                tracemalloc.stop()
+        assert number == pieces
+        assert most < 3 * datasets.CHUNKS_AT_ONCE * size
 
     run(settings, work)
 

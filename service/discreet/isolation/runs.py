@@ -66,7 +66,7 @@ class Run:
         self._next = self._loaded = 0
         """The first block that was not read; blocks of which records are in memory, at most."""
         self._content: Content = {}
-        self.keys: Keys = keys[:0]
+        self.keys: Keys = keys[:0].copy()  # a view would hold all of them
         """Of the records in memory."""
 
     @property

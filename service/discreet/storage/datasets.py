@@ -240,7 +240,10 @@ async def chunks(connection: AsyncConnection, dataset_id: str) -> AsyncIterator[
         .where(DatasetChunk.dataset_id == dataset_id)
         .order_by(DatasetChunk.index)
     )
-    async with connection.stream(statement) as rows:
+    # Of itself a stream has up to a thousand rows in memory, which are a gigabyte here.
+    async with connection.stream(
+        statement, execution_options={"yield_per": CHUNKS_AT_ONCE}
+    ) as rows:
         async for row in rows:
             yield bytes(row[0])
 
