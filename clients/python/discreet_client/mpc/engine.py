@@ -31,6 +31,7 @@ import math
 import os
 import sys
 import time
+from abc import ABC, abstractmethod
 from typing import Any
 
 import numpy as np
@@ -124,7 +125,7 @@ def main() -> int:
     return 0
 
 
-class _Part:
+class _Part(ABC):
     """One agent's part. `order` is that of `party.order_of`: `terms`, `index`, `parties`
     [{host, port, certificate}], `listen`, `pem`, `rows`, `summands`,
     `seconds`, and `until`, the time at which these are over."""
@@ -176,9 +177,9 @@ class _Part:
             "bytes": sum(link.nbytes_sent for link in links.all),
         }
 
+    @abstractmethod
     async def _compute(self) -> tuple[Any, Any]:
         """This agent's quantities, and whether the limit is kept: nothing else is opened to it."""
-        raise NotImplementedError
 
     def _inputs(self) -> tuple[Numbers, Numbers]:
         """This agent's rows and summands."""
