@@ -183,16 +183,6 @@ def test_a_private_name_is_found(tmp_path: Path) -> None:
     ]
 
 
-def test_no_file_is_longer_than_a_reader_holds() -> None:
-    """400 lines. What grows beyond is divided where its parts know the least of each other."""
-    long = {
-        str(path): lines
-        for path in ROOTS["discreet"].rglob("*.py")
-        if (lines := path.read_text().count("\n")) > 400
-    }
-    assert not long
-
-
 def test_no_room_but_those_of_kinds_knows_one_by_its_folder() -> None:
     """What every kind goes through names none: only `problems`, the papers' figures and the command
     that converts trips do."""

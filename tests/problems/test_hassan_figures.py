@@ -64,18 +64,18 @@ def test_odd_points_and_matrices_are_refused(tmp_path: Path) -> None:
 
 
 def test_plans_tell_what_a_policy_costs_by_the_public_model() -> None:
-    """The paper's Corollaries: the value under the exact policy less that under the other, where
-    the model holds."""
+    """The value under the exact policy less that under the other, where the model holds. It is not
+    the quantity of the paper's Corollaries, so none is named."""
     public = DrEnsemblePublic.model_validate({"unit": "participant", "states": 3})
     power, start = np.array([0.0, 1.0, 3.0]), np.array([0.2, 0.3, 0.5])
     utility, model = -np.outer([0.1, 0.6, 0.6, 0.1], power), moves(public)
-    for policy, number in (("taylor", 1), ("digamma", 2), ("average", 3)):
+    for policy in ("taylor", "digamma", "average"):
         control = Control(utility, power, 1.0, policy=policy, concentration=20)  # type: ignore[arg-type]
         (told,) = policy_advice(public, control, start)
         values = [
             start @ lsmdp.evaluate(one, model, utility, 1.0)[0]
             for one in (lsmdp.solve(model, utility, 1.0), control.solve(model))
         ]
-        assert f"Corollary {number} of the paper" in told
+        assert "orollar" not in told
         assert f"costs a load {float(f'{values[0] - values[1]:.3g}'):g}" in told.replace(",", "")
     assert policy_advice(public, Control(utility, power, 1.0), start) == ()

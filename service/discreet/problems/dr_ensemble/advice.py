@@ -83,8 +83,6 @@ USUAL_STEPS = 100
 """Of a record, where the number of steps is not public."""
 WIDE = 0.05
 """Half of a bin's width, of the largest power, from which on its middle is said to be far off."""
-COROLLARIES = {"taylor": 1, "digamma": 2, "average": 3}
-"""Of the paper, each of the cost of privacy of one of its policies."""
 
 
 def moves(public: DrEnsemblePublic, staying: float = STAYING) -> Floats:
@@ -328,9 +326,9 @@ def price_advice(price: tuple[float, ...] | None, public: DrEnsemblePublic) -> t
 def policy_advice(
     public: DrEnsemblePublic, control: Control, initial: Floats | None
 ) -> tuple[str, ...]:
-    """What the policy costs more than the exact one of the same matrix, by the public model: the
-    paper's cost of privacy (its Corollaries 1 to 3), which can be told before, as it is a function
-    of the matrix alone."""
+    """What following the policy costs more than following the exact one of the same matrix, by the
+    public model. It is not the cost of privacy of the paper's Corollaries 1 to 3: that compares
+    minima of two Bellman equations, this evaluates both policies on one matrix."""
     horizon, states = control.utility.shape
     if control.policy == "exact" or control.samples or horizon * states**2 > MOST_WORK:
         return ()
@@ -339,12 +337,11 @@ def policy_advice(
     cost = lsmdp.cost_of_privacy(
         control.solve(model), model, control.utility, control.discomfort_weight
     )
-    k, number = plain(control.concentration or math.nan, 4), COROLLARIES[control.policy]
+    k = plain(control.concentration or math.nan, 4)
     return (
         f"the {control.policy} policy at k = {k} costs a load {plain(float(start @ cost[0]), 3)} "
-        f"more than the exact one would, in {MONEY}, of loads as the model has them (Corollary "
-        f"{number} of the paper). It protects nobody more: all policies are made of the same "
-        "release",
+        f"more than the exact one would, in {MONEY}, of loads as the model has them. It protects "
+        "nobody more: all policies are made of the same release",
     )
 
 
