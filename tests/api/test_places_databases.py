@@ -23,6 +23,7 @@ import pyarrow.parquet as pq
 import pytest
 from anyio.from_thread import BlockingPortal, start_blocking_portal
 
+from discreet import outbound
 from discreet.errors import InvalidInput, PayloadTooLarge
 from discreet.installation.postgres import EmbeddedPostgres
 from discreet.isolation.reading import UPLOAD
@@ -30,7 +31,7 @@ from discreet.settings import Settings
 from discreet.storage.sealing import open_stream
 from discreet.storage.tenants import Principal
 from discreet.usecases import access
-from discreet.usecases.places import databases, fetching, hosts, rows, wire
+from discreet.usecases.places import databases, fetching, rows, wire
 from discreet.usecases.places.addresses import (
     NothingThere,
     PlaceRefused,
@@ -381,7 +382,7 @@ def test_certificates_and_networks(
         asked = len(plain.asked)
         with pytest.raises(PlaceRefused, match="leads into a network"):
             site.rows(query, host="localhost", port=plain.port, private=False)
-        monkeypatch.setattr(hosts, "is_never", lambda _: True)
+        monkeypatch.setattr(outbound, "is_never", lambda _: True)
         with pytest.raises(PlaceRefused, match="link-local"):
             site.rows(query, host="localhost", port=plain.port)
         assert len(plain.asked) == asked

@@ -116,8 +116,6 @@ def create_app(settings: Settings, pages: Pages | None = None) -> FastAPI:
                 for task in tasks:
                     task.cancel()
                 await asyncio.gather(*tasks, return_exceptions=True)
-                if provider is not None:
-                    await provider.close()
 
     app = FastAPI(
         title="discreet",

@@ -10,7 +10,6 @@ of the error is told.
 
 from __future__ import annotations
 
-import socket
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -18,13 +17,13 @@ from typing import NoReturn
 
 from psycopg import errors
 
+from discreet.outbound import CONNECT_SECONDS
 from discreet.usecases.places.addresses import (
     Address,
     NothingThere,
     PlaceUnavailable,
     QueryRefused,
 )
-from discreet.usecases.places.hosts import CONNECT_SECONDS, resolve
 from discreet.usecases.places.rows import Column, Rows, columns_of
 from discreet.usecases.places.rules import DatabasePlace
 from discreet.usecases.places.wire import Broken, Late, NotConnected, SqlError, TooLarge, Wire
@@ -71,16 +70,6 @@ that are gone, its own faults."""
 _CANCELLED, _SYNTAX = "57014", "42601"
 _NOTHING = ("42P01", "3F000", "42501")
 """No such table, no such schema, no right to read it."""
-
-
-async def hosts_of(place: DatabasePlace, address: Address) -> list[str]:
-    """The IP addresses of its server. PlaceRefused, PlaceUnavailable."""
-    try:
-        return await resolve(address, private=place.private)
-    except socket.gaierror as error:
-        raise PlaceUnavailable("the name of the server is not known") from error
-    except OSError as error:  # also TimeoutError
-        raise PlaceUnavailable("the name of the server is not told in time") from error
 
 
 def copy(
