@@ -102,7 +102,12 @@ NO_ANSWERS: dict[str, tuple[bytes, bytes, float, type[OutboundError]]] = {
         0,
         outbound.BrokenOff,
     ),
-    "head for ever": (b"HTTP/1.1 200 OK\r\n", b"X: " + b"y" * 8000 + b"\r\n", 0, outbound.BrokenOff),
+    "head for ever": (
+        b"HTTP/1.1 200 OK\r\n",
+        b"X: " + b"y" * 8000 + b"\r\n",
+        0,
+        outbound.BrokenOff,
+    ),
     "head byte by byte": (b"HTTP/1.1 200 OK\r\nX: ", b"y", 0.1, outbound.NotInTime),
     "hints for ever": (
         b"",

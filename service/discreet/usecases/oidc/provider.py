@@ -3,8 +3,8 @@ signed with.
 
 Calls go to the provider that the settings name and to addresses that it publishes, through the
 client of `discreet.outbound`, over TLS; they have a short time and short answers. Keys are kept for
-KEYS_SECONDS. A token that names an unknown key has them fetched again, but not within UNKNOWN_SECONDS of the last
-time: strangers cannot make this service ask more often.
+KEYS_SECONDS. A token that names an unknown key has them fetched again, but not within
+UNKNOWN_SECONDS of the last time: strangers cannot make this service ask more often.
 """
 
 from __future__ import annotations
