@@ -160,7 +160,7 @@ def test_no_part_writes_a_secret(tmp_path: Path) -> None:
     }
     environment = {"PATH": os.defpath, "HOME": str(tmp_path)}
     environment |= {f"DISCREET_{name}": value for name, value in values.items()}
-    said = {part: tmp_path / f"{part}.log" for part in ("api", "worker", "rpc", "migrate")}
+    said = {part: tmp_path / f"{part}.log" for part in ("api", "worker", "rpc")}
     programs = []
     for part, path in said.items():
         arguments = ["--port", "0"] if part in ("api", "rpc") else []

@@ -181,6 +181,13 @@ class Settings(BaseSettings):
         description="JSON file of the places that `content_from` may name, and who may name them; "
         "unset: none",
     )
+    place_failures: int = Field(
+        default=50,
+        ge=1,
+        le=10_000,
+        description="Reads of places that may fail for one tenant in 24 hours: each tells its "
+        "owner a little of what lies there",
+    )
     object_url: str | None = Field(
         default=None,
         repr=False,
