@@ -115,7 +115,7 @@ def _public_part(asked: SourceRequest) -> dict[str, Any]:
             )
         raise InvalidInput(says, pointer="/kind")
     try:
-        public = kind.read_public(asked.public, new=True)
+        public = kind.read_public(asked.public)
     except ValidationError as error:
         issues = issues_of(error.errors(include_url=False), asked.public)
         raise InvalidInput(issues).under("/public") from None
