@@ -84,7 +84,7 @@ SURFACES: dict[str, Callable[[str], Any]] = {
 
 @pytest.mark.parametrize("surface", SURFACES)
 def test_no_name_holds_what_cannot_be_seen(surface: str) -> None:
-    """A dataset was called `trips…slx.exe`, which reads `exe.xls`: it turned about what stood beside it."""
+    """A dataset was called `trips…slx.exe`, which reads `exe.xls`."""
     take = SURFACES[surface]
     for name in HIDDEN:
         with pytest.raises(ValidationError):

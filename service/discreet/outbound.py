@@ -219,11 +219,11 @@ class Answer:
     @property
     def location(self) -> str:
         """Where it redirects to, as the server wrote it; empty if it does not."""
-        return self.headers.get("location", "") if self.status in REDIRECTING else ""
+        return str(self.headers.get("location", "")) if self.status in REDIRECTING else ""
 
     @property
     def media_type(self) -> str:
-        return self.headers.get("content-type", "").partition(";")[0].strip()
+        return str(self.headers.get("content-type", "")).partition(";")[0].strip()
 
     async def parts(self) -> AsyncIterator[bytes]:
         """Its body as it comes. BrokenOff, NotInTime, AnswerRefused."""
