@@ -336,7 +336,7 @@ export function inSteps<T>(name: string, value: T): T | number {
   const [written = "", power = "0"] = value.toExponential().split("e");
   const digits = written.replace(".", "");
   const last = Number(power) - digits.length + 1; // the power of ten of the last digit
-  const kept = digits.slice(0, digits.length + Math.min(0, last + most));
+  const kept = digits.slice(0, Math.max(0, digits.length + Math.min(0, last + most)));
   if (last + most >= 0 || !/[1-9]/.test(kept)) return value; // the service refuses what would be nothing
   const down = Number(`${kept}e${-most}`);
   console.warn(`${name} ${value} is sent as ${down}: the service counts in steps of 1e-${most}`);
