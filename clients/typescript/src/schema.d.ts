@@ -1237,7 +1237,7 @@ export interface components {
              * Action
              * @enum {string}
              */
-            action: "cap.grant" | "cap.set" | "budget_request.decline" | "dataset.erase" | "dataset.place" | "dataset.register" | "dataset.retention" | "key.create" | "key.revoke" | "login.end" | "login.end_by_provider" | "login.key" | "login.link" | "login.link_made" | "login.provider" | "object.add" | "object.remove" | "person.remove" | "person.restore" | "roster.remove_member" | "roster.sign" | "session.tokens" | "source.create" | "source.rule" | "tenant.create" | "webhook.create" | "webhook.remove";
+            action: "cap.grant" | "cap.set" | "budget_request.decline" | "dataset.erase" | "dataset.place" | "dataset.register" | "dataset.retention" | "key.create" | "key.revoke" | "login.end" | "login.end_by_provider" | "login.key" | "login.link" | "login.link_made" | "login.provider" | "object.add" | "object.remove" | "person.remove" | "person.restore" | "place.fail" | "roster.remove_member" | "roster.sign" | "session.tokens" | "source.create" | "source.rule" | "tenant.create" | "webhook.create" | "webhook.remove";
             /**
              * At
              * Format: date-time
@@ -6145,6 +6145,15 @@ export interface operations {
                     "application/json": components["schemas"]["HealthAnswer"];
                 };
             };
+            /** @description `invalid_parameter`: A parameter is not valid */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemDocument"];
+                };
+            };
             /** @description `database_busy`: The database is too busy; `database_full`: The database's disk is full; `database_read_only`: The database takes no changes; `database_unavailable`: The database does not answer; `keys_unavailable`: The place where keys lie does not answer; `ledger_rolled_back`: The database lacks entries of the ledger; `unavailable`: The service cannot answer now; `wrong_schema`: The database has the schema of another version */
             503: {
                 headers: {
@@ -6176,6 +6185,15 @@ export interface operations {
                     "text/plain": string;
                 };
             };
+            /** @description `invalid_parameter`: A parameter is not valid */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemDocument"];
+                };
+            };
             /** @description `database_busy`: The database is too busy; `database_full`: The database's disk is full; `database_read_only`: The database takes no changes; `database_unavailable`: The database does not answer; `keys_unavailable`: The place where keys lie does not answer; `ledger_rolled_back`: The database lacks entries of the ledger; `unavailable`: The service cannot answer now; `wrong_schema`: The database has the schema of another version */
             503: {
                 headers: {
@@ -6205,6 +6223,15 @@ export interface operations {
                 };
                 content: {
                     "application/json": components["schemas"]["HealthAnswer"];
+                };
+            };
+            /** @description `invalid_parameter`: A parameter is not valid */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemDocument"];
                 };
             };
             /** @description `database_busy`: The database is too busy; `database_full`: The database's disk is full; `database_read_only`: The database takes no changes; `database_unavailable`: The database does not answer; `keys_unavailable`: The place where keys lie does not answer; `ledger_rolled_back`: The database lacks entries of the ledger; `not_ready`: The process is not ready; `unavailable`: The service cannot answer now; `wrong_schema`: The database has the schema of another version */
@@ -6640,7 +6667,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["ProblemDocument"];
                 };
             };
-            /** @description `invalid_input`: A field is not valid */
+            /** @description `invalid_input`: A field is not valid; `invalid_parameter`: A parameter is not valid */
             422: {
                 headers: {
                     [name: string]: unknown;
@@ -6717,6 +6744,15 @@ export interface operations {
             };
             /** @description `not_found`: There is no such object */
             404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemDocument"];
+                };
+            };
+            /** @description `invalid_parameter`: A parameter is not valid */
+            422: {
                 headers: {
                     [name: string]: unknown;
                 };
@@ -6830,7 +6866,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["ProblemDocument"];
                 };
             };
-            /** @description `invalid_input`: A field is not valid */
+            /** @description `invalid_input`: A field is not valid; `invalid_parameter`: A parameter is not valid */
             422: {
                 headers: {
                     [name: string]: unknown;
@@ -6946,7 +6982,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["ProblemDocument"];
                 };
             };
-            /** @description `invalid_input`: A field is not valid */
+            /** @description `invalid_input`: A field is not valid; `invalid_parameter`: A parameter is not valid */
             422: {
                 headers: {
                     [name: string]: unknown;
@@ -7012,6 +7048,15 @@ export interface operations {
             };
             /** @description `forbidden`: The key's role does not allow this; `no_role`: The identity provider gives the person no role here; `several_tenants`: The identity provider gives the person roles in several tenants */
             403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemDocument"];
+                };
+            };
+            /** @description `invalid_parameter`: A parameter is not valid */
+            422: {
                 headers: {
                     [name: string]: unknown;
                 };
@@ -7127,7 +7172,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["ProblemDocument"];
                 };
             };
-            /** @description `invalid_input`: A field is not valid */
+            /** @description `invalid_input`: A field is not valid; `invalid_parameter`: A parameter is not valid */
             422: {
                 headers: {
                     [name: string]: unknown;
@@ -7222,7 +7267,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["ProblemDocument"];
                 };
             };
-            /** @description `invalid_input`: A field is not valid */
+            /** @description `invalid_input`: A field is not valid; `invalid_parameter`: A parameter is not valid */
             422: {
                 headers: {
                     [name: string]: unknown;
@@ -7437,7 +7482,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["ProblemDocument"];
                 };
             };
-            /** @description `invalid_input`: A field is not valid; `place_refused`: Nothing is read from this address; `query_refused`: The database does not run this query, or its rows are not read */
+            /** @description `invalid_input`: A field is not valid; `invalid_parameter`: A parameter is not valid; `place_refused`: Nothing is read from this address; `query_refused`: The database does not run this query, or its rows are not read */
             422: {
                 headers: {
                     [name: string]: unknown;
@@ -7446,7 +7491,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["ProblemDocument"];
                 };
             };
-            /** @description `rate_limited`: The key has used up its requests for now; `too_many_bodies`: Too many large requests of this tenant are being worked on; `too_many_uploads`: Too many contents of this tenant are being registered */
+            /** @description `rate_limited`: The key has used up its requests for now; `too_many_bodies`: Too many large requests of this tenant are being worked on; `too_many_failed_reads`: Too many reads of places failed for this tenant; `too_many_uploads`: Too many contents of this tenant are being registered */
             429: {
                 headers: {
                     /** @description Seconds to wait before asking again */
@@ -7523,6 +7568,15 @@ export interface operations {
             };
             /** @description `not_found`: There is no such object */
             404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemDocument"];
+                };
+            };
+            /** @description `invalid_parameter`: A parameter is not valid */
+            422: {
                 headers: {
                     [name: string]: unknown;
                 };
@@ -7621,6 +7675,15 @@ export interface operations {
             };
             /** @description `dataset_in_use`: A job needs the dataset */
             409: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemDocument"];
+                };
+            };
+            /** @description `invalid_parameter`: A parameter is not valid */
+            422: {
                 headers: {
                     [name: string]: unknown;
                 };
@@ -7816,7 +7879,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["ProblemDocument"];
                 };
             };
-            /** @description `idempotency_key_reused`: The idempotency key was used with another body; `invalid_input`: A field is not valid */
+            /** @description `idempotency_key_reused`: The idempotency key was used with another body; `invalid_input`: A field is not valid; `invalid_parameter`: A parameter is not valid */
             422: {
                 headers: {
                     [name: string]: unknown;
@@ -7918,6 +7981,15 @@ export interface operations {
                     "application/problem+json": components["schemas"]["ProblemDocument"];
                 };
             };
+            /** @description `invalid_parameter`: A parameter is not valid */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemDocument"];
+                };
+            };
             /** @description `rate_limited`: The key has used up its requests for now */
             429: {
                 headers: {
@@ -7997,6 +8069,15 @@ export interface operations {
             };
             /** @description `job_ended`: The job has ended */
             409: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemDocument"];
+                };
+            };
+            /** @description `invalid_parameter`: A parameter is not valid */
+            422: {
                 headers: {
                     [name: string]: unknown;
                 };
@@ -8090,6 +8171,15 @@ export interface operations {
             };
             /** @description `no_result`: The job has no result */
             409: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemDocument"];
+                };
+            };
+            /** @description `invalid_parameter`: A parameter is not valid */
+            422: {
                 headers: {
                     [name: string]: unknown;
                 };
@@ -8201,6 +8291,15 @@ export interface operations {
             };
             /** @description `result_gone`: The result was deleted at the end of its retention period */
             410: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemDocument"];
+                };
+            };
+            /** @description `invalid_parameter`: A parameter is not valid */
+            422: {
                 headers: {
                     [name: string]: unknown;
                 };
@@ -8406,6 +8505,15 @@ export interface operations {
                     "application/problem+json": components["schemas"]["ProblemDocument"];
                 };
             };
+            /** @description `invalid_parameter`: A parameter is not valid */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemDocument"];
+                };
+            };
             /** @description `rate_limited`: The key has used up its requests for now */
             429: {
                 headers: {
@@ -8519,6 +8627,15 @@ export interface operations {
                     "application/problem+json": components["schemas"]["ProblemDocument"];
                 };
             };
+            /** @description `invalid_parameter`: A parameter is not valid */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemDocument"];
+                };
+            };
             /** @description `rate_limited`: The key has used up its requests for now */
             429: {
                 headers: {
@@ -8585,6 +8702,15 @@ export interface operations {
             };
             /** @description `forbidden`: The key's role does not allow this; `no_role`: The identity provider gives the person no role here; `several_tenants`: The identity provider gives the person roles in several tenants */
             403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemDocument"];
+                };
+            };
+            /** @description `invalid_parameter`: A parameter is not valid */
+            422: {
                 headers: {
                     [name: string]: unknown;
                 };
@@ -8687,7 +8813,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["ProblemDocument"];
                 };
             };
-            /** @description `invalid_input`: A field is not valid */
+            /** @description `invalid_input`: A field is not valid; `invalid_parameter`: A parameter is not valid */
             422: {
                 headers: {
                     [name: string]: unknown;
@@ -8769,6 +8895,15 @@ export interface operations {
                     "application/problem+json": components["schemas"]["ProblemDocument"];
                 };
             };
+            /** @description `invalid_parameter`: A parameter is not valid */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemDocument"];
+                };
+            };
             /** @description `rate_limited`: The key has used up its requests for now */
             429: {
                 headers: {
@@ -8826,6 +8961,15 @@ export interface operations {
             };
             /** @description `forbidden`: The key's role does not allow this; `no_role`: The identity provider gives the person no role here; `several_tenants`: The identity provider gives the person roles in several tenants */
             403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemDocument"];
+                };
+            };
+            /** @description `invalid_parameter`: A parameter is not valid */
+            422: {
                 headers: {
                     [name: string]: unknown;
                 };
@@ -8897,6 +9041,15 @@ export interface operations {
                     "application/problem+json": components["schemas"]["ProblemDocument"];
                 };
             };
+            /** @description `invalid_parameter`: A parameter is not valid */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemDocument"];
+                };
+            };
             /** @description `rate_limited`: The key has used up its requests for now */
             429: {
                 headers: {
@@ -8961,6 +9114,15 @@ export interface operations {
                     "application/problem+json": components["schemas"]["ProblemDocument"];
                 };
             };
+            /** @description `invalid_parameter`: A parameter is not valid */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemDocument"];
+                };
+            };
             /** @description `rate_limited`: The key has used up its requests for now */
             429: {
                 headers: {
@@ -9012,6 +9174,15 @@ export interface operations {
                     "application/problem+json": components["schemas"]["ProblemDocument"];
                 };
             };
+            /** @description `invalid_parameter`: A parameter is not valid */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemDocument"];
+                };
+            };
             /** @description `database_busy`: The database is too busy; `database_full`: The database's disk is full; `database_read_only`: The database takes no changes; `database_unavailable`: The database does not answer; `keys_unavailable`: The place where keys lie does not answer; `ledger_rolled_back`: The database lacks entries of the ledger; `unavailable`: The service cannot answer now; `wrong_schema`: The database has the schema of another version */
             503: {
                 headers: {
@@ -9047,6 +9218,15 @@ export interface operations {
             };
             /** @description `not_found`: There is no such object */
             404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemDocument"];
+                };
+            };
+            /** @description `invalid_parameter`: A parameter is not valid */
+            422: {
                 headers: {
                     [name: string]: unknown;
                 };
@@ -9231,7 +9411,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["ProblemDocument"];
                 };
             };
-            /** @description `invalid_input`: A field is not valid */
+            /** @description `invalid_input`: A field is not valid; `invalid_parameter`: A parameter is not valid */
             422: {
                 headers: {
                     [name: string]: unknown;
@@ -9317,6 +9497,15 @@ export interface operations {
             };
             /** @description `not_found`: There is no such object */
             404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemDocument"];
+                };
+            };
+            /** @description `invalid_parameter`: A parameter is not valid */
+            422: {
                 headers: {
                     [name: string]: unknown;
                 };
@@ -9415,6 +9604,15 @@ export interface operations {
                     "application/problem+json": components["schemas"]["ProblemDocument"];
                 };
             };
+            /** @description `invalid_parameter`: A parameter is not valid */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemDocument"];
+                };
+            };
             /** @description `rate_limited`: The key has used up its requests for now */
             429: {
                 headers: {
@@ -9472,6 +9670,15 @@ export interface operations {
             };
             /** @description `forbidden`: The key's role does not allow this; `no_role`: The identity provider gives the person no role here; `several_tenants`: The identity provider gives the person roles in several tenants */
             403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemDocument"];
+                };
+            };
+            /** @description `invalid_parameter`: A parameter is not valid */
+            422: {
                 headers: {
                     [name: string]: unknown;
                 };
@@ -9658,7 +9865,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["ProblemDocument"];
                 };
             };
-            /** @description `invalid_input`: A field is not valid */
+            /** @description `invalid_input`: A field is not valid; `invalid_parameter`: A parameter is not valid */
             422: {
                 headers: {
                     [name: string]: unknown;
@@ -9864,7 +10071,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["ProblemDocument"];
                 };
             };
-            /** @description `invalid_input`: A field is not valid */
+            /** @description `invalid_input`: A field is not valid; `invalid_parameter`: A parameter is not valid */
             422: {
                 headers: {
                     [name: string]: unknown;
@@ -9993,7 +10200,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["ProblemDocument"];
                 };
             };
-            /** @description `idempotency_key_reused`: The idempotency key was used with another body; `invalid_input`: A field is not valid */
+            /** @description `idempotency_key_reused`: The idempotency key was used with another body; `invalid_input`: A field is not valid; `invalid_parameter`: A parameter is not valid */
             422: {
                 headers: {
                     [name: string]: unknown;
@@ -10086,6 +10293,15 @@ export interface operations {
                     "application/problem+json": components["schemas"]["ProblemDocument"];
                 };
             };
+            /** @description `invalid_parameter`: A parameter is not valid */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemDocument"];
+                };
+            };
             /** @description `rate_limited`: The key has used up its requests for now */
             429: {
                 headers: {
@@ -10162,6 +10378,15 @@ export interface operations {
             };
             /** @description `not_awaiting_agents`: The job waits for no agents; `roster_signed`: The roster is signed */
             409: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemDocument"];
+                };
+            };
+            /** @description `invalid_parameter`: A parameter is not valid */
+            422: {
                 headers: {
                     [name: string]: unknown;
                 };
@@ -10275,7 +10500,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["ProblemDocument"];
                 };
             };
-            /** @description `invalid_input`: A field is not valid */
+            /** @description `invalid_input`: A field is not valid; `invalid_parameter`: A parameter is not valid */
             422: {
                 headers: {
                     [name: string]: unknown;
@@ -10361,6 +10586,15 @@ export interface operations {
             };
             /** @description `no_roster`: There is no roster yet */
             409: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemDocument"];
+                };
+            };
+            /** @description `invalid_parameter`: A parameter is not valid */
+            422: {
                 headers: {
                     [name: string]: unknown;
                 };
@@ -10474,7 +10708,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["ProblemDocument"];
                 };
             };
-            /** @description `invalid_input`: A field is not valid */
+            /** @description `invalid_input`: A field is not valid; `invalid_parameter`: A parameter is not valid */
             422: {
                 headers: {
                     [name: string]: unknown;
@@ -10671,7 +10905,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["ProblemDocument"];
                 };
             };
-            /** @description `invalid_input`: A field is not valid */
+            /** @description `invalid_input`: A field is not valid; `invalid_parameter`: A parameter is not valid */
             422: {
                 headers: {
                     [name: string]: unknown;
@@ -10757,6 +10991,15 @@ export interface operations {
             };
             /** @description `not_found`: There is no such object */
             404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemDocument"];
+                };
+            };
+            /** @description `invalid_parameter`: A parameter is not valid */
+            422: {
                 headers: {
                     [name: string]: unknown;
                 };
@@ -10896,7 +11139,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["ProblemDocument"];
                 };
             };
-            /** @description `invalid_input`: A field is not valid; `place_refused`: Nothing is read from this address; `query_refused`: The database does not run this query, or its rows are not read */
+            /** @description `invalid_input`: A field is not valid; `invalid_parameter`: A parameter is not valid; `place_refused`: Nothing is read from this address; `query_refused`: The database does not run this query, or its rows are not read */
             422: {
                 headers: {
                     [name: string]: unknown;
@@ -10905,7 +11148,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["ProblemDocument"];
                 };
             };
-            /** @description `rate_limited`: The key has used up its requests for now; `too_many_bodies`: Too many large requests of this tenant are being worked on; `too_many_uploads`: Too many contents of this tenant are being registered */
+            /** @description `rate_limited`: The key has used up its requests for now; `too_many_bodies`: Too many large requests of this tenant are being worked on; `too_many_failed_reads`: Too many reads of places failed for this tenant; `too_many_uploads`: Too many contents of this tenant are being registered */
             429: {
                 headers: {
                     /** @description Seconds to wait before asking again */
@@ -11002,7 +11245,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["ProblemDocument"];
                 };
             };
-            /** @description `invalid_input`: A field is not valid */
+            /** @description `invalid_input`: A field is not valid; `invalid_parameter`: A parameter is not valid */
             422: {
                 headers: {
                     [name: string]: unknown;
@@ -11106,7 +11349,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["ProblemDocument"];
                 };
             };
-            /** @description `invalid_input`: A field is not valid */
+            /** @description `invalid_input`: A field is not valid; `invalid_parameter`: A parameter is not valid */
             422: {
                 headers: {
                     [name: string]: unknown;
@@ -11172,6 +11415,15 @@ export interface operations {
             };
             /** @description `forbidden`: The key's role does not allow this; `no_role`: The identity provider gives the person no role here; `several_tenants`: The identity provider gives the person roles in several tenants */
             403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemDocument"];
+                };
+            };
+            /** @description `invalid_parameter`: A parameter is not valid */
+            422: {
                 headers: {
                     [name: string]: unknown;
                 };
@@ -11274,7 +11526,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["ProblemDocument"];
                 };
             };
-            /** @description `invalid_input`: A field is not valid */
+            /** @description `invalid_input`: A field is not valid; `invalid_parameter`: A parameter is not valid */
             422: {
                 headers: {
                     [name: string]: unknown;
@@ -11349,6 +11601,15 @@ export interface operations {
             };
             /** @description `not_found`: There is no such object */
             404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemDocument"];
+                };
+            };
+            /** @description `invalid_parameter`: A parameter is not valid */
+            422: {
                 headers: {
                     [name: string]: unknown;
                 };
