@@ -299,6 +299,33 @@ def first_key(settings: Settings) -> str:
     return asyncio.run(make())
 
 
+def test_event_streams_are_counted_by_key(settings: Settings) -> None:
+    small = settings.model_copy(update={"key_streams": 2})
+    headers = {"Authorization": f"Bearer {first_key(settings)}"}
+    app = create_app(small)
+    install(app)
+    with served(app) as url, httpx.Client(base_url=url, headers=headers, trust_env=False) as http:
+        dataset = http.post("/v1/datasets", json=bodies.dataset()).json()["id"]
+        job = http.post(
+            "/v1/jobs", json=bodies.job(dataset), headers={"Idempotency-Key": "streams"}
+        ).json()["id"]
+        path = f"/v1/jobs/{job}/events"
+        with http.stream("GET", path) as first, http.stream("GET", path) as second:
+            for stream in (first, second):  # both stand in the hub
+                assert next(stream.iter_lines()).startswith("id: ")
+            told = http.get(path)
+            valid({"$ref": "#/components/schemas/ProblemDocument"}, told.json())
+            assert (told.status_code, told.json()["code"]) == (429, "too_many_streams")
+            assert told.headers["retry-after"] == "5"
+            assert http.get(f"/v1/jobs/{job}").status_code == 200  # only streams are refused
+        eventually(lambda: _opens(http, path), "a stream that has ended makes room")
+
+
+def _opens(http: httpx.Client, path: str) -> bool:
+    with http.stream("GET", path) as stream:
+        return stream.status_code == 200
+
+
 def test_uploads_at_once_are_counted_by_tenant(settings: Settings) -> None:
     small = settings.model_copy(update={"tenant_uploads": 1})
     headers = {"Authorization": f"Bearer {first_key(settings)}"}

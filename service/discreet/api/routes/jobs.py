@@ -332,7 +332,7 @@ async def cancel_job(
         "watch_job",
         roles=EVERYBODY,
         answers={200: "text/event-stream"},
-        codes=["not_found", "invalid_parameter"],
+        codes=["not_found", "invalid_parameter", "too_many_streams"],
     ),
 )
 async def watch_job(
