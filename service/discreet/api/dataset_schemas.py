@@ -42,6 +42,9 @@ class DatasetAnswer(BaseModel):
     delete_after_job: bool = Field(
         description="The content is erased after the first job that succeeds on it"
     )
+    revision: int = Field(
+        default=1, description="1, and one more with each correction of its public part"
+    )
     source: str | None = Field(
         default=None, description="The source, if it is a version of a block"
     )

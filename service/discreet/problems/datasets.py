@@ -190,6 +190,14 @@ class Dataset(DatasetSettings):
     ASSUMES: ClassVar[str] = ""
     """What must be true of any content, and cannot be seen in it: said before it is registered."""
 
+    FIGURES: ClassVar[frozenset[str]] = frozenset()
+    """Public fields that bound what the content may be, or say what it means, and make nothing else
+    of a row: where only these are corrected the stored content is checked anew, and stays as it is.
+    All others decide how rows are read, here or by the reader of whoever sent them."""
+
+    LATER: ClassVar[Mapping[str, str]] = {}
+    """Public fields that need not be said, and that questions need later: what each buys."""
+
     kind: str
     public: Any
     content: Any = Field(json_schema_extra=PRIVATE)
@@ -305,6 +313,11 @@ class Dataset(DatasetSettings):
                 issues.append(FieldIssue(f"/public/{name}", says))
         if issues:
             raise InvalidInput(issues)
+
+    @classmethod
+    def check_again(cls, public: Any, content: Content) -> None:
+        """InvalidInput where a canonical content is none of this public part, which differs in
+        `FIGURES` alone from that by which it was read."""
 
     @classmethod
     def most_units(cls, public: Any) -> int | None:

@@ -48,7 +48,7 @@ BlockName = Annotated[str, StringConstraints(min_length=1, max_length=100, strip
 
 
 class SourceSettings(Frozen):
-    """The fields of a source, which never change."""
+    """The fields of a source, which never change; its public part may be corrected for a while."""
 
     name: Name = Field(description="Unique among the tenant's sources")
     mode: Literal["private", "simulation"] = Field(

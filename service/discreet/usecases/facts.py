@@ -24,7 +24,7 @@ def no_dataset(dataset_id: str) -> NotFound:
 @dataclass(frozen=True)
 class DatasetFacts:
     """What a plan needs to know of a dataset, or of blocks of a source that are read as one, and
-    what never changes."""
+    what changes with its revision alone."""
 
     dataset_id: str | None
     """None: blocks of a source."""
@@ -43,6 +43,9 @@ class DatasetFacts:
     """That each block may take in memory."""
     shared: bool = False
     """The source has a rule who may spend which share: jobs on it may wait."""
+    revision: int = 1
+    """Of the dataset, or of the source: one more with each correction. A job is accepted for the
+    one of which its plan was made."""
 
     @property
     def versions(self) -> tuple[str, ...]:
@@ -51,8 +54,10 @@ class DatasetFacts:
 
     @property
     def identity(self) -> str:
-        """An identifier of the data: an id, or the ids of all versions."""
-        return self.dataset_id or "+".join(self.versions)
+        """An identifier of the data as they are: an id, or the ids of all versions, and which
+        revision, where they were corrected."""
+        named = self.dataset_id or "+".join(self.versions)
+        return named if self.revision == 1 else f"{named}@{self.revision}"
 
     @property
     def pointer(self) -> str:
