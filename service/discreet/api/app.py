@@ -59,6 +59,8 @@ REQUEST_MODELS = (
     requests.DatasetRequest,
     requests.PlacedDatasetRequest,
     requests.PlacedBlockRequest,
+    requests.CorrectionRequest,
+    requests.SourceCorrection,
     requests.JobRequest,
     requests.NetworkRequest,
     requests.SourceRequest,

@@ -196,7 +196,8 @@ class Dataset(DatasetSettings):
     All others decide how rows are read, here or by the reader of whoever sent them."""
 
     LATER: ClassVar[Mapping[str, str]] = {}
-    """Public fields that need not be said, and that questions need later: what each buys."""
+    """Public fields that need not be declared, and that questions need later: what each buys, in
+    words that follow a colon."""
 
     kind: str
     public: Any
@@ -313,6 +314,11 @@ class Dataset(DatasetSettings):
                 issues.append(FieldIssue(f"/public/{name}", says))
         if issues:
             raise InvalidInput(issues)
+
+    @classmethod
+    def undeclared(cls, public: Mapping[str, Any]) -> dict[str, str]:
+        """Those of `LATER` that a public part, as it is published, does not declare."""
+        return {name: buys for name, buys in cls.LATER.items() if public.get(name) is None}
 
     @classmethod
     def check_again(cls, public: Any, content: Content) -> None:

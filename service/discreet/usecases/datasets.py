@@ -386,6 +386,7 @@ def view(row: dict[str, Any]) -> dict[str, Any]:
         "expires_at": row["expires_at"],
         "delete_after_job": row["delete_after_job"],
         "revision": row["revision"],
+        "undeclared": DATASETS[row["kind"]].undeclared(row["public"]),
         **place_view(row),
         **({} if row["source_id"] is None else {"source": row["source_id"], "block": row["block"]}),
     }

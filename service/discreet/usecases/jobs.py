@@ -14,6 +14,7 @@ from discreet.errors import Conflict, DiscreetError, InvalidInput, NotFound
 from discreet.observability import faults, telemetry
 from discreet.privacy import filters
 from discreet.privacy.units import Price
+from discreet.problems import DATASETS
 from discreet.problems.base import Problem
 from discreet.problems.federation import FederatedProblem, is_session
 from discreet.problems.numbers import Budget, Privacy
@@ -34,7 +35,7 @@ from discreet.usecases import (
     waiting_words,
 )
 from discreet.usecases.access import require
-from discreet.usecases.facts import no_dataset
+from discreet.usecases.facts import advice_undeclared, no_dataset
 from discreet.usecases.services import Services
 
 log = structlog.get_logger()
@@ -96,6 +97,17 @@ async def priced(
         body["asked_again"] = planned.problem.questions(planned.dataset.public)
     if planned.texts.made.in_other_words:
         body["privacy"] = planned.texts.made.figures
+    if planned.dataset is not None and not any(
+        any(one.totals.values()) for one in balances if one.scope == "data"
+    ):
+        data, source = planned.dataset, planned.dataset.source
+        public = data.public.model_dump(mode="json", exclude_none=True)
+        body["plan"]["advice"] += advice_undeclared(
+            "dataset" if source is None else "source",
+            str(data.dataset_id) if source is None else source.id,
+            DATASETS[data.kind].undeclared(public),
+            mode=data.mode,
+        )
     held = await waiting.preview(services, principal, planned, wait)
     if body["admitted"] and held is not None:
         body["admitted"], body["waits"] = held.pop("admitted"), held

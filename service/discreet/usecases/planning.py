@@ -315,9 +315,12 @@ class Planner:
             # hundreds of megabytes.
             async with self._searches if searched else self._turns:
                 whole = await naming.filled(database, principal.tenant_id, problem)
-                texts = await anyio.to_thread.run_sync(
-                    _make, self.sizes, problem, whole, dataset, asked, text, around
-                )
+                try:
+                    texts = await anyio.to_thread.run_sync(
+                        _make, self.sizes, problem, whole, dataset, asked, text, around
+                    )
+                except InvalidInput as error:
+                    raise (error if dataset is None else dataset.named_undeclared(error)) from None
                 del whole
             if len(text) + len(texts.plan_text) <= SMALL_CHARACTERS:
                 self._texts.keep(key, texts)

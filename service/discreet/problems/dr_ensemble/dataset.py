@@ -115,6 +115,10 @@ class DrEnsembleDataset(DatasetOfRows):
         return public.states if public.unit == "row" else public.participants
 
     @classmethod
+    def undeclared(cls, public: Mapping[str, Any]) -> dict[str, str]:
+        return super().undeclared(public) if public["unit"] == "participant" else {}
+
+    @classmethod
     def check_again(cls, public: DrEnsemblePublic, content: Content) -> None:
         if "transitions" in content:
             rows = list(content["transitions"])

@@ -103,6 +103,13 @@ class OffPolicyDataset(DatasetInBlocks):
         return public.trajectories or public.max_trajectories
 
     @classmethod
+    def undeclared(cls, public: Mapping[str, Any]) -> dict[str, str]:
+        found = super().undeclared(public)
+        if not public.get("off_policy"):  # nothing is weighed
+            found.pop("max_ratio", None)
+        return found
+
+    @classmethod
     def check_again(cls, public: OffPolicyPublic, content: Content) -> None:
         start = content["start"]
         check_number(public, start.size - 1, "/content")
