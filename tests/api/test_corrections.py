@@ -66,7 +66,7 @@ def test_a_forgotten_bound_is_named_and_then_declared(service: Installation) -> 
         made = client.register(bodies.dataset())
         asked = {
             "problem": bodies.job(made["id"])["problem"],
-            "privacy": {"accuracy": {"total_travel_time": "30 %"}},
+            "privacy": {"accuracy": {"quantity": "total_travel_time", "within": "60%"}},
         }
         before = http.post("/v1/plans", json=asked)
         assert before.status_code == 422

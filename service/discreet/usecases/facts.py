@@ -19,13 +19,12 @@ HOW_LONG = "While nothing was spent or reserved on these data, declare it"
 
 
 def correct_command(of: str, name: str, said: str) -> str:
-    """The command, the call and the page by which a dataset, or a source, is corrected."""
-    return f"discreet {of} correct {name} {said}, PATCH /v1/{of}s/{name}, or its page"
+    """The command and the call by which a dataset, or a source, is corrected, and the page."""
+    page = ", or its page" if of == "dataset" else ""
+    return f"discreet {of} correct {name} {said}, PATCH /v1/{of}s/{name}{page}"
 
 
-def advice_undeclared(
-    of: str, name: str, undeclared: Mapping[str, str], *, mode: str
-) -> list[str]:
+def advice_undeclared(of: str, name: str, undeclared: Mapping[str, str], *, mode: str) -> list[str]:
     """What later questions may need that is not declared: a sentence for each."""
     until = "always" if mode == "simulation" else "while nothing was spent or reserved on them"
     return [
@@ -86,9 +85,7 @@ class DatasetFacts:
         """A refusal of a plan that speaks of public figures which are not declared, with the way to
         declare them."""
         kind = DATASETS[self.kind]
-        fields = [
-            name for name in sorted(kind.FIGURES) if getattr(self.public, name, None) is None
-        ]
+        fields = [name for name in sorted(kind.FIGURES) if getattr(self.public, name, None) is None]
 
         def named(issue: FieldIssue) -> FieldIssue:
             told = [name for name in fields if re.search(rf"\b{name}\b", issue.detail)]
