@@ -5,16 +5,20 @@ from __future__ import annotations
 import itertools
 import json
 from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 from typing import Any
 
 import httpx
 import pytest
+from typer.testing import CliRunner
 
+from discreet.cli import app
 from discreet_client import canonical
 from discreet_client.client import Client
-from discreet_client.errors import ApiError, NotFound
+from discreet_client.errors import ApiError, InvalidInput, NotFound
 from tests import bodies
 from tests.conftest import Installation
+from tests.dashboard.browsing import Browser
 
 _numbers = itertools.count(1)
 
@@ -102,7 +106,7 @@ def test_a_forgotten_bound_is_named_and_then_declared(service: Installation) -> 
         (noted,) = [
             one
             for one in changes
-            if (one["action"], one["about"]) == ("dataset.correct", made["id"])
+            if (one["action"], one["object"]) == ("dataset.correct", made["id"])
         ]
         assert noted["details"]["fields"] == ["max_total"]
         assert noted["details"]["content"] == "stays"
@@ -117,6 +121,7 @@ def test_a_refusal_names_the_correction_of_a_forgotten_ratio(api_only: Installat
                 "kind": "off_policy_evaluation",
                 "dataset": made["id"],
                 "method": "importance_sampling",
+                "discount": 1,
             },
             "privacy": {"epsilon": 0.5},
         }
@@ -289,7 +294,7 @@ def test_only_its_owner_corrects(api_only: Installation) -> None:
     with api_only.client() as client:
         made = client.register(bodies.dataset())
         for role in ("analyst", "auditor"):
-            key = client.create_key(role, f"{role} of corrections")["key"]
+            key = client.create_key(role=role, principal=f"{role} of corrections")["key"]
             with api_only.http(key) as http:
                 answer = patch(http, made["id"], public={"max_total": 5000})
                 assert refused(answer) == (403, "forbidden")
@@ -334,6 +339,7 @@ def test_corrections_and_submissions_at_once(api_only: Installation) -> None:
             assert {code for status, code in answers if status != 200} <= {
                 "released",
                 "dataset_changed",
+                "too_many_uploads",
             }
             now = client.dataset(made["id"])
             assert now["revision"] == 1 + sum(status == 200 for status, _ in answers)
@@ -356,7 +362,7 @@ def test_two_corrections_at_once_lose_nothing(api_only: Installation) -> None:
                 ).status_code
 
         done = list(pool.map(correct, range(len(fields))))
-        assert {status for _, status in done} <= {200, 409}
+        assert {status for _, status in done} <= {200, 409, 429}
         now = client.dataset(made["id"])
         assert now["revision"] == 1 + sum(status == 200 for _, status in done)
         assert {field for field, status in done if status == 200} == set(now["public"]) - set(
@@ -401,8 +407,99 @@ def test_a_block_is_corrected_with_its_source(api_only: Installation) -> None:
         assert http.patch(address, json={"public": {"max_total": 20}}).status_code == 200
         with pytest.raises(NotFound):
             client.sources.get("src_none")
-        key = client.create_key("analyst", "analyst of sources")["key"]
+        key = client.create_key(role="analyst", principal="analyst of sources")["key"]
         with api_only.http(key) as other:
             assert refused(other.patch(address, json={"public": {}})) == (403, "forbidden")
     with api_only.http(api_only.owner_of("strangers to sources")) as http:
         assert refused(http.patch(address, json={"public": {}})) == (404, "not_found")
+
+
+# Clients ------------------------------------------------------------------------------------------
+
+
+def test_sdk_and_command_line_correct(api_only: Installation, tmp_path: Path) -> None:
+    table = {
+        "von": ["a", "b", "a"],
+        "nach": ["b", "c", "c"],
+        "period": [0, 1, 0],
+        "count": [5, 3, int(next(_numbers))],
+    }
+    columns = {"origin": "von", "destination": "nach"}
+    public = {"unit": "request", "zones": 3, "periods": 2, "period_minutes": 60}
+    reader = {"reader": {"zones": ["a", "b", "c"]}}
+    with api_only.client() as client:
+        made = client.datasets.add(
+            table,
+            kind="routing",
+            public=public | reader,
+            columns=columns,
+            cap=1,
+            name=f"clients {next(_numbers)}",
+            other_people=True,
+        )
+        assert "max_total" in made["undeclared"]
+        fixed = client.datasets.correct(made, {"max_total": 500})
+        assert (fixed["revision"], fixed["public"]["max_total"]) == (2, 500)
+        assert "max_total" not in fixed["undeclared"]
+        other = {"reader": {"zones": ["c", "b", "a"]}}
+        again = client.datasets.correct(made["id"], other, table, columns=columns)
+        assert (again["revision"], again["public"]) == (3, fixed["public"])
+        with pytest.raises(TypeError, match="need the table again"):
+            client.datasets.correct(made, other)
+        with pytest.raises(InvalidInput, match="zones decided how the rows were read"):
+            client.datasets.correct(made, {"zones": 4})
+
+        file = tmp_path / "trips.csv"
+        rows = zip(*table.values(), strict=True)
+        file.write_text("\n".join([",".join(table), *(",".join(map(str, row)) for row in rows)]))
+        server = ["--server", api_only.url, "--key", api_only.owner_key, "--json"]
+
+        def command(*arguments: str) -> Json:
+            found = CliRunner().invoke(app, ["dataset", "correct", *arguments, *server])
+            assert found.exit_code == 0, found.output
+            return dict(json.loads(found.stdout))
+
+        assert command(made["id"], "--set", "max_total=null")["public"] == made["public"]
+        named = tmp_path / "zones.csv"
+        named.write_text("id,number\na,1\nb,2\nc,4\n")
+        sets = ["--set", "zones=4", "--columns", "origin=von,destination=nach"]
+        last = command(made["name"], str(file), *sets, "--zones", str(named))
+        assert last["public"] == {**made["public"], "zones": 4}
+        assert last["revision"] == 5
+        plain = tmp_path / "plain.csv"
+        plain.write_text("period,origin,destination,count\n0,1,5,7\n")
+        assert command(made["id"], str(plain), "--set", "zones=5")["public"]["zones"] == 5
+
+
+def test_the_page_corrects_and_asks_for_the_content(api_only: Installation) -> None:
+    with api_only.client() as client, Browser.logged_in(api_only) as browser:
+        made = client.register(bodies.dataset())
+        address = f"/datasets/{made['id']}/correct"
+        shown = browser.get(f"/datasets/{made['id']}")
+        assert address in shown.links
+        assert "Not declared: max_total" in shown.text
+        page = browser.get(address)
+        assert page.status == 200
+        bound = json.dumps({**made["public"], "max_total": 5000})
+        done = browser.submit(page, address, public=bound)
+        assert "Corrected." in done.text
+        assert client.dataset(made["id"])["public"]["max_total"] == 5000
+        wrong = browser.submit(browser.get(address), address, public='{"unit": "request"}')
+        assert wrong.status == 422
+        zones = json.dumps({**made["public"], "zones": 4})
+        asked = browser.submit(browser.get(address), address, public=zones)
+        assert asked.status == 422
+        assert "zones decided how the rows were read" in asked.text
+        file = {"content": ("trips.csv", "period,origin,destination,count\n0,1,4,7\n", "text/csv")}
+        last = browser.submit(asked, f"{address}/upload", files=file)
+        assert "Corrected." in last.text
+        assert client.dataset(made["id"])["public"] == {**made["public"], "zones": 4}
+        job = client.submit(bodies.job(made["id"]))
+        held = browser.get(address)
+        assert held.status == 409
+        assert "cancel it first" in held.text
+        client.cancel(job["id"])
+        for role in ("analyst", "auditor"):
+            key = client.create_key(role=role, principal=f"{role} of pages")["key"]
+            with Browser.logged_in(api_only, key) as other:
+                assert other.get(address).status == 403

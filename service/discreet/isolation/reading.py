@@ -262,9 +262,10 @@ def _check_again(name: str, public: Mapping[str, Any], columns: Mapping[str, lis
     from discreet.problems.contents import pack  # noqa: PLC0415
 
     kind = DATASETS[name]
-    content = pack(kind.read_table(kind.read_public(public), pa.table(columns)))
     job = {"kind": name, "public": public, "mode": "private", "content_bytes": 1 << 30}
-    check(job, content, ())
+    with contextlib.suppress(InvalidInput, PayloadTooLarge):  # some tables are wrong on purpose
+        content = pack(kind.read_table(kind.read_public(public), pa.table(columns)))
+        check(job, content, ())
 
 
 def _rehearse(
