@@ -388,12 +388,13 @@ def correct(
 ) -> Script[models.DatasetAnswer]:
     """Correct a dataset; its content, where it is given, is read by the whole new public part."""
     dataset_id = given if isinstance(given, str) else str(given["id"])
-    if content is None:
+    corrected: models.DatasetAnswer
+    if content is None or _is_address(content, stays):
         if columns is not None or "reader" in public:
             raise TypeError("columns and public['reader'] need the table again, as content")
-        return (yield _correction(dataset_id, {"public": public}))
-    if _is_address(content, stays):
-        return (yield _correction(dataset_id, {"public": public, **_placed(content, stays)}))
+        where = {} if content is None else _placed(content, stays)
+        corrected = yield _correction(dataset_id, {"public": public, **where})
+        return corrected
     known = yield dataset(dataset_id)
     kind, before = known["kind"], known["public"]
     whole = _merged(before, public)
@@ -413,7 +414,6 @@ def correct(
     )
     said = {**{name: None for name in before if name not in body["public"]}, **body["public"]}
     sent = yield from _sent(kind, body["content"])
-    corrected: models.DatasetAnswer
     if isinstance(sent, File):
         with sent.body:
             corrected = yield _upload(

@@ -2292,7 +2292,7 @@ export interface components {
          */
         DrEnsemblePublic: {
             /**
-             * @description Blocks of hours with transition matrices of their own, at the same noise. Absent: one matrix for all hours, by which an uncontrolled load goes to its mean and stays there. It cannot be added once the data are registered
+             * @description Blocks of hours with transition matrices of their own, at the same noise. Absent: one matrix for all hours, by which an uncontrolled load goes to its mean and stays there. It cannot be added once something was spent on the data
              * @default null
              */
             day?: components["schemas"]["Day"] | null;

@@ -2239,7 +2239,7 @@ class DrEnsemblePublic(TypedDict):
     """
     Blocks of hours with transition matrices of their own, at the same noise. Absent: one
     matrix for all hours, by which an uncontrolled load goes to its mean and stays there. It
-    cannot be added once the data are registered
+    cannot be added once something was spent on the data
     """
     edges: NotRequired[list[float] | None]
     """
