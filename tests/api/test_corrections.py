@@ -490,7 +490,7 @@ def test_the_page_corrects_and_asks_for_the_content(api_only: Installation) -> N
         asked = browser.submit(browser.get(address), address, public=zones)
         assert asked.status == 422
         assert "zones decided how the rows were read" in asked.text
-        file = {"content": ("trips.csv", "period,origin,destination,count\n0,1,4,7\n", "text/csv")}
+        file = {"content": ("trips.csv", "period,origin,destination,count\n0,1,4,11\n", "text/csv")}
         last = browser.submit(asked, f"{address}/upload", files=file)
         assert "Corrected." in last.text
         assert client.dataset(made["id"])["public"] == {**made["public"], "zones": 4}
