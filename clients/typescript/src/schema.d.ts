@@ -1428,6 +1428,12 @@ export interface components {
          */
         BlockRequest: {
             /**
+             * Accept Doubts
+             * @description Register the content although a check finds that it cannot be right, such as behaviour probabilities whose weights have a mean far from 1. It is not kept, and nobody else is told
+             * @default false
+             */
+            accept_doubts?: boolean;
+            /**
              * Block
              * @description Its day, month or label
              */
@@ -2189,6 +2195,12 @@ export interface components {
          * @description Trajectories of loads through the states of an ensemble, or their transition matrix.
          */
         DrEnsembleDataset: {
+            /**
+             * Accept Doubts
+             * @description Register the content although a check finds that it cannot be right, such as behaviour probabilities whose weights have a mean far from 1. It is not kept, and nobody else is told
+             * @default false
+             */
+            accept_doubts?: boolean;
             /**
              * Account
              * @description Account of another dataset about the same people; both are then charged there
@@ -3349,6 +3361,12 @@ export interface components {
          */
         MultiAgentDataset: {
             /**
+             * Accept Doubts
+             * @description Register the content although a check finds that it cannot be right, such as behaviour probabilities whose weights have a mean far from 1. It is not kept, and nobody else is told
+             * @default false
+             */
+            accept_doubts?: boolean;
+            /**
              * Account
              * @description Account of another dataset about the same people; both are then charged there
              * @default null
@@ -3595,6 +3613,12 @@ export interface components {
          * @description Trajectories of people under a behaviour policy.
          */
         OffPolicyDataset: {
+            /**
+             * Accept Doubts
+             * @description Register the content although a check finds that it cannot be right, such as behaviour probabilities whose weights have a mean far from 1. It is not kept, and nobody else is told
+             * @default false
+             */
+            accept_doubts?: boolean;
             /**
              * Account
              * @description Account of another dataset about the same people; both are then charged there
@@ -4148,6 +4172,12 @@ export interface components {
          */
         PlacedBlockRequest: {
             /**
+             * Accept Doubts
+             * @description Register the content although a check finds that it cannot be right, such as behaviour probabilities whose weights have a mean far from 1. It is not kept, and nobody else is told
+             * @default false
+             */
+            accept_doubts?: boolean;
+            /**
              * Block
              * @description Its day, month or label
              */
@@ -4170,6 +4200,12 @@ export interface components {
          *     (`DISCREET_CONTENT_PLACES`).
          */
         PlacedDatasetRequest: {
+            /**
+             * Accept Doubts
+             * @description Register the content although a check finds that it cannot be right, such as behaviour probabilities whose weights have a mean far from 1. It is not kept, and nobody else is told
+             * @default false
+             */
+            accept_doubts?: boolean;
             /**
              * Account
              * @description Account of another dataset about the same people; both are then charged there
@@ -4989,6 +5025,12 @@ export interface components {
          * @description Trips of the users of a network.
          */
         RoutingDataset: {
+            /**
+             * Accept Doubts
+             * @description Register the content although a check finds that it cannot be right, such as behaviour probabilities whose weights have a mean far from 1. It is not kept, and nobody else is told
+             * @default false
+             */
+            accept_doubts?: boolean;
             /**
              * Account
              * @description Account of another dataset about the same people; both are then charged there

@@ -60,6 +60,8 @@ def show_busiest(result: Mapping[str, Any], roads: Mapping[str, Any], screen: Co
         level = (result.get("uncertainty") or {}).get("level", 0.9)
         ends = (row.get("flow_lower"), row.get("flow_upper"))
         flow = intervals.with_interval(row["flow"], *ends, level, noise=row["noise"])
+        if row.get("determined") is False:
+            flow += " (not determined)"
         names = (Text(printable(str(row[field]))) for field in ("name", "from_node", "to_node"))
         table.add_row(*names, flow, intervals.percent(row["flow_over_capacity"]))
     screen.print(table)
@@ -110,7 +112,7 @@ def show_changes(result: Mapping[str, Any], roads: Mapping[str, Any], screen: Co
         )
         text = (
             intervals.with_interval(moved, *ends, row["level"])
-            if ends[0] is not None
+            if ends[0] is not None and ends[1] is not None
             else intervals.plain(moved, 3)
         )
         table.add_row(

@@ -66,6 +66,8 @@ class Registration:
     """Of a block of a source: what the reader is told of it (`isolation.reading`)."""
     most_bytes: int | None = None
     """That its content may take in memory, where it is fewer than of any."""
+    doubts: str | None = "told"
+    """As in `Dataset.require_plausible`."""
 
 
 @dataclass(frozen=True)
@@ -104,7 +106,11 @@ async def register(
             raise InvalidInput([FieldIssue("/cap", says)])
         located = request.source
         if isinstance(located, Located):
-            request = replace(request, source=await fetch(services, principal, located.text))
+            request = replace(
+                request,
+                source=await fetch(services, principal, located.text),
+                doubts=request.doubts and "named",
+            )
         async with sealed_content(services, principal, request) as content:
             sealed = kept_as(located, principal, request, content)
             return await keep(
@@ -177,6 +183,7 @@ async def sealed_content(
             data_key=data_key,
             block=request.block,
             most_bytes=request.most_bytes,
+            doubts=request.doubts,
         )
         read = await services.reader.read(
             request.source, settings.spool_folder, job, settings.job_memory_bytes
@@ -208,6 +215,7 @@ async def sealed_content(
             request.public, content, "simulation" if request.mode == "simulation" else "private"
         )
         described = kind.describe(request.public, content)
+        kind.require_plausible(kind.doubt_sums(request.public, content), request.doubts)
         chunks: list[bytes] = []
         writer = sealing.SealedWriter(sealing.ChunkCipher(data_key, dataset_id), chunks.append)
         writer.write(pack(content))

@@ -178,6 +178,8 @@ async def add_block(
     source: Mapping[str, Any],
     name: str,
     content: Upload | Located,
+    *,
+    accept_doubts: bool = False,
 ) -> tuple[Row, bool]:
     """The version of a block that has this content, or what lies there, and whether it is new.
 
@@ -212,6 +214,7 @@ async def add_block(
                 "empty": f"{own}/empty",
             },
             most_bytes=source["block_bytes"],
+            doubts=None if accept_doubts else "named" if isinstance(located, Located) else "told",
         )
         async with datasets.sealed_content(services, principal, request) as read:
             sealed = datasets.kept_as(located, principal, request, read)

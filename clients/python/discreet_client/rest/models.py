@@ -188,6 +188,12 @@ class Binding(TypedDict):
 class BlockRequest(TypedDict):
     """A block of a source, or a later version of one."""
 
+    accept_doubts: NotRequired[bool]
+    """
+    Register the content although a check finds that it cannot be right, such as behaviour
+    probabilities whose weights have a mean far from 1. It is not kept, and nobody else is
+    told; default `false`
+    """
     block: str
     """Its day, month or label; length >= 1, length <= 100"""
     content: dict[str, Any]
@@ -1028,6 +1034,12 @@ class PlacedBlockRequest(TypedDict):
     (`DISCREET_CONTENT_PLACES`).
     """
 
+    accept_doubts: NotRequired[bool]
+    """
+    Register the content although a check finds that it cannot be right, such as behaviour
+    probabilities whose weights have a mean far from 1. It is not kept, and nobody else is
+    told; default `false`
+    """
     block: str
     """Its day, month or label; length >= 1, length <= 100"""
     content_from: str
@@ -1050,6 +1062,12 @@ class PlacedDatasetRequest(TypedDict):
     (`DISCREET_CONTENT_PLACES`).
     """
 
+    accept_doubts: NotRequired[bool]
+    """
+    Register the content although a check finds that it cannot be right, such as behaviour
+    probabilities whose weights have a mean far from 1. It is not kept, and nobody else is
+    told; default `false`
+    """
     account: NotRequired[str | None]
     """Account of another dataset about the same people; both are then charged there"""
     cap: NotRequired[Cap | None]
@@ -2443,6 +2461,12 @@ class OffPolicyContent(TypedDict):
 class OffPolicyDataset(TypedDict):
     """Trajectories of people under a behaviour policy."""
 
+    accept_doubts: NotRequired[bool]
+    """
+    Register the content although a check finds that it cannot be right, such as behaviour
+    probabilities whose weights have a mean far from 1. It is not kept, and nobody else is
+    told; default `false`
+    """
     account: NotRequired[str | None]
     """Account of another dataset about the same people; both are then charged there"""
     cap: NotRequired[Cap | None]
@@ -2756,6 +2780,12 @@ class RoutingContent(TypedDict):
 class RoutingDataset(TypedDict):
     """Trips of the users of a network."""
 
+    accept_doubts: NotRequired[bool]
+    """
+    Register the content although a check finds that it cannot be right, such as behaviour
+    probabilities whose weights have a mean far from 1. It is not kept, and nobody else is
+    told; default `false`
+    """
     account: NotRequired[str | None]
     """Account of another dataset about the same people; both are then charged there"""
     cap: NotRequired[Cap | None]
@@ -3027,6 +3057,12 @@ class CancelAnswer(TypedDict):
 class DrEnsembleDataset(TypedDict):
     """Trajectories of loads through the states of an ensemble, or their transition matrix."""
 
+    accept_doubts: NotRequired[bool]
+    """
+    Register the content although a check finds that it cannot be right, such as behaviour
+    probabilities whose weights have a mean far from 1. It is not kept, and nobody else is
+    told; default `false`
+    """
     account: NotRequired[str | None]
     """Account of another dataset about the same people; both are then charged there"""
     cap: NotRequired[Cap | None]
@@ -3131,6 +3167,12 @@ class JobRequest(TypedDict):
 class MultiAgentDataset(TypedDict):
     """Objectives and initial states of agents, for a problem that runs in one process."""
 
+    accept_doubts: NotRequired[bool]
+    """
+    Register the content although a check finds that it cannot be right, such as behaviour
+    probabilities whose weights have a mean far from 1. It is not kept, and nobody else is
+    told; default `false`
+    """
     account: NotRequired[str | None]
     """Account of another dataset about the same people; both are then charged there"""
     cap: NotRequired[Cap | None]

@@ -56,9 +56,7 @@ def fields_of(
         found["doubt"] = doubt
     if uncertain:
         drowned = sums.noise_half_width() >= DROWNED
-        noise = dict.fromkeys(
-            ("policy_value", "effective_size", "clipped_mass"), drowned
-        )
+        noise = dict.fromkeys(("policy_value", "effective_size", "clipped_mass"), drowned)
         # Whoever asks what another policy changes learns nothing where it may be better or worse,
         # however well the values themselves are known.
         change = scaled(sums.true_difference(), 0.0)
