@@ -78,25 +78,9 @@ def show_law(result: Mapping[str, Any], screen: Console) -> None:
 
 
 def show_changes(result: Mapping[str, Any], roads: Mapping[str, Any], screen: Console) -> None:
-    """What closing some links changes: the total, and the links whose flows change most, with
-    intervals."""
+    """The links whose flows change most by closing some, with intervals."""
     from discreet_client import flows  # noqa: PLC0415 - for this alone
 
-    change, now = result.get("total_travel_time_change"), result.get("total_travel_time")
-    if change is None or now is None:
-        return
-    said = next(
-        (one for one in intervals.stated(result) if one.name == "total_travel_time_change"), None
-    )
-    told = intervals.plain(change, 4) if said is None or said.lower is None else said.text
-    part = (
-        f": {intervals.percent(abs(change) / (now - change))} {'more' if change >= 0 else 'less'}"
-    )
-    before = (
-        f"Closing adds {told} to the {intervals.plain(now - change, 4)} that the same trips "
-        "take on all roads"
-    )
-    screen.print(f"{before}{part if now > change else ''}", highlight=False, soft_wrap=True)
     try:
         rows = flows.changes(result, roads, MOST_CHANGED)
     except flows.NotWritten:

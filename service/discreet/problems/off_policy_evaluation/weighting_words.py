@@ -134,15 +134,14 @@ def doubt_sentence(sums: WeightedSums) -> str:
     against them."""
     upper = sums.mean_weight(TOO_SMALL).upper
     if (lower := sums.mean_weight(TOO_LARGE).lower) > 1:
-        found = f"{plain(lower, 3)} or more, and cannot be more than 1"
+        found = f"at least {plain(lower, 3)}, and can be 1 at most"
     elif sums.unclipped and upper < 1:
-        found = f"{plain(upper, 3)} or less, and must be 1"
+        found = f"at most {plain(upper, 3)}, and must be 1"
     else:
         return ""
     return (
-        f"The mean of the weights is {found}: the behaviour probabilities in the data are not "
-        "those with which people were treated, or the target policy goes by what was measured "
-        "after the treatment. The values rest on them, and are wrong"
+        f"The values are wrong: the mean weight is {found}. The behaviour probabilities are wrong, "
+        "or the target policy goes by what was measured after the treatment"
     )
 
 

@@ -73,9 +73,21 @@ def open_links(
     more = np.zeros((1, links)) if classes is None else classes.surcharge(latency, links)
     usable = constant | (solution.link_flows > ACTIVE**2 * total)
     taken = _taken(solution, trips)
-    rows: list[tuple[Ints, Ints]] = []
-    for number, own in enumerate(more):
-        rows += _detours(network, cost + own, usable, trips[number], taken[number])
+    # A centroid is two nodes, of which that of departures is reached from nowhere.
+    split = network.tail < network.first_through_node
+    tail = np.where(split, network.tail + network.nodes, network.tail)
+    short = [
+        _shortest(network, tail, cost + own, usable, some, each)
+        for own, some, each in zip(more, trips, taken, strict=True)
+    ]
+    anywhere = np.any([one.any(axis=0) for one in short], axis=0)
+    if not _in_circles(tail, network.head, np.flatnonzero(constant & anywhere)):
+        return np.zeros(links, dtype=np.bool_)
+    rows = [
+        row
+        for some, each in zip(short, trips, strict=True)
+        for row in _detours(network, tail, some, each)
+    ]
     if not rows:
         return np.zeros(links, dtype=np.bool_)
     starts = np.cumsum([0, *(places.size for places, _ in rows)])
@@ -98,36 +110,57 @@ def _taken(solution: Assignment, trips: Floats) -> Bools:
     return found
 
 
-def _detours(
-    network: Network, cost: Floats, usable: Bools, trips: Floats, taken: Bools
-) -> list[tuple[Ints, Ints]]:
+def _shortest(
+    network: Network, tail: Ints, cost: Floats, usable: Bools, trips: Floats, taken: Bools
+) -> Bools:
+    """The links on shortest paths from each origin with trips, and those that trips take:
+    bool[zones, links]. `tail`: with centroids divided."""
+    size, zones = network.nodes + network.first_through_node, network.zones
+    positive = np.maximum(cost, np.finfo(np.float64).tiny)  # csgraph takes a stored 0 for no link
+    order = np.lexsort((positive, network.head, tail))
+    first = (np.diff(tail[order]) != 0) | (np.diff(network.head[order]) != 0)
+    least = order[np.r_[True, first]]  # of parallel links
+    ends = (tail[least], network.head[least])
+    roads = csr_array((positive[least], ends), shape=(size, size))
+    found = np.zeros((zones, tail.size), dtype=np.bool_)
+    for origin in np.flatnonzero(trips.sum(axis=1) > 0).tolist():
+        distance = dijkstra(roads, indices=_departure(network, origin))
+        with np.errstate(invalid="ignore"):
+            longer = distance[tail] + cost - distance[network.head]
+            tight = usable & (longer <= SHORTEST * distance[network.head])
+        some = (tight | taken[origin]) & (network.head != origin)
+        found[origin] = some & np.isfinite(distance[tail])
+    return found
+
+
+def _departure(network: Network, origin: int) -> int:
+    return origin + (network.nodes if origin < network.first_through_node else 0)
+
+
+def _in_circles(tail: Ints, head: Ints, some: Ints) -> bool:
+    """Whether these links, in whatever direction, lead round in a circle: only then can flow move
+    on them alone."""
+    while some.size:
+        degree = np.bincount(np.r_[tail[some], head[some]])
+        kept = some[(degree[tail[some]] > 1) & (degree[head[some]] > 1)]
+        if kept.size == some.size:
+            return True
+        some = kept
+    return False
+
+
+def _detours(network: Network, tail: Ints, short: Bools, trips: Floats) -> list[tuple[Ints, Ints]]:
     """The detours of all origins: links of each, and +1 where it leads over them, -1 where the
     tree does."""
-    nodes, centroids, zones = network.nodes, network.first_through_node, network.zones
-    # A centroid is two nodes, of which that of departures is reached from nowhere.
-    tail = np.where(network.tail < centroids, network.tail + nodes, network.tail)
-    head, size = network.head, nodes + centroids
-    positive = np.maximum(cost, np.finfo(np.float64).tiny)  # csgraph takes a stored 0 for no link
-    order = np.lexsort((positive, head, tail))
-    first = np.r_[True, (np.diff(tail[order]) != 0) | (np.diff(head[order]) != 0)]
-    least = order[first]  # of parallel links
-    roads = csr_array((positive[least], (tail[least], head[least])), shape=(size, size))
-    start = np.where(np.arange(zones) < centroids, np.arange(zones) + nodes, np.arange(zones))
+    head, size = network.head, network.nodes + network.first_through_node
     found: list[tuple[Ints, Ints]] = []
-    for origin in np.flatnonzero(trips.sum(axis=1) > 0).tolist():
-        source = int(start[origin])
-        distance = dijkstra(roads, indices=source)
-        with np.errstate(invalid="ignore"):
-            longer = distance[tail] + cost - distance[head]
-            tight = usable & (longer <= SHORTEST * distance[head])
-        tight = (tight | taken[origin]) & (head != origin) & np.isfinite(distance[tail])
-        some = np.flatnonzero(tight)
-        ends = np.flatnonzero((trips[origin] > 0) & (np.arange(zones) != origin))
+    for origin in np.flatnonzero(short.any(axis=1)).tolist():
+        some, source = np.flatnonzero(short[origin]), _departure(network, origin)
+        ends = np.flatnonzero((trips[origin] > 0) & (np.arange(network.zones) != origin))
         onward = _reached(head[some], tail[some], size, ends)
         some = some[onward[head[some]]]
         back = _reached(tail[some], head[some], size, np.array([source]))
-        some = some[back[tail[some]]]
-        found += _cycles(tail, head, some, source, size)
+        found += _cycles(tail, head, some[back[tail[some]]], source, size)
     return found
 
 
