@@ -250,8 +250,8 @@ def test_what_a_closed_road_changes_is_told(
     told = capfd.readouterr()
     assert "closed: Main, Main (back)" in told.err, "both ways of a street"
     assert re.search(
-        r"Closing Main \(2 links\) adds [\d,.]+ \([\d.]+ %\) to total travel time "
-        r"\(90 % NI: [\d,.]+–[\d,.]+\)",
+        r"Closing Main \(1 → 2\) and Main \(back\) \(2 → 1\) adds [\d,.]+ \([\d.]+ %\) "
+        r"to total travel time \(90 % NI: [\d,.]+–[\d,.]+\)",
         " ".join(told.out.split()),
     )
     changed = told.out[told.out.index("The flows that change most") :]

@@ -123,7 +123,7 @@ def test_an_answer_names_closed_roads_and_its_law() -> None:
     found = answered(closed_links=[0, 1], latency={"type": "bpr"})
     problem = {"kind": "routing", "network": NAMED, "objective": "user_equilibrium"}
     change, total, law, *_ = headlines_of(problem, found)
-    assert change.text.startswith("Closing Main (2 links) adds ")
+    assert change.text.startswith("Closing Main (Inn → Mill) and Main (back) (Mill → Inn) adds ")
     assert " minutes (" in change.text
     assert " %) to total travel time (90 % NI: " in change.text
     assert total.text.startswith("Total travel time at the user equilibrium with these closed: ")

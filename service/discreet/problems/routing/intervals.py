@@ -62,9 +62,10 @@ def uncertainty_of(
 
     No interval is [0, 0], which would say that there is nothing: a count that noise moved below 0
     is taken for 0, and an interval reaches as far above it as above any other, at least to one
-    count. A link that no released trip takes has none: which links are used is not linear. Neither
-    has one of `open_links`, whose flow the program does not determine, nor the change of one of
-    `open_changes`.
+    count. A link that no released trip takes may be taken by those that noise hides: it is
+    given what may be hidden of one pair, and so is the change of a link that closing does not
+    touch. A link of `open_links`, whose flow the program does not determine, has none, nor has the
+    change of one of `open_changes`.
 
     `mostly_noise`: the noise of all pairs together is at least `NOISE_SHARE` of all trips, and at
     least half of the used links are noise too (or have no interval): flows of links may be known
@@ -122,11 +123,12 @@ def uncertainty_of(
         if links:
             flows, widths = solution.link_flows, spread * slopes.flow_norms()
             unused = (widths <= UNUSED * spread) & (flows <= UNUSED * spread)
-            untold = unused if open_links is None else unused | open_links
-            values["link_flows"] = _known(
-                _around(flows + slopes.flows(change), widths, flows), ~untold
+            ends = _around(
+                flows + slopes.flows(change), widths, flows, np.where(unused, spread, 0.0)
             )
-            noisy = (widths >= flows) & ~untold
+            told = np.ones(flows.size, dtype=np.bool_) if open_links is None else ~open_links
+            values["link_flows"] = _known(ends, told)
+            noisy = (widths >= flows) & told & ~unused
             dominates["link_flows"] = noisy
             noise = noise and bool(
                 2 * np.count_nonzero(noisy) >= np.count_nonzero(noisy | (flows > 0))
@@ -186,10 +188,9 @@ def _of_closing(
             upper[some] = np.maximum(middles + widths, moved[some])
             seen = True
         if seen:
-            # A link that closing does not touch: that it stays so is not linear.
-            known = np.maximum(np.abs(lower), np.abs(upper)) > UNUSED * spread
-            if open_changes is not None:
-                known &= ~open_changes
+            untouched = np.maximum(np.abs(lower), np.abs(upper)) <= UNUSED * spread
+            lower, upper = lower - spread * untouched, upper + spread * untouched
+            known = np.full(moved.size, True) if open_changes is None else ~open_changes
             values["link_flow_changes"] = _known((lower, upper), known)
     return values
 
@@ -230,7 +231,8 @@ def _around(middle: Any, width: Any, result: Any, least: Any = 0.0) -> tuple[Any
     """Lower and upper ends, nonnegative, with the result between them, the upper at least `least`.
 
     What is estimated is not negative. So a middle below 0 is taken for 0: an interval that ended
-    where noise had moved it would be empty, or [0, 0].
+    where noise had moved it would be empty, or [0, 0]. Of Laplace noise nothing is lost by that:
+    the likelihoods of all numbers from 0 on have the same ratios whatever the middle is below 0.
     """
     upper = np.maximum(np.maximum(middle, 0.0) + width, result)
     return np.minimum(np.maximum(middle - width, 0.0), result), np.maximum(upper, least)
