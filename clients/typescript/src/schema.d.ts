@@ -5279,6 +5279,11 @@ export interface components {
             /** @description How far the noise may have moved the numbers of this result */
             uncertainty?: components["schemas"]["Uncertainty"];
             /**
+             * Links whose flow is not determined
+             * @description Positions of links whose flow the model does not determine, from 0: they cost the same at any flow and others are as good, so that optimal assignments differ there. Such flows have no interval; the total travel time is the same in all
+             */
+            undetermined_links?: number[];
+            /**
              * Unit Flows
              * @description Share of each pair's trips at each link; of the method gradient
              */

@@ -2903,6 +2903,12 @@ class RoutingResult(TypedDict):
     """
     uncertainty: NotRequired[Uncertainty]
     """How far the noise may have moved the numbers of this result"""
+    undetermined_links: NotRequired[list[int]]
+    """
+    Positions of links whose flow the model does not determine, from 0: they cost the same at
+    any flow and others are as good, so that optimal assignments differ there. Such flows have
+    no interval; the total travel time is the same in all
+    """
     unit_flows: NotRequired[list[list[float]]]
     """Share of each pair's trips at each link; of the method gradient"""
     user_classes: NotRequired[list[str]]
