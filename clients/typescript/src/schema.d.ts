@@ -1237,7 +1237,7 @@ export interface components {
              * Action
              * @enum {string}
              */
-            action: "cap.grant" | "cap.set" | "budget_request.decline" | "dataset.erase" | "dataset.place" | "dataset.register" | "dataset.retention" | "key.create" | "key.revoke" | "login.end" | "login.end_by_provider" | "login.key" | "login.link" | "login.link_made" | "login.provider" | "object.add" | "object.remove" | "person.remove" | "person.restore" | "roster.remove_member" | "roster.sign" | "session.tokens" | "source.create" | "source.rule" | "tenant.create" | "webhook.create" | "webhook.remove";
+            action: "cap.grant" | "cap.set" | "budget_request.decline" | "dataset.erase" | "dataset.place" | "dataset.register" | "dataset.retention" | "key.create" | "key.revoke" | "login.end" | "login.end_by_provider" | "login.key" | "login.link" | "login.link_made" | "login.provider" | "object.add" | "object.remove" | "person.remove" | "person.restore" | "place.fail" | "roster.remove_member" | "roster.sign" | "session.tokens" | "source.create" | "source.rule" | "tenant.create" | "webhook.create" | "webhook.remove";
             /**
              * At
              * Format: date-time
@@ -6192,6 +6192,15 @@ export interface operations {
                     "application/json": components["schemas"]["HealthAnswer"];
                 };
             };
+            /** @description `invalid_parameter`: A parameter is not valid */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemDocument"];
+                };
+            };
             /** @description `database_busy`: The database is too busy; `database_full`: The database's disk is full; `database_read_only`: The database takes no changes; `database_unavailable`: The database does not answer; `keys_unavailable`: The place where keys lie does not answer; `ledger_rolled_back`: The database lacks entries of the ledger; `unavailable`: The service cannot answer now; `wrong_schema`: The database has the schema of another version */
             503: {
                 headers: {
@@ -6223,6 +6232,15 @@ export interface operations {
                     "text/plain": string;
                 };
             };
+            /** @description `invalid_parameter`: A parameter is not valid */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemDocument"];
+                };
+            };
             /** @description `database_busy`: The database is too busy; `database_full`: The database's disk is full; `database_read_only`: The database takes no changes; `database_unavailable`: The database does not answer; `keys_unavailable`: The place where keys lie does not answer; `ledger_rolled_back`: The database lacks entries of the ledger; `unavailable`: The service cannot answer now; `wrong_schema`: The database has the schema of another version */
             503: {
                 headers: {
@@ -6252,6 +6270,15 @@ export interface operations {
                 };
                 content: {
                     "application/json": components["schemas"]["HealthAnswer"];
+                };
+            };
+            /** @description `invalid_parameter`: A parameter is not valid */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemDocument"];
                 };
             };
             /** @description `database_busy`: The database is too busy; `database_full`: The database's disk is full; `database_read_only`: The database takes no changes; `database_unavailable`: The database does not answer; `keys_unavailable`: The place where keys lie does not answer; `ledger_rolled_back`: The database lacks entries of the ledger; `not_ready`: The process is not ready; `unavailable`: The service cannot answer now; `wrong_schema`: The database has the schema of another version */
@@ -6687,7 +6714,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["ProblemDocument"];
                 };
             };
-            /** @description `invalid_input`: A field is not valid */
+            /** @description `invalid_input`: A field is not valid; `invalid_parameter`: A parameter is not valid */
             422: {
                 headers: {
                     [name: string]: unknown;
@@ -6764,6 +6791,15 @@ export interface operations {
             };
             /** @description `not_found`: There is no such object */
             404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemDocument"];
+                };
+            };
+            /** @description `invalid_parameter`: A parameter is not valid */
+            422: {
                 headers: {
                     [name: string]: unknown;
                 };
@@ -6877,7 +6913,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["ProblemDocument"];
                 };
             };
-            /** @description `invalid_input`: A field is not valid */
+            /** @description `invalid_input`: A field is not valid; `invalid_parameter`: A parameter is not valid */
             422: {
                 headers: {
                     [name: string]: unknown;
@@ -6993,7 +7029,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["ProblemDocument"];
                 };
             };
-            /** @description `invalid_input`: A field is not valid */
+            /** @description `invalid_input`: A field is not valid; `invalid_parameter`: A parameter is not valid */
             422: {
                 headers: {
                     [name: string]: unknown;
@@ -7059,6 +7095,15 @@ export interface operations {
             };
             /** @description `forbidden`: The key's role does not allow this; `no_role`: The identity provider gives the person no role here; `several_tenants`: The identity provider gives the person roles in several tenants */
             403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemDocument"];
+                };
+            };
+            /** @description `invalid_parameter`: A parameter is not valid */
+            422: {
                 headers: {
                     [name: string]: unknown;
                 };
@@ -7174,7 +7219,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["ProblemDocument"];
                 };
             };
-            /** @description `invalid_input`: A field is not valid */
+            /** @description `invalid_input`: A field is not valid; `invalid_parameter`: A parameter is not valid */
             422: {
                 headers: {
                     [name: string]: unknown;
@@ -7269,7 +7314,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["ProblemDocument"];
                 };
             };
-            /** @description `invalid_input`: A field is not valid */
+            /** @description `invalid_input`: A field is not valid; `invalid_parameter`: A parameter is not valid */
             422: {
                 headers: {
                     [name: string]: unknown;
@@ -7484,7 +7529,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["ProblemDocument"];
                 };
             };
-            /** @description `invalid_input`: A field is not valid; `place_refused`: Nothing is read from this address; `query_refused`: The database does not run this query, or its rows are not read */
+            /** @description `invalid_input`: A field is not valid; `invalid_parameter`: A parameter is not valid; `place_refused`: Nothing is read from this address; `query_refused`: The database does not run this query, or its rows are not read */
             422: {
                 headers: {
                     [name: string]: unknown;
@@ -7493,7 +7538,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["ProblemDocument"];
                 };
             };
-            /** @description `rate_limited`: The key has used up its requests for now; `too_many_bodies`: Too many large requests of this tenant are being worked on; `too_many_uploads`: Too many contents of this tenant are being registered */
+            /** @description `rate_limited`: The key has used up its requests for now; `too_many_bodies`: Too many large requests of this tenant are being worked on; `too_many_failed_reads`: Too many reads of places failed for this tenant; `too_many_uploads`: Too many contents of this tenant are being registered */
             429: {
                 headers: {
                     /** @description Seconds to wait before asking again */
@@ -7570,6 +7615,15 @@ export interface operations {
             };
             /** @description `not_found`: There is no such object */
             404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemDocument"];
+                };
+            };
+            /** @description `invalid_parameter`: A parameter is not valid */
+            422: {
                 headers: {
                     [name: string]: unknown;
                 };
@@ -7668,6 +7722,15 @@ export interface operations {
             };
             /** @description `dataset_in_use`: A job needs the dataset */
             409: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemDocument"];
+                };
+            };
+            /** @description `invalid_parameter`: A parameter is not valid */
+            422: {
                 headers: {
                     [name: string]: unknown;
                 };
@@ -7863,7 +7926,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["ProblemDocument"];
                 };
             };
-            /** @description `idempotency_key_reused`: The idempotency key was used with another body; `invalid_input`: A field is not valid */
+            /** @description `idempotency_key_reused`: The idempotency key was used with another body; `invalid_input`: A field is not valid; `invalid_parameter`: A parameter is not valid */
             422: {
                 headers: {
                     [name: string]: unknown;
@@ -7965,6 +8028,15 @@ export interface operations {
                     "application/problem+json": components["schemas"]["ProblemDocument"];
                 };
             };
+            /** @description `invalid_parameter`: A parameter is not valid */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemDocument"];
+                };
+            };
             /** @description `rate_limited`: The key has used up its requests for now */
             429: {
                 headers: {
@@ -8044,6 +8116,15 @@ export interface operations {
             };
             /** @description `job_ended`: The job has ended */
             409: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemDocument"];
+                };
+            };
+            /** @description `invalid_parameter`: A parameter is not valid */
+            422: {
                 headers: {
                     [name: string]: unknown;
                 };
@@ -8137,6 +8218,15 @@ export interface operations {
             };
             /** @description `no_result`: The job has no result */
             409: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemDocument"];
+                };
+            };
+            /** @description `invalid_parameter`: A parameter is not valid */
+            422: {
                 headers: {
                     [name: string]: unknown;
                 };
@@ -8255,6 +8345,15 @@ export interface operations {
                     "application/problem+json": components["schemas"]["ProblemDocument"];
                 };
             };
+            /** @description `invalid_parameter`: A parameter is not valid */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemDocument"];
+                };
+            };
             /** @description `rate_limited`: The key has used up its requests for now */
             429: {
                 headers: {
@@ -8351,7 +8450,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["ProblemDocument"];
                 };
             };
-            /** @description `rate_limited`: The key has used up its requests for now */
+            /** @description `rate_limited`: The key has used up its requests for now; `too_many_streams`: The key has as many event streams open as one may have */
             429: {
                 headers: {
                     /** @description Seconds to wait before asking again */
@@ -8446,6 +8545,15 @@ export interface operations {
             };
             /** @description `result_gone`: The result was deleted at the end of its retention period */
             410: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemDocument"];
+                };
+            };
+            /** @description `invalid_parameter`: A parameter is not valid */
+            422: {
                 headers: {
                     [name: string]: unknown;
                 };
@@ -8566,6 +8674,15 @@ export interface operations {
                     "application/problem+json": components["schemas"]["ProblemDocument"];
                 };
             };
+            /** @description `invalid_parameter`: A parameter is not valid */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemDocument"];
+                };
+            };
             /** @description `rate_limited`: The key has used up its requests for now */
             429: {
                 headers: {
@@ -8632,6 +8749,15 @@ export interface operations {
             };
             /** @description `forbidden`: The key's role does not allow this; `no_role`: The identity provider gives the person no role here; `several_tenants`: The identity provider gives the person roles in several tenants */
             403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemDocument"];
+                };
+            };
+            /** @description `invalid_parameter`: A parameter is not valid */
+            422: {
                 headers: {
                     [name: string]: unknown;
                 };
@@ -8734,7 +8860,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["ProblemDocument"];
                 };
             };
-            /** @description `invalid_input`: A field is not valid */
+            /** @description `invalid_input`: A field is not valid; `invalid_parameter`: A parameter is not valid */
             422: {
                 headers: {
                     [name: string]: unknown;
@@ -8816,6 +8942,15 @@ export interface operations {
                     "application/problem+json": components["schemas"]["ProblemDocument"];
                 };
             };
+            /** @description `invalid_parameter`: A parameter is not valid */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemDocument"];
+                };
+            };
             /** @description `rate_limited`: The key has used up its requests for now */
             429: {
                 headers: {
@@ -8873,6 +9008,15 @@ export interface operations {
             };
             /** @description `forbidden`: The key's role does not allow this; `no_role`: The identity provider gives the person no role here; `several_tenants`: The identity provider gives the person roles in several tenants */
             403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemDocument"];
+                };
+            };
+            /** @description `invalid_parameter`: A parameter is not valid */
+            422: {
                 headers: {
                     [name: string]: unknown;
                 };
@@ -8944,6 +9088,15 @@ export interface operations {
                     "application/problem+json": components["schemas"]["ProblemDocument"];
                 };
             };
+            /** @description `invalid_parameter`: A parameter is not valid */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemDocument"];
+                };
+            };
             /** @description `rate_limited`: The key has used up its requests for now */
             429: {
                 headers: {
@@ -9008,6 +9161,15 @@ export interface operations {
                     "application/problem+json": components["schemas"]["ProblemDocument"];
                 };
             };
+            /** @description `invalid_parameter`: A parameter is not valid */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemDocument"];
+                };
+            };
             /** @description `rate_limited`: The key has used up its requests for now */
             429: {
                 headers: {
@@ -9059,6 +9221,15 @@ export interface operations {
                     "application/problem+json": components["schemas"]["ProblemDocument"];
                 };
             };
+            /** @description `invalid_parameter`: A parameter is not valid */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemDocument"];
+                };
+            };
             /** @description `database_busy`: The database is too busy; `database_full`: The database's disk is full; `database_read_only`: The database takes no changes; `database_unavailable`: The database does not answer; `keys_unavailable`: The place where keys lie does not answer; `ledger_rolled_back`: The database lacks entries of the ledger; `unavailable`: The service cannot answer now; `wrong_schema`: The database has the schema of another version */
             503: {
                 headers: {
@@ -9094,6 +9265,15 @@ export interface operations {
             };
             /** @description `not_found`: There is no such object */
             404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemDocument"];
+                };
+            };
+            /** @description `invalid_parameter`: A parameter is not valid */
+            422: {
                 headers: {
                     [name: string]: unknown;
                 };
@@ -9278,7 +9458,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["ProblemDocument"];
                 };
             };
-            /** @description `invalid_input`: A field is not valid */
+            /** @description `invalid_input`: A field is not valid; `invalid_parameter`: A parameter is not valid */
             422: {
                 headers: {
                     [name: string]: unknown;
@@ -9364,6 +9544,15 @@ export interface operations {
             };
             /** @description `not_found`: There is no such object */
             404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemDocument"];
+                };
+            };
+            /** @description `invalid_parameter`: A parameter is not valid */
+            422: {
                 headers: {
                     [name: string]: unknown;
                 };
@@ -9462,6 +9651,15 @@ export interface operations {
                     "application/problem+json": components["schemas"]["ProblemDocument"];
                 };
             };
+            /** @description `invalid_parameter`: A parameter is not valid */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemDocument"];
+                };
+            };
             /** @description `rate_limited`: The key has used up its requests for now */
             429: {
                 headers: {
@@ -9519,6 +9717,15 @@ export interface operations {
             };
             /** @description `forbidden`: The key's role does not allow this; `no_role`: The identity provider gives the person no role here; `several_tenants`: The identity provider gives the person roles in several tenants */
             403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemDocument"];
+                };
+            };
+            /** @description `invalid_parameter`: A parameter is not valid */
+            422: {
                 headers: {
                     [name: string]: unknown;
                 };
@@ -9705,7 +9912,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["ProblemDocument"];
                 };
             };
-            /** @description `invalid_input`: A field is not valid */
+            /** @description `invalid_input`: A field is not valid; `invalid_parameter`: A parameter is not valid */
             422: {
                 headers: {
                     [name: string]: unknown;
@@ -9911,7 +10118,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["ProblemDocument"];
                 };
             };
-            /** @description `invalid_input`: A field is not valid */
+            /** @description `invalid_input`: A field is not valid; `invalid_parameter`: A parameter is not valid */
             422: {
                 headers: {
                     [name: string]: unknown;
@@ -10040,7 +10247,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["ProblemDocument"];
                 };
             };
-            /** @description `idempotency_key_reused`: The idempotency key was used with another body; `invalid_input`: A field is not valid */
+            /** @description `idempotency_key_reused`: The idempotency key was used with another body; `invalid_input`: A field is not valid; `invalid_parameter`: A parameter is not valid */
             422: {
                 headers: {
                     [name: string]: unknown;
@@ -10133,6 +10340,15 @@ export interface operations {
                     "application/problem+json": components["schemas"]["ProblemDocument"];
                 };
             };
+            /** @description `invalid_parameter`: A parameter is not valid */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemDocument"];
+                };
+            };
             /** @description `rate_limited`: The key has used up its requests for now */
             429: {
                 headers: {
@@ -10209,6 +10425,15 @@ export interface operations {
             };
             /** @description `not_awaiting_agents`: The job waits for no agents; `roster_signed`: The roster is signed */
             409: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemDocument"];
+                };
+            };
+            /** @description `invalid_parameter`: A parameter is not valid */
+            422: {
                 headers: {
                     [name: string]: unknown;
                 };
@@ -10322,7 +10547,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["ProblemDocument"];
                 };
             };
-            /** @description `invalid_input`: A field is not valid */
+            /** @description `invalid_input`: A field is not valid; `invalid_parameter`: A parameter is not valid */
             422: {
                 headers: {
                     [name: string]: unknown;
@@ -10408,6 +10633,15 @@ export interface operations {
             };
             /** @description `no_roster`: There is no roster yet */
             409: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemDocument"];
+                };
+            };
+            /** @description `invalid_parameter`: A parameter is not valid */
+            422: {
                 headers: {
                     [name: string]: unknown;
                 };
@@ -10521,7 +10755,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["ProblemDocument"];
                 };
             };
-            /** @description `invalid_input`: A field is not valid */
+            /** @description `invalid_input`: A field is not valid; `invalid_parameter`: A parameter is not valid */
             422: {
                 headers: {
                     [name: string]: unknown;
@@ -10718,7 +10952,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["ProblemDocument"];
                 };
             };
-            /** @description `invalid_input`: A field is not valid */
+            /** @description `invalid_input`: A field is not valid; `invalid_parameter`: A parameter is not valid */
             422: {
                 headers: {
                     [name: string]: unknown;
@@ -10804,6 +11038,15 @@ export interface operations {
             };
             /** @description `not_found`: There is no such object */
             404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemDocument"];
+                };
+            };
+            /** @description `invalid_parameter`: A parameter is not valid */
+            422: {
                 headers: {
                     [name: string]: unknown;
                 };
@@ -10943,7 +11186,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["ProblemDocument"];
                 };
             };
-            /** @description `invalid_input`: A field is not valid; `place_refused`: Nothing is read from this address; `query_refused`: The database does not run this query, or its rows are not read */
+            /** @description `invalid_input`: A field is not valid; `invalid_parameter`: A parameter is not valid; `place_refused`: Nothing is read from this address; `query_refused`: The database does not run this query, or its rows are not read */
             422: {
                 headers: {
                     [name: string]: unknown;
@@ -10952,7 +11195,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["ProblemDocument"];
                 };
             };
-            /** @description `rate_limited`: The key has used up its requests for now; `too_many_bodies`: Too many large requests of this tenant are being worked on; `too_many_uploads`: Too many contents of this tenant are being registered */
+            /** @description `rate_limited`: The key has used up its requests for now; `too_many_bodies`: Too many large requests of this tenant are being worked on; `too_many_failed_reads`: Too many reads of places failed for this tenant; `too_many_uploads`: Too many contents of this tenant are being registered */
             429: {
                 headers: {
                     /** @description Seconds to wait before asking again */
@@ -11049,7 +11292,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["ProblemDocument"];
                 };
             };
-            /** @description `invalid_input`: A field is not valid */
+            /** @description `invalid_input`: A field is not valid; `invalid_parameter`: A parameter is not valid */
             422: {
                 headers: {
                     [name: string]: unknown;
@@ -11153,7 +11396,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["ProblemDocument"];
                 };
             };
-            /** @description `invalid_input`: A field is not valid */
+            /** @description `invalid_input`: A field is not valid; `invalid_parameter`: A parameter is not valid */
             422: {
                 headers: {
                     [name: string]: unknown;
@@ -11219,6 +11462,15 @@ export interface operations {
             };
             /** @description `forbidden`: The key's role does not allow this; `no_role`: The identity provider gives the person no role here; `several_tenants`: The identity provider gives the person roles in several tenants */
             403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemDocument"];
+                };
+            };
+            /** @description `invalid_parameter`: A parameter is not valid */
+            422: {
                 headers: {
                     [name: string]: unknown;
                 };
@@ -11321,7 +11573,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["ProblemDocument"];
                 };
             };
-            /** @description `invalid_input`: A field is not valid */
+            /** @description `invalid_input`: A field is not valid; `invalid_parameter`: A parameter is not valid */
             422: {
                 headers: {
                     [name: string]: unknown;
@@ -11396,6 +11648,15 @@ export interface operations {
             };
             /** @description `not_found`: There is no such object */
             404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemDocument"];
+                };
+            };
+            /** @description `invalid_parameter`: A parameter is not valid */
+            422: {
                 headers: {
                     [name: string]: unknown;
                 };

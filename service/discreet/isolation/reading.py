@@ -65,7 +65,7 @@ def read(
     are for rows that are put aside (`partitions`).
 
     `job`: kind, public, mode, format, tenant, name, upload_key, upload_bytes, data_key, digest_key,
-    content_bytes, `doubts` as in `Dataset.require_plausible`; of a block of a source also `block`:
+    content_bytes, `accept_doubts`; of a block of a source also `block`:
     what it is by, its name, and the realms of its digest, with records and without; where it is
     not as usual, `whole_rows`, up to which a table is read at once. Raises InvalidInput and
     PayloadTooLarge as the owner shall see them.
@@ -112,7 +112,8 @@ def _read(job: dict[str, Any], source: int, target: int, spool: tuple[int, int])
     described = kind.describe(public, content).model_dump(mode="json", exclude_none=True)
     is_parted = isinstance(found, PartedContent)
     sums = found.doubt_sums if is_parted else kind.doubt_sums(public, content)
-    kind.require_plausible(sums, job.get("doubts"))
+    if not job["accept_doubts"]:
+        kind.require_plausible(sums)
     realm = (
         job["tenant"]
         if job.get("block") is None
@@ -258,7 +259,7 @@ def _rehearse(
             "format": form,
             "tenant": "",
             "name": "rehearsal",
-            "doubts": "told",
+            "accept_doubts": False,
             "whole_rows": whole_rows,
         }
         if block is not None:

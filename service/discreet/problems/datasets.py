@@ -16,7 +16,7 @@ from pydantic import BeforeValidator, Field, StringConstraints
 
 from discreet.errors import FieldIssue, InvalidInput
 from discreet.problems.contents import PRIVATE, Content, Mode, Packed
-from discreet.problems.numbers import Delta, Epsilon, Flag, Frozen
+from discreet.problems.numbers import Delta, Epsilon, Flag, Frozen, Seen
 from discreet.problems.unit_rows import UnitRows
 
 
@@ -39,7 +39,7 @@ class Cap(Frozen):
     delta: Delta = Field(default=Decimal(0))
 
 
-Name = Annotated[str, StringConstraints(min_length=1, max_length=200, strip_whitespace=True)]
+Name = Annotated[str, StringConstraints(min_length=1, max_length=200, strip_whitespace=True), Seen]
 
 
 AcceptDoubts = Annotated[
@@ -162,11 +162,6 @@ DATES_ASKED = FileQuestion(
 )
 
 
-STORED = "stored"
-"""In the context of a validation: whether the value is read again, and rules that came after it was
-written leave it alone."""
-
-
 class Dataset(DatasetSettings):
     """A dataset of one kind to register: `public` is published, `content` never leaves except by a
     mechanism."""
@@ -208,11 +203,10 @@ class Dataset(DatasetSettings):
     content: Any = Field(json_schema_extra=PRIVATE)
 
     @classmethod
-    def read_public(cls, public: Any, *, new: bool = False) -> Any:
-        """The public part as its model; pydantic's ValidationError when it is not valid. One that
-        is not `new` is stored, or was checked: what was taken once stays readable."""
+    def read_public(cls, public: Any) -> Any:
+        """The public part as its model; pydantic's ValidationError when it is not valid."""
         model: Any = cls.model_fields["public"].annotation
-        return model.model_validate(public, context={STORED: not new})
+        return model.model_validate(public)
 
     @classmethod
     @abstractmethod
@@ -293,19 +287,14 @@ class Dataset(DatasetSettings):
         return None
 
     @classmethod
-    def doubts(cls, sums: NDArray[np.float64], *, told: bool) -> list[FieldIssue]:
-        """Why the content cannot be right, for its owner alone, though each value may be. `told`:
-        with the figures; otherwise the column and the rule alone, of a content that was read from
-        a place."""
+    def doubts(cls, sums: NDArray[np.float64]) -> list[FieldIssue]:
+        """Why the content cannot be right, for its owner alone, though each value may be."""
         return []
 
     @classmethod
-    def require_plausible(cls, sums: NDArray[np.float64] | None, doubts: str | None) -> None:
-        """InvalidInput for a content that cannot be right. `doubts`: "told" or "named", as in
-        `doubts`; None where its owner insists, or registered it before."""
-        if sums is None or doubts is None:
-            return
-        if issues := cls.doubts(sums, told=doubts == "told"):
+    def require_plausible(cls, sums: NDArray[np.float64] | None) -> None:
+        """InvalidInput for a content that cannot be right."""
+        if sums is not None and (issues := cls.doubts(sums)):
             raise InvalidInput(issues)
 
     @classmethod

@@ -357,5 +357,5 @@ def _registration(
         source=found,
         retention_days=chosen.retention_days,
         delete_after_job=chosen.delete_after_job,
-        doubts=None if chosen.accept_doubts else "told",
+        accept_doubts=chosen.accept_doubts,
     )

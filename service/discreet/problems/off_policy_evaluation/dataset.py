@@ -247,8 +247,8 @@ class OffPolicyDataset(DatasetInBlocks):
         return propensities.sums_of(content) if "behaviour" in content else None
 
     @classmethod
-    def doubts(cls, sums: NDArray[np.float64], *, told: bool) -> list[FieldIssue]:
-        return propensities.issues(sums, told=told)
+    def doubts(cls, sums: NDArray[np.float64]) -> list[FieldIssue]:
+        return propensities.issues(sums)
 
     @classmethod
     def describe(cls, public: OffPolicyPublic, content: Content) -> OffPolicyPublic:

@@ -56,25 +56,21 @@ def sums_of(content: Content) -> Floats:
     return np.array([b.size, start.size - 1, apart.sum(), spread])
 
 
-def issues(sums: Floats, *, told: bool) -> list[FieldIssue]:
-    """Why the probabilities cannot be right; nothing where chance explains it. `told`: with the
-    mean that was found."""
+def issues(sums: Floats) -> list[FieldIssue]:
+    """Why the probabilities cannot be right; nothing where chance explains it."""
     found = Sums(*sums.tolist())
     allowed = math.sqrt(2 * math.log(2 / CHANCE) * found.spread)
     if not found.trajectories or not math.isfinite(allowed):
         return []
     if abs(found.drift) <= max(allowed, FAR * found.trajectories):
         return []
-    says = "target / behaviour has mean 1 if behaviour is the probability of the action taken"
-    if told:
-        mean, around = 1 + found.drift / found.rows, allowed / found.rows
-        says += f"; found {plain(mean, 3)} in {found.rows:,.0f} rows (chance: 1 ± {plain(around)})"
-    else:
-        says += ", and here it is not 1 by more than chance allows"
+    mean, around = 1 + found.drift / found.rows, allowed / found.rows
     return [
         FieldIssue(
             "/content/behaviour",
-            f"{says}. Does it hold P(one fixed action) in all rows, or a target that goes by what "
-            "was measured later? Correct the file, or insist with `accept_doubts`",
+            "target / behaviour has mean 1 if behaviour is the probability of the action taken; "
+            f"found {plain(mean, 3)} in {found.rows:,.0f} rows (chance: 1 ± {plain(around)}). Does "
+            "it hold P(one fixed action) in all rows, or a target that goes by what was measured "
+            "later? Correct the file, or insist with `accept_doubts`",
         )
     ]
