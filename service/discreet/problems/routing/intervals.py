@@ -126,9 +126,9 @@ def uncertainty_of(
             ends = _around(
                 flows + slopes.flows(change), widths, flows, np.where(unused, spread, 0.0)
             )
-            told = np.ones(flows.size, dtype=np.bool_) if open_links is None else ~open_links
-            values["link_flows"] = _known(ends, told)
-            noisy = (widths >= flows) & told & ~unused
+            known = np.full(flows.size, True) if open_links is None else ~open_links
+            values["link_flows"] = _known(ends, known)
+            noisy = (widths >= flows) & known & ~unused
             dominates["link_flows"] = noisy
             noise = noise and bool(
                 2 * np.count_nonzero(noisy) >= np.count_nonzero(noisy | (flows > 0))
@@ -247,10 +247,11 @@ def _known(ends: tuple[Any, Any], known: Bools) -> tuple[Any, Any]:
 def _listed(ends: Any) -> Any:
     """For JSON: null where nothing can be said."""
     found = np.asarray(ends, dtype=np.float64)
-    missing = np.isnan(found)
-    return (
-        np.where(missing, None, found.astype(object)).tolist() if missing.any() else found.tolist()
-    )
+    if not (missing := np.isnan(found)).any():
+        return found.tolist()
+    listed = found.astype(object)
+    listed[missing] = None
+    return listed.tolist()
 
 
 def _output(

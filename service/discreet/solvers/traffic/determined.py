@@ -124,7 +124,7 @@ def _shortest(
     roads = csr_array((positive[least], ends), shape=(size, size))
     found = np.zeros((zones, tail.size), dtype=np.bool_)
     for origin in np.flatnonzero(trips.sum(axis=1) > 0).tolist():
-        distance = dijkstra(roads, indices=_departure(network, origin))
+        distance = dijkstra(roads, indices=[_departure(network, origin)])[0]
         with np.errstate(invalid="ignore"):
             longer = distance[tail] + cost - distance[network.head]
             tight = usable & (longer <= SHORTEST * distance[network.head])
