@@ -1438,6 +1438,12 @@ export interface components {
          */
         BlockRequest: {
             /**
+             * Accept Doubts
+             * @description Register the content although a check finds that it cannot be right, such as behaviour probabilities whose weights have a mean far from 1. It is not kept, and nobody else is told
+             * @default false
+             */
+            accept_doubts?: boolean;
+            /**
              * Block
              * @description Its day, month or label
              */
@@ -2245,6 +2251,12 @@ export interface components {
          * @description Trajectories of loads through the states of an ensemble, or their transition matrix.
          */
         DrEnsembleDataset: {
+            /**
+             * Accept Doubts
+             * @description Register the content although a check finds that it cannot be right, such as behaviour probabilities whose weights have a mean far from 1. It is not kept, and nobody else is told
+             * @default false
+             */
+            accept_doubts?: boolean;
             /**
              * Account
              * @description Account of another dataset about the same people; both are then charged there
@@ -3405,6 +3417,12 @@ export interface components {
          */
         MultiAgentDataset: {
             /**
+             * Accept Doubts
+             * @description Register the content although a check finds that it cannot be right, such as behaviour probabilities whose weights have a mean far from 1. It is not kept, and nobody else is told
+             * @default false
+             */
+            accept_doubts?: boolean;
+            /**
              * Account
              * @description Account of another dataset about the same people; both are then charged there
              * @default null
@@ -3651,6 +3669,12 @@ export interface components {
          * @description Trajectories of people under a behaviour policy.
          */
         OffPolicyDataset: {
+            /**
+             * Accept Doubts
+             * @description Register the content although a check finds that it cannot be right, such as behaviour probabilities whose weights have a mean far from 1. It is not kept, and nobody else is told
+             * @default false
+             */
+            accept_doubts?: boolean;
             /**
              * Account
              * @description Account of another dataset about the same people; both are then charged there
@@ -4204,6 +4228,12 @@ export interface components {
          */
         PlacedBlockRequest: {
             /**
+             * Accept Doubts
+             * @description Register the content although a check finds that it cannot be right, such as behaviour probabilities whose weights have a mean far from 1. It is not kept, and nobody else is told
+             * @default false
+             */
+            accept_doubts?: boolean;
+            /**
              * Block
              * @description Its day, month or label
              */
@@ -4226,6 +4256,12 @@ export interface components {
          *     (`DISCREET_CONTENT_PLACES`).
          */
         PlacedDatasetRequest: {
+            /**
+             * Accept Doubts
+             * @description Register the content although a check finds that it cannot be right, such as behaviour probabilities whose weights have a mean far from 1. It is not kept, and nobody else is told
+             * @default false
+             */
+            accept_doubts?: boolean;
             /**
              * Account
              * @description Account of another dataset about the same people; both are then charged there
@@ -5046,6 +5082,12 @@ export interface components {
          */
         RoutingDataset: {
             /**
+             * Accept Doubts
+             * @description Register the content although a check finds that it cannot be right, such as behaviour probabilities whose weights have a mean far from 1. It is not kept, and nobody else is told
+             * @default false
+             */
+            accept_doubts?: boolean;
+            /**
              * Account
              * @description Account of another dataset about the same people; both are then charged there
              * @default null
@@ -5292,6 +5334,11 @@ export interface components {
             true_total_travel_time?: number;
             /** @description How far the noise may have moved the numbers of this result */
             uncertainty?: components["schemas"]["Uncertainty"];
+            /**
+             * Links whose flow is not determined
+             * @description Positions of links whose flow the model does not determine, from 0: they cost the same at any flow and others are as good, so that optimal assignments differ there. Such flows have no interval; the total travel time is the same in all
+             */
+            undetermined_links?: number[];
             /**
              * Unit Flows
              * @description Share of each pair's trips at each link; of the method gradient

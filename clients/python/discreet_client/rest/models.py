@@ -191,6 +191,12 @@ class Binding(TypedDict):
 class BlockRequest(TypedDict):
     """A block of a source, or a later version of one."""
 
+    accept_doubts: NotRequired[bool]
+    """
+    Register the content although a check finds that it cannot be right, such as behaviour
+    probabilities whose weights have a mean far from 1. It is not kept, and nobody else is
+    told; default `false`
+    """
     block: str
     """Its day, month or label; length >= 1, length <= 100"""
     content: dict[str, Any]
@@ -1056,6 +1062,12 @@ class PlacedBlockRequest(TypedDict):
     (`DISCREET_CONTENT_PLACES`).
     """
 
+    accept_doubts: NotRequired[bool]
+    """
+    Register the content although a check finds that it cannot be right, such as behaviour
+    probabilities whose weights have a mean far from 1. It is not kept, and nobody else is
+    told; default `false`
+    """
     block: str
     """Its day, month or label; length >= 1, length <= 100"""
     content_from: str
@@ -1078,6 +1090,12 @@ class PlacedDatasetRequest(TypedDict):
     (`DISCREET_CONTENT_PLACES`).
     """
 
+    accept_doubts: NotRequired[bool]
+    """
+    Register the content although a check finds that it cannot be right, such as behaviour
+    probabilities whose weights have a mean far from 1. It is not kept, and nobody else is
+    told; default `false`
+    """
     account: NotRequired[str | None]
     """Account of another dataset about the same people; both are then charged there"""
     cap: NotRequired[Cap | None]
@@ -2488,6 +2506,12 @@ class OffPolicyContent(TypedDict):
 class OffPolicyDataset(TypedDict):
     """Trajectories of people under a behaviour policy."""
 
+    accept_doubts: NotRequired[bool]
+    """
+    Register the content although a check finds that it cannot be right, such as behaviour
+    probabilities whose weights have a mean far from 1. It is not kept, and nobody else is
+    told; default `false`
+    """
     account: NotRequired[str | None]
     """Account of another dataset about the same people; both are then charged there"""
     cap: NotRequired[Cap | None]
@@ -2801,6 +2825,12 @@ class RoutingContent(TypedDict):
 class RoutingDataset(TypedDict):
     """Trips of the users of a network."""
 
+    accept_doubts: NotRequired[bool]
+    """
+    Register the content although a check finds that it cannot be right, such as behaviour
+    probabilities whose weights have a mean far from 1. It is not kept, and nobody else is
+    told; default `false`
+    """
     account: NotRequired[str | None]
     """Account of another dataset about the same people; both are then charged there"""
     cap: NotRequired[Cap | None]
@@ -2918,6 +2948,12 @@ class RoutingResult(TypedDict):
     """
     uncertainty: NotRequired[Uncertainty]
     """How far the noise may have moved the numbers of this result"""
+    undetermined_links: NotRequired[list[int]]
+    """
+    Positions of links whose flow the model does not determine, from 0: they cost the same at
+    any flow and others are as good, so that optimal assignments differ there. Such flows have
+    no interval; the total travel time is the same in all
+    """
     unit_flows: NotRequired[list[list[float]]]
     """Share of each pair's trips at each link; of the method gradient"""
     user_classes: NotRequired[list[str]]
@@ -3074,6 +3110,12 @@ class CancelAnswer(TypedDict):
 class DrEnsembleDataset(TypedDict):
     """Trajectories of loads through the states of an ensemble, or their transition matrix."""
 
+    accept_doubts: NotRequired[bool]
+    """
+    Register the content although a check finds that it cannot be right, such as behaviour
+    probabilities whose weights have a mean far from 1. It is not kept, and nobody else is
+    told; default `false`
+    """
     account: NotRequired[str | None]
     """Account of another dataset about the same people; both are then charged there"""
     cap: NotRequired[Cap | None]
@@ -3178,6 +3220,12 @@ class JobRequest(TypedDict):
 class MultiAgentDataset(TypedDict):
     """Objectives and initial states of agents, for a problem that runs in one process."""
 
+    accept_doubts: NotRequired[bool]
+    """
+    Register the content although a check finds that it cannot be right, such as behaviour
+    probabilities whose weights have a mean far from 1. It is not kept, and nobody else is
+    told; default `false`
+    """
     account: NotRequired[str | None]
     """Account of another dataset about the same people; both are then charged there"""
     cap: NotRequired[Cap | None]
