@@ -59,7 +59,7 @@ farther away is not within any tolerance."""
 class Asked:
     """What agents are asked: whether the sums have settled within `tolerance`.
 
-    `agents`: how many there are; `bound`: the largest entry of a contribution, which is also a vote;
+    `agents`: how many there are; `bound`: the largest entry of a contribution, and a vote;
     `rounding`: how far the grid may move an entry of a sum; `ceiling`: the largest that the sizes
     may be by the bounds that the owner has signed, float64[m], if it has.
     """
@@ -147,7 +147,7 @@ class Certificate:
             row = int(beyond[0])
             excess, size = sums[self.coupled + row], self.sizes[self.coupled + row]
             how = "is exceeded by" if excess > 0 else "has a price and is below its limit by"
-            if self.asked.rounding > self.asked.tolerance * size:
+            if size > 0 and self.asked.rounding > self.asked.tolerance * size:
                 how = "is too small for the grid of the sums; it differs from its limit by"
             said.append(f"constraint {row} {how} {abs(excess):.3g}, of {size:.3g} that agents use")
         return "; ".join(said)
@@ -175,9 +175,9 @@ class Own:
     def has_settled(
         self, asked: Asked, sizes: Floats, sums: Floats, prices: Floats, x: Floats, moved: Floats
     ) -> bool:
-        """Whether x, float64[k], is this agent's best point at the prices of constraints (float64
-        [m_g]) and the sums (float64[m_u + m_g]), within the tolerance. `moved`: by how much the last
-        step moved x."""
+        """Whether x, float64[k], is this agent's best point at the prices of constraints,
+        float64[m_g], and the sums, float64[m_u + m_g], within the tolerance. `moved`: by how much
+        the last step moved x."""
         A = np.vstack([self.A_u, self.A_g])
         rows = np.abs(A) @ np.abs(x)
         if np.any((rows > 0) & (asked.tolerance * sizes < asked.rounding)):

@@ -177,10 +177,10 @@ class Rounds:
         """The sentence that says why the sums have not settled; empty if they have."""
         if self._end is None or self._end.settled(self._last, self.multipliers):
             return ""
+        cause = self._end.why(self._last, self.multipliers)
         return (
-            f"after {self.done} steps x is no optimum: "
-            f"{self._end.why(self._last, self.multipliers)}. It takes more iterations, other steps, "
-            "or constraints that can be satisfied"
+            f"after {self.done} steps x is no optimum: {cause}. It takes more iterations, other "
+            "steps, or constraints that can be satisfied"
         )
 
     def state(self) -> dict[str, Any]:
