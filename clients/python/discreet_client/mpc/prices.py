@@ -178,21 +178,29 @@ def _kept(
 ) -> Numbers:
     """The number that `verdict_of` reads, [1]. An hour's sum may be wrong by the rounding of its
     price times `fall`, and by those of the quantities and of what follows here, unless nothing is
-    used. Half of the tolerance is for that, half for the excess."""
+    used. Half of the tolerance is for that, half for the excess; a limit that is exceeded by more
+    than both cannot be kept."""
     place = 2.0**-terms.fraction_bits
     size = used(quantities, arithmetic).sum(axis=1)
     some = 1 - arithmetic.below_zero(size - place, QUANTITIES)
     error = arithmetic.scaled(fall, PRICE_ERROR * place) + (4 * terms.agents + 8) * place
     allowed = arithmetic.scaled(size, tolerance / 2)
     hours = terms.hours
-    room = [some * (allowed - error)]
+    room, enough = [some * (allowed - error)], []
     if limit is not None:
-        room.append(some * (allowed + error) - quantities.sum(axis=1) - limit)
-    short = arithmetic.below_zero(arithmetic.stack(room, 0), QUANTITIES)
-    untold = 1 - arithmetic.below_zero(short[:hours].reshape(1, hours).sum(axis=1) - 0.5, QUANTITIES)
+        excess = quantities.sum(axis=1) + limit
+        room.append(some * (allowed + error) - excess)
+        enough.append(allowed + 2 * error - excess)
+    short = arithmetic.below_zero(arithmetic.stack(room + enough, 0), QUANTITIES)
+
+    def any_of(hourly: Numbers, count: int) -> Numbers:
+        return 1 - arithmetic.below_zero(hourly.reshape(1, count).sum(axis=1) - 0.5, QUANTITIES)
+
+    told = len(room) * hours
+    untold = any_of(short[:told], told)
     if limit is None:
         return 1 + untold
-    broken = 1 - arithmetic.below_zero(short[hours:].reshape(1, hours).sum(axis=1) - 0.5, QUANTITIES)
+    broken = any_of(short[told:], hours)
     return 1 + untold - broken - untold * broken
 
 

@@ -19,6 +19,9 @@ shares are dealt instead: those of masks by threshold + 1 of the computing agent
 
 ACCURACY_BITS = 16
 """Accuracy of an hour's sum relative to the reach, before the loss by the steepest response."""
+TOLD_BITS = 9
+"""More than the bits of the tolerance, if agents are told whether the answer is within it: enough
+for hours in which they use a sixteenth of the reach."""
 
 OPTIONAL = {"iterations", "typical_curvature", "computing"}
 """Fields of terms that later versions have added."""
@@ -237,7 +240,10 @@ class Terms:
             sums = math.ceil(math.log2(2 * self.hours + 1) / 2)
             return OPENED_BITS + GUARD_BITS + sums + self.rounding_bits
         sums = math.ceil(math.log2(self.agents * max(1.0, self.steepest)))
-        return ACCURACY_BITS + sums + self.rounding_bits
+        accuracy = ACCURACY_BITS
+        if self.tolerance is not None:
+            accuracy = max(accuracy, TOLD_BITS + math.ceil(-math.log2(self.tolerance)))
+        return accuracy + sums + self.rounding_bits
 
     @property
     def bits(self) -> int:
