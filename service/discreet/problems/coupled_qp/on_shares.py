@@ -282,6 +282,7 @@ def finish(
             "x": Output(lambda: [one.tolist() for one in x], numbers=released["x"].size),
             "objective": float(coupled @ coupled) / 2 + cost,
             "violation": float(np.max(excess, initial=0.0)),
+            "violations": np.maximum(excess, 0.0),
             "rounds": 0,
             "transcript": hashlib.sha256().hexdigest(),
         },
