@@ -32,11 +32,13 @@ def headlines(problem: Mapping[str, Any], result: Mapping[str, Any]) -> list[Hea
             Headline("The sums had not settled after ", rounds, ": what agents hold is no optimum")
         ]
     if result.get("status") == "converged":
+        regularized = problem.get("method") == "rpds"
+        optimum = "the regularized problem's optimum" if regularized else "the joint optimum"
         return [
             Headline(
                 "The agents have settled after ",
                 rounds,
-                ": each holds its own part of the joint optimum, unless one of them lied",
+                f": each holds its own part of {optimum}, unless one of them lied",
             )
         ]
     return [
