@@ -40,8 +40,8 @@ from discreet_client.secure_sum import agent as agent_module
 from discreet_client.secure_sum import masks
 from discreet_client.secure_sum.frames import HEADER, NOTHING, OPERATOR, PROTOCOL, Kind
 from discreet_client.secure_sum.masks import PaillierScheme
-from discreet_client.stubs import federation_pb2 as pb
 from discreet_client.settling import Asked, Certificate, Own
+from discreet_client.stubs import federation_pb2 as pb
 from discreet_client.updates import Participant, Rounds, Steps
 from tests import edwards
 
@@ -973,7 +973,7 @@ def steps() -> Json:
         "upper": [2.0, 1.0],
     }
     chosen = {"primal": 0.1, "dual": 0.3, "shrink": 0.9, "regularization": 0.01, "iterations": 14}
-    arrays = {name: np.array(one) for name, one in data.items()}
+    {name: np.array(one) for name, one in data.items()}
     taken = Steps(*(chosen[name] for name in ("primal", "dual", "shrink", "regularization")))
     asked = Asked(1e-3, 3, 1024.0, 2.0**-31, np.array([9.0, 9.0, 9.0]))
     begin = np.array([1.0, -0.5])

@@ -193,7 +193,15 @@ def test_two_sums_without_the_operators_part_tell_how_it_ended(scheme: Scheme) -
     agents use, they would say nothing."""
     parts, _, d = paper()
     asked = Parameters(
-        4, 302, 2.0**20, scheme, 2048, tolerance=1e-3, operator_until=300, reach=(3.0,) * 4, most=(2e6,) * 4
+        4,
+        302,
+        2.0**20,
+        scheme,
+        2048,
+        tolerance=1e-3,
+        operator_until=300,
+        reach=(3.0,) * 4,
+        most=(2e6,) * 4,
     )
     updates = [
         Rounds(Participant(p.A_u, p.A_g, p.cost, p.domain, Steps(0.016, 0.8)), 300, asked.asked(3))

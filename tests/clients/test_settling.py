@@ -71,7 +71,7 @@ class Instance:
         goal += sum(cp.sum_squares(one[2] @ x) + one[3] @ x for one, x in both)
         limits = [sum(one[1] @ x for one, x in both) + self.d <= 0]
         limits += [side for one, x in both for side in (x >= one[4], x <= one[5])]
-        precise = {name: 1e-10 for name in ("tol_gap_abs", "tol_gap_rel", "tol_feas")}
+        precise = dict.fromkeys(("tol_gap_abs", "tol_gap_rel", "tol_feas"), 1e-10)
         cp.Problem(cp.Minimize(goal), limits).solve(solver=cp.CLARABEL, **precise)
         return np.concatenate([x.value for x in xs])
 
@@ -83,7 +83,11 @@ class Instance:
         made = []
         for part in self.parts:
             made.append(
-                Rounds(Participant(part.A_u, part.A_g, part.cost, part.domain, steps), iterations, asked)
+                Rounds(
+                    Participant(part.A_u, part.A_g, part.cost, part.domain, steps),
+                    iterations,
+                    asked,
+                )
             )
             made[-1].participant.x = rng.uniform(*part.domain.sides)
         own, sums, opened = np.concatenate([self.c, self.d]), None, 0
@@ -180,7 +184,12 @@ def test_random_instances_in_any_unit_and_box(seed: int) -> None:
 
 @pytest.mark.parametrize(
     ("iterations", "steps"),
-    [(1000, Steps(1e-7, 1e-7)), (1001, Steps(0.9, 5.0)), (12, Steps(1e-3, 1e-3)), (1, Steps(0.1, 0.1))],
+    [
+        (1000, Steps(1e-7, 1e-7)),
+        (1001, Steps(0.9, 5.0)),
+        (12, Steps(1e-3, 1e-3)),
+        (1, Steps(0.1, 0.1)),
+    ],
     ids=["creeps", "swings", "short", "one"],
 )
 def test_steps_that_creep_or_swing_have_not_settled(iterations: int, steps: Steps) -> None:
@@ -266,7 +275,9 @@ def test_an_agents_vote() -> None:
     own = Own(np.array([[1.0, 0.0]]), np.array([[1.0, 0.0]]), both, budget, 0.0)
     assert has_settled(own, [0.25, 0.75], [0.0, 0.0], 1.0)
     assert not has_settled(own, [0.3, 0.7], [0.0, 0.0], 1.0)
-    kink = ConvexCost(cost, (PiecewiseLinear(np.array([[1.0], [-1.0]]), np.array([1.0, -1.0]), 9.0),))
+    kink = ConvexCost(
+        cost, (PiecewiseLinear(np.array([[1.0], [-1.0]]), np.array([1.0, -1.0]), 9.0),)
+    )
     own = Own(rows, rows, kink, Box(np.zeros(1), np.full(1, 5.0)), 0.0)
     assert has_settled(own, [1.0], [0.0, 0.0], 1.0)
     assert not has_settled(own, [1.5], [0.0, 0.0], 1.0)

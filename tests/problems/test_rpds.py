@@ -126,4 +126,4 @@ def test_an_agent_refuses_a_method_that_it_does_not_know() -> None:
 def test_a_simulation_plans_it() -> None:
     _, plan = planned(rpds())
     assert plan.parameters["steps"]["regularization"] == REGULARIZATION
-    assert plan.iterations == {"rounds": 400}
+    assert plan.iterations == {"rounds": 402}

@@ -5,7 +5,6 @@ from __future__ import annotations
 import importlib.util
 import json
 import math
-from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 

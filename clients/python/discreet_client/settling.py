@@ -126,9 +126,7 @@ class Certificate:
         """Whether the sizes can be those of honest agents."""
         assert self.sizes is not None
         ceiling = np.inf if self.asked.ceiling is None else self.asked.ceiling * (1 + 1e-9)
-        return bool(
-            np.all((self.sizes >= 0) & (self.sizes <= ceiling + self.asked.rounding))
-        )
+        return bool(np.all((self.sizes >= 0) & (self.sizes <= ceiling + self.asked.rounding)))
 
     def why(self, sums: Floats, multipliers: Floats) -> str:
         """Why the sums have not settled."""

@@ -47,9 +47,10 @@ class ShareParty(Party, Protocol):
 
 @dataclass(frozen=True)
 class ShareOptimum:
-    """This agent's own result. `kept`: whether x is within the tolerance and the limit kept in every
-    hour, as all agents have signed (`prices.verdict_of`); None if nobody can tell, or the owner has
-    not asked. `terms.threshold` of those that compute may collude; see `evidence.assumptions`."""
+    """This agent's own result. `kept`: whether x is within the tolerance and the limit kept in
+    every hour, as all agents have signed (`prices.verdict_of`); None if nobody can tell, or the
+    owner has not asked. `terms.threshold` of those that compute may collude; see
+    `evidence.assumptions`."""
 
     x: Floats
     kept: bool | None

@@ -54,8 +54,9 @@ class Programs:
 @dataclass(frozen=True)
 class Plans:
     """`quantities` [agents, hours], relative to the centres; `settled` [1]: 1 if the last step
-    moved nothing by more than the tolerance allows (`Terms.settled_moves`) and each hour exceeds its
-    limit by at most the tolerance's share of what agents use in it, else 0; None if nobody asked."""
+    moved nothing by more than the tolerance allows (`Terms.settled_moves`) and each hour exceeds
+    its limit by at most the tolerance's share of what agents use in it, else 0; None if nobody
+    asked."""
 
     quantities: Numbers
     settled: Numbers

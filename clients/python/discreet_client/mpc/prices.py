@@ -150,9 +150,7 @@ def optimum(
 
     kept = None
     if terms.tolerance is not None:
-        kept = _kept(
-            terms, terms.tolerance, quantities, falls.sum(axis=1), limit, arithmetic
-        )
+        kept = _kept(terms, terms.tolerance, quantities, falls.sum(axis=1), limit, arithmetic)
     return Optimum(quantities, kept)
 
 

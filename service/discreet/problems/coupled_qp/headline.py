@@ -70,7 +70,7 @@ def _on_shares(result: Mapping[str, Any]) -> Headline:
         return Headline(
             "The agents have computed on shares",
             "",
-            ": each holds its own part of the joint optimum, unless one of them changed its program",
+            ": each holds its own part of the joint optimum, unless one has changed its program",
         )
     return Headline(
         "The agents have computed on shares", "", "; nobody was asked how near the optimum is"

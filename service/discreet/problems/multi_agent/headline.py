@@ -43,9 +43,9 @@ def headlines(problem: Mapping[str, Any], result: Mapping[str, Any]) -> list[Hea
 
 
 def _off_its_limit(result: Mapping[str, Any], place: int, *, above: bool = False) -> bool:
-    """Whether a constraint's mean value differs from 0 beyond the noise, or is above it. At a saddle point one with
-    a price is at its limit; that it is there proves nothing, since nobody knows the agents' own
-    objectives."""
+    """Whether a constraint's mean value differs from 0 beyond the noise, or is above it. At a
+    saddle point one with a price is at its limit; that it is there proves nothing, since nobody
+    knows the agents' own objectives."""
     ends = (result.get("uncertainty") or {}).get("values", {}).get("noisy_values")
     if ends is None:
         return False
