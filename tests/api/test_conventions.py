@@ -6,6 +6,7 @@ from __future__ import annotations
 import ast
 import asyncio
 import json
+import re
 import socket
 import threading
 from collections.abc import Iterator
@@ -21,6 +22,7 @@ import psycopg
 import pytest
 import uvicorn
 from fastapi import FastAPI
+from fastapi.routing import APIRoute
 
 from discreet.api import examples
 from discreet.api.app import create_app
@@ -269,6 +271,37 @@ def test_answers_carry_their_headers(api_only: Installation) -> None:
             "invalid_parameter",
             "/query/page_size",
         )
+
+
+def test_no_route_answers_to_a_parameter_that_it_does_not_know() -> None:
+    """`?sttae=failed` was answered with all jobs."""
+    app = create_app(Settings())
+    routes = [route for route in app.routes if isinstance(route, APIRoute) and route.operation_id]
+    assert len(routes) > 50
+
+    async def ask() -> dict[str, tuple[int, str, str]]:
+        found = {}
+        transport = httpx.ASGITransport(app=app)
+        async with httpx.AsyncClient(transport=transport, base_url="http://x") as http:
+            for route in routes:
+                path = re.sub(r"{[^}]*}", "1", route.path)
+                for method in route.methods:
+                    answer = await http.request(method, f"{path}?sttae=failed")
+                    problem = answer.json()
+                    found[f"{method} {path}"] = (
+                        answer.status_code,
+                        problem["code"],
+                        problem["errors"][0]["pointer"],
+                    )
+            typo = (await http.get("/v1/jobs?page_sice=1")).json()["errors"]
+            twice = (await http.get("/v1/jobs?page_size=1&page_size=2")).json()["errors"]
+        assert "did you mean `page_size`?" in typo[0]["detail"]
+        assert twice[0]["detail"] == "this parameter may be given once"
+        return found
+
+    answers = asyncio.run(ask())
+    assert {name for name, one in answers.items() if one[:2] != (422, "invalid_parameter")} == set()
+    assert {pointer for *_, pointer in answers.values()} == {"/query/sttae"}
 
 
 # One process with small limits --------------------------------------------------------------------

@@ -56,8 +56,19 @@ def _configure(connection: Any, record: object) -> None:
 
 def user_of(url: str) -> str | None:
     """The role that a URL names."""
-    name = conninfo.conninfo_to_dict(libpq_url(url)).get("user")
+    name = url_parameters(url).get("user")
     return None if name is None else str(name)
+
+
+def url_parameters(url: str) -> dict[str, Any]:
+    """What a URL says, as libpq reads it. Unavailable, without its own words, which repeat the
+    URL and so the password."""
+    try:
+        return conninfo.conninfo_to_dict(libpq_url(url))
+    except psycopg.Error:
+        raise Unavailable(
+            "a URL of the database (DISCREET_DATABASE_URL or one beside it) cannot be read by libpq"
+        ) from None
 
 
 def libpq_url(url: str) -> str:
@@ -71,7 +82,7 @@ def connection_string(url: str) -> str:
     """The connection string of the service: the URL, and a timeout of CONNECT_SECONDS per host
     unless the URL (`connect_timeout`) or PGCONNECT_TIMEOUT sets one."""
     found = libpq_url(url)
-    if "connect_timeout" in conninfo.conninfo_to_dict(found) or "PGCONNECT_TIMEOUT" in os.environ:
+    if "connect_timeout" in url_parameters(url) or "PGCONNECT_TIMEOUT" in os.environ:
         return found
     return conninfo.make_conninfo(found, connect_timeout=CONNECT_SECONDS)
 

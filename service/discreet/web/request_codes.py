@@ -102,6 +102,12 @@ REQUEST_CODES: dict[str, Code] = {
         "one of them is done",
         {"limit": {"setting": "tenant_uploads", "unit": "uploads", "allowed": 4, "came": 5}},
     ),
+    "too_many_failed_reads": Code(
+        429,
+        "Too many reads of places failed for this tenant",
+        "50 reads of places failed for this tenant within a day (place_failures); again in 3600 s",
+        {"limit": {"setting": "place_failures", "unit": "failed reads", "allowed": 50}},
+    ),
     "too_many_bodies": Code(
         429,
         "Too many large requests of this tenant are being worked on",

@@ -146,7 +146,8 @@ def optimum(
     falls = inside * agents.fall
     price = _price(terms, levels.sum(axis=1), falls.sum(axis=1), cost, limit, arithmetic)
     # Whole numbers last: at a bound nothing is truncated, so that bounds of zero are exact.
-    quantities = levels - inside * (agents.fall * price.reshape(hours, 1))
+    below_upper = agents.fall * price.reshape(hours, 1)
+    quantities = levels - passed_high * below_upper + passed_low * below_upper
 
     kept = None
     if terms.tolerance is not None:
@@ -163,7 +164,7 @@ def verdict_of(kept: float) -> bool | None:
 
 def used(quantities: Numbers, arithmetic: Arithmetic) -> Numbers:
     """The magnitude of each quantity: what a tolerance is a share of."""
-    return quantities - 2 * arithmetic.below_zero(quantities, 2 * PRICES) * quantities
+    return quantities - arithmetic.below_zero(quantities, 2 * PRICES) * quantities * 2
 
 
 def _kept(
@@ -180,7 +181,7 @@ def _kept(
     than both cannot be kept."""
     place = 2.0**-terms.fraction_bits
     size = used(quantities, arithmetic).sum(axis=1)
-    some = 1 - arithmetic.below_zero(size - place, QUANTITIES)
+    some = arithmetic.below_zero(0 - size, QUANTITIES)
     error = arithmetic.scaled(fall, PRICE_ERROR * place) + (4 * terms.agents + 8) * place
     allowed = arithmetic.scaled(size, tolerance / 2)
     hours = terms.hours
