@@ -290,6 +290,14 @@ class Settings(BaseSettings):
         ge=1,
         description="Requests of one key in a window, over all API processes",
     )
+    key_requests: int = Field(
+        default=32,
+        ge=1,
+        description="Requests of one key that one API process works on at once; others wait",
+    )
+    key_streams: int = Field(
+        default=200, ge=1, description="Event streams that one key has open in one API process"
+    )
     rate_limit_seconds: int = Field(default=60, ge=1, le=3600, description="Length of that window")
     watchdog_seconds: float | None = Field(
         default=None,

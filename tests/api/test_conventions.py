@@ -332,6 +332,34 @@ def first_key(settings: Settings) -> str:
     return asyncio.run(make())
 
 
+def test_event_streams_are_counted_by_key(settings: Settings) -> None:
+    small = settings.model_copy(update={"key_streams": 2})
+    headers = {"Authorization": f"Bearer {first_key(settings)}"}
+    app = create_app(small)
+    install(app)
+    with served(app) as url, httpx.Client(base_url=url, headers=headers, trust_env=False) as http:
+        dataset = http.post("/v1/datasets", json=bodies.dataset()).json()["id"]
+        job = http.post(
+            "/v1/jobs", json=bodies.job(dataset), headers={"Idempotency-Key": "streams"}
+        ).json()["id"]
+        path = f"/v1/jobs/{job}/events"
+        with http.stream("GET", path), http.stream("GET", path):
+            # A stream counts a little after its answer has begun.
+            told = eventually(lambda: _opened(http, path, 429), "a third stream is refused")
+            valid({"$ref": "#/components/schemas/ProblemDocument"}, told.json())
+            assert (told.json()["code"], told.headers["retry-after"]) == ("too_many_streams", "5")
+            assert http.get(f"/v1/jobs/{job}").status_code == 200  # only streams are refused
+        eventually(lambda: _opened(http, path, 200), "a stream that has ended makes room")
+
+
+def _opened(http: httpx.Client, path: str, status: int) -> httpx.Response | None:
+    """The answer to a request for a stream, if it has this status."""
+    with http.stream("GET", path) as answer:
+        if answer.status_code == 429:
+            answer.read()
+        return answer if answer.status_code == status else None
+
+
 def test_uploads_at_once_are_counted_by_tenant(settings: Settings) -> None:
     small = settings.model_copy(update={"tenant_uploads": 1})
     headers = {"Authorization": f"Bearer {first_key(settings)}"}

@@ -8408,7 +8408,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["ProblemDocument"];
                 };
             };
-            /** @description `rate_limited`: The key has used up its requests for now */
+            /** @description `rate_limited`: The key has used up its requests for now; `too_many_streams`: The key has as many event streams open as one may have */
             429: {
                 headers: {
                     /** @description Seconds to wait before asking again */

@@ -96,7 +96,7 @@ def create_app(settings: Settings, pages: Pages | None = None) -> FastAPI:
         async with open_services(settings) as services:
             with contextlib.suppress(DatabaseTrouble):  # who listens asks again
                 await services.database.require_sessions()
-            hub = Hub(services.database)
+            hub = Hub(services.database, settings.key_streams)
             keyring = Keyring(services, on_change=hub.wake_all, provider=provider)
             app.state.provider = provider
             app.state.services = services
@@ -152,7 +152,7 @@ def create_app(settings: Settings, pages: Pages | None = None) -> FastAPI:
             strict_query(route)
     inner = app.build_middleware_stack
     # Around everything, and so around what Starlette answers to an unexpected error as well.
-    app.build_middleware_stack = lambda: Envelope(inner())  # type: ignore[method-assign]
+    app.build_middleware_stack = lambda: Envelope(inner(), settings.key_requests)  # type: ignore[method-assign]
 
     @app.get("/docs", include_in_schema=False)
     async def docs() -> Response:

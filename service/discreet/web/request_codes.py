@@ -115,6 +115,20 @@ REQUEST_CODES: dict[str, Code] = {
         "when one of them is done",
         {"limit": {"setting": "tenant_bodies", "unit": "bodies", "allowed": 4, "came": 5}},
     ),
+    "too_many_streams": Code(
+        429,
+        "The key has as many event streams open as one may have",
+        "200 event streams of this key are open (key_streams); send this one again when one of "
+        "them is done",
+        {
+            "limit": {
+                "setting": "key_streams",
+                "unit": "event streams",
+                "allowed": 200,
+                "came": 201,
+            }
+        },
+    ),
     # Fields
     "invalid_input": Code(
         422, "A field is not valid", "/privacy/epsilon: must be greater than 0", _POINTED

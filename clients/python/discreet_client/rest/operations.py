@@ -563,7 +563,7 @@ def watch_job(job_id: str, *, last_event_id: int | None = None) -> Operation[str
     403 forbidden, no_role, several_tenants
     404 not_found
     422 invalid_parameter
-    429 rate_limited
+    429 rate_limited, too_many_streams
     503 database_busy, database_full, database_read_only, database_unavailable,
         keys_unavailable, ledger_rolled_back, provider_unavailable, unavailable, wrong_schema
     """

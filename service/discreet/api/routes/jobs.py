@@ -332,7 +332,7 @@ async def cancel_job(
         "watch_job",
         roles=EVERYBODY,
         answers={200: "text/event-stream"},
-        codes=["not_found"],
+        codes=["not_found", "too_many_streams"],
     ),
 )
 async def watch_job(
