@@ -47,7 +47,7 @@ def reveals(terms: Terms) -> dict[str, str]:
     over_time = terms.iterations is not None
     asked = terms.asks
     bit = (
-        "whether the last step still moved anything, or a limit was not kept"
+        "whether the last step still moved anything, or a limit was not kept, one bit"
         if over_time
         else "whether x is within the tolerance, the limit cannot be kept in every hour, or the "
         "bounds are too wide to tell"
