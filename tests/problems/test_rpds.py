@@ -56,7 +56,7 @@ def test_steps_that_are_not_given_follow_from_the_regularized_problem() -> None:
     body = rpds()
     body["steps"] = {"regularization": 0.01, "iterations": 4000}
     flat = [{**agent, "A_q": []} for agent in body["agents"]]
-    # Which spds refuses without steps. A constraint with a price is still below its limit by .03, of
+    # Which spds refuses without steps. A constraint with a price is still below its limit by .03 of
     # 1.1 that agents use; by its longest move and largest sum that had converged.
     result = run({**body, "agents": flat, "encryption": {"scheme": "masking"}})
     assert result["status"] == "iteration_limit"
