@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 from typing import Any
 
@@ -352,9 +353,10 @@ def test_what_has_not_settled_says_so_first() -> None:
     apart = {name: value for name, value in local.items() if name != "objective"}
     (said,) = headlines_of(problem, apart)
     assert said.text == "The sums had not settled after 3 rounds: what agents hold is no optimum"
-    assert (
-        "each holds its own part" in headlines_of(problem, {**apart, "status": "converged"})[0].text
-    )
+    said = headlines_of(problem, {**apart, "status": "converged"})[0]
+    assert "each holds its own part of the joint optimum" in said.text
+    regularized = headlines_of({**problem, "method": "rpds"}, {**apart, "status": "converged"})[0]
+    assert "part of the regularized problem's optimum" in regularized.text
     silent = {name: value for name, value in apart.items() if name != "status"}
     assert "nobody was asked" in headlines_of(problem, silent)[0].text
 
@@ -378,9 +380,20 @@ def test_agents_constraints_are_kept_broken_or_open() -> None:
         first.text
         == "Of 3 shared constraints 1 is kept beyond the noise, 1 broken, 1 too near to tell"
     )
-    assert second.text == "The dearest constraint, b - 1 ≤ 0, has a price of 4"
+    # At a saddle point a constraint with a price is at its limit; this one is broken.
+    assert second.text == "The dearest constraint, b - 1 ≤ 0, has a price of 4; it has not settled"
+    near = headlines_of(problem, {**result, "average_multipliers": [0.0, 0.0, 1.5]})[1]
+    assert near.text == "The dearest constraint, a + b - 1 ≤ 0, has a price of 1.5"
+    slack = headlines_of(problem, {**result, "average_multipliers": [0.5, 0.0, 0.0]})[1]
+    assert slack.text.endswith("a price of 0.5; it has not settled")
+    free = headlines_of(problem, {**result, "average_multipliers": [0.0, 0.0, 0.0]})[1]
+    assert free.text == "No constraint has a price, and one is broken: prices have not settled"
+    ends["lower"][1] = -0.5
     free = headlines_of(problem, {**result, "average_multipliers": [0.0, 0.0, 0.0]})[1]
     assert free.text == "No constraint has a price: none holds the agents back"
+    for one in (first, second, near, slack, free):
+        assert not re.search("converged|optim", one.text + one.good_for)
+        assert "settled" not in one.text.replace("not settled", "")
 
 
 @pytest.mark.parametrize(

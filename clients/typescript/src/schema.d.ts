@@ -1965,7 +1965,7 @@ export interface components {
             rounds: number;
             /**
              * Status
-             * @description Whether the sums stood still at the end and kept the constraints, both within `tolerance`; of agents apart all of them have signed it. `iteration_limit`: they did not, and x is no optimum; with `mpc.iterations` it is the last step that moved nothing. `infeasible`: of protocol mpc, nothing that the agents can do keeps the limit in every hour
+             * @description `converged`: within `tolerance` of what agents use at the end, x is the best that they can do and keeps the constraints; of agents apart all of them have signed it. `iteration_limit`: that is not so, or, of protocol mpc, its bounds are too wide to tell; x is no optimum. `infeasible`: of protocol mpc, nothing that the agents can do keeps the limit in every hour
              * @enum {string}
              */
             status?: "converged" | "iteration_limit" | "infeasible";
@@ -1984,6 +1984,11 @@ export interface components {
              * @description Largest entry of the constraints above zero; of protocol job
              */
             violation?: number;
+            /**
+             * Violations
+             * @description By how much each constraint is above zero, in its own unit; of protocol job
+             */
+            violations?: number[];
             /**
              * X
              * @description The optimum, one list an agent; of protocol job

@@ -354,10 +354,11 @@ class CoupledQpResult(TypedDict):
     """Rounds of the sums that were opened; 0 with protocol mpc, which opens none"""
     status: NotRequired[Literal["converged", "iteration_limit", "infeasible"]]
     """
-    Whether the sums stood still at the end and kept the constraints, both within `tolerance`;
-    of agents apart all of them have signed it. `iteration_limit`: they did not, and x is no
-    optimum; with `mpc.iterations` it is the last step that moved nothing. `infeasible`: of
-    protocol mpc, nothing that the agents can do keeps the limit in every hour
+    `converged`: within `tolerance` of what agents use at the end, x is the best that they can
+    do and keeps the constraints; of agents apart all of them have signed it.
+    `iteration_limit`: that is not so, or, of protocol mpc, its bounds are too wide to tell; x
+    is no optimum. `infeasible`: of protocol mpc, nothing that the agents can do keeps the
+    limit in every hour
     """
     tables: list[str]
     """Fields with more than a million numbers: left out here and given as Parquet"""
@@ -365,6 +366,8 @@ class CoupledQpResult(TypedDict):
     """Hash of all broadcasts, hexadecimal"""
     violation: NotRequired[float]
     """Largest entry of the constraints above zero; of protocol job"""
+    violations: NotRequired[list[float]]
+    """By how much each constraint is above zero, in its own unit; of protocol job"""
     x: NotRequired[list[list[float]]]
     """The optimum, one list an agent; of protocol job"""
 
