@@ -10,7 +10,6 @@ import subprocess
 from pathlib import Path
 from typing import Any
 
-import httpx
 import pytest
 import yaml
 from prometheus_client import generate_latest
@@ -127,7 +126,7 @@ def test_alerts_name_metrics_and_labels_of_a_running_service(api_only: Installat
     import discreet.rpc.server
     import discreet.worker.main  # noqa: F401  both register their metrics
 
-    pages = [httpx.get(f"{api_only.url}/metrics", trust_env=False).text, generate_latest().decode()]
+    pages = [api_only.metrics(), generate_latest().decode()]
     known = set().union(*(names(text) for text in pages))
     labels = LABELS | {"cause", "instance"}
     for name, rule in rules().items():

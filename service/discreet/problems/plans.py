@@ -79,7 +79,8 @@ class Resources(Frozen):
         `least`.
         """
         opening = (
-            OPENING_SECONDS + max(0.0, content_bytes - OPENING_BYTES) / OPENED_BYTES_PER_SECOND
+            OPENING_SECONDS
+            + MARGIN * max(0.0, content_bytes - OPENING_BYTES) / OPENED_BYTES_PER_SECOND
         )
         handing = content_bytes / HANDED_BYTES_PER_SECOND
         seconds = (
