@@ -79,6 +79,13 @@ class OffPolicyDataset(DatasetInBlocks):
     ASSUMES: ClassVar[str] = layouts.ASSUMES
     ROW_BYTES: ClassVar[int] = 17  # two states of 4, a reward of 8, the end
     ASKED: ClassVar[tuple[FileQuestion, ...]] = own_file.QUESTIONS
+    UNCUT: ClassVar[str] = (
+        "a trajectory of a block that does not begin at step 0 was refused, so that rows of one "
+        "whose dates lie in two blocks are read in one of them at most; that its steps are counted "
+        "from its beginning, and not anew in each block, is taken to be true"
+    )
+    WHOLE: ClassVar[bool] = False
+    """Whether each trajectory must begin at step 0."""
 
     kind: Literal["off_policy_evaluation"]
     public: OffPolicyPublic
@@ -174,7 +181,12 @@ class OffPolicyDataset(DatasetInBlocks):
         )
         _, owner = np.unique(names, return_inverse=True)
         check_values(public, columns, prefix)
-        return canonical_content(public, columns, owner.ravel().astype(np.int64), prefix)
+        numbers = owner.ravel().astype(np.int64)
+        return canonical_content(public, columns, numbers, prefix, whole=cls.WHOLE)
+
+    @classmethod
+    def in_block(cls) -> type[OffPolicyDataset]:
+        return BlockOfTrajectories
 
     @classmethod
     def not_in_blocks(cls, public: OffPolicyPublic) -> str:
@@ -234,13 +246,13 @@ class OffPolicyDataset(DatasetInBlocks):
         del table  # the last reference, where the caller keeps none
         pa.default_memory_pool().release_unused()
         check_values(public, columns, "/content")
-        return canonical_content(public, columns, owner, "/content")
+        return canonical_content(public, columns, owner, "/content", whole=cls.WHOLE)
 
     @classmethod
     def by_units(cls, public: OffPolicyPublic, schema: pa.Schema) -> UnitRows | None:
         columns_of(public, schema.empty_table(), "/content")  # what is wrong with its columns
         kind = schema.field("trajectory").type
-        return TrajectoryRows(public) if are_spread(kind) else None
+        return TrajectoryRows(public, whole=cls.WHOLE) if are_spread(kind) else None
 
     @classmethod
     def describe(cls, public: OffPolicyPublic, content: Content) -> OffPolicyPublic:
@@ -257,6 +269,13 @@ class OffPolicyDataset(DatasetInBlocks):
                 "a transition is terminal, so episodes end", pointer="/public/continuing"
             )
         return public.model_copy(update={"off_policy": off_policy})
+
+
+class BlockOfTrajectories(OffPolicyDataset):
+    """Trajectories as they are read for a block of a source: of one whose rows were divided among
+    blocks by their dates, only the block with step 0 can be registered."""
+
+    WHOLE: ClassVar[bool] = True
 
 
 def transitions_of(content: Content, max_ratio: float) -> td.Transitions:
