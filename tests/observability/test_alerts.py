@@ -7,6 +7,7 @@ import os
 import re
 import shutil
 import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -119,6 +120,20 @@ def test_every_alert_has_a_case_and_says_what_it_is() -> None:
         assert rule["annotations"]["summary"].endswith(".")
         assert rule["labels"]["severity"] in ("critical", "warning", "info")
         assert f"| `{name}` |" in documented, "what to do is in docs/operations.md"
+
+
+def test_no_process_tells_how_much_it_worked() -> None:
+    """Processor time around a registration told how large its content was, to whoever asked."""
+    program = (
+        "import discreet.api.app, discreet.rpc.server, discreet.worker.main\n"
+        "from prometheus_client import generate_latest\n"
+        "print(generate_latest().decode())"
+    )
+    told = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, check=True
+    ).stdout
+    assert "discreet_attempts_total" in told
+    assert not re.search(r"^(process|python_gc)_", told, re.MULTILINE)
 
 
 def test_alerts_name_metrics_and_labels_of_a_running_service(api_only: Installation) -> None:

@@ -189,8 +189,13 @@ def test_every_exit_is_at_a_time_that_the_work_does_not_change(
     assert overdue() == before
 
 
-def test_the_figures_of_operators_are_padded_ones(clock: SimpleNamespace) -> None:
-    """The histogram, and what is logged of a step that was overdue."""
+def test_the_figures_of_operators_are_padded_ones(
+    clock: SimpleNamespace, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The histogram, the trace, and what is logged of a step that was overdue."""
+    spans: list[float] = []
+    noted = SimpleNamespace(note=lambda name, begun, end, **_: spans.append((end - begun) / 1e9))
+    monkeypatch.setattr(padding, "telemetry", noted)
     labels = {"kind": "padded", "step": "release"}
 
     def total() -> float:
@@ -201,6 +206,7 @@ def test_the_figures_of_operators_are_padded_ones(clock: SimpleNamespace) -> Non
         for seconds in (*WORK, 0.75, 3.0):
             clock.run(EXITS["success"][0](clock, step(), seconds))
     assert total() - before == pytest.approx(4 * PLANNED + 1 + 4)
+    assert spans == pytest.approx([PLANNED] * 4 + [1, 4])
     assert overdue() == counted + 2
     says = {"part": "release", "planned": PLANNED, "log_level": "info"}
     event = "a release took longer than its plan pads it to"
