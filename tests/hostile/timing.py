@@ -119,9 +119,9 @@ def attack(service: Installation, rounds: int, load: int, *, cancelled: bool) ->
             }
         )["plan"]["resources"]
         took: dict[int, list[float]] = {size: [] for size in SIZES}
-        for _ in range(rounds):
-            for size, dataset in datasets.items():
-                took[size].append(seconds(client, dataset, cancelled=cancelled))
+        # In any order: what the machine does beside this has rhythms of its own.
+        for size in np.random.default_rng(rounds).permutation(list(SIZES) * rounds).tolist():
+            took[size].append(seconds(client, datasets[size], cancelled=cancelled))
     shown = "; ".join(
         f"{size:,}: {statistics.median(one):.3f} s ({min(one):.3f} to {max(one):.3f})"
         for size, one in took.items()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import contextlib
 import inspect
 import json
 import re
@@ -150,7 +151,8 @@ def test_registration_publishes_nothing_of_a_content(kind: str) -> None:
     found = [(example.public, example.rows())]
     for given, columns in model.sample_tables():
         public = model.read_public(given)
-        found.append((public, model.read_table(public, pa.table(columns))))
+        with contextlib.suppress(InvalidInput):  # some are samples of what is refused
+            found.append((public, model.read_table(public, pa.table(columns))))
     for public, content in found:
         before, after = (
             one.model_dump(mode="json") for one in (public, model.describe(public, content))

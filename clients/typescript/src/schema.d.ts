@@ -4666,7 +4666,7 @@ export interface components {
             opening_seconds?: number;
             /**
              * Release Quantum Seconds
-             * @description The step on the data takes this long, whatever the data; on a machine too busy for it twice as long, and so on
+             * @description The step on the data takes this long, whatever the data and however it ends; on a machine too busy for it twice as long, and so on
              */
             release_quantum_seconds: number;
             /**

@@ -41,8 +41,8 @@ class Resources(Frozen):
     """What one job may take, from public figures alone."""
 
     release_quantum_seconds: float = Field(
-        description="The step on the data takes this long, whatever the data; on a machine too "
-        "busy for it twice as long, and so on"
+        description="The step on the data takes this long, whatever the data and however it "
+        "ends; on a machine too busy for it twice as long, and so on"
     )
     opening_seconds: float = Field(
         default=OPENING_SECONDS, description="The part of that for opening the content"
