@@ -3,11 +3,11 @@ metrics that exist."""
 
 from __future__ import annotations
 
+import asyncio
 import os
 import re
 import shutil
 import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +15,7 @@ import pytest
 import yaml
 from prometheus_client import generate_latest
 
+from discreet.observability import monitoring
 from tests.conftest import Installation
 from tests.observability.test_telemetry import LABELS, names
 
@@ -123,17 +124,14 @@ def test_every_alert_has_a_case_and_says_what_it_is() -> None:
 
 
 def test_no_process_tells_how_much_it_worked() -> None:
-    """Processor time around a registration told how large its content was, to whoever asked."""
-    program = (
-        "import discreet.api.app, discreet.rpc.server, discreet.worker.main\n"
-        "from prometheus_client import generate_latest\n"
-        "print(generate_latest().decode())"
-    )
-    told = subprocess.run(
-        [sys.executable, "-c", program], capture_output=True, text=True, check=True
-    ).stdout
-    assert "discreet_attempts_total" in told
-    assert not re.search(r"^(process|python_gc)_", told, re.MULTILINE)
+    """Processor time around a registration told how large its content was, to whoever asked. Every
+    process shows its metrics by the module that is asked here."""
+    answer = asyncio.run(monitoring._answer(b"GET /metrics HTTP/1.1\r\n\r\n", {}, (), None))
+    assert b"\npython_info{" in answer
+    assert not re.search(rb"^(process|python_gc)_", answer, re.MULTILINE)
+    code = Path(monitoring.__file__).parents[1]
+    shown = {path.name for path in code.rglob("*.py") if "generate_latest" in path.read_text()}
+    assert shown == {"monitoring.py"}
 
 
 def test_alerts_name_metrics_and_labels_of_a_running_service(api_only: Installation) -> None:
