@@ -1216,7 +1216,7 @@ export interface components {
              * Action
              * @enum {string}
              */
-            action: "cap.grant" | "cap.set" | "budget_request.decline" | "dataset.erase" | "dataset.place" | "dataset.register" | "dataset.retention" | "key.create" | "key.revoke" | "login.end" | "login.end_by_provider" | "login.key" | "login.link" | "login.link_made" | "login.provider" | "object.add" | "object.remove" | "person.remove" | "person.restore" | "roster.remove_member" | "roster.sign" | "session.tokens" | "source.create" | "source.rule" | "tenant.create" | "webhook.create" | "webhook.remove";
+            action: "cap.grant" | "cap.set" | "budget_request.decline" | "dataset.erase" | "dataset.place" | "dataset.register" | "dataset.retention" | "key.create" | "key.revoke" | "login.end" | "login.end_by_provider" | "login.key" | "login.link" | "login.link_made" | "login.provider" | "object.add" | "object.remove" | "person.remove" | "person.restore" | "place.fail" | "roster.remove_member" | "roster.sign" | "session.tokens" | "source.create" | "source.rule" | "tenant.create" | "webhook.create" | "webhook.remove";
             /**
              * At
              * Format: date-time
@@ -6124,6 +6124,15 @@ export interface operations {
                     "application/json": components["schemas"]["HealthAnswer"];
                 };
             };
+            /** @description `invalid_parameter`: A parameter is not valid */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemDocument"];
+                };
+            };
             /** @description `database_busy`: The database is too busy; `database_full`: The database's disk is full; `database_read_only`: The database takes no changes; `database_unavailable`: The database does not answer; `keys_unavailable`: The place where keys lie does not answer; `ledger_rolled_back`: The database lacks entries of the ledger; `unavailable`: The service cannot answer now; `wrong_schema`: The database has the schema of another version */
             503: {
                 headers: {
@@ -6153,6 +6162,15 @@ export interface operations {
                 };
                 content: {
                     "application/json": components["schemas"]["HealthAnswer"];
+                };
+            };
+            /** @description `invalid_parameter`: A parameter is not valid */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemDocument"];
                 };
             };
             /** @description `database_busy`: The database is too busy; `database_full`: The database's disk is full; `database_read_only`: The database takes no changes; `database_unavailable`: The database does not answer; `keys_unavailable`: The place where keys lie does not answer; `ledger_rolled_back`: The database lacks entries of the ledger; `not_ready`: The process is not ready; `unavailable`: The service cannot answer now; `wrong_schema`: The database has the schema of another version */
@@ -6588,7 +6606,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["ProblemDocument"];
                 };
             };
-            /** @description `invalid_input`: A field is not valid */
+            /** @description `invalid_input`: A field is not valid; `invalid_parameter`: A parameter is not valid */
             422: {
                 headers: {
                     [name: string]: unknown;
@@ -6665,6 +6683,15 @@ export interface operations {
             };
             /** @description `not_found`: There is no such object */
             404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemDocument"];
+                };
+            };
+            /** @description `invalid_parameter`: A parameter is not valid */
+            422: {
                 headers: {
                     [name: string]: unknown;
                 };
@@ -6778,7 +6805,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["ProblemDocument"];
                 };
             };
-            /** @description `invalid_input`: A field is not valid */
+            /** @description `invalid_input`: A field is not valid; `invalid_parameter`: A parameter is not valid */
             422: {
                 headers: {
                     [name: string]: unknown;
@@ -6894,7 +6921,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["ProblemDocument"];
                 };
             };
-            /** @description `invalid_input`: A field is not valid */
+            /** @description `invalid_input`: A field is not valid; `invalid_parameter`: A parameter is not valid */
             422: {
                 headers: {
                     [name: string]: unknown;
@@ -6960,6 +6987,15 @@ export interface operations {
             };
             /** @description `forbidden`: The key's role does not allow this; `no_role`: The identity provider gives the person no role here; `several_tenants`: The identity provider gives the person roles in several tenants */
             403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemDocument"];
+                };
+            };
+            /** @description `invalid_parameter`: A parameter is not valid */
+            422: {
                 headers: {
                     [name: string]: unknown;
                 };
@@ -7075,7 +7111,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["ProblemDocument"];
                 };
             };
-            /** @description `invalid_input`: A field is not valid */
+            /** @description `invalid_input`: A field is not valid; `invalid_parameter`: A parameter is not valid */
             422: {
                 headers: {
                     [name: string]: unknown;
@@ -7170,7 +7206,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["ProblemDocument"];
                 };
             };
-            /** @description `invalid_input`: A field is not valid */
+            /** @description `invalid_input`: A field is not valid; `invalid_parameter`: A parameter is not valid */
             422: {
                 headers: {
                     [name: string]: unknown;
@@ -7385,7 +7421,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["ProblemDocument"];
                 };
             };
-            /** @description `invalid_input`: A field is not valid; `place_refused`: Nothing is read from this address; `query_refused`: The database does not run this query, or its rows are not read */
+            /** @description `invalid_input`: A field is not valid; `invalid_parameter`: A parameter is not valid; `place_refused`: Nothing is read from this address; `query_refused`: The database does not run this query, or its rows are not read */
             422: {
                 headers: {
                     [name: string]: unknown;
@@ -7394,7 +7430,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["ProblemDocument"];
                 };
             };
-            /** @description `rate_limited`: The key has used up its requests for now; `too_many_bodies`: Too many large requests of this tenant are being worked on; `too_many_uploads`: Too many contents of this tenant are being registered */
+            /** @description `rate_limited`: The key has used up its requests for now; `too_many_bodies`: Too many large requests of this tenant are being worked on; `too_many_failed_reads`: Too many reads of places failed for this tenant; `too_many_uploads`: Too many contents of this tenant are being registered */
             429: {
                 headers: {
                     /** @description Seconds to wait before asking again */
@@ -7471,6 +7507,15 @@ export interface operations {
             };
             /** @description `not_found`: There is no such object */
             404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemDocument"];
+                };
+            };
+            /** @description `invalid_parameter`: A parameter is not valid */
+            422: {
                 headers: {
                     [name: string]: unknown;
                 };
@@ -7569,6 +7614,15 @@ export interface operations {
             };
             /** @description `dataset_in_use`: A job needs the dataset */
             409: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemDocument"];
+                };
+            };
+            /** @description `invalid_parameter`: A parameter is not valid */
+            422: {
                 headers: {
                     [name: string]: unknown;
                 };
@@ -7764,7 +7818,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["ProblemDocument"];
                 };
             };
-            /** @description `idempotency_key_reused`: The idempotency key was used with another body; `invalid_input`: A field is not valid */
+            /** @description `idempotency_key_reused`: The idempotency key was used with another body; `invalid_input`: A field is not valid; `invalid_parameter`: A parameter is not valid */
             422: {
                 headers: {
                     [name: string]: unknown;
@@ -7866,6 +7920,15 @@ export interface operations {
                     "application/problem+json": components["schemas"]["ProblemDocument"];
                 };
             };
+            /** @description `invalid_parameter`: A parameter is not valid */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemDocument"];
+                };
+            };
             /** @description `rate_limited`: The key has used up its requests for now */
             429: {
                 headers: {
@@ -7945,6 +8008,15 @@ export interface operations {
             };
             /** @description `job_ended`: The job has ended */
             409: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemDocument"];
+                };
+            };
+            /** @description `invalid_parameter`: A parameter is not valid */
+            422: {
                 headers: {
                     [name: string]: unknown;
                 };
@@ -8038,6 +8110,15 @@ export interface operations {
             };
             /** @description `no_result`: The job has no result */
             409: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemDocument"];
+                };
+            };
+            /** @description `invalid_parameter`: A parameter is not valid */
+            422: {
                 headers: {
                     [name: string]: unknown;
                 };
@@ -8156,6 +8237,15 @@ export interface operations {
                     "application/problem+json": components["schemas"]["ProblemDocument"];
                 };
             };
+            /** @description `invalid_parameter`: A parameter is not valid */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemDocument"];
+                };
+            };
             /** @description `rate_limited`: The key has used up its requests for now */
             429: {
                 headers: {
@@ -8252,7 +8342,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["ProblemDocument"];
                 };
             };
-            /** @description `rate_limited`: The key has used up its requests for now */
+            /** @description `rate_limited`: The key has used up its requests for now; `too_many_streams`: The key has as many event streams open as one may have */
             429: {
                 headers: {
                     /** @description Seconds to wait before asking again */
@@ -8347,6 +8437,15 @@ export interface operations {
             };
             /** @description `result_gone`: The result was deleted at the end of its retention period */
             410: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemDocument"];
+                };
+            };
+            /** @description `invalid_parameter`: A parameter is not valid */
+            422: {
                 headers: {
                     [name: string]: unknown;
                 };
@@ -8467,6 +8566,15 @@ export interface operations {
                     "application/problem+json": components["schemas"]["ProblemDocument"];
                 };
             };
+            /** @description `invalid_parameter`: A parameter is not valid */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemDocument"];
+                };
+            };
             /** @description `rate_limited`: The key has used up its requests for now */
             429: {
                 headers: {
@@ -8533,6 +8641,15 @@ export interface operations {
             };
             /** @description `forbidden`: The key's role does not allow this; `no_role`: The identity provider gives the person no role here; `several_tenants`: The identity provider gives the person roles in several tenants */
             403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemDocument"];
+                };
+            };
+            /** @description `invalid_parameter`: A parameter is not valid */
+            422: {
                 headers: {
                     [name: string]: unknown;
                 };
@@ -8635,7 +8752,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["ProblemDocument"];
                 };
             };
-            /** @description `invalid_input`: A field is not valid */
+            /** @description `invalid_input`: A field is not valid; `invalid_parameter`: A parameter is not valid */
             422: {
                 headers: {
                     [name: string]: unknown;
@@ -8717,6 +8834,15 @@ export interface operations {
                     "application/problem+json": components["schemas"]["ProblemDocument"];
                 };
             };
+            /** @description `invalid_parameter`: A parameter is not valid */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemDocument"];
+                };
+            };
             /** @description `rate_limited`: The key has used up its requests for now */
             429: {
                 headers: {
@@ -8774,6 +8900,15 @@ export interface operations {
             };
             /** @description `forbidden`: The key's role does not allow this; `no_role`: The identity provider gives the person no role here; `several_tenants`: The identity provider gives the person roles in several tenants */
             403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemDocument"];
+                };
+            };
+            /** @description `invalid_parameter`: A parameter is not valid */
+            422: {
                 headers: {
                     [name: string]: unknown;
                 };
@@ -8845,6 +8980,15 @@ export interface operations {
                     "application/problem+json": components["schemas"]["ProblemDocument"];
                 };
             };
+            /** @description `invalid_parameter`: A parameter is not valid */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemDocument"];
+                };
+            };
             /** @description `rate_limited`: The key has used up its requests for now */
             429: {
                 headers: {
@@ -8909,6 +9053,15 @@ export interface operations {
                     "application/problem+json": components["schemas"]["ProblemDocument"];
                 };
             };
+            /** @description `invalid_parameter`: A parameter is not valid */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemDocument"];
+                };
+            };
             /** @description `rate_limited`: The key has used up its requests for now */
             429: {
                 headers: {
@@ -8960,6 +9113,15 @@ export interface operations {
                     "application/problem+json": components["schemas"]["ProblemDocument"];
                 };
             };
+            /** @description `invalid_parameter`: A parameter is not valid */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemDocument"];
+                };
+            };
             /** @description `database_busy`: The database is too busy; `database_full`: The database's disk is full; `database_read_only`: The database takes no changes; `database_unavailable`: The database does not answer; `keys_unavailable`: The place where keys lie does not answer; `ledger_rolled_back`: The database lacks entries of the ledger; `unavailable`: The service cannot answer now; `wrong_schema`: The database has the schema of another version */
             503: {
                 headers: {
@@ -8995,6 +9157,15 @@ export interface operations {
             };
             /** @description `not_found`: There is no such object */
             404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemDocument"];
+                };
+            };
+            /** @description `invalid_parameter`: A parameter is not valid */
+            422: {
                 headers: {
                     [name: string]: unknown;
                 };
@@ -9179,7 +9350,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["ProblemDocument"];
                 };
             };
-            /** @description `invalid_input`: A field is not valid */
+            /** @description `invalid_input`: A field is not valid; `invalid_parameter`: A parameter is not valid */
             422: {
                 headers: {
                     [name: string]: unknown;
@@ -9265,6 +9436,15 @@ export interface operations {
             };
             /** @description `not_found`: There is no such object */
             404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemDocument"];
+                };
+            };
+            /** @description `invalid_parameter`: A parameter is not valid */
+            422: {
                 headers: {
                     [name: string]: unknown;
                 };
@@ -9363,6 +9543,15 @@ export interface operations {
                     "application/problem+json": components["schemas"]["ProblemDocument"];
                 };
             };
+            /** @description `invalid_parameter`: A parameter is not valid */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemDocument"];
+                };
+            };
             /** @description `rate_limited`: The key has used up its requests for now */
             429: {
                 headers: {
@@ -9420,6 +9609,15 @@ export interface operations {
             };
             /** @description `forbidden`: The key's role does not allow this; `no_role`: The identity provider gives the person no role here; `several_tenants`: The identity provider gives the person roles in several tenants */
             403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemDocument"];
+                };
+            };
+            /** @description `invalid_parameter`: A parameter is not valid */
+            422: {
                 headers: {
                     [name: string]: unknown;
                 };
@@ -9606,7 +9804,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["ProblemDocument"];
                 };
             };
-            /** @description `invalid_input`: A field is not valid */
+            /** @description `invalid_input`: A field is not valid; `invalid_parameter`: A parameter is not valid */
             422: {
                 headers: {
                     [name: string]: unknown;
@@ -9812,7 +10010,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["ProblemDocument"];
                 };
             };
-            /** @description `invalid_input`: A field is not valid */
+            /** @description `invalid_input`: A field is not valid; `invalid_parameter`: A parameter is not valid */
             422: {
                 headers: {
                     [name: string]: unknown;
@@ -9941,7 +10139,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["ProblemDocument"];
                 };
             };
-            /** @description `idempotency_key_reused`: The idempotency key was used with another body; `invalid_input`: A field is not valid */
+            /** @description `idempotency_key_reused`: The idempotency key was used with another body; `invalid_input`: A field is not valid; `invalid_parameter`: A parameter is not valid */
             422: {
                 headers: {
                     [name: string]: unknown;
@@ -10034,6 +10232,15 @@ export interface operations {
                     "application/problem+json": components["schemas"]["ProblemDocument"];
                 };
             };
+            /** @description `invalid_parameter`: A parameter is not valid */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemDocument"];
+                };
+            };
             /** @description `rate_limited`: The key has used up its requests for now */
             429: {
                 headers: {
@@ -10110,6 +10317,15 @@ export interface operations {
             };
             /** @description `not_awaiting_agents`: The job waits for no agents; `roster_signed`: The roster is signed */
             409: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemDocument"];
+                };
+            };
+            /** @description `invalid_parameter`: A parameter is not valid */
+            422: {
                 headers: {
                     [name: string]: unknown;
                 };
@@ -10223,7 +10439,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["ProblemDocument"];
                 };
             };
-            /** @description `invalid_input`: A field is not valid */
+            /** @description `invalid_input`: A field is not valid; `invalid_parameter`: A parameter is not valid */
             422: {
                 headers: {
                     [name: string]: unknown;
@@ -10309,6 +10525,15 @@ export interface operations {
             };
             /** @description `no_roster`: There is no roster yet */
             409: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemDocument"];
+                };
+            };
+            /** @description `invalid_parameter`: A parameter is not valid */
+            422: {
                 headers: {
                     [name: string]: unknown;
                 };
@@ -10422,7 +10647,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["ProblemDocument"];
                 };
             };
-            /** @description `invalid_input`: A field is not valid */
+            /** @description `invalid_input`: A field is not valid; `invalid_parameter`: A parameter is not valid */
             422: {
                 headers: {
                     [name: string]: unknown;
@@ -10619,7 +10844,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["ProblemDocument"];
                 };
             };
-            /** @description `invalid_input`: A field is not valid */
+            /** @description `invalid_input`: A field is not valid; `invalid_parameter`: A parameter is not valid */
             422: {
                 headers: {
                     [name: string]: unknown;
@@ -10705,6 +10930,15 @@ export interface operations {
             };
             /** @description `not_found`: There is no such object */
             404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemDocument"];
+                };
+            };
+            /** @description `invalid_parameter`: A parameter is not valid */
+            422: {
                 headers: {
                     [name: string]: unknown;
                 };
@@ -10844,7 +11078,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["ProblemDocument"];
                 };
             };
-            /** @description `invalid_input`: A field is not valid; `place_refused`: Nothing is read from this address; `query_refused`: The database does not run this query, or its rows are not read */
+            /** @description `invalid_input`: A field is not valid; `invalid_parameter`: A parameter is not valid; `place_refused`: Nothing is read from this address; `query_refused`: The database does not run this query, or its rows are not read */
             422: {
                 headers: {
                     [name: string]: unknown;
@@ -10853,7 +11087,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["ProblemDocument"];
                 };
             };
-            /** @description `rate_limited`: The key has used up its requests for now; `too_many_bodies`: Too many large requests of this tenant are being worked on; `too_many_uploads`: Too many contents of this tenant are being registered */
+            /** @description `rate_limited`: The key has used up its requests for now; `too_many_bodies`: Too many large requests of this tenant are being worked on; `too_many_failed_reads`: Too many reads of places failed for this tenant; `too_many_uploads`: Too many contents of this tenant are being registered */
             429: {
                 headers: {
                     /** @description Seconds to wait before asking again */
@@ -10950,7 +11184,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["ProblemDocument"];
                 };
             };
-            /** @description `invalid_input`: A field is not valid */
+            /** @description `invalid_input`: A field is not valid; `invalid_parameter`: A parameter is not valid */
             422: {
                 headers: {
                     [name: string]: unknown;
@@ -11054,7 +11288,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["ProblemDocument"];
                 };
             };
-            /** @description `invalid_input`: A field is not valid */
+            /** @description `invalid_input`: A field is not valid; `invalid_parameter`: A parameter is not valid */
             422: {
                 headers: {
                     [name: string]: unknown;
@@ -11120,6 +11354,15 @@ export interface operations {
             };
             /** @description `forbidden`: The key's role does not allow this; `no_role`: The identity provider gives the person no role here; `several_tenants`: The identity provider gives the person roles in several tenants */
             403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemDocument"];
+                };
+            };
+            /** @description `invalid_parameter`: A parameter is not valid */
+            422: {
                 headers: {
                     [name: string]: unknown;
                 };
@@ -11222,7 +11465,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["ProblemDocument"];
                 };
             };
-            /** @description `invalid_input`: A field is not valid */
+            /** @description `invalid_input`: A field is not valid; `invalid_parameter`: A parameter is not valid */
             422: {
                 headers: {
                     [name: string]: unknown;
@@ -11297,6 +11540,15 @@ export interface operations {
             };
             /** @description `not_found`: There is no such object */
             404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemDocument"];
+                };
+            };
+            /** @description `invalid_parameter`: A parameter is not valid */
+            422: {
                 headers: {
                     [name: string]: unknown;
                 };

@@ -20,6 +20,7 @@ def check_health() -> Operation[models.HealthAnswer]:
     Answers 200. Roles: none is needed.
 
     Problem codes:
+    422 invalid_parameter
     503 database_busy, database_full, database_read_only, database_unavailable,
         keys_unavailable, ledger_rolled_back, unavailable, wrong_schema
     """
@@ -33,6 +34,7 @@ def check_readiness() -> Operation[models.HealthAnswer]:
     Answers 200. Roles: none is needed.
 
     Problem codes:
+    422 invalid_parameter
     503 database_busy, database_full, database_read_only, database_unavailable,
         keys_unavailable, ledger_rolled_back, not_ready, unavailable, wrong_schema
     """
@@ -160,7 +162,7 @@ def grant_budget(account_id: str, body: models.GrantRequest) -> Operation[models
     404 not_found
     409 cap_below_spent, request_answered
     413 payload_too_large
-    422 invalid_input
+    422 invalid_input, invalid_parameter
     429 rate_limited, too_many_bodies
     503 database_busy, database_full, database_read_only, database_unavailable,
         keys_unavailable, ledger_rolled_back, provider_unavailable, unavailable, wrong_schema
@@ -179,6 +181,7 @@ def list_budget_requests(account_id: str) -> Operation[models.BudgetRequestList]
         token_expired, token_invalid, unauthenticated
     403 forbidden, no_role, several_tenants
     404 not_found
+    422 invalid_parameter
     429 rate_limited
     503 database_busy, database_full, database_read_only, database_unavailable,
         keys_unavailable, ledger_rolled_back, provider_unavailable, unavailable, wrong_schema
@@ -202,7 +205,7 @@ def request_budget(
     404 not_found
     409 too_many_open_requests
     413 payload_too_large
-    422 invalid_input
+    422 invalid_input, invalid_parameter
     429 rate_limited, too_many_bodies
     503 database_busy, database_full, database_read_only, database_unavailable,
         keys_unavailable, ledger_rolled_back, provider_unavailable, unavailable, wrong_schema
@@ -225,7 +228,7 @@ def decline_budget_request(
     404 not_found
     409 request_answered
     413 payload_too_large
-    422 invalid_input
+    422 invalid_input, invalid_parameter
     429 rate_limited, too_many_bodies
     503 database_busy, database_full, database_read_only, database_unavailable,
         keys_unavailable, ledger_rolled_back, provider_unavailable, unavailable, wrong_schema
@@ -244,6 +247,7 @@ def list_caps() -> Operation[models.CapList]:
     401 key_expired, key_malformed, key_revoked, key_unknown, person_removed, token_ended,
         token_expired, token_invalid, unauthenticated
     403 forbidden, no_role, several_tenants
+    422 invalid_parameter
     429 rate_limited
     503 database_busy, database_full, database_read_only, database_unavailable,
         keys_unavailable, ledger_rolled_back, provider_unavailable, unavailable, wrong_schema
@@ -265,7 +269,7 @@ def set_cap(body: models.CapRequest) -> Operation[models.BudgetAnswer]:
     403 forbidden, no_role, several_tenants
     409 cap_below_spent
     413 payload_too_large
-    422 invalid_input
+    422 invalid_input, invalid_parameter
     429 rate_limited, too_many_bodies
     503 database_busy, database_full, database_read_only, database_unavailable,
         keys_unavailable, ledger_rolled_back, provider_unavailable, unavailable, wrong_schema
@@ -286,7 +290,7 @@ def verify_certificate(body: models.CertificateRequest) -> Operation[models.Cert
         token_expired, token_invalid, unauthenticated
     403 forbidden, no_role, several_tenants
     413 payload_too_large
-    422 invalid_input
+    422 invalid_input, invalid_parameter
     429 rate_limited, too_many_bodies
     503 database_busy, database_full, database_read_only, database_unavailable,
         keys_unavailable, ledger_rolled_back, provider_unavailable, unavailable, wrong_schema
@@ -333,8 +337,8 @@ def register_dataset(
     404 not_found
     409 content_changed, content_known, unit_differs
     413 payload_too_large
-    422 invalid_input, place_refused, query_refused
-    429 rate_limited, too_many_bodies, too_many_uploads
+    422 invalid_input, invalid_parameter, place_refused, query_refused
+    429 rate_limited, too_many_bodies, too_many_failed_reads, too_many_uploads
     503 database_busy, database_full, database_read_only, database_unavailable,
         keys_unavailable, ledger_rolled_back, not_isolated, not_read, place_unavailable,
         places_unreadable, provider_unavailable, reader_not_started, spool_unavailable,
@@ -359,6 +363,7 @@ def delete_dataset(
     403 forbidden, no_role, several_tenants
     404 not_found
     409 dataset_in_use
+    422 invalid_parameter
     429 rate_limited
     503 database_busy, database_full, database_read_only, database_unavailable,
         keys_unavailable, ledger_rolled_back, provider_unavailable, unavailable, wrong_schema
@@ -376,6 +381,7 @@ def get_dataset(dataset_id: str) -> Operation[models.DatasetAnswer]:
         token_expired, token_invalid, unauthenticated
     403 forbidden, no_role, several_tenants
     404 not_found
+    422 invalid_parameter
     429 rate_limited
     503 database_busy, database_full, database_read_only, database_unavailable,
         keys_unavailable, ledger_rolled_back, provider_unavailable, unavailable, wrong_schema
@@ -435,7 +441,7 @@ def submit_job(
     404 not_found
     409 budget_exhausted, budget_held, exposed, no_release, release_differs, request_in_flight
     413 payload_too_large
-    422 idempotency_key_reused, invalid_input
+    422 idempotency_key_reused, invalid_input, invalid_parameter
     429 rate_limited, too_many_bodies
     500 object_altered
     503 database_busy, database_full, database_read_only, database_unavailable,
@@ -454,6 +460,7 @@ def get_job(job_id: str) -> Operation[models.JobAnswer]:
         token_expired, token_invalid, unauthenticated
     403 forbidden, no_role, several_tenants
     404 not_found
+    422 invalid_parameter
     429 rate_limited
     503 database_busy, database_full, database_read_only, database_unavailable,
         keys_unavailable, ledger_rolled_back, provider_unavailable, unavailable, wrong_schema
@@ -474,6 +481,7 @@ def cancel_job(job_id: str) -> Operation[models.CancelAnswer]:
     403 forbidden, no_role, several_tenants
     404 not_found
     409 job_ended
+    422 invalid_parameter
     429 rate_limited
     503 database_busy, database_full, database_read_only, database_unavailable,
         keys_unavailable, ledger_rolled_back, provider_unavailable, unavailable, wrong_schema
@@ -494,6 +502,7 @@ def get_certificate(job_id: str) -> Operation[models.EnvelopeAnswer]:
     403 forbidden, no_role, several_tenants
     404 not_found
     409 no_result
+    422 invalid_parameter
     429 rate_limited
     500 result_altered
     503 database_busy, database_full, database_read_only, database_unavailable,
@@ -516,6 +525,7 @@ def get_charts(job_id: str) -> Operation[models.ChartList]:
     404 not_found
     409 no_result
     410 result_gone
+    422 invalid_parameter
     429 rate_limited
     500 object_altered, result_altered
     503 database_busy, database_full, database_read_only, database_unavailable,
@@ -539,7 +549,7 @@ def watch_job(job_id: str, *, last_event_id: int | None = None) -> Operation[str
     403 forbidden, no_role, several_tenants
     404 not_found
     422 invalid_parameter
-    429 rate_limited
+    429 rate_limited, too_many_streams
     503 database_busy, database_full, database_read_only, database_unavailable,
         keys_unavailable, ledger_rolled_back, provider_unavailable, unavailable, wrong_schema
     """
@@ -562,6 +572,7 @@ def get_result(job_id: str) -> Operation[models.ResultAnswer]:
     404 not_found
     409 no_result
     410 result_gone
+    422 invalid_parameter
     429 rate_limited
     500 result_altered
     503 database_busy, database_full, database_read_only, database_unavailable,
@@ -583,6 +594,7 @@ def get_result_table(job_id: str, table: str) -> Operation[bytes]:
     404 not_found
     409 no_result
     410 result_gone
+    422 invalid_parameter
     429 rate_limited
     500 result_altered
     503 database_busy, database_full, database_read_only, database_unavailable,
@@ -601,6 +613,7 @@ def list_keys() -> Operation[models.KeyList]:
     401 key_expired, key_malformed, key_revoked, key_unknown, person_removed, token_ended,
         token_expired, token_invalid, unauthenticated
     403 forbidden, no_role, several_tenants
+    422 invalid_parameter
     429 rate_limited
     503 database_busy, database_full, database_read_only, database_unavailable,
         keys_unavailable, ledger_rolled_back, provider_unavailable, unavailable, wrong_schema
@@ -620,7 +633,7 @@ def create_key(body: models.KeyRequest) -> Operation[models.KeyAnswer]:
     403 forbidden, no_role, several_tenants
     404 not_found
     413 payload_too_large
-    422 invalid_input
+    422 invalid_input, invalid_parameter
     429 rate_limited, too_many_bodies
     503 database_busy, database_full, database_read_only, database_unavailable,
         keys_unavailable, ledger_rolled_back, provider_unavailable, unavailable, wrong_schema
@@ -638,6 +651,7 @@ def revoke_key(key_id: str) -> Operation[None]:
         token_expired, token_invalid, unauthenticated
     403 forbidden, no_role, several_tenants
     404 not_found
+    422 invalid_parameter
     429 rate_limited
     503 database_busy, database_full, database_read_only, database_unavailable,
         keys_unavailable, ledger_rolled_back, provider_unavailable, unavailable, wrong_schema
@@ -655,6 +669,7 @@ def export_ledger() -> Operation[bytes]:
     401 key_expired, key_malformed, key_revoked, key_unknown, person_removed, token_ended,
         token_expired, token_invalid, unauthenticated
     403 forbidden, no_role, several_tenants
+    422 invalid_parameter
     429 rate_limited
     503 database_busy, database_full, database_read_only, database_unavailable,
         keys_unavailable, ledger_rolled_back, provider_unavailable, unavailable, wrong_schema
@@ -672,6 +687,7 @@ def get_ledger_head() -> Operation[models.HeadAnswer]:
     401 key_expired, key_malformed, key_revoked, key_unknown, person_removed, token_ended,
         token_expired, token_invalid, unauthenticated
     403 forbidden, no_role, several_tenants
+    422 invalid_parameter
     429 rate_limited
     503 database_busy, database_full, database_read_only, database_unavailable,
         keys_unavailable, ledger_rolled_back, provider_unavailable, unavailable, wrong_schema
@@ -689,6 +705,7 @@ def get_ledger_head_statement() -> Operation[models.EnvelopeAnswer]:
     401 key_expired, key_malformed, key_revoked, key_unknown, person_removed, token_ended,
         token_expired, token_invalid, unauthenticated
     403 forbidden, no_role, several_tenants
+    422 invalid_parameter
     429 rate_limited
     503 database_busy, database_full, database_read_only, database_unavailable,
         keys_unavailable, ledger_rolled_back, provider_unavailable, unavailable, wrong_schema
@@ -705,6 +722,7 @@ def get_log_checkpoint() -> Operation[str]:
 
     Problem codes:
     404 not_found
+    422 invalid_parameter
     503 database_busy, database_full, database_read_only, database_unavailable,
         keys_unavailable, ledger_rolled_back, unavailable, wrong_schema
     """
@@ -720,6 +738,7 @@ def get_log_tile(tile: str) -> Operation[bytes]:
 
     Problem codes:
     404 not_found
+    422 invalid_parameter
     503 database_busy, database_full, database_read_only, database_unavailable,
         keys_unavailable, ledger_rolled_back, unavailable, wrong_schema
     """
@@ -762,7 +781,7 @@ def add_network(body: models.NetworkRequest) -> Operation[models.NetworkAnswer]:
     403 forbidden, no_role, several_tenants
     409 too_many_objects
     413 payload_too_large
-    422 invalid_input
+    422 invalid_input, invalid_parameter
     429 rate_limited, too_many_bodies
     503 database_busy, database_full, database_read_only, database_unavailable,
         keys_unavailable, ledger_rolled_back, provider_unavailable, unavailable, wrong_schema
@@ -782,6 +801,7 @@ def delete_network(network_id: str) -> Operation[None]:
     403 forbidden, no_role, several_tenants
     404 not_found
     409 object_in_use
+    422 invalid_parameter
     429 rate_limited
     503 database_busy, database_full, database_read_only, database_unavailable,
         keys_unavailable, ledger_rolled_back, provider_unavailable, unavailable, wrong_schema
@@ -799,6 +819,7 @@ def get_network(network_id: str) -> Operation[models.NetworkAnswer]:
         token_expired, token_invalid, unauthenticated
     403 forbidden, no_role, several_tenants
     404 not_found
+    422 invalid_parameter
     429 rate_limited
     500 object_altered
     503 database_busy, database_full, database_read_only, database_unavailable,
@@ -817,6 +838,7 @@ def read_operations() -> Operation[models.OperationsAnswer]:
     401 key_expired, key_malformed, key_revoked, key_unknown, person_removed, token_ended,
         token_expired, token_invalid, unauthenticated
     403 forbidden, no_role, several_tenants
+    422 invalid_parameter
     429 rate_limited
     503 database_busy, database_full, database_read_only, database_unavailable,
         keys_unavailable, ledger_rolled_back, provider_unavailable, unavailable, wrong_schema
@@ -860,7 +882,7 @@ def set_person(body: models.PersonRequest) -> Operation[models.PersonState]:
     404 not_found
     409 oneself
     413 payload_too_large
-    422 invalid_input
+    422 invalid_input, invalid_parameter
     429 rate_limited, too_many_bodies
     503 database_busy, database_full, database_read_only, database_unavailable,
         keys_unavailable, ledger_rolled_back, provider_unavailable, unavailable, wrong_schema
@@ -903,7 +925,7 @@ def price_job(body: models.JobRequest) -> Operation[models.PlanAnswer]:
     404 not_found
     409 exposed, no_release, release_differs
     413 payload_too_large
-    422 invalid_input
+    422 invalid_input, invalid_parameter
     429 rate_limited, too_many_bodies
     500 object_altered
     503 database_busy, database_full, database_read_only, database_unavailable,
@@ -931,7 +953,7 @@ def rehearse_job(
     404 not_found
     409 no_release, request_in_flight
     413 payload_too_large
-    422 idempotency_key_reused, invalid_input
+    422 idempotency_key_reused, invalid_input, invalid_parameter
     429 rate_limited, too_many_bodies
     500 object_altered
     503 database_busy, database_full, database_read_only, database_unavailable,
@@ -952,6 +974,7 @@ def get_session(job_id: str) -> Operation[models.SessionAnswer]:
         token_expired, token_invalid, unauthenticated
     403 forbidden, no_role, several_tenants
     404 not_found
+    422 invalid_parameter
     429 rate_limited
     503 database_busy, database_full, database_read_only, database_unavailable,
         keys_unavailable, ledger_rolled_back, provider_unavailable, unavailable, wrong_schema
@@ -971,6 +994,7 @@ def remove_agent(job_id: str, fingerprint: str) -> Operation[None]:
     403 forbidden, no_role, several_tenants
     404 not_found
     409 not_awaiting_agents, roster_signed
+    422 invalid_parameter
     429 rate_limited
     503 database_busy, database_full, database_read_only, database_unavailable,
         keys_unavailable, ledger_rolled_back, provider_unavailable, unavailable, wrong_schema
@@ -994,7 +1018,7 @@ def approve_roster(job_id: str, body: models.RosterRequest) -> Operation[models.
     409 budget_exhausted, exposed, not_awaiting_agents, roster_signed, roster_stale,
         session_full, unit_differs
     413 payload_too_large
-    422 invalid_input
+    422 invalid_input, invalid_parameter
     429 rate_limited, too_many_bodies
     503 database_busy, database_full, database_read_only, database_unavailable,
         keys_unavailable, ledger_rolled_back, provider_unavailable, unavailable, wrong_schema
@@ -1015,6 +1039,7 @@ def get_session_statement(job_id: str) -> Operation[models.EnvelopeAnswer]:
     403 forbidden, no_role, several_tenants
     404 not_found
     409 no_roster
+    422 invalid_parameter
     429 rate_limited
     503 database_busy, database_full, database_read_only, database_unavailable,
         keys_unavailable, ledger_rolled_back, provider_unavailable, unavailable, wrong_schema
@@ -1037,7 +1062,7 @@ def invite_agents(
     404 not_found
     409 not_awaiting_agents, owner_pinned, roster_signed, session_full
     413 payload_too_large
-    422 invalid_input
+    422 invalid_input, invalid_parameter
     429 rate_limited, too_many_bodies
     503 database_busy, database_full, database_read_only, database_unavailable,
         keys_unavailable, ledger_rolled_back, no_rpc, provider_unavailable, unavailable,
@@ -1079,7 +1104,7 @@ def create_source(body: models.SourceRequest) -> Operation[models.SourceAnswer]:
     403 forbidden, no_role, several_tenants
     409 name_taken
     413 payload_too_large
-    422 invalid_input
+    422 invalid_input, invalid_parameter
     429 rate_limited, too_many_bodies
     503 database_busy, database_full, database_read_only, database_unavailable,
         keys_unavailable, ledger_rolled_back, provider_unavailable, unavailable, wrong_schema
@@ -1098,6 +1123,7 @@ def get_source(source_id: str) -> Operation[models.SourceAnswer]:
         token_expired, token_invalid, unauthenticated
     403 forbidden, no_role, several_tenants
     404 not_found
+    422 invalid_parameter
     429 rate_limited
     503 database_busy, database_full, database_read_only, database_unavailable,
         keys_unavailable, ledger_rolled_back, provider_unavailable, unavailable, wrong_schema
@@ -1121,8 +1147,8 @@ def add_block(
     404 not_found
     409 content_changed, content_known
     413 payload_too_large
-    422 invalid_input, place_refused, query_refused
-    429 rate_limited, too_many_bodies, too_many_uploads
+    422 invalid_input, invalid_parameter, place_refused, query_refused
+    429 rate_limited, too_many_bodies, too_many_failed_reads, too_many_uploads
     503 database_busy, database_full, database_read_only, database_unavailable,
         keys_unavailable, ledger_rolled_back, not_isolated, not_read, place_unavailable,
         places_unreadable, provider_unavailable, reader_not_started, spool_unavailable,
@@ -1144,7 +1170,7 @@ def set_source_rule(source_id: str, body: models.SourceRule) -> Operation[models
     403 forbidden, no_role, several_tenants
     404 not_found
     413 payload_too_large
-    422 invalid_input
+    422 invalid_input, invalid_parameter
     429 rate_limited, too_many_bodies
     503 database_busy, database_full, database_read_only, database_unavailable,
         keys_unavailable, ledger_rolled_back, provider_unavailable, unavailable, wrong_schema
@@ -1164,7 +1190,7 @@ def create_tenant(body: models.TenantRequest) -> Operation[models.TenantAnswer]:
     403 forbidden, no_role, several_tenants
     409 name_taken
     413 payload_too_large
-    422 invalid_input
+    422 invalid_input, invalid_parameter
     429 rate_limited, too_many_bodies
     503 database_busy, database_full, database_read_only, database_unavailable,
         keys_unavailable, ledger_rolled_back, provider_unavailable, unavailable, wrong_schema
@@ -1181,6 +1207,7 @@ def list_webhooks() -> Operation[models.WebhookList]:
     401 key_expired, key_malformed, key_revoked, key_unknown, person_removed, token_ended,
         token_expired, token_invalid, unauthenticated
     403 forbidden, no_role, several_tenants
+    422 invalid_parameter
     429 rate_limited
     503 database_busy, database_full, database_read_only, database_unavailable,
         keys_unavailable, ledger_rolled_back, provider_unavailable, unavailable, wrong_schema
@@ -1200,7 +1227,7 @@ def create_webhook(body: models.WebhookRequest) -> Operation[models.WebhookCreat
     403 forbidden, no_role, several_tenants
     409 too_many_webhooks
     413 payload_too_large
-    422 invalid_input
+    422 invalid_input, invalid_parameter
     429 rate_limited, too_many_bodies
     503 database_busy, database_full, database_read_only, database_unavailable,
         keys_unavailable, ledger_rolled_back, provider_unavailable, unavailable, wrong_schema
@@ -1218,6 +1245,7 @@ def delete_webhook(webhook_id: str) -> Operation[None]:
         token_expired, token_invalid, unauthenticated
     403 forbidden, no_role, several_tenants
     404 not_found
+    422 invalid_parameter
     429 rate_limited
     503 database_busy, database_full, database_read_only, database_unavailable,
         keys_unavailable, ledger_rolled_back, provider_unavailable, unavailable, wrong_schema
