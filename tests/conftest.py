@@ -207,6 +207,7 @@ class Installation:
     it shares what is rehearsed, unless its code is another's, and is forked, as by `discreet up`,
     unless its environment holds more than settings: that is read while programs are imported."""
     _listener: socket.socket | None = None
+    _monitor: socket.socket | None = None
 
     def environment(self) -> dict[str, str]:
         names = (
@@ -239,13 +240,26 @@ class Installation:
             self._listener = socket.create_server(("127.0.0.1", 0))
             self._listener.set_inheritable(True)
             self.url = f"http://127.0.0.1:{self._listener.getsockname()[1]}"
+            self._monitor = socket.create_server(("127.0.0.1", 0))
+            self._monitor.set_inheritable(True)
 
     def spawn_api(self) -> None:
         """Start the API without waiting for it; its address stays what it was."""
         self.listen()
         assert self._listener is not None
-        number = self._listener.fileno()
-        self.api = self._started(self.api_command, "api", "--fd", str(number), files=(number,))
+        assert self._monitor is not None
+        numbers = self._listener.fileno(), self._monitor.fileno()
+        sockets = ("--fd", str(numbers[0]), "--metrics-fd", str(numbers[1]))
+        self.api = self._started(self.api_command, "api", *sockets, files=numbers)
+
+    @property
+    def metrics_url(self) -> str:
+        """Where the API's metrics are."""
+        assert self._monitor is not None
+        return f"http://127.0.0.1:{self._monitor.getsockname()[1]}"
+
+    def metrics(self) -> str:
+        return httpx.get(f"{self.metrics_url}/metrics", timeout=60, trust_env=False).text
 
     def _started(
         self, command: Sequence[str], *arguments: str, files: Sequence[int] = ()
@@ -300,8 +314,9 @@ class Installation:
 
     def stop(self) -> None:
         _end([process for process in [*self.workers, self.api] if process is not None])
-        if self._listener is not None:
-            self._listener.close()
+        for listener in (self._listener, self._monitor):
+            if listener is not None:
+                listener.close()
 
 
 def _end(processes: list[Process]) -> None:

@@ -32,7 +32,14 @@ new = 'raise ValueError(f"below zero: {value}")'
 def test_every_patch_fits_and_its_tests_are_there() -> None:
     mutants = read()
     assert len(mutants) >= 60
-    assert {mutant.file.split("/")[0] for mutant in mutants} == {"privacy", "problems", "solvers"}
+    assert {mutant.file.split("/")[0] for mutant in mutants} == {
+        "isolation",
+        "observability",
+        "privacy",
+        "problems",
+        "solvers",
+        "worker",
+    }
     assert len({(mutant.file, mutant.says) for mutant in mutants}) == len(mutants)
     for mutant in mutants:
         assert patched(mutant) != (ROOT / "service/discreet" / mutant.file).read_text()

@@ -183,7 +183,7 @@ def test_only_operators_are_told(api_only: Installation) -> None:
 def test_backups_are_known_when_somebody_says_so(api_only: Installation) -> None:
     assert state(api_only)["backup"] == {"last": None, "archive": None}
     assert "backup     none known" in status(api_only)
-    assert "\ndiscreet_backup_age_seconds " not in metrics(api_only)
+    assert "\ndiscreet_backup_age_seconds " not in api_only.metrics()
 
     def note(*more: str) -> subprocess.CompletedProcess[str]:
         command = [sys.executable, "-m", "discreet", "note-backup", *more]
@@ -208,11 +208,7 @@ def test_backups_are_known_when_somebody_says_so(api_only: Installation) -> None
         "schema_version": revisions()[-1],
     }
     assert state(api_only)["backup"]["last"] == last
-    eventually(lambda: "\ndiscreet_backup_age_seconds " in metrics(api_only), "it is measured")
-
-
-def metrics(running: Installation) -> str:
-    return httpx.get(f"{running.url}/metrics", trust_env=False).text
+    eventually(lambda: "\ndiscreet_backup_age_seconds " in api_only.metrics(), "it is measured")
 
 
 def test_witnesses_are_behind_from_the_first_checkpoint_that_they_lack(settings: Settings) -> None:

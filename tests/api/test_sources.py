@@ -227,6 +227,37 @@ def test_late_records_are_a_version_on_the_same_account(service: Installation) -
             client.sources.add(source["id"], day(1), trips(day(1), 1))
 
 
+def test_a_trajectory_that_its_dates_cut_is_in_one_block_at_most(api_only: Installation) -> None:
+    """A file of every day, each row under its own date: what of a trajectory comes on later days
+    is refused there, and the plan says what of that was checked."""
+    visits = {
+        "unit": "trajectory",
+        "states": 2,
+        "reward_bound": 1,
+        "horizon": 3,
+        "off_policy": False,
+        "max_trajectories": 10,
+    }
+
+    def steps(date: str, *numbers: int) -> dict[str, Any]:
+        row = {"trajectory": "ann", "state": 0, "next_state": 1, "reward": 0.5, "terminal": False}
+        return {"transitions": [{**row, "step": number, "date": date} for number in numbers]}
+
+    with api_only.client(api_only.owner_of("cut trajectories")) as client:
+        source = create(client, kind="off_policy_evaluation", public=visits)
+        client.sources.add(source["id"], day(1), steps(day(1), 0, 1))
+        with pytest.raises(InvalidInput) as refused:
+            client.sources.add(source["id"], day(2), steps(day(2), 2))
+        (error,) = refused.value.errors
+        assert error.pointer == "/content/transitions/0/step"
+        assert "a trajectory of a block begins at step 0" in error.detail
+        assert "found 2" in error.detail
+        asked = {"id": source["id"], "blocks": day(1)}
+        problem = {"kind": "off_policy_evaluation", "discount": 0.9, "source": asked}
+        plan = client.plan({"problem": problem, "privacy": {"epsilon": 0.1}})["plan"]
+        assert any("does not begin at step 0 was refused" in one for one in plan["assumptions"])
+
+
 def test_one_block_that_cannot_pay_refuses_the_whole_job(service: Installation) -> None:
     with service.client(service.owner_of("thirty")) as client:
         source = filled(client, 30)

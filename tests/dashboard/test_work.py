@@ -370,7 +370,7 @@ def test_how_long_a_page_took_to_register_content_is_told_nobody(api_only: Insta
         file = ("x.csv", b"period,origin,destination,count\n0,1,2,3\n")
         browser.submit(page, f"/sources/{made}/upload", metadata="2", files={"content": file})
         browser.http.post(f"/sources/{made}/address", data={**fields, "block": "3"}, **sent)
-        figures = browser.http.get("/metrics").text
+        figures = api_only.metrics()
     counted, timed = (
         set(re.findall(rf'discreet_http_{name}\{{method="POST",route="([^"]*)"', figures))
         for name in ("requests_total", "request_seconds_count")

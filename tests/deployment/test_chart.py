@@ -160,12 +160,10 @@ def test_parts_are_started_as_the_program_understands(name: str) -> None:
             ("readinessProbe", "/readyz"),
         ):
             assert container[probe]["httpGet"]["path"] == path
-            assert ports[container[probe]["httpGet"]["port"]] == (
-                options.get("metrics_port") or options["port"]
-            )
-        assert pod["metadata"]["annotations"]["prometheus.io/port"] == str(
-            options.get("metrics_port") or options["port"]
-        )
+            probed = options["port" if part == "api" else "metrics_port"]
+            assert ports[container[probe]["httpGet"]["port"]] == probed
+        scraped = pod["metadata"]["annotations"]["prometheus.io/port"]
+        assert scraped == str(options["metrics_port"]) == str(ports["monitor"])
         assert pod["spec"]["terminationGracePeriodSeconds"] >= 30
     job = of_kind(name, "Job")["migrate"]
     assert job["metadata"]["annotations"]["helm.sh/hook"] == "pre-install,pre-upgrade"
@@ -250,11 +248,11 @@ def test_workers_take_nothing_and_reach_pooler_and_database() -> None:
     ]
 
 
-def test_metrics_do_not_pass_the_ingress() -> None:
+def test_health_does_not_pass_the_ingress() -> None:
     spec = of_kind("everything", "Ingress")["api"]["spec"]
     (rule,) = spec["rules"]
     paths = {path["path"]: path["backend"]["service"]["name"] for path in rule["http"]["paths"]}
-    assert paths == {"/": "api", "/metrics": "nowhere", "/healthz": "nowhere", "/readyz": "nowhere"}
+    assert paths == {"/": "api", "/healthz": "nowhere", "/readyz": "nowhere"}
     assert "selector" not in of_kind("everything", "Service")["nowhere"]["spec"]
     assert spec["tls"] == [{"hosts": [rule["host"]], "secretName": "discreet-tls"}]
 

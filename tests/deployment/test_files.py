@@ -185,7 +185,9 @@ def test_services_of_compose(name: str) -> None:
     if name != "migrate":
         test = service.get("healthcheck", {}).get("test", ["CMD", *IMAGE.health])
         url = parsed(test[2:])["url"]
-        assert url == f"http://127.0.0.1:{options.get('metrics_port') or options['port']}/readyz"
+        probed = options["port" if name == "api" else "metrics_port"]
+        assert url == f"http://127.0.0.1:{probed}/readyz"
+        assert options["metrics_port"] in IMAGE.ports
 
 
 def test_compose_has_the_shape_of_production() -> None:

@@ -374,10 +374,8 @@ def told_of_witnesses(running: Installation) -> list[Any]:
 
 
 def gauge(running: Installation, name: str) -> float:
-    text = httpx.get(f"{running.url}/metrics", trust_env=False).text
-    return float(
-        next(line for line in text.splitlines() if line.startswith(f"{name} ")).rpartition(" ")[2]
-    )
+    lines = running.metrics().splitlines()
+    return float(next(line for line in lines if line.startswith(f"{name} ")).rpartition(" ")[2])
 
 
 def _witnessed(certificate: dict[str, Any], own: Verifier) -> dict[str, Any] | None:

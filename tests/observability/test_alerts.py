@@ -3,6 +3,7 @@ metrics that exist."""
 
 from __future__ import annotations
 
+import asyncio
 import os
 import re
 import shutil
@@ -10,11 +11,11 @@ import subprocess
 from pathlib import Path
 from typing import Any
 
-import httpx
 import pytest
 import yaml
 from prometheus_client import generate_latest
 
+from discreet.observability import monitoring
 from tests.conftest import Installation
 from tests.observability.test_telemetry import LABELS, names
 
@@ -122,12 +123,23 @@ def test_every_alert_has_a_case_and_says_what_it_is() -> None:
         assert f"| `{name}` |" in documented, "what to do is in docs/operations.md"
 
 
+def test_no_process_tells_how_much_it_worked() -> None:
+    """Processor time around a registration told how large its content was, to whoever asked. Every
+    process shows its metrics by the module that is asked here."""
+    answer = asyncio.run(monitoring._answer(b"GET /metrics HTTP/1.1\r\n\r\n", {}, (), None))
+    assert b"\npython_info{" in answer
+    assert not re.search(rb"^(process|python_gc)_", answer, re.MULTILINE)
+    code = Path(monitoring.__file__).parents[1]
+    shown = {path.name for path in code.rglob("*.py") if "generate_latest" in path.read_text()}
+    assert shown == {"monitoring.py"}
+
+
 def test_alerts_name_metrics_and_labels_of_a_running_service(api_only: Installation) -> None:
     """Without promtool: what an API process has, and what workers and rpc register."""
     import discreet.rpc.server
     import discreet.worker.main  # noqa: F401  both register their metrics
 
-    pages = [httpx.get(f"{api_only.url}/metrics", trust_env=False).text, generate_latest().decode()]
+    pages = [api_only.metrics(), generate_latest().decode()]
     known = set().union(*(names(text) for text in pages))
     labels = LABELS | {"cause", "instance"}
     for name, rule in rules().items():

@@ -238,7 +238,9 @@ def test_one_job_is_one_trace_from_request_to_publication(observed: Observed) ->
     # What a release took is seen as the quantum or its doublings alone, and nothing happens inside
     # of it.
     assumption = next(
-        text for text in answer["certificate"]["assumptions"] if "the step on the data took" in text
+        text
+        for text in answer["certificate"]["assumptions"]
+        if "the step on the data was padded" in text
     )
     release = spans["release"]
     quantum = float(re.findall(r"[0-9.]+(?= s)", assumption)[0])
@@ -267,10 +269,8 @@ def test_registration_of_content_leaves_neither_span_nor_time(observed: Observed
     observed.finished(observed.submit())
     names = {span.name for _, span in list(observed.collector.spans)}
     assert "POST /v1/jobs" in names
-    assert not [
-        name for name in names if "/v1/datasets" in name or name in ("GET /readyz", "GET /metrics")
-    ]
-    samples = read(observed.url)
+    assert not [name for name in names if "/v1/datasets" in name or name in ("GET /readyz")]
+    samples = read(observed.metrics_url)
     labels = (("method", "POST"), ("route", "/v1/datasets"), ("status", "201"))
     assert samples["discreet_http_requests_total"][labels] >= 1
     assert labels not in samples["discreet_http_request_seconds_count"]
@@ -327,11 +327,11 @@ def test_metrics_have_units_and_no_tenants(observed: Observed) -> None:
         return found if ended == found["discreet_attempts_total"][(("kind", "routing"),)] else None
 
     worker = eventually(counted, "the job is counted")
-    api = read(observed.url)
+    api = read(observed.metrics_url)
     for samples in (api, worker):
         for name, values in samples.items():
             if not name.startswith("discreet_"):
-                assert name.startswith(("python_", "process_")), name  # the client library's own
+                assert name == "python_info", name  # the client library's own
                 continue
             stem = re.sub(r"_(bucket|count|sum|created)$", "", name)
             assert stem.endswith(UNITS) or stem in COUNTS or f"{stem}_total" in samples, name
@@ -346,12 +346,23 @@ def test_metrics_have_units_and_no_tenants(observed: Observed) -> None:
         done
     }
     assert worker["discreet_attempts_total"][(("kind", "routing"),)] == done
-    assert "discreet_attempts_total" not in api  # what analysts may reach does not count attempts
+    assert "discreet_attempts_total" not in api
     eventually(
-        lambda: read(observed.url)["discreet_ledger_entries"][()] >= 2,
+        lambda: read(observed.metrics_url)["discreet_ledger_entries"][()] >= 2,
         "the ledger's entries are counted",
     )
-    assert read(observed.url)["discreet_workers"][()] == 1
+    assert read(observed.metrics_url)["discreet_workers"][()] == 1
+
+
+def test_metrics_have_an_address_of_their_own(observed: Observed) -> None:
+    """That of the contract has none, with a key or without."""
+    for url in (observed.metrics_url, observed.worker_url):
+        of_libraries = {name for name in read(url) if not name.startswith("discreet_")}
+        assert of_libraries == {"python_info"}
+    with httpx.Client(trust_env=False) as stranger:
+        assert stranger.get(f"{observed.url}/metrics").status_code == 404
+        assert stranger.get(f"{observed.metrics_url}/healthz").json() == {"status": "ok"}
+        assert stranger.get(f"{observed.metrics_url}/readyz").json()["status"] == "ready"
 
 
 def test_queue_is_measured(api_only: Installation) -> None:
@@ -363,7 +374,7 @@ def test_queue_is_measured(api_only: Installation) -> None:
             headers={"Idempotency-Key": str(uuid.uuid4())},
         )
     waiting = eventually(
-        lambda: (found := read(api_only.url))["discreet_queue_jobs"][()] >= 1 and found,
+        lambda: (found := read(api_only.metrics_url))["discreet_queue_jobs"][()] >= 1 and found,
         "the job is on the queue",
     )
     assert waiting["discreet_jobs"][(("kind", "routing"), ("state", "queued"))] >= 1
@@ -377,7 +388,7 @@ def test_dashboard_asks_for_metrics_that_exist(observed: Observed) -> None:
 
     pages = [
         httpx.get(f"{url}/metrics", trust_env=False).text
-        for url in (observed.url, observed.worker_url)
+        for url in (observed.metrics_url, observed.worker_url)
     ]
     known = set().union(*(names(text) for text in [*pages, generate_latest().decode()]))
     expressions = [

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import contextlib
 import inspect
 import json
 import re
@@ -12,6 +13,7 @@ from pathlib import Path
 from typing import Any, get_args
 
 import numpy as np
+import pyarrow as pa
 import pytest
 import rfc8785
 from pydantic import TypeAdapter
@@ -137,6 +139,26 @@ def test_private_fields_are_marked(kind: str) -> None:
 def test_the_digest_sees_content_only(kind: str) -> None:
     _, _, content, _ = example(kind)
     assert b"".join(canonical_bytes(content)) == b"".join(canonical_bytes(unpack(pack(content))))
+
+
+@pytest.mark.parametrize("kind", WITH_DATASETS)
+def test_registration_publishes_nothing_of_a_content(kind: str) -> None:
+    """What is not given of the public part is not taken from the data, but whether rows of
+    trajectories have probabilities, which their columns say."""
+    model = problems.DATASETS[kind]
+    _, example, _ = read_example(problems.KINDS[kind])
+    assert example is not None
+    found = [(example.public, example.rows())]
+    for given, columns in model.sample_tables():
+        public = model.read_public(given)
+        with contextlib.suppress(InvalidInput):  # some are samples of what is refused
+            found.append((public, model.read_table(public, pa.table(columns))))
+    for public, content in found:
+        before, after = (
+            one.model_dump(mode="json") for one in (public, model.describe(public, content))
+        )
+        changed = {name for name in after if before.get(name) != after[name]}
+        assert changed <= {"off_policy"}
 
 
 @pytest.mark.parametrize("kind", WITH_DATASETS)

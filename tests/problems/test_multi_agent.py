@@ -18,6 +18,7 @@ from pydantic import ValidationError
 from scipy import stats
 
 from discreet.errors import InvalidInput
+from discreet.privacy.mechanisms.gaussian import Gaussian
 from discreet.privacy.noise import Noise
 from discreet.problems.contents import Content, canonical_bytes
 from discreet.problems.federation import ROUNDS_ARE_SEEN, Member
@@ -27,7 +28,7 @@ from discreet.problems.multi_agent.dataset import (
     MultiAgentPublic,
 )
 from discreet.problems.multi_agent.problem import MultiAgent
-from discreet.problems.multi_agent.session import STATE
+from discreet.problems.multi_agent.session import STATE, grid_noise
 from discreet.problems.numbers import Budget
 from discreet.solvers.saddle.saddle_point import cloud_outputs, noise_width
 from discreet_client.agent import multi_agent
@@ -144,6 +145,15 @@ def test_the_noise_is_that_of_the_plan() -> None:
     expected = [one.standard_deviation for one in plan.noise if "value" in one.quantity]
     assert spread[:2] == pytest.approx(expected, rel=0.06)
     assert sum(value > 0 for value in spread) == len(plan.noise)
+
+
+def test_no_two_outputs_have_the_same_noise() -> None:
+    """Neither of one step nor of two."""
+    part, asked = public(), problem()
+    (event,) = asked.plan(part, Budget(epsilon=EPSILON, delta=DELTA)).events
+    assert isinstance(event, Gaussian)
+    drawn = grid_noise(Noise.seeded(5), event, 8, 8)
+    assert np.unique(drawn).size > 60
 
 
 def test_the_states_are_in_nothing_that_is_released() -> None:

@@ -667,6 +667,26 @@ def test_no_last_bits_of_float_noise_are_released(
     assert np.array_equal(weights, weights.astype(np.float32))
 
 
+def test_steps_follow_from_the_released_number_of_trajectories() -> None:
+    """Three and thirty of them give the same weights where the same number is released, and none of
+    them is drawn."""
+
+    class Said(Noise):
+        def add(self, event: Any, values: Any) -> Any:
+            return np.array([10])
+
+    part = public(max_trajectories=100)
+    asked = problem(method="minibatch", steps=5, sampling=1e-6)
+    plan = asked.plan(part, Budget(epsilon=EPSILON, delta=DELTA))
+    weights = []
+    for number in (3, 30):
+        content = read(part, rows_of([[(0, 1, 1.0)]] * number))
+        noise = Said(Noise.seeded(1)._entropy)
+        weights.append(asked.release(part, plan, content, noise)["weights"])
+    assert np.count_nonzero(weights[0])
+    assert np.array_equal(*weights)
+
+
 def test_a_penalty_that_rounding_swallows_is_refused() -> None:
     """With 5e-324 the equations were singular exactly where some state was never visited, and the
     job failed."""

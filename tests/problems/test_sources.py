@@ -3,6 +3,7 @@ records."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -220,6 +221,44 @@ def test_trajectories_of_blocks_are_those_of_one_dataset(method: str) -> None:
     released = problem.release(one, plan, unpack(pack(nothing)), Noise.seeded(1))
     assert all(np.isfinite(array).all() for array in released.values())
     problem.finish(one, plan, released, lambda step, total: None).to_json()
+
+
+@pytest.mark.parametrize("names", [[7, 7, 8], ["a", "a", "b"]], ids=["numbers", "words"])
+def test_every_way_of_reading_a_block_sees_where_trajectories_begin(names: list[Any]) -> None:
+    """As a whole and by parts, as JSON and as a table; a dataset that is no block may begin later,
+    since nothing else has the rest."""
+    kind: Any = DATASETS["off_policy_evaluation"]
+    public, _ = trajectories(ROWS[0])
+    columns: dict[str, list[Any]] = {
+        "trajectory": names,
+        "step": [1, 2, 0],
+        "state": [0, 1, 2],
+        "next_state": [1, 2, 0],
+        "reward": [0.5, 1.0, -1.0],
+        "terminal": [False, True, True],
+    }
+    items = [dict(zip(columns, row, strict=True)) for row in zip(*columns.values(), strict=True)]
+    content = kind.model_fields["content"].annotation.model_validate({"transitions": items})
+
+    def by_parts(model: Any, table: pa.Table) -> Any:
+        units = model.by_units(public, table.schema)
+        return table if units is None else units.whole([units.checked(table)])
+
+    block = kind.in_block()
+    ways: list[Callable[[Any, Any], Any]] = [
+        lambda model, _: model.read_rows(public, content),
+        lambda model, table: model.read_table(public, table),
+    ]
+    if block.by_units(public, pa.table(columns).schema) is not None:
+        ways.append(by_parts)
+    for read in ways:
+        read(kind, pa.table(columns))
+        with pytest.raises(InvalidInput, match=r"begins at step 0: .*; found 1") as refused:
+            read(block, pa.table(columns))
+        assert refused.value.issues[0].pointer.endswith("/0/step")
+        begun = pa.table({**columns, "step": [0, 2, 0]})
+        if read is not ways[0]:
+            read(block, begun)
 
 
 def test_what_has_no_unit_in_one_block_is_refused() -> None:

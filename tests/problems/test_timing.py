@@ -18,7 +18,13 @@ import pytest
 from discreet.errors import InvalidInput
 from discreet.problems import DATASETS, KINDS
 from discreet.problems.numbers import Budget
-from discreet.problems.plans import HANDED_BYTES_PER_SECOND
+from discreet.problems.plans import (
+    HANDED_BYTES_PER_SECOND,
+    MARGIN,
+    OPENED_BYTES_PER_SECOND,
+    OPENING_BYTES,
+    Resources,
+)
 from discreet.worker.padding import padded_seconds
 
 BUDGET = Budget(epsilon=1000, delta=10**6)  # (1e-6, 1e-12)
@@ -229,6 +235,20 @@ CONTENTS: dict[str, tuple[dict[str, Any], dict[str, Any], dict[str, int]]] = {
         {"max_operations": 4},
     ),
 }
+
+
+def test_opening_has_the_margin_of_the_release() -> None:
+    """Not only what follows it: on a busy machine the ledger's `data_touched` came a doubling later
+    for contents of half their bound."""
+    bytes_more, least = 10 * OPENED_BYTES_PER_SECOND, 0.5
+    small, large = (
+        Resources.padded(least, work=0.0, content_bytes=size, memory_bytes=1, steps=1)
+        for size in (OPENING_BYTES, OPENING_BYTES + bytes_more)
+    )
+    more = large.opening_seconds - small.opening_seconds
+    assert more == pytest.approx(MARGIN * 10)
+    assert MARGIN == 2
+    assert large.release_quantum_seconds - small.release_quantum_seconds >= more
 
 
 @pytest.mark.parametrize("kind", CONTENTS)

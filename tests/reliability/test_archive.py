@@ -179,8 +179,7 @@ def kept_at_last(server: Archived, superuser: str) -> bool:
 
 
 def archive_fails(running: Installation) -> bool:
-    said = httpx.get(f"{running.url}/metrics", timeout=60, trust_env=False).text
-    (figure,) = re.findall(r"^discreet_archive_fails (.*)$", said, re.MULTILINE)
+    (figure,) = re.findall(r"^discreet_archive_fails (.*)$", running.metrics(), re.MULTILINE)
     return float(figure) == 1
 
 

@@ -49,7 +49,7 @@ from discreet.usecases.uploads import SealedFile
 from discreet.web.bodies import validate
 from discreet.worker import releasing
 from discreet.worker.helping import Helper
-from discreet.worker.padding import Pad
+from discreet.worker.padding import Step
 from discreet.worker.places import PlacedJobs
 from discreet.worker.runner import Runner
 from tests import bodies, causes
@@ -415,13 +415,13 @@ def test_a_content_that_does_not_open_charges_nothing(
     """A chunk that was changed, cut off or made longer; a master key that is not known. When that
     is told follows from no content: the time of opening is over first."""
     waited = []
-    wait = Pad.wait
+    end = Step._end
 
-    async def noted(pad: Pad) -> None:
-        await wait(pad)
-        waited.append(time.monotonic() - pad._started >= pad.seconds)
+    async def noted(step: Step, called_off: float | None) -> None:
+        await end(step, called_off)
+        waited.append(time.monotonic() - step._started >= step.seconds)
 
-    monkeypatch.setattr(Pad, "wait", noted)
+    monkeypatch.setattr(Step, "_end", noted)
 
     async def work(services: Services, owner: Principal, zygote: Zygote) -> None:
         async def comes_to(code: str) -> None:

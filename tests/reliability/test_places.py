@@ -40,7 +40,7 @@ from discreet.usecases import (
 from discreet.usecases.places import local, staying
 from discreet.usecases.services import Services
 from discreet.worker import padding, runner
-from discreet.worker.padding import Pad
+from discreet.worker.padding import Step
 from discreet.worker.runner import Runner
 from discreet_client.contents import rows_of
 from tests import bodies, causes
@@ -250,13 +250,13 @@ def test_what_is_not_as_it_was_registered_charges_nothing(
     """However it was changed one code says so, after the same planned time; what is back as it was
     is served again."""
     waited: list[tuple[str, bool]] = []
-    wait = Pad.wait
+    end = Step._end
 
-    async def noted(pad: Pad) -> None:
-        await wait(pad)
-        waited.append((pad._part, pad.seconds >= staying.planned_seconds(0, 1)))
+    async def noted(step: Step, called_off: float | None) -> None:
+        await end(step, called_off)
+        waited.append((step.part, step.seconds >= staying.planned_seconds(0, 1)))
 
-    monkeypatch.setattr(Pad, "wait", noted)
+    monkeypatch.setattr(Step, "_end", noted)
 
     async def work(site: Site) -> None:
         file, table = site.folder / "changing.csv", trips(next(site.numbers))
@@ -451,7 +451,7 @@ def test_nothing_shows_before_the_padded_time(
 ) -> None:
     """Neither the log nor `unchanged_at`, which everybody in the tenant sees, tells when a content
     came or how large it was: what is written of it is written once the padded time is over."""
-    wait, seen = Pad.wait, "SELECT count(*) FROM datasets WHERE id = %s AND seen_at = %s"
+    end, seen = Step._end, "SELECT count(*) FROM datasets WHERE id = %s AND seen_at = %s"
     before: list[tuple[str, int, list[Any]]] = []
 
     async def work(site: Site) -> None:
@@ -459,12 +459,12 @@ def test_nothing_shows_before_the_padded_time(
         dataset = await site.register(f"file://{file}")
         first = dataset["place"]["unchanged_at"]
 
-        async def looking(pad: Pad) -> None:
+        async def looking(step: Step, called_off: float | None) -> None:
             unmoved = counted(site.settings, seen, dataset["id"], first)
-            before.append((pad._part, unmoved, [*logs]))
-            await wait(pad)
+            before.append((step.part, unmoved, [*logs]))
+            await end(step, called_off)
 
-        monkeypatch.setattr(Pad, "wait", looking)
+        monkeypatch.setattr(Step, "_end", looking)
         job = await site.submit(dataset["id"])
         with structlog.testing.capture_logs() as logs:
             assert await site.run(job) == ("succeeded", list(CHARGED))

@@ -24,27 +24,6 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
-    "/metrics": {
-        parameters: {
-            query?: never;
-            header?: never;
-            path?: never;
-            cookie?: never;
-        };
-        /**
-         * Read Metrics
-         * @description Prometheus metrics of this process and of the installation; nothing in them names a
-         *     tenant.
-         */
-        get: operations["read_metrics"];
-        put?: never;
-        post?: never;
-        delete?: never;
-        options?: never;
-        head?: never;
-        patch?: never;
-        trace?: never;
-    };
     "/readyz": {
         parameters: {
             query?: never;
@@ -4784,7 +4763,7 @@ export interface components {
             opening_seconds?: number;
             /**
              * Release Quantum Seconds
-             * @description The step on the data takes this long, whatever the data; on a machine too busy for it twice as long, and so on
+             * @description The step on the data takes this long, whatever the data and however it ends; on a machine too busy for it twice as long, and so on
              */
             release_quantum_seconds: number;
             /**
@@ -6270,46 +6249,6 @@ export interface operations {
                 };
                 content: {
                     "application/json": components["schemas"]["HealthAnswer"];
-                };
-            };
-            /** @description `invalid_parameter`: A parameter is not valid */
-            422: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/problem+json": components["schemas"]["ProblemDocument"];
-                };
-            };
-            /** @description `database_busy`: The database is too busy; `database_full`: The database's disk is full; `database_read_only`: The database takes no changes; `database_unavailable`: The database does not answer; `keys_unavailable`: The place where keys lie does not answer; `ledger_rolled_back`: The database lacks entries of the ledger; `unavailable`: The service cannot answer now; `wrong_schema`: The database has the schema of another version */
-            503: {
-                headers: {
-                    /** @description Seconds to wait before asking again */
-                    "Retry-After"?: number;
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/problem+json": components["schemas"]["ProblemDocument"];
-                };
-            };
-        };
-    };
-    read_metrics: {
-        parameters: {
-            query?: never;
-            header?: never;
-            path?: never;
-            cookie?: never;
-        };
-        requestBody?: never;
-        responses: {
-            /** @description Successful Response */
-            200: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "text/plain": string;
                 };
             };
             /** @description `invalid_parameter`: A parameter is not valid */

@@ -39,6 +39,7 @@ from discreet.api.schemas import Results
 from discreet.isolation.failures import ChildFailed
 from discreet.isolation.settling import settling
 from discreet.observability.heartbeat import beating
+from discreet.observability.monitoring import answering
 from discreet.settings import Settings
 from discreet.storage.database import DatabaseTrouble
 from discreet.usecases import cosigning, processes, requests, transparency
@@ -212,10 +213,16 @@ def _openapi(app: FastAPI) -> dict[str, Any]:
 
 
 def serve(
-    settings: Settings, *, host: str, port: int, descriptor: int | None, pages: Pages | None = None
+    settings: Settings,
+    *,
+    host: str,
+    port: int,
+    descriptor: int | None,
+    monitor: socket.socket | None = None,
+    pages: Pages | None = None,
 ) -> None:
     """Serve until told to stop. `descriptor` is a listening socket that a supervisor holds open
-    across restarts."""
+    across restarts. Health and metrics are answered on the listening socket `monitor`."""
     app = create_app(settings, pages)
 
     class Server(uvicorn.Server):
@@ -226,6 +233,11 @@ def serve(
         async def startup(self, sockets: list[socket.socket] | None = None) -> None:
             async with contextlib.AsyncExitStack() as opened:
                 await opened.enter_async_context(app.router.lifespan_context(app))
+                state = app.state
+                checks = health.checks(state.services, state.hub)
+                await opened.enter_async_context(
+                    answering(monitor, checks, refresh=state.metrics.refresh)
+                )
                 await super().startup(sockets)
                 await opened.enter_async_context(beating(settings.watchdog_seconds))
                 await opened.enter_async_context(settling())

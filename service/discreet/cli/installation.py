@@ -94,6 +94,9 @@ def api(
     host: Annotated[str, typer.Option(help="Address to listen on")] = "127.0.0.1",
     port: Annotated[int, typer.Option(help="Port; 0 picks a free one")] = 8080,
     fd: Annotated[int | None, typer.Option(help="A listening socket to use instead")] = None,
+    metrics_host: MetricsHostOption = "127.0.0.1",
+    metrics_port: MetricsPortOption = None,
+    metrics_fd: MetricsSocketOption = None,
     children_fd: ChildrenSocketOption = None,
 ) -> None:
     """Run only the HTTP API and the dashboard, for production."""
@@ -101,7 +104,8 @@ def api(
     from discreet.api.app import serve  # noqa: PLC0415
     from discreet.dashboard.app import install  # noqa: PLC0415
 
-    serve(settings, host=host, port=port, descriptor=fd, pages=install)
+    monitor = _monitor(metrics_host, metrics_port, metrics_fd)
+    serve(settings, host=host, port=port, descriptor=fd, monitor=monitor, pages=install)
 
 
 @app.command()

@@ -32,7 +32,7 @@ MENU = (
 THEMES = ("auto", "light", "dark")
 THEME_COOKIE = "discreet_theme"
 
-API_PATHS = ("/v1", "/docs", "/openapi.json", "/metrics", "/healthz", "/readyz")
+API_PATHS = ("/v1", "/docs", "/openapi.json", "/healthz", "/readyz")
 
 POLICY = (
     "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'{images}; connect-src "

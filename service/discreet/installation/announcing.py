@@ -37,11 +37,10 @@ def show_ready(state: Path, url: str, rpc_address: str) -> None:
         console.print(Text(f"  {label:<12}", style="dim").append(value, style="default not dim"))
 
 
-def write_targets(state: Path, url: str, monitors: Mapping[str, socket.socket]) -> None:
+def write_targets(state: Path, monitors: Mapping[str, socket.socket]) -> None:
     """Where metrics are, as Prometheus reads it (`file_sd_configs`)."""
-    ports = {name: listener.getsockname()[1] for name, listener in monitors.items()}
-    places = {"api": url.removeprefix("http://")} | {
-        name: f"127.0.0.1:{port}" for name, port in ports.items()
-    }
-    targets = [{"targets": [place], "labels": {"part": name}} for name, place in places.items()]
+    targets = [
+        {"targets": [f"127.0.0.1:{listener.getsockname()[1]}"], "labels": {"part": name}}
+        for name, listener in monitors.items()
+    ]
     write_private(state / METRICS_FILE, json.dumps(targets))

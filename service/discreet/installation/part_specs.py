@@ -16,8 +16,8 @@ def specs_of_parts(
     workers: int,
     monitors: dict[str, socket.socket],
 ) -> list[PartSpec]:
-    """The API, gRPC and the workers. Each part except the API gets a socket for its metrics, which
-    is added to `monitors` by the part's name."""
+    """The API, gRPC and the workers. Each part gets a socket for its metrics, a loopback port that
+    it keeps when it is started again; it is added to `monitors` by the part's name."""
     file, files = listener.fileno(), (orders.fileno(),)
     children = ("--children-fd", str(orders.fileno()))
     rpc = ("rpc", "--host", host, "--port", str(rpc_port))
@@ -29,12 +29,9 @@ def specs_of_parts(
             for number in range(1, workers + 1)
         ),
     ]
-    # The API serves its metrics itself; the others get a loopback port, which they keep when they
-    # are started again.
-    for number in range(1, len(specs)):
-        monitor = monitors[specs[number].name] = listen("127.0.0.1", 0)
+    for number, spec in enumerate(specs):
+        monitor = monitors[spec.name] = listen("127.0.0.1", 0)
         more = ("--metrics-fd", str(monitor.fileno()))
-        spec = specs[number]
         specs[number] = PartSpec(
             spec.name, (*spec.arguments, *more), (*spec.files, monitor.fileno())
         )

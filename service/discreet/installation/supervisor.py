@@ -236,13 +236,10 @@ class Supervisor:
                 pulse.close()
 
     def _probe(self, part: Part, listener: socket.socket) -> Probe:
-        """A probe of the API's own socket, or of the socket of the part's metrics."""
-        monitor = self.monitors.get(part.spec.name)
-        return (
-            Probe(listener, reachable(self.host))
-            if monitor is None
-            else Probe(monitor, "127.0.0.1")
-        )
+        """A probe of the API's own socket, or of the socket of another part's metrics."""
+        if part.spec.name == "api":
+            return Probe(listener, reachable(self.host))
+        return Probe(self.monitors[part.spec.name], "127.0.0.1")
 
     def _missing(self, waiting: dict[str, Probe]) -> str:
         """The parts that are not ready yet, each with the reason; a worker is ready once its fork
@@ -315,7 +312,7 @@ class Supervisor:
 
     def _announce(self, url: str) -> None:
         """Tell programs (`ready.json`) and people that the service is ready."""
-        write_targets(self.state, url, self.monitors)
+        write_targets(self.state, self.monitors)
         answer = {"api": url, "rpc": self._rpc_address, "dashboard": f"{url}/", "pid": os.getpid()}
         text = json.dumps(answer)
         write_private(self._ready_file, text)

@@ -87,8 +87,10 @@ def _read(job: dict[str, Any], source: int, target: int, spool: tuple[int, int])
     from discreet.problems import DATASETS  # noqa: PLC0415
     from discreet.problems.contents import canonical_bytes  # noqa: PLC0415
 
-    kind = DATASETS[job["kind"]]
+    kind: Any = DATASETS[job["kind"]]
     public = kind.read_public(job["public"])
+    if job.get("block") is not None:
+        kind = kind.in_block()
     cipher = ChunkCipher(bytes.fromhex(job["upload_key"]), UPLOAD)
 
     def opened() -> BinaryIO:

@@ -59,9 +59,8 @@ def release(task: Task) -> None:
     from discreet.problems.contents import pack, unpack  # noqa: PLC0415
 
     header = task.header
-    if header["seed"] is None:
-        header = {**header, "seed": secrets.randbits(63)}
-    noise = summing.noise_of(header)
+    seed = secrets.randbits(63) if header["seed"] is None else header["seed"]
+    noise = summing.noise_of(header["simulation"], seed)
     if header.get("shares"):
         released = summing.release_of_shares(header, task.payload, noise)
         send(task.channel, {"done": True}, pack(released))
@@ -77,7 +76,7 @@ def release(task: Task) -> None:
         content = join(header["kind"], header["block"], task.payload)
     released = problem.release(public, plan, content, noise)
     if header["simulation"]:
-        released |= problem.diagnose(public, plan, content, summing.noise_of(header))
+        released |= problem.diagnose(public, plan, content, summing.noise_of(True, seed))
     send(task.channel, {"done": True}, pack(released))
 
 
@@ -152,7 +151,6 @@ def session(task: Task) -> None:
 
     `header["state"]` says that the payload is a state to go on from.
     """
-    from discreet.privacy.noise import Noise  # noqa: PLC0415
     from discreet.problems import KINDS  # noqa: PLC0415
     from discreet.problems.contents import pack  # noqa: PLC0415
     from discreet.problems.federation import Member, SessionFailed  # noqa: PLC0415
@@ -167,7 +165,8 @@ def session(task: Task) -> None:
     session = problem.open_session(Plan.model_validate(header["plan"]), members)
     session.roster_digest = bytes.fromhex(header["roster"])
     seed = header["seed"]
-    noise = Noise.secure() if seed is None else Noise.seeded(seed + header["round"])
+    simulated = None if seed is None else seed + header["round"]
+    noise = summing.noise_of(seed is not None, simulated)
 
     def tell(header: dict[str, Any], kept: bytes, broadcast: bytes) -> None:
         """What the coordinator is told after an opening or a step. What is delivered comes last,

@@ -39,7 +39,7 @@ def number(task: Task) -> None:
     """
     from discreet.problems.contents import pack  # noqa: PLC0415
 
-    noise = noise_of(task.header)
+    noise = noise_of(task.header["simulation"], task.header["seed"])
     send(task.channel, {"done": True}, pack(number_of(task.header, task.descriptors[0], noise)))
 
 
@@ -51,12 +51,14 @@ def number_of(header: Mapping[str, Any], descriptor: int, noise: Any) -> dict[st
     return released
 
 
-def noise_of(header: Mapping[str, Any]) -> Any:
-    """The noise of a release, from its beginning."""
+def noise_of(simulation: bool, seed: int | None) -> Any:
+    """The noise of a child's release or session, from its beginning: the one place where a child
+    gets any."""
     from discreet.privacy.noise import Noise  # noqa: PLC0415
 
-    seed = secrets.randbits(63) if header["seed"] is None else header["seed"]
-    return Noise.seeded(seed) if header["simulation"] else Noise.secure()
+    if not simulation:
+        return Noise.secure()
+    return Noise.seeded(secrets.randbits(63) if seed is None else seed)
 
 
 def share(task: Task) -> None:

@@ -33,9 +33,9 @@ it."""
 FREE = ("none", "cryptographic")  # guarantees that have no epsilon and charge no account
 ACCOUNTS_ASSUMPTION = "what other accounts give away about the same people adds to this price"
 TIMING_ASSUMPTION = (
-    "the step on the data took {quantum:g} s whatever the data, a time that follows from public "
-    "figures; on a "
-    "machine that was too busy for that, {quantum:g} s doubled as often as was needed"
+    "the step on the data was padded to {quantum:g} s, and opening the content to its part of "
+    "that: times that follow from public figures; where a busy machine took longer, to that time "
+    "doubled as often as was needed, and how often may tell how large the content is"
 )
 
 _NO_OBJECTS: Mapping[str, Mapping[str, str]] = {}

@@ -1,10 +1,12 @@
-"""Health and metrics of a process that otherwise serves no HTTP: /healthz, /readyz and /metrics on
-a port of its own.
+"""Health and metrics of a process: /healthz, /readyz and /metrics on a port of its own.
 
 It answers GET and HEAD from scrapers and probes, on loopback or inside a cluster; it is not a
 general web server. Metrics have kinds, states and codes as labels, never a tenant, a job or a
-number from data. What a worker counts (failed attempts, lost leases) is for operators alone: keep
-this port where analysts cannot reach it.
+number from data. What is counted (failed attempts, lost leases) is for operators alone: keep this
+port where analysts cannot reach it.
+
+Processes that read private contents tell nobody how much processor time or memory they take, nor
+how often their garbage was collected: prometheus_client's collectors of these are not shown.
 """
 
 from __future__ import annotations
@@ -16,9 +18,19 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager, suppress
 from http import HTTPStatus
 
-from prometheus_client import CONTENT_TYPE_LATEST, generate_latest
+from prometheus_client import (
+    CONTENT_TYPE_LATEST,
+    GC_COLLECTOR,
+    PROCESS_COLLECTOR,
+    REGISTRY,
+    generate_latest,
+)
 
 from discreet.errors import DiscreetError
+
+for _of_work in (PROCESS_COLLECTOR, GC_COLLECTOR):
+    with suppress(KeyError):  # where another program has taken them away already
+        REGISTRY.unregister(_of_work)
 
 CHECK_SECONDS = 5.0
 """A check that takes longer has failed."""
@@ -58,10 +70,14 @@ def failing(answers: Mapping[str, str]) -> str | None:
 
 @asynccontextmanager
 async def answering(
-    listener: socket.socket | None, checks: Mapping[str, Check], vital: tuple[str, ...] = ()
+    listener: socket.socket | None,
+    checks: Mapping[str, Check],
+    vital: tuple[str, ...] = (),
+    refresh: Callable[[], Awaitable[None]] | None = None,
 ) -> AsyncIterator[None]:
     """Answer on `listener` until the block ends; with None do nothing. /healthz fails if a `vital`
-    check fails: such a process must be started again."""
+    check fails: such a process must be started again. `refresh` is awaited before metrics are
+    shown."""
     if listener is None:
         yield
         return
@@ -70,7 +86,7 @@ async def answering(
         with suppress(OSError, EOFError, TimeoutError, ValueError, asyncio.LimitOverrunError):
             async with asyncio.timeout(REQUEST_SECONDS + CHECK_SECONDS):
                 head = await reader.readuntil(b"\r\n\r\n")
-                writer.write(await _answer(head, checks, vital))
+                writer.write(await _answer(head, checks, vital, refresh))
                 await writer.drain()
         writer.close()
 
@@ -79,12 +95,19 @@ async def answering(
         yield
 
 
-async def _answer(head: bytes, checks: Mapping[str, Check], vital: tuple[str, ...]) -> bytes:
+async def _answer(
+    head: bytes,
+    checks: Mapping[str, Check],
+    vital: tuple[str, ...],
+    refresh: Callable[[], Awaitable[None]] | None,
+) -> bytes:
     method, _, rest = head.partition(b" ")
     path = rest.split(b" ")[0].split(b"?")[0]
     if method not in (b"GET", b"HEAD"):
         return _response(405, "text/plain", b"GET only\n")
     if path == b"/metrics":
+        if refresh is not None:
+            await refresh()
         return _response(200, CONTENT_TYPE_LATEST, generate_latest())
     if path == b"/healthz":
         broken = failing(await run_checks({name: checks[name] for name in vital}))

@@ -41,8 +41,8 @@ class Resources(Frozen):
     """What one job may take, from public figures alone."""
 
     release_quantum_seconds: float = Field(
-        description="The step on the data takes this long, whatever the data; on a machine too "
-        "busy for it twice as long, and so on"
+        description="The step on the data takes this long, whatever the data and however it "
+        "ends; on a machine too busy for it twice as long, and so on"
     )
     opening_seconds: float = Field(
         default=OPENING_SECONDS, description="The part of that for opening the content"
@@ -79,7 +79,8 @@ class Resources(Frozen):
         `least`.
         """
         opening = (
-            OPENING_SECONDS + max(0.0, content_bytes - OPENING_BYTES) / OPENED_BYTES_PER_SECOND
+            OPENING_SECONDS
+            + MARGIN * max(0.0, content_bytes - OPENING_BYTES) / OPENED_BYTES_PER_SECOND
         )
         handing = content_bytes / HANDED_BYTES_PER_SECOND
         seconds = (

@@ -159,6 +159,17 @@ class DatasetInBlocks(DatasetOfRows):
     """A dataset that may come as blocks of a source: several with the same public part form one
     dataset."""
 
+    UNCUT: ClassVar[str] = ""
+    """Of a kind whose unit has several rows: what was checked of a block, so that no unit lies in
+    two of them, and what is assumed; certificates carry the sentence. Empty where each row is of
+    units that lie in it as a whole."""
+
+    @classmethod
+    def in_block(cls) -> type[Self]:
+        """How the content of a block is read, which is refused where it was seen to hold a part of
+        a unit whose beginning is elsewhere."""
+        return cls
+
     @classmethod
     @abstractmethod
     def not_in_blocks(cls, public: Any) -> str:
@@ -280,8 +291,9 @@ def _named(asked: SourceBlocks, by: str, pointer: str) -> list[str]:
 # What is claimed ----------------------------------------------------------------------------------
 
 
-def assumptions(source: PlannedSource, unit: str) -> tuple[str, ...]:
-    """What a price on blocks of a source guarantees and does not guarantee, and its assumptions."""
+def assumptions(source: PlannedSource, unit: str, uncut: str = "") -> tuple[str, ...]:
+    """What a price on blocks of a source guarantees and does not guarantee, and its assumptions.
+    `uncut` is that of the kind's datasets."""
     where = {
         "day": "the day of its date",
         "month": "the month of its date",
@@ -311,6 +323,7 @@ def assumptions(source: PlannedSource, unit: str) -> tuple[str, ...]:
     return (
         claim,
         checked,
+        *((uncut,) if uncut else ()),
         "when blocks and their versions were registered is public, and is taken to tell nothing of "
         "their records",
     )

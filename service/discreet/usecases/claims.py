@@ -87,3 +87,7 @@ class Claim:
     def weights(self) -> list[float]:
         """Weights of the first jobs' releases."""
         return weights([Plan.model_validate(first.plan) for first in self.firsts])
+
+
+Held = Claim | KeyUnknown | KeysAway
+"""A job in this worker's hands; the last two: of which what was released does not open here."""

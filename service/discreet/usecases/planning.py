@@ -340,10 +340,9 @@ def _make(
     are stored."""
     made = budgeted(whole, None if dataset is None else dataset.public, privacy, around)
     if dataset is not None and dataset.source is not None:
-        made = replace(
-            made,
-            plan=made.plan.on_blocks(dataset.source, assumptions(dataset.source, dataset.unit)),
-        )
+        uncut = getattr(DATASETS[dataset.kind], "UNCUT", "")
+        claims = assumptions(dataset.source, dataset.unit, uncut)
+        made = replace(made, plan=made.plan.on_blocks(dataset.source, claims))
     if dataset is not None:
         digest = canonical.digest(dataset.public.model_dump(mode="json", exclude_none=True))
         made = replace(made, plan=made.plan.model_copy(update={"public_digest": digest}))

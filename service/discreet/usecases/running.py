@@ -48,7 +48,7 @@ from discreet.storage.database import SYSTEM
 from discreet.storage.keys.provider import KeysUnavailable
 from discreet.usecases import datasets, endings, naming, releases
 from discreet.usecases.certifying import digests_of, filters_passed, release_assumptions
-from discreet.usecases.claims import CancelRequested, Claim, KeysAway, KeyUnknown, LostJob
+from discreet.usecases.claims import CancelRequested, Claim, Held, KeysAway, KeyUnknown, LostJob
 from discreet.usecases.releases import First
 from discreet.usecases.repairs import lost_code
 from discreet.usecases.rotation import sealing_step, still_known
@@ -378,7 +378,7 @@ def _release_digest(held: Claim) -> str | None:
     )
 
 
-async def _hold(connection: Any, held: Claim | KeysAway | KeyUnknown) -> None:
+async def _hold(connection: Any, held: Held) -> None:
     if await jobs.hold(connection, held.job_id, held.attempt) is None:
         raise LostJob()
 

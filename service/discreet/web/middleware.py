@@ -24,7 +24,7 @@ UNTIMED = re.compile(
 )
 """How long such a request takes, which reads or checks a content, may depend on it, so no metric
 and no trace shows it."""
-UNTRACED = frozenset({"/healthz", "/readyz", "/metrics"})
+UNTRACED = frozenset({"/healthz", "/readyz"})
 
 NOTHING = "default-src 'none'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
 """The policy of an answer without one of its own: it loads nothing, sends nothing and is shown

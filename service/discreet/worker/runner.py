@@ -18,15 +18,16 @@ import contextlib
 import math
 import time
 from collections.abc import Awaitable, Callable, Iterator
+from dataclasses import dataclass
 from functools import partial
-from typing import TypeVar
+from typing import Any, Self, TypeVar
 
 import structlog
 from prometheus_client import Counter
 
 from discreet.errors import DiscreetError, Unavailable
 from discreet.isolation.children import Zygote
-from discreet.isolation.conversations import OnProgress, Output
+from discreet.isolation.conversations import OnProgress
 from discreet.isolation.failures import (
     ChildFailed,
     CpuLimit,
@@ -43,14 +44,14 @@ from discreet.storage.keys.provider import KeysUnavailable
 from discreet.storage.schema import schema_trouble
 from discreet.storage.sealing import SealBroken
 from discreet.usecases import leases, running
-from discreet.usecases.claims import CancelRequested, Claim, KeysAway, KeyUnknown, LostJob
+from discreet.usecases.claims import CancelRequested, Claim, Held, KeysAway, KeyUnknown, LostJob
 from discreet.usecases.datasets import MasterKeyUnknown
 from discreet.usecases.places.staying import PlaceFails, planned_seconds
 from discreet.usecases.services import Services
 from discreet.usecases.shares import Offer
 from discreet.usecases.spooling import Spooled
 from discreet.worker.cluster.asking import Cluster
-from discreet.worker.padding import Between, Pad, child_seconds
+from discreet.worker.padding import Between, Step, child_seconds
 from discreet.worker.releasing import release_in_children
 
 log = structlog.get_logger()
@@ -104,8 +105,91 @@ class StepFailed(Exception):
         self.step, self.code, self.cause = step, code, cause
 
 
-def _told(failure: ChildFailed) -> str:
-    return next(code for kind, code in RESULT_CODES if isinstance(failure, kind))
+@contextlib.contextmanager
+def _failing(step: str, code: str | None = None) -> Iterator[None]:
+    """A failure of this step's child as StepFailed. Without a `code` the job says why it failed."""
+    try:
+        yield
+    except ChildFailed as failure:
+        told = code or next(said for kind, said in RESULT_CODES if isinstance(failure, kind))
+        raise StepFailed(step, told, failure) from failure
+
+
+@dataclass(frozen=True)
+class Exit:
+    """How a job goes on that leaves its way before the result: by which step of
+    `usecases.running`, which alone settles what it is charged; after so many seconds; and whether
+    this worker then claims it again."""
+
+    step: Callable[[Services, Any], Awaitable[None]] | None = None
+    pause: float = 0.0
+    again: bool = False
+
+    @classmethod
+    def counted(cls, code: str, *, about: str | None = None, pause: float = 0.0) -> Self:
+        """The attempt failed: the job waits for the next one, or fails if it was the last."""
+        return cls(partial(running.count_failure, code=code, about=about), pause, again=True)
+
+    @classmethod
+    def failed(cls, code: str, *, about: str | None = None) -> Self:
+        """No attempt can help."""
+        return cls(partial(running.fail, code=code, about=about))
+
+
+def _exit_of(held: Held, error: Exception) -> Exit:
+    """Every exit but that of a worker which stops. The error itself where it is none that anybody
+    expects: the lease runs out then.
+
+    Whatever went wrong with private data comes here when its step's padded time is over, so it may
+    be logged."""
+    attempt = held.attempt
+    match error:
+        case StepFailed() if isinstance(held, Claim):
+            found = error.cause
+            _child_failures.labels(held.problem.kind, error.step, found.code).inc()
+            log.warning(
+                "child failed",
+                attempt=attempt,
+                step=error.step,
+                cause=found.code,
+                detail=found.detail,
+                trace=found.trace,
+            )
+            return Exit.counted(error.code)
+        case SealBroken() if isinstance(held, Claim):
+            log.error("content cannot be decrypted", datasets=held.data)
+            return Exit.failed("content_unreadable")
+        case PlaceFails():
+            log.warning(
+                "a content that stays does not come",
+                attempt=attempt,
+                dataset=error.about,
+                code=error.code,
+                cause=error.cause,
+            )
+            if not error.passing:
+                return Exit.failed(error.code, about=error.about)
+            return Exit.counted(error.code, about=error.about, pause=STORAGE_SECONDS)
+        case Unavailable():
+            log.warning(
+                "content cannot be read", attempt=attempt, code=error.code, detail=error.detail
+            )
+            known = not isinstance(error, MasterKeyUnknown)
+            code = "content_unavailable" if known else error.code
+            return Exit.counted(code, pause=STORAGE_SECONDS)
+        case KeyUnknown():
+            log.warning("what was released is sealed under an unknown key", attempt=attempt)
+            return Exit.counted(error.code, pause=STORAGE_SECONDS)
+        case KeysAway():
+            log.warning("what was released cannot be opened now", attempt=attempt)
+            return Exit(running.hand_back, STORAGE_SECONDS)
+        case CancelRequested():
+            return Exit(running.cancel)
+        case LostJob():
+            _leases_lost.inc()
+            log.info("job was given to another worker", attempt=attempt)
+            return Exit()
+    raise error
 
 
 class Runner:
@@ -120,103 +204,48 @@ class Runner:
         """Attempt the job until it ends, is lost to another worker, or may not be attempted
         again. One that fetches contents goes back on the queue where `may_fetch` says so."""
         with structlog.contextvars.bound_contextvars(job=job_id):
-            await self._run(job_id, may_fetch)
+            again = True
+            while again:
+                again = await self._attempt(job_id, may_fetch)
 
-    async def _run(self, job_id: str, may_fetch: Callable[[], bool]) -> None:
-        while (held := await self._claim(job_id)) is not None:
-            if held.stays and held.released is None and not may_fetch():
-                with contextlib.suppress(LostJob):
-                    await self._stubbornly(partial(running.hand_back, self._services, held))
-                return
-            _attempts.labels(held.problem.kind).inc()
-            try:
-                with self._traced(held):
-                    async with self._lease(held):
-                        await self._attempt(held)
-                return
-            except StepFailed as failed:
-                found = failed.cause
-                _child_failures.labels(held.problem.kind, failed.step, found.code).inc()
-                log.warning(
-                    "child failed",
-                    attempt=held.attempt,
-                    step=failed.step,
-                    cause=found.code,
-                    detail=found.detail,
-                    trace=found.trace,
-                )
-                await self._count_failure(held, failed.code)
-            except SealBroken:
-                log.error("content cannot be decrypted", datasets=held.data)
-                await self._fail(held, "content_unreadable")
-                return
-            except PlaceFails as error:
-                log.warning(
-                    "a content that stays does not come",
-                    attempt=held.attempt,
-                    dataset=error.about,
-                    code=error.code,
-                    cause=error.cause,
-                )
-                if not error.passing:
-                    await self._fail(held, error.code, about=error.about)
-                    return
-                await asyncio.sleep(STORAGE_SECONDS)
-                await self._count_failure(held, error.code, about=error.about)
-            except Unavailable as error:
-                log.warning(
-                    "content cannot be read",
-                    attempt=held.attempt,
-                    code=error.code,
-                    detail=error.detail,
-                )
-                await asyncio.sleep(STORAGE_SECONDS)
-                code = error.code if isinstance(error, MasterKeyUnknown) else "content_unavailable"
-                await self._count_failure(held, code)
-            except CancelRequested:
-                with contextlib.suppress(LostJob):
-                    await self._stubbornly(partial(running.cancel, self._services, held))
-                return
-            except LostJob:
-                _leases_lost.inc()
-                log.info("job was given to another worker", attempt=held.attempt)
-                return
-            except asyncio.CancelledError:
-                # This worker stops: the job goes back on the queue at once instead of waiting for
-                # its lease to end.
+    async def _attempt(self, job_id: str, may_fetch: Callable[[], bool]) -> bool:
+        """Claim the job and go its way to the result; whether to claim it again.
+
+        The way: claim, open, touch, release, keep, finish, publish. What leaves it before its end
+        is an exception, of which `_exit_of` says how the job goes on.
+        """
+        held: Held | None = None
+        try:
+            claimed = await self._stubbornly(partial(running.claim, self._services, job_id))
+            if claimed is None:
+                return False
+            held = claimed
+            if claimed.stays and claimed.released is None and not may_fetch():
+                leaving = Exit(running.hand_back)
+            else:
+                _attempts.labels(claimed.problem.kind).inc()
+                with self._traced(claimed):
+                    async with self._lease(claimed):
+                        await self._publish(await self._released(claimed))
+                return False
+        except asyncio.CancelledError:
+            # This worker stops: the job goes back on the queue at once instead of waiting for its
+            # lease to end.
+            if held is not None:
                 with contextlib.suppress(LostJob):
                     await asyncio.shield(running.hand_back(self._services, held))
-                raise
-
-    async def _claim(self, job_id: str) -> Claim | None:
-        """The job, if it is to be had and this machine can go on with it."""
-        while True:
-            try:
-                return await self._stubbornly(lambda: running.claim(self._services, job_id))
-            except KeyUnknown as error:
-                log.warning(
-                    "what was released is sealed under an unknown key", attempt=error.attempt
-                )
-                await asyncio.sleep(STORAGE_SECONDS)
-                await self._count_failure(error, error.code)
-            except KeysAway as error:
-                log.warning("what was released cannot be opened now", attempt=error.attempt)
-                await asyncio.sleep(STORAGE_SECONDS)
-                with contextlib.suppress(LostJob):
-                    await self._stubbornly(partial(running.hand_back, self._services, error))
-                return None
-
-    async def _fail(self, held: Claim, code: str, *, about: str | None = None) -> None:
-        ended = partial(running.fail, self._services, held, code, about=about)
-        with contextlib.suppress(LostJob):
-            await self._stubbornly(ended)
-
-    async def _count_failure(
-        self, held: Claim | KeyUnknown, code: str, *, about: str | None = None
-    ) -> None:
-        counted = partial(running.count_failure, self._services, held, code, about=about)
-        with contextlib.suppress(LostJob):
-            await self._stubbornly(counted)
+            raise
+        except Exception as error:
+            if held is None:
+                if not isinstance(error, KeyUnknown | KeysAway):
+                    raise
+                held = error
+            leaving = _exit_of(held, error)
+        await asyncio.sleep(leaving.pause)
+        if leaving.step is not None:
+            with contextlib.suppress(LostJob):
+                await self._stubbornly(partial(leaving.step, self._services, held))
+        return leaving.again
 
     async def _stubbornly(self, step: Callable[[], Awaitable[Answer]]) -> Answer:
         """The step's answer, however long the database takes no changes or keys are away. Whoever
@@ -239,16 +268,70 @@ class Runner:
             return error
         return trouble(error) or await schema_trouble(self._services.database, error)
 
-    async def _attempt(self, held: Claim) -> None:
-        if held.released is None:
-            async with self._cluster.told(held.job_id, held.attempt) as tell:
-                held = await self._release(held, tell)
+    async def _released(self, held: Claim) -> Claim:
+        """The claim with what the mechanism released, which is stored: open, touch, release, keep.
+        How long opening and release take is the two `Step`s' to say, however they end."""
+        if held.released is not None:
+            return held
+        resources = held.plan.resources
+        planned = resources.opening_seconds
+        opens = planned_seconds(planned, held.stays) if held.stays else planned
+        async with self._cluster.told(held.job_id, held.attempt) as tell:
+            with contextlib.ExitStack() as opened:
+                opening = Step(held, "opening", opens, stopping=opens)
+                content = await opening.run(self._open(held, Between(held, opens), opened))
+                # A worker that can make no child has no use for the data: nothing is charged.
+                with _failing("start"):
+                    await self._zygote.start()
+                await self._stubbornly(lambda: running.touch(self._services, held))
+                # What the database took in between depends on nothing private, and is not counted.
+                seconds = resources.release_quantum_seconds
+                release = Step(held, "release", seconds, stopping=opens, behind=planned)
+                offer = Offer(self._services, held, tell)
+                work = self._in_children(held, content, seconds, offer)
+                del content  # this process keeps it no longer than it must
+                with _failing("release", None if held.simulation else "solver_failed"):
+                    released = await release.run(work)
+            offer.count()
+            with telemetry.span("keep release"):
+                return await self._stubbornly(
+                    lambda: running.keep_release(self._services, held, released)
+                )
+
+    async def _open(
+        self, held: Claim, between: Between, opened: contextlib.ExitStack
+    ) -> bytes | bytearray | Spooled:
+        """The content; one in a file is closed with `opened`, beside what follows: how long that
+        takes goes with its size."""
+        content = await self._stubbornly(
+            lambda: running.open_content(self._services, held, between)
+        )
+        if isinstance(content, Spooled):
+            loop = asyncio.get_running_loop()
+            opened.callback(loop.run_in_executor, None, content.close)
+        return content
+
+    async def _in_children(
+        self, held: Claim, content: bytes | bytearray | Spooled, seconds: float, offer: Offer
+    ) -> bytes:
+        output = await release_in_children(
+            self._zygote,
+            self._header(held, "release"),
+            content,
+            self._limits(held, seconds),
+            self._services.settings.share_processes,
+            offer,
+        )
+        faults.point("runner.released")
+        return output.payload
+
+    async def _publish(self, held: Claim) -> None:
+        """Post-processing, which needs what was released and nothing private, and its result."""
+        header, limits, released = self._header(held, "finish"), self._limits(held), held.released
+        assert released is not None
         started = time.monotonic()
-        with telemetry.span("finish", problem=held.problem.kind):
-            try:
-                output = await self._finish(held)
-            except ChildFailed as failure:
-                raise StepFailed("finish", _told(failure), failure) from failure
+        with telemetry.span("finish", problem=held.problem.kind), _failing("finish"):
+            output = await self._zygote.run(header, released, limits, self._progress(held))
         child_seconds.labels(held.problem.kind, "finish").observe(time.monotonic() - started)
         faults.point("runner.finished")
         with telemetry.span("publish"):
@@ -258,57 +341,6 @@ class Runner:
                 )
             )
         log.info("job published", attempt=held.attempt)
-
-    async def _release(self, held: Claim, tell: Callable[[], None]) -> Claim:
-        """The claim with what the mechanism released, which is stored."""
-        planned = held.plan.resources.opening_seconds
-        seconds = planned_seconds(planned, held.stays) if held.stays else planned
-        opening = Pad(held, "opening", seconds)
-        with contextlib.ExitStack() as opened:
-            try:
-                content = await self._stubbornly(
-                    lambda: running.open_content(self._services, held, Between(held, seconds))
-                )
-            except Exception:  # also one that nobody expects, after which the lease runs out
-                await opening.wait()  # nor how much of it could be read
-                raise
-            if isinstance(content, Spooled):
-                opened.callback(content.close)
-            # How long that took goes with the size of the content, and the ledger shows when the
-            # next step was.
-            await opening.wait()
-            try:  # a worker that can make no child has no use for the data: nothing is charged
-                await self._zygote.start()
-            except ChildFailed as failure:
-                raise StepFailed("start", _told(failure), failure) from failure
-            await self._stubbornly(lambda: running.touch(self._services, held))
-            seconds = held.plan.resources.release_quantum_seconds
-            # What the database took in between depends on nothing private, and is not counted.
-            release = Pad(held, "release", seconds, behind=planned)
-            limits = self._limits(held, seconds)
-            offer = Offer(self._services, held, tell)
-            try:
-                output = await release_in_children(
-                    self._zygote,
-                    self._header(held, "release"),
-                    content,
-                    limits,
-                    self._services.settings.share_processes,
-                    offer,
-                )
-                del content  # this process keeps it no longer than it must
-            except ChildFailed as failure:
-                await release.wait()  # nor how long a failure took
-                code = _told(failure) if held.simulation else "solver_failed"
-                raise StepFailed("release", code, failure) from failure
-        released = output.payload
-        faults.point("runner.released")
-        await release.wait()
-        offer.count()
-        with telemetry.span("keep release"):
-            return await self._stubbornly(
-                lambda: running.keep_release(self._services, held, released)
-            )
 
     @contextlib.contextmanager
     def _traced(self, held: Claim) -> Iterator[None]:
@@ -329,12 +361,6 @@ class Runner:
             attempt=held.attempt,
         ):
             yield
-
-    async def _finish(self, held: Claim) -> Output:
-        """Post-processing, which needs what was released and nothing private."""
-        header, limits, released = self._header(held, "finish"), self._limits(held), held.released
-        assert released is not None
-        return await self._zygote.run(header, released, limits, self._progress(held))
 
     def _header(self, held: Claim, step: str) -> dict[str, object]:
         return {

@@ -1313,8 +1313,8 @@ class Resources(TypedDict):
     """The part of that for opening the content; default `0.0625`"""
     release_quantum_seconds: float
     """
-    The step on the data takes this long, whatever the data; on a machine too busy for it
-    twice as long, and so on
+    The step on the data takes this long, whatever the data and however it ends; on a machine
+    too busy for it twice as long, and so on
     """
     result_seconds: NotRequired[float]
     """

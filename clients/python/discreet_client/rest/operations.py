@@ -27,20 +27,6 @@ def check_health() -> Operation[models.HealthAnswer]:
     return Operation("GET", "/healthz")
 
 
-def read_metrics() -> Operation[str]:
-    """Prometheus metrics of this process and of the installation; nothing in them names a
-    tenant.
-
-    Answers 200. Roles: none is needed.
-
-    Problem codes:
-    422 invalid_parameter
-    503 database_busy, database_full, database_read_only, database_unavailable,
-        keys_unavailable, ledger_rolled_back, unavailable, wrong_schema
-    """
-    return Operation("GET", "/metrics")
-
-
 def check_readiness() -> Operation[models.HealthAnswer]:
     """Whether this process can serve: its database answers and has the schema of this version,
     news of jobs arrives, and the reader of uploads has not failed to start.

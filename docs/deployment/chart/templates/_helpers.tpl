@@ -87,7 +87,7 @@ containers:
       - {name: {{ $name }}, containerPort: {{ $port }}}
       {{- end }}
     {{- end }}
-    {{- with .monitor }}
+    {{- with .probed }}
     startupProbe: {httpGet: {path: /healthz, port: {{ . }}}, periodSeconds: 2, failureThreshold: 90}
     livenessProbe: {httpGet: {path: /healthz, port: {{ . }}}, periodSeconds: 15, timeoutSeconds: 5, failureThreshold: 4}
     readinessProbe: {httpGet: {path: /readyz, port: {{ . }}}, periodSeconds: 10, timeoutSeconds: 8, failureThreshold: 2}
@@ -141,7 +141,7 @@ spec:
       labels: {{ include "discreet.selector" . }}
       annotations:
         prometheus.io/scrape: "true"
-        prometheus.io/port: {{ index .ports .monitor | quote }}
+        prometheus.io/port: {{ .ports.monitor | quote }}
         discreet/settings: {{ include (print .root.Template.BasePath "/settings.yaml") .root | sha256sum }}
     spec: {{- include "discreet.pod" . | nindent 6 }}
 {{- end }}

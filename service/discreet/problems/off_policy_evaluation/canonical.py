@@ -23,6 +23,10 @@ from discreet.problems.contents import Content
 from discreet.problems.off_policy_evaluation.public import Floats, OffPolicyPublic
 
 ROWS_AT_ONCE = 1 << 16
+HEADLESS = (
+    "a trajectory of a block begins at step 0: all of its rows are registered in the block of its "
+    "first, with that date"
+)
 
 
 def truths_of(table: pa.Table, prefix: str) -> NDArray[np.bool_]:
@@ -68,9 +72,11 @@ def canonical_content(
     columns: dict[str, NDArray[Any]],
     owner: NDArray[np.integer[Any]],
     prefix: str,
+    *,
+    whole: bool = False,
 ) -> Content:
     """Rows by trajectory and step, in an order that tells nothing of whose they are, of which each
-    value by itself was found good (`check_values`).
+    value by itself was found good (`check_values`). If `whole`, each trajectory begins at step 0.
 
     Trajectories that are empty do not exist; actions are not kept, only their probabilities.
     """
@@ -104,6 +110,10 @@ def canonical_content(
         step,
         1,
     )
+    if whole:
+        headless = np.zeros(step.size, dtype=np.bool_)
+        headless[start[:-1]] = step[start[:-1]] != 0
+        refuse(headless, "step", HEADLESS, step, 0)
     check_number(public, start.size - 1, prefix)
     if public.topology is not None:
         check_topology(public, columns, refuse)

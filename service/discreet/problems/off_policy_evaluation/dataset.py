@@ -93,6 +93,13 @@ class OffPolicyDataset(DatasetInBlocks):
         "least_reward": "the least reward by its meaning, such as 0 where rewards count good "
         "outcomes: half the noise where none is negative",
     }
+    UNCUT: ClassVar[str] = (
+        "a trajectory of a block that does not begin at step 0 was refused, so that rows of one "
+        "whose dates lie in two blocks are read in one of them at most; that its steps are counted "
+        "from its beginning, and not anew in each block, is taken to be true"
+    )
+    WHOLE: ClassVar[bool] = False
+    """Whether each trajectory must begin at step 0."""
 
     kind: Literal["off_policy_evaluation"]
     public: OffPolicyPublic
@@ -206,7 +213,12 @@ class OffPolicyDataset(DatasetInBlocks):
         )
         _, owner = np.unique(names, return_inverse=True)
         check_values(public, columns, prefix)
-        return canonical_content(public, columns, owner.ravel().astype(np.int64), prefix)
+        numbers = owner.ravel().astype(np.int64)
+        return canonical_content(public, columns, numbers, prefix, whole=cls.WHOLE)
+
+    @classmethod
+    def in_block(cls) -> type[OffPolicyDataset]:
+        return BlockOfTrajectories
 
     @classmethod
     def not_in_blocks(cls, public: OffPolicyPublic) -> str:
@@ -266,13 +278,13 @@ class OffPolicyDataset(DatasetInBlocks):
         del table  # the last reference, where the caller keeps none
         pa.default_memory_pool().release_unused()
         check_values(public, columns, "/content")
-        return canonical_content(public, columns, owner, "/content")
+        return canonical_content(public, columns, owner, "/content", whole=cls.WHOLE)
 
     @classmethod
     def by_units(cls, public: OffPolicyPublic, schema: pa.Schema) -> UnitRows | None:
         columns_of(public, schema.empty_table(), "/content")  # what is wrong with its columns
         kind = schema.field("trajectory").type
-        return TrajectoryRows(public) if are_spread(kind) else None
+        return TrajectoryRows(public, whole=cls.WHOLE) if are_spread(kind) else None
 
     @classmethod
     def doubt_sums(cls, public: OffPolicyPublic, content: Content) -> NDArray[np.float64] | None:
@@ -304,6 +316,13 @@ def _refuse(bad: NDArray[np.bool_], name: str, says: str, values: NDArray[Any], 
     if bad.any():
         found = values[int(np.flatnonzero(bad)[0]) + first]
         raise InvalidInput(f"{name}: {says}; found {found!s:.40}", pointer="/content")
+
+
+class BlockOfTrajectories(OffPolicyDataset):
+    """Trajectories as they are read for a block of a source: of one whose rows were divided among
+    blocks by their dates, only the block with step 0 can be registered."""
+
+    WHOLE: ClassVar[bool] = True
 
 
 def transitions_of(content: Content, max_ratio: float) -> td.Transitions:

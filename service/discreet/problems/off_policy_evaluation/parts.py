@@ -19,6 +19,7 @@ from discreet.problems.columns import check_names as check_columns
 from discreet.problems.contents import Content
 from discreet.problems.off_policy_evaluation.blocks import keys
 from discreet.problems.off_policy_evaluation.canonical import (
+    HEADLESS,
     as_stored,
     check_number,
     check_topology,
@@ -78,6 +79,11 @@ class TrajectoryRows(UnitRows):
     owner = "trajectory"
     public: OffPolicyPublic
 
+    def __init__(self, public: OffPolicyPublic, *, whole: bool = False) -> None:
+        """If `whole`, each trajectory must begin at step 0."""
+        super().__init__(public)
+        self._whole = whole
+
     def rows(self, table: pa.Table, first: int) -> Columns:
         columns, _ = columns_of(self.public, table, self.prefix, first)
         check_values(self.public, columns, self.prefix, first)
@@ -108,6 +114,9 @@ class TrajectoryRows(UnitRows):
             at = np.flatnonzero(same & bad) + 1
             self.issues.where(row[at], "step", says, step[at], stage)
         start = starts_in(same, owner.size)
+        if self._whole:
+            headless = start[:-1][step[start[:-1]] != 0]
+            self.issues.where(row[headless], "step", HEADLESS, step[headless], 2)
         self.units += start.size - 1
         as_stored(columns)
         return {"start": start, **columns}
