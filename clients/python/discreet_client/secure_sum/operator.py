@@ -214,7 +214,9 @@ class Operator(Party):
 
     def _after_ack(self) -> bytes:
         self._complete("every agent must have the key")
-        return self._broadcast(Kind.START, self._signatures(), (Kind.CONTRIBUTION,), self._active)
+        frame = self._broadcast(Kind.START, self._signatures(), (Kind.CONTRIBUTION,), self._active)
+        self._bound = self._transcript
+        return frame
 
     def _after_contribution(self) -> bytes:
         kinds = {kind for kind, _, _ in self._collected.values()}
@@ -288,7 +290,7 @@ class Operator(Party):
             (Kind.CONTRIBUTION, Kind.TRANSCRIPT, Kind.COMPLAINT),
             self._active,
         )
-        self._previous = self._heard
+        self._previous, self._bound = self._heard, self._transcript
         self.round += 1
         self.opened += 1
         self._contributions = {}
