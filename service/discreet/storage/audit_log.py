@@ -38,6 +38,7 @@ Action = Literal[
     "person.restore",
     "roster.remove_member",
     "roster.sign",
+    "session.again",
     "session.tokens",
     "source.create",
     "source.rule",

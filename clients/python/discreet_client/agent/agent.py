@@ -186,10 +186,10 @@ class Agent:
         Raises Refused when the server refuses for good; LimitExceeded or Unfit, before any answer
         is sent, when the charge would exceed the limit, or the owner has signed what this agent
         does not take part in; FolderLost when it has answered in this session and the folder that
-        says what is gone: it has declined then, and everybody is told. NotTrusted when the server is not the pinned one or
-        contradicts itself; Lost when it stays silent; AgentError when another process takes part
-        with the same files, or one of them cannot be read or written. An exception of `step` ends
-        the call: call again to go on.
+        says what is gone: it has declined then, and everybody is told. NotTrusted when the server
+        is not the pinned one or contradicts itself; Lost when it stays silent; AgentError when
+        another process takes part with the same files, or one of them cannot be read or written. An
+        exception of `step` ends the call: call again to go on.
 
         A step that is a `Program` says more of itself: what it checks before it accepts a roster,
         and what is kept of a session that has ended.

@@ -468,8 +468,8 @@ def _check_reach(entries: Floats, sums: secure_sum.Parameters) -> None:
 
 
 def _somewhere(domain: Domain, otherwise: Floats, draws: secure_sum.Draws) -> Floats:
-    """A random point of the set: the projection of a uniform point of its box; a coordinate whose range is not finite is taken from
-    `otherwise`."""
+    """A random point of the set: the projection of a uniform point of its box; a coordinate whose
+    range is not finite is taken from `otherwise`."""
     low, high = (np.broadcast_to(side, otherwise.shape) for side in domain.sides)
     drawn = draws.uniform(otherwise.size)
     with np.errstate(over="ignore", invalid="ignore"):

@@ -24,15 +24,16 @@ class Demands:
     `agents`: least number of agents on the roster. `colluding`: least number of colluding agents
     that the protocol must withstand. `rounds`: most sums that the session opens; None for any
     number. `noise`: whether the sums must be differentially private. `exposure`: "accepted" if this
-    agent takes part although there are so few agents for the sums that are opened, in this job
-    and all those before in its ledger, that a dishonest one can find out its data
-    (`discreet_client.exposure`); the owner must have accepted it as well. `known`: fingerprints, or at least their first 16 digits, of agents that this one knows
-    independently of the server; at least `known_least` of them must be on the roster, all if it is
-    None. A sum hides an agent among the others only if these do not all belong to one party.
-    `strangers`: of the agents that compute on secret shares for all, the most that are neither
-    `known` nor this one; None for any number. With at most as many as may collude, strangers
-    may pool what they see, if the known ones do not join them and all run the program as it is.
-    ValueError for a malformed fingerprint or a `known_least` out of range.
+    agent takes part although there are so few agents for the sums that are opened, in this job and
+    all those before in its ledger, that a dishonest one can find out its data
+    (`discreet_client.exposure`); the owner must have accepted it as well. `known`: fingerprints, or
+    at least their first 16 digits, of agents that this one knows independently of the server; at
+    least `known_least` of them must be on the roster, all if it is None. A sum hides an agent among
+    the others only if these do not all belong to one party. `strangers`: of the agents that compute
+    on secret shares for all, the most that are neither `known` nor this one; None for any number.
+    With at most as many as may collude, strangers may pool what they see, if the known ones do not
+    join them and all run the program as it is. ValueError for a malformed fingerprint or a
+    `known_least` out of range.
     """
 
     agents: int = 3

@@ -8,8 +8,8 @@ server learns nothing else of this ledger (`blind` in the body is random: what w
 cannot be guessed from the link). Charges without `blind` were written before 2026-11-23: their hash
 is the link. The agent's limit is checked here, before anything is sent, whatever the server's caps
 say. `opens` of a charge is how many numbers the job opens at most without noise, sums of how many
-agents; an entry `opened` is how many they became, where they were fewer. Sums add epsilons and deltas (basic composition), in the integers of the ledger: 1e-9 and
-1e-18.
+agents; an entry `opened` is how many they became, where they were fewer. Sums add epsilons and
+deltas (basic composition), in the integers of the ledger: 1e-9 and 1e-18.
 """
 
 from __future__ import annotations

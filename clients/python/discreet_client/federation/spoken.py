@@ -1,7 +1,7 @@
-"""What an agent can speak, as it says when it enrols: versions of protocols, methods, encryptions.
+"""What an agent speaks, as it says when it enrols: versions of protocols, methods, encryptions.
 
-A session asks for some of it (`needed` by its kind); an agent that lacks any is refused by name when
-it enrols, and the owner sees what each agent speaks before signing.
+A session asks for some of it (`needed` of its kind). An agent that lacks any is refused by name
+when it enrols, and the owner sees what each agent speaks before signing.
 """
 
 from __future__ import annotations

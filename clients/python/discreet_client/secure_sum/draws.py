@@ -1,4 +1,4 @@
-"""What an agent of a secure sum draws: a function of the session's key and of all that it has heard.
+"""What an agent of a secure sum draws: a function of the session's key and of all broadcasts.
 
 A folder that is put back from a copy answers the same broadcasts again. With fresh randomness the
 second answer would be another vector under the same mask, and their difference would be open to the

@@ -92,7 +92,9 @@ class Party:
         statement = self._statement(kind, sender, self.round, payload)
         if not ed25519.is_signed(key, statement, signature):
             name = "the operator" if sender == OPERATOR else f"agent {sender}"
-            raise Refused(f"a {kind.name} frame of this round is not signed by {name}")
+            raise Refused(
+                f"a {kind.name} frame of this round is not signed by {name}", "bad_signature"
+            )
 
     def _verify_all(
         self, kind: Kind, signers: Sequence[int], signatures: bytes, payload: bytes
