@@ -110,7 +110,7 @@ class MaskedSession(CloudSession):
             return self._agreed(messages)
         conductor = self.conductor
         said = {self._place[agent]: body for agent, body in messages.items() if body}
-        taken = {place for place, body in said.items() if self._takes(place, body)}
+        taken = {place for place, body in said.items() if not self._fault(place, body)}
         # In SHARES this is the answer of those who have missed JOIN.
         joined = taken if conductor.step in (Step.JOIN, Step.SHARES) else set()
         setting_up = conductor.step in SETTING_UP
