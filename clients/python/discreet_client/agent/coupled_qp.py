@@ -338,18 +338,23 @@ def solve(
     demands: Demands | None = None,
 ) -> Optimum:
     """Take part in the session until it ends; see `Agent.solve`."""
-    k = cost.size
     try:
+        if not isinstance(cost, QuadraticCost | ConvexCost):
+            raise ValueError(f"cost must be a QuadraticCost or a ConvexCost, not {cost!r}")
+        k = cost.size
         matrices = [np.asarray(matrix, dtype=np.float64).reshape(-1, k) for matrix in (A_u, A_g)]
         low, high = (np.asarray(side, dtype=np.float64) for side in (lower, upper))
         domain = _domain(np.broadcast_to(low, k), np.broadcast_to(high, k), budget, polytope)
         # Before the session is joined: leaving during a round would show when the data failed.
         cost.check(domain)
+        _try_cost(cost, domain)
         if not all(map(small, matrices)):
             raise ValueError(f"entries of A_u and A_g must be from -{LARGEST:g} to {LARGEST:g}")
-        if primal is not None and not 0 < primal < math.inf:
+        if primal is not None and not 0 < (primal := float(primal)) < math.inf:
             raise ValueError(f"primal must be a finite step size above 0, not {primal}")
-    except (TypeError, ValueError, OverflowError) as error:
+        if demands is not None and not isinstance(demands, Demands):
+            raise ValueError(f"demands must be Demands(…), not {demands!r}")
+    except (TypeError, ValueError, OverflowError, AttributeError) as error:
         raise AgentError(f"{type(error).__name__}: {error}") from error
     run = None
     try:
@@ -376,7 +381,24 @@ def _domain(
     if polytope is not None:
         A, b = (np.asarray(one, dtype=np.float64) for one in polytope)
         return Polytope.within(lower, upper, A, b, budget)
-    return Box(lower, upper) if budget is None else BudgetedBox(lower, upper, *budget)
+    if budget is None:
+        return Box(lower, upper)
+    least, most = map(float, budget)
+    return BudgetedBox(lower, upper, least, most)
+
+
+def _try_cost(cost: QuadraticCost | ConvexCost, domain: Domain) -> None:
+    """One step of each kind in the middle of the set: what raises here would do so in a round.
+    ValueError for what is no number."""
+    low, high = (np.broadcast_to(side, (cost.size,)) for side in domain.sides)
+    with np.errstate(over="ignore", invalid="ignore"):
+        middle = (low + high) / 2
+    x = domain.project(np.where(np.isfinite(middle), middle, 0.0))
+    found = [cost.gradient(x), cost.proximal(domain, x, 1e-3)]
+    if np.all(np.isfinite(low)) and np.all(np.isfinite(high)):
+        found.append(cost.minimum(domain, np.zeros(cost.size), 1.0, x, x))
+    if not all(one.shape == (cost.size,) and np.all(np.isfinite(one)) for one in found):
+        raise ValueError("the cost has no step in the middle of the box")
 
 
 def run(agent: on_shares.ShareParty, problem: dict[str, Any]) -> dict[str, Any]:

@@ -32,8 +32,8 @@ class Demands:
     the others only if these do not all belong to one party. `strangers`: of the agents that compute
     on secret shares for all, the most that are neither `known` nor this one; None for any number.
     With at most as many as may collude, strangers may pool what they see, if the known ones do not
-    join them and all run the program as it is. ValueError for a malformed fingerprint or a
-    `known_least` out of range.
+    join them and all run the program as it is. ValueError for what is none of this, a malformed
+    fingerprint or a `known_least` out of range.
     """
 
     agents: int = 3
@@ -46,6 +46,20 @@ class Demands:
     strangers: int | None = None
 
     def __post_init__(self) -> None:
+        numbers = {"agents": self.agents, "colluding": self.colluding}
+        optional = {
+            "rounds": self.rounds,
+            "known_least": self.known_least,
+            "strangers": self.strangers,
+        }
+        numbers |= {name: one for name, one in optional.items() if one is not None}
+        for name, number in numbers.items():
+            if type(number) is not int:
+                raise ValueError(f"{name} must be a whole number, not {number!r}")
+        if self.exposure not in (None, ACCEPTED):
+            raise ValueError(f"exposure must be {ACCEPTED!r} or left out, not {self.exposure!r}")
+        if isinstance(self.known, str) or not all(isinstance(one, str) for one in self.known):
+            raise ValueError("known must be a list of fingerprints")
         for one in self.known:
             if len(one) < SHORTEST_BEGINNING or not set(one) <= set("0123456789abcdef"):
                 raise ValueError(
@@ -75,8 +89,6 @@ class Demands:
         self._check_rounds(sums.rounds)
         if self.noise and not sums.noise_sigma:
             raise Unfit("the sums have no noise; this agent asks for it")
-        if self.exposure not in (None, ACCEPTED):
-            raise Unfit(f"exposure must be {ACCEPTED!r} or left out, not {self.exposure!r}")
         if not sums.crowded(agents, before) and not self.exposure == sums.exposure == ACCEPTED:
             missing = "this agent" if sums.exposure == ACCEPTED else "the owner"
             needed = sums.crowd(before)

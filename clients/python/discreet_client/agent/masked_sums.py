@@ -56,7 +56,9 @@ def minimize(
     steps = MaskedSteps(agent, slope, initial, demands or Demands())
     try:
         outcome = agent.participate(steps)
-        return steps.end(outcome)
+        found = steps.end(outcome)
+        steps.finish()
+        return found
     finally:
         steps.close()
 
@@ -164,6 +166,12 @@ class MaskedSteps(Program):
         self.signed: Signed | None = None
         """What the owner has signed, once it is known."""
         self._durable: sparse_sum.DurableAgent | None = None
+
+    def finish(self) -> None:
+        """Erase the secrets of a session that has ended."""
+        if self._durable is not None:
+            self._durable.finish()
+            self._durable = None
 
     def close(self) -> None:
         """Let another process have the claims."""

@@ -188,14 +188,14 @@ def solve(
         raise AgentError("protocol mpc only takes quadratic costs")
     if polytope is not None:
         raise AgentError("protocol mpc takes no polytopes: a set is a box, and a budget within it")
-    k = cost.size
     try:
+        k = cost.size
         matrices = [np.asarray(matrix, dtype=np.float64).reshape(-1, k) for matrix in (A_u, A_g)]
         low, high = (np.asarray(side, dtype=np.float64) for side in (lower, upper))
         own = (
             Box(low, high)
             if budget is None
-            else BudgetedBox(np.broadcast_to(low, k), np.broadcast_to(high, k), *budget)
+            else BudgetedBox(np.broadcast_to(low, k), np.broadcast_to(high, k), *map(float, budget))
         )
         party.require_engine()
         here = member.host_and_port(listen)
