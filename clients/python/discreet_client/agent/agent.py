@@ -55,8 +55,11 @@ SKEW_SECONDS = 30.0
 """Largest difference between the server's clock and this one; the server allows the agent as
 much."""
 
-ENROLL_SECONDS = 20.0
+ENROLL_SECONDS = 60.0
+"""Enrolments of a session come one after the other: of hundreds at once the last waits long."""
 FIRST_PAUSE, LONGEST_PAUSE = 0.1, 3.0
+LONGEST_CROWDED = 20.0
+"""The longest pause after a refusal because of the crowd: others get in meanwhile."""
 CODE_KEY = "discreet-code"
 """Trailing metadata that holds the stable code of a refusal."""
 
@@ -314,7 +317,9 @@ class Agent:
                 )
             if time.monotonic() - self._heard > self._patience:
                 raise Lost(f"no answer for {self._patience:g} s; the last error: {refusal}")
-            pause = FIRST_PAUSE if self._heard != before else min(2 * pause, LONGEST_PAUSE)
+            crowded = refusal.code in CROWDED or "too_many_pings" in str(refusal)
+            longest = LONGEST_CROWDED if crowded else LONGEST_PAUSE
+            pause = FIRST_PAUSE if self._heard != before else min(2 * pause, longest)
             time.sleep(pause * random.uniform(0.5, 1.0))  # noqa: S311  so that agents do not come back all at once
 
     # -- enrolment ---------------------------------------------------------------------------------
