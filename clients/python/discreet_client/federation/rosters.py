@@ -56,7 +56,7 @@ def told(agents: Iterable[Mapping[str, Any]], parameters: Mapping[str, Any] | No
     become "?", so that no line can control the terminal."""
     lines = [
         f"{one['fingerprint']}  {one['name']}  {json.dumps(one['announcement'])}"
-        f"  speaks {', '.join(one.get('speaks', ())) or 'nothing'}"
+        + (f"  speaks {', '.join(one['speaks'])}" if one.get("speaks") else "")
         for one in agents
     ]
     for name, figure in sorted((parameters or {}).items()):
