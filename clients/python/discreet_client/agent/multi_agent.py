@@ -34,7 +34,7 @@ from discreet_client.agent.own_state import (
 from discreet_client.agent.rounds import Party, Round, Step
 from discreet_client.expressions import derivative, parse, value
 from discreet_client.federation import history, signing
-from discreet_client.federation.errors import AgentError, NotTrusted
+from discreet_client.federation.errors import AgentError, NotTrusted, Unfit
 
 __all__ = ["Minimum", "Slope", "minimize", "run", "step_of"]
 
@@ -82,7 +82,7 @@ def step_of(slope: Slope, initial: float | list[float] | None = None) -> Step:
 
     def step(current: Round) -> bytes:
         if "sums" in current.parameters:
-            raise AgentError(
+            raise Unfit(
                 "the sums of this job are masked: an agent takes part that announces it (masks: "
                 "'sparse')"
             )

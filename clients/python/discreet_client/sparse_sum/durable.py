@@ -42,26 +42,27 @@ class Count:
         name = hashlib.sha256(about).hexdigest()[:32]
         folders = (Path(one.format(user=os.geteuid())) for one in MEMORIES)
         folder = next((one for one in folders if os.access(one, os.W_OK)), None)
-        self._path = None if folder is None else folder / f"discreet-{os.geteuid()}-{name}"
+        file = f"discreet-{os.geteuid()}-{name}"
+        self._file: Path | None = None if folder is None else folder / file
 
     def read(self) -> int | None:
-        if self._path is None:
+        if self._file is None:
             return None
         try:
-            found = self._path.stat(follow_symlinks=False)
+            found = self._file.stat(follow_symlinks=False)
             own = stat.S_ISREG(found.st_mode) and found.st_uid == os.geteuid()
-            return int(self._path.read_text()) if own else None
+            return int(self._file.read_text()) if own else None
         except (FileNotFoundError, ValueError):
             return None
 
     def write(self, records: int) -> None:
-        if self._path is not None:
-            write_private(self._path, str(records).encode())
+        if self._file is not None:
+            write_private(self._file, str(records).encode())
 
     def forget(self) -> None:
         """Of a run that has ended: its folder answers nothing more."""
-        if self._path is not None:
-            self._path.unlink(missing_ok=True)
+        if self._file is not None:
+            self._file.unlink(missing_ok=True)
 
 
 class CountedJournal(FileJournal):
