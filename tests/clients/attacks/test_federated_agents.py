@@ -28,7 +28,7 @@ from discreet_client.agent.demands import Demands
 from discreet_client.agent.guarantees import gaussian_delta
 from discreet_client.convex_sets import Box
 from discreet_client.costs import QuadraticCost
-from discreet_client.federation.errors import AgentError, NotTrusted
+from discreet_client.federation.errors import AgentError, FolderLost, NotTrusted
 from discreet_client.federation.identity import Identity
 from discreet_client.federation.rosters import roster_document
 from discreet_client.secure_sum import Draws, Kind, parse
@@ -247,7 +247,7 @@ def test_an_answer_is_not_decided_again_from_the_files_before_it(
     victim.state = older
     victim.A_u = victim.A_u + 1
     victim.start()
-    with pytest.raises(secure_sum.Reused):
+    with pytest.raises(FolderLost, match="older copy"):
         victim.answer(exchange, broadcast, run.roster, run.price)
     for party in run.parties:
         party.stop()
@@ -262,7 +262,7 @@ def test_a_journal_that_was_put_back_is_refused(tmp_path: Path) -> None:
     lines = victim.path.read_text().splitlines(keepends=True)
     victim.path.write_text("".join(lines[:-2]))
     victim.start()
-    with pytest.raises(secure_sum.Reused, match="journal is older"):
+    with pytest.raises(FolderLost, match="journal is older"):
         victim.answer(5, run.broadcast, run.roster, run.price)
     for party in run.parties:
         party.stop()

@@ -41,9 +41,9 @@ class Count:
         about = b"discreet/claims" + public_key + os.fsencode(folder.resolve())
         name = hashlib.sha256(about).hexdigest()[:32]
         folders = (Path(one.format(user=os.geteuid())) for one in MEMORIES)
-        folder = next((one for one in folders if os.access(one, os.W_OK)), None)
+        memory = next((one for one in folders if os.access(one, os.W_OK)), None)
         file = f"discreet-{os.geteuid()}-{name}"
-        self._file: Path | None = None if folder is None else folder / file
+        self._file: Path | None = None if memory is None else memory / file
 
     def read(self) -> int | None:
         if self._file is None:
