@@ -7,17 +7,19 @@ from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
+import grpc
 import numpy as np
 import pytest
 
 from discreet_client import secure_sum
-from discreet_client.agent import Demands, coupled_qp, multi_agent
+from discreet_client.agent import Agent, Demands, coupled_qp, multi_agent
+from discreet_client.agent import agent as agent_module
 from discreet_client.agent.ledger import Ledger
 from discreet_client.cost_terms import Power
 from discreet_client.costs import ConvexCost, QuadraticCost
 from discreet_client.exposure import Opens, crowd
 from discreet_client.federation import signing, spoken
-from discreet_client.federation.errors import AgentError, Unfit
+from discreet_client.federation.errors import AgentError, Refused, Unfit
 from discreet_client.federation.identity import Identity
 
 
@@ -162,3 +164,46 @@ def test_who_lacks_something_is_named() -> None:
     says = spoken.refusal("ward 3", needed, ("discreet/secure-sum/v2", "masking", "spds"))
     assert says.startswith("agent ward 3 does not speak paillier, auto")
     assert "names nothing" in spoken.refusal("x", needed, ())
+
+
+# A crowd of agents
+
+
+class Turned(grpc.RpcError):
+    """The server has no place at this moment."""
+
+    def __init__(self, status: grpc.StatusCode, code: str) -> None:
+        self._status, self._code = status, code
+
+    def code(self) -> grpc.StatusCode:
+        return self._status
+
+    def details(self) -> str:
+        return "come again"
+
+    def trailing_metadata(self) -> list[tuple[str, str]]:
+        return [("discreet-code", self._code)]
+
+
+def test_a_crowd_is_waited_out(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """200 agents of one machine: some were refused for good with too_many_streams."""
+    pauses: list[float] = []
+    monkeypatch.setattr(agent_module.time, "sleep", pauses.append)
+    token = f"dsc://127.0.0.1:1/ses_1?token=x&server={'a' * 64}&owner={'b' * 64}"
+    agent = Agent.from_token(token, tmp_path / "agent.key")
+    turned = [Turned(grpc.StatusCode.RESOURCE_EXHAUSTED, "too_many_streams")] * 9
+
+    def enroll() -> str:
+        if turned:
+            raise turned.pop()
+        return "acc_1"
+
+    assert agent._patiently(enroll) == "acc_1"
+    assert len(pauses) == 9
+    assert max(pauses) > 5
+    with pytest.raises(Refused):
+        agent._patiently(
+            lambda: (_ for _ in ()).throw(
+                Turned(grpc.StatusCode.RESOURCE_EXHAUSTED, "too_many_messages")
+            )
+        )
