@@ -14,7 +14,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from pathlib import Path
-from types import TracebackType
+from types import MappingProxyType, TracebackType
 from typing import Any, BinaryIO, Self, TypeVar, overload
 
 import httpx
@@ -103,6 +103,12 @@ class Sources:
         """Set who may spend which share of each block from now on: `{shares: {name: share},
         lent_days}`."""
         return await self._client._run(calls.set_source_rule(source_id, rule))
+
+    async def correct(self, source_id: str, public: Mapping[str, Any]) -> models.SourceAnswer:
+        """Correct the public part of all blocks: the fields that are different; None takes one
+        away. While nothing was spent or reserved on any block, and no job on them waits or runs; of
+        a simulation while none waits or runs. `Conflict` afterwards."""
+        return await self._client._run(calls.correct_source(source_id, public))
 
     async def get(self, source_id: str) -> models.SourceAnswer:
         """One source, with what is spent, reserved and left of each of its blocks."""
@@ -218,6 +224,12 @@ class AsyncClient:
             stays=stays,
         )
         return await self._drive(calls.register(body))
+
+    async def correct_with(
+        self, dataset_id: str, public: Mapping[str, Any], content: BinaryIO, filename: str
+    ) -> models.DatasetAnswer:
+        """Correct a dataset with a Parquet, CSV or JSON file as it is; see `datasets.correct`."""
+        return await self._run(calls.correct_with(dataset_id, public, content, filename))
 
     async def upload(
         self, metadata: Mapping[str, Any], content: BinaryIO, filename: str
@@ -708,7 +720,8 @@ class AsyncClient:
 
 
 class Datasets:
-    """The datasets of a client: calling it lists them, and `add` registers one."""
+    """The datasets of a client: calling it lists them, `add` registers one and `correct` corrects
+    one."""
 
     def __init__(self, client: AsyncClient) -> None:
         self._client = client
@@ -755,3 +768,22 @@ class Datasets:
                 other_people=other_people,
             )
         )
+
+    async def correct(
+        self,
+        dataset: str | Mapping[str, Any],
+        public: Mapping[str, Any] = MappingProxyType({}),
+        content: Any = None,
+        *,
+        columns: Mapping[str, str] | None = None,
+        stays: bool = False,
+    ) -> models.DatasetAnswer:
+        """Correct the public part of a dataset, by its id or as it was registered, while nothing
+        was spent or reserved on its account and no job on it waits or runs (of a simulation while
+        none waits or runs); `Conflict` afterwards, which says what to do instead.
+
+        public: the fields that are different; None takes one away. content: the table again, where
+        a field differs that decides how rows are read, with `columns` and `public["reader"]` as
+        where it was registered; without it the stored content is checked anew.
+        """
+        return await self._client._drive(calls.correct(dataset, public, content, columns, stays))

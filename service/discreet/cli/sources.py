@@ -22,6 +22,7 @@ from discreet.cli.options import (
     number,
     require_address,
 )
+from discreet.cli.questions import changed, field_of
 from discreet.cli.servers import client_of, source_id
 from discreet.cli.showing import show_block, show_source, show_sources, tell
 
@@ -96,8 +97,7 @@ def create(
     key: KeyOption = None,
     as_json: JsonFlag = False,
 ) -> None:
-    """Create a source. Its rules for blocks cannot be changed; creating the same source again
-    returns it."""
+    """Create a source. Creating the same source again returns it."""
     body: dict[str, Any] = {
         "name": name,
         "kind": kind,
@@ -214,6 +214,32 @@ def share(
     with client_of(state, server, key) as client:
         found = source_id(client, given)
         client.sources.set_rule(found, _rule(shares, lent_days))
+        source = client.sources.get(found)
+    tell(source, as_json, lambda: show_source(source))
+
+
+@app.command("correct")
+def correct(
+    given: SourceArgument,
+    fields: Annotated[
+        list[str],
+        typer.Option(
+            "--set",
+            metavar="FIELD=VALUE",
+            help="A field of the public part, such as max_total=5000; null takes it away; may be "
+            "repeated",
+        ),
+    ],
+    state: StateOption = None,
+    server: ServerOption = None,
+    key: KeyOption = None,
+    as_json: JsonFlag = False,
+) -> None:
+    """Correct what is public of all blocks, while nothing was given away of any. Registered blocks
+    are checked anew; where a field decides how rows are read, none may be registered."""
+    with client_of(state, server, key) as client:
+        found = source_id(client, given)
+        client.sources.correct(found, changed({}, map(field_of, fields)))
         source = client.sources.get(found)
     tell(source, as_json, lambda: show_source(source))
 

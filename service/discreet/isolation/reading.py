@@ -126,6 +126,28 @@ def _read(job: dict[str, Any], source: int, target: int, spool: tuple[int, int])
     return {"digest": digest.hex(), "public": described, "sealed_bytes": writer.sealed_bytes}
 
 
+def check(
+    job: dict[str, Any], payload: bytes, descriptors: tuple[int, ...]
+) -> tuple[dict[str, Any], bytes]:
+    """`{public}` of a stored content, packed in the payload, under another public part: `job` has
+    kind, public, mode and content_bytes. Raises InvalidInput and PayloadTooLarge as the owner shall
+    see them."""
+    from discreet.problems import DATASETS  # noqa: PLC0415
+    from discreet.problems.contents import unpack  # noqa: PLC0415
+
+    kind = DATASETS[job["kind"]]
+    public, content = kind.read_public(job["public"]), unpack(payload)
+    size = sum(array.nbytes for array in content.values())
+    if size > job["content_bytes"]:
+        raise PayloadTooLarge(
+            f"the content takes {size} bytes in memory, of at most {job['content_bytes']}"
+        )
+    kind.check_again(public, content)
+    kind.check_sizes(public, content, job["mode"])
+    described = kind.describe(public, content).model_dump(mode="json", exclude_none=True)
+    return {"public": described}, b""
+
+
 def _content(
     kind: Any,
     public: Any,
@@ -214,6 +236,7 @@ def warm_up() -> None:
                     _rehearse(name, public, form, content)
                     if form == "parquet":
                         _rehearse(name, public, form, content, whole_rows=0)
+                _check_again(name, public, columns)
                 # With rows of the first unit in two places, which are put aside.
                 apart = {title: [rows[0], *rows[2:], rows[1]] for title, rows in columns.items()}
                 for form, content in _table_files(apart, wrong=False):
@@ -229,6 +252,20 @@ def warm_up() -> None:
                     ):
                         for block in ("2026-10-01", "2026-10-02"):
                             _rehearse(name, public, form, content, block)
+
+
+def _check_again(name: str, public: Mapping[str, Any], columns: Mapping[str, list[Any]]) -> None:
+    """What a child does with a stored content, in this process."""
+    import pyarrow as pa  # noqa: PLC0415
+
+    from discreet.problems import DATASETS  # noqa: PLC0415
+    from discreet.problems.contents import pack  # noqa: PLC0415
+
+    kind = DATASETS[name]
+    job = {"kind": name, "public": public, "mode": "private", "content_bytes": 1 << 30}
+    with contextlib.suppress(InvalidInput, PayloadTooLarge):  # some tables are wrong on purpose
+        content = pack(kind.read_table(kind.read_public(public), pa.table(columns)))
+        check(job, content, ())
 
 
 def _rehearse(
@@ -343,5 +380,6 @@ def _table_files(columns: Mapping[str, list[Any]], *, wrong: bool) -> Iterator[t
 
 STEPS: Mapping[str, Step] = {
     "read": answers(read),
+    "check": answers(check),
     "read_network": answers(network_files.read_network),
 }

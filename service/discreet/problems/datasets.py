@@ -185,6 +185,15 @@ class Dataset(DatasetSettings):
     ASSUMES: ClassVar[str] = ""
     """What must be true of any content, and cannot be seen in it: said before it is registered."""
 
+    FIGURES: ClassVar[frozenset[str]] = frozenset()
+    """Public fields that bound what the content may be, or say what it means, and make nothing else
+    of a row: where only these are corrected the stored content is checked anew, and stays as it is.
+    All others decide how rows are read, here or by the reader of whoever sent them."""
+
+    LATER: ClassVar[Mapping[str, str]] = {}
+    """Public fields that need not be declared, and that questions need later: what each buys, in
+    words that follow a colon."""
+
     kind: str
     public: Any
     content: Any = Field(json_schema_extra=PRIVATE)
@@ -299,6 +308,16 @@ class Dataset(DatasetSettings):
                 issues.append(FieldIssue(f"/public/{name}", says))
         if issues:
             raise InvalidInput(issues)
+
+    @classmethod
+    def undeclared(cls, public: Mapping[str, Any]) -> dict[str, str]:
+        """Those of `LATER` that a public part, as it is published, does not declare."""
+        return {name: buys for name, buys in cls.LATER.items() if public.get(name) is None}
+
+    @classmethod
+    def check_again(cls, public: Any, content: Content) -> None:
+        """InvalidInput where a canonical content is none of this public part, which differs in
+        `FIGURES` alone from that by which it was read."""
 
     @classmethod
     def most_units(cls, public: Any) -> int | None:

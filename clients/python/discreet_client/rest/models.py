@@ -85,6 +85,7 @@ class AuditEntry(TypedDict):
         "cap.grant",
         "cap.set",
         "budget_request.decline",
+        "dataset.correct",
         "dataset.erase",
         "dataset.place",
         "dataset.register",
@@ -106,6 +107,7 @@ class AuditEntry(TypedDict):
         "roster.sign",
         "session.again",
         "session.tokens",
+        "source.correct",
         "source.create",
         "source.rule",
         "tenant.create",
@@ -302,6 +304,31 @@ class Combined(TypedDict):
     """How many were combined, weighted by the inverse variance of their noise"""
     standard_deviation: float
     """Standard deviation of the noise on each of their sums, as combined"""
+
+
+class CorrectionRequest(TypedDict):
+    """
+    What is different in the public part of a dataset, and its content, where that is read
+    again.
+    """
+
+    content: NotRequired[dict[str, Any] | None]
+    """
+    The content again, where a field differs that decides how rows are read; absent: the
+    stored one is checked anew, or that at its place is read again
+    """
+    content_from: NotRequired[str | None]
+    """length >= 1, length <= 8000"""
+    content_stays: NotRequired[bool]
+    """
+    The content stays there and is not stored: each job fetches it again, and fails,
+    uncharged, unless it is unchanged; default `false`
+    """
+    public: NotRequired[dict[str, Any]]
+    """
+    Fields with their new values (JSON Merge Patch, RFC 7396: null takes a field away); all
+    others stay. `unit` stays
+    """
 
 
 class CoupledQpResult(TypedDict):
@@ -1600,6 +1627,16 @@ class SourceBlocks(TypedDict):
     """
 
 
+class SourceCorrection(TypedDict):
+    """What is different in the public part of a source."""
+
+    public: dict[str, Any]
+    """
+    Fields with their new values (JSON Merge Patch, RFC 7396: null takes a field away); all
+    others stay. `unit` stays
+    """
+
+
 class SourceRule(TypedDict):
     """Who may spend which share of each block of a source."""
 
@@ -2099,8 +2136,15 @@ class DatasetAnswer(TypedDict):
     place: NotRequired[PlaceAnswer | None]
     """Where its content stays, if it is not stored"""
     public: dict[str, Any]
+    revision: NotRequired[int]
+    """1, and one more with each correction of its public part; default `1`"""
     source: NotRequired[str | None]
     """The source, if it is a version of a block"""
+    undeclared: NotRequired[dict[str, str]]
+    """
+    Public fields that are not declared and that later questions may need, each with what it
+    buys; a correction declares them
+    """
 
 
 class DatasetPage(TypedDict):
@@ -2210,7 +2254,7 @@ class DrEnsemblePublic(TypedDict):
     """
     Blocks of hours with transition matrices of their own, at the same noise. Absent: one
     matrix for all hours, by which an uncontrolled load goes to its mean and stays there. It
-    cannot be added once the data are registered
+    cannot be added once something was spent on the data
     """
     edges: NotRequired[list[float] | None]
     """
@@ -2932,7 +2976,7 @@ class SessionAnswer(TypedDict):
 
 
 class SourceAnswer(TypedDict):
-    """A source: data that keep arriving, in blocks. Its fields never change."""
+    """A source: data that keep arriving, in blocks. Only its public part may be corrected."""
 
     account: str | None
     """The account of all blocks, with `cap_of: source`"""
@@ -2954,6 +2998,8 @@ class SourceAnswer(TypedDict):
     public: dict[str, Any]
     """The public part of each block"""
     retention_days: int | None
+    revision: NotRequired[int]
+    """1, and one more with each correction of its public part; default `1`"""
     rule: NotRequired[RuleAnswer | None]
     """Who may spend which share; null if whoever comes first may spend. Not in lists"""
 
