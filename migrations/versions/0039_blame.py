@@ -8,7 +8,7 @@ import psycopg
 from alembic import op
 
 revision = "0039"
-down_revision = "0035"
+down_revision = "0036"
 
 DOWNGRADE = """
 ALTER TABLE session_agents DROP COLUMN speaks, DROP COLUMN cause;
