@@ -91,13 +91,15 @@ class Sources:
         content: Mapping[str, Any] | str | Path | None,
         *,
         stays: bool = False,
+        accept_doubts: bool = False,
     ) -> models.BlockAnswer:
         """Register a whole block, or a later version of one: rows as in JSON, or the path of a
         CSV, Parquet or JSON file, with a `date` in every record where blocks are days or months;
         None for a block without records. An address (`s3://…`) is read by the service, where its
         operator allows that place; with `stays` its content is not stored, and each job reads it
-        there again."""
-        return await self._client._drive(calls.add_block(source_id, block, content, stays=stays))
+        there again. `accept_doubts`: even if a check finds that it cannot be right."""
+        given = calls.add_block(source_id, block, content, stays=stays, accept_doubts=accept_doubts)
+        return await self._client._drive(given)
 
     async def set_rule(self, source_id: str, rule: Mapping[str, Any]) -> models.RuleAnswer:
         """Set who may spend which share of each block from now on: `{shares: {name: share},
@@ -186,6 +188,7 @@ class AsyncClient:
         account: str | None = None,
         columns: Mapping[str, str] | None = None,
         stays: bool = False,
+        accept_doubts: bool = False,
     ) -> models.DatasetAnswer: ...
 
     async def register(
@@ -200,6 +203,7 @@ class AsyncClient:
         account: str | None = None,
         columns: Mapping[str, str] | None = None,
         stays: bool = False,
+        accept_doubts: bool = False,
     ) -> models.DatasetAnswer:
         """Register a dataset: its kind, its public part, and its content as arrays, frame or
         file (`discreet_client.contents`); or the whole body in one mapping.
@@ -210,7 +214,7 @@ class AsyncClient:
         `public["reader"]` makes the content here; what it leaves out is a warning (`LeftOut`).
         An address as content (`s3://…`; `contents.rows_of` a database) is read by the service,
         where its operator allows that place; with `stays` it is not stored, and each job reads it
-        there again.
+        there again. `accept_doubts` registers a content that a check finds implausible.
         """
         body = calls.dataset_body(
             kind,
@@ -222,6 +226,7 @@ class AsyncClient:
             account=account,
             columns=columns,
             stays=stays,
+            accept_doubts=accept_doubts,
         )
         return await self._drive(calls.register(body))
 

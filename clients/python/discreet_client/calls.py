@@ -209,10 +209,11 @@ def add_block(
     content: Mapping[str, Any] | str | Path | None,
     *,
     stays: bool = False,
+    accept_doubts: bool = False,
 ) -> Script[models.BlockAnswer]:
     """The same content of the same block again is the same version, so this may be repeated."""
     added: models.BlockAnswer
-    body: Any = {"block": block}
+    body: Any = {"block": block, **({"accept_doubts": True} if accept_doubts else {})}
     if _is_address(content, stays):
         body |= _placed(content, stays)
         added = yield call(operations.add_block(source_id, body), repeatable=True)
@@ -224,7 +225,7 @@ def add_block(
     path = Path(content)
     with path.open("rb") as file:
         multipart = {
-            "data": {"metadata": dumps({"block": block}).decode()},
+            "data": {"metadata": dumps(body).decode()},
             "files": {"content": (path.name, file)},
         }
         whole = call(operations.add_block(source_id, cast(Any, None)), repeatable=True)
@@ -311,6 +312,7 @@ def dataset_body(
     account: str | None,
     columns: Mapping[str, str] | None = None,
     stays: bool = False,
+    accept_doubts: bool = False,
 ) -> Json:
     """The body of a registration, whole as it was given, or from its parts. With `columns`, or
     rules `public.reader`, the content is what the kind's reader makes of the table; none to be
@@ -336,7 +338,12 @@ def dataset_body(
         cap = _in_steps(cap) if isinstance(cap, Mapping) else _figures(cap, 0)
     given = {"name": name or f"{kind} dataset", "kind": kind, "public": public}
     given |= _placed(content, stays) if placed else {"content": content}
-    rest = {"cap": cap, "mode": mode, "account": account}
+    rest = {
+        "cap": cap,
+        "mode": mode,
+        "account": account,
+        "accept_doubts": accept_doubts or None,
+    }
     return {
         **given,
         **{field_name: value for field_name, value in rest.items() if value is not None},

@@ -1460,6 +1460,12 @@ export interface components {
          */
         BlockRequest: {
             /**
+             * Accept Doubts
+             * @description Register the content although a check finds that it cannot be right, such as behaviour probabilities whose weights have a mean far from 1. It is not kept, and nobody else is told
+             * @default false
+             */
+            accept_doubts?: boolean;
+            /**
              * Block
              * @description Its day, month or label
              */
@@ -1981,7 +1987,7 @@ export interface components {
             rounds: number;
             /**
              * Status
-             * @description Whether the sums stood still at the end and kept the constraints, both within `tolerance`; of agents apart all of them have signed it. `iteration_limit`: they did not, and x is no optimum; with `mpc.iterations` it is the last step that moved nothing. `infeasible`: of protocol mpc, nothing that the agents can do keeps the limit in every hour
+             * @description `converged`: within `tolerance` of what agents use at the end, x is the best that they can do and keeps the constraints; of agents apart all of them have signed it. `iteration_limit`: that is not so, or, of protocol mpc, its bounds are too wide to tell; x is no optimum. `infeasible`: of protocol mpc, nothing that the agents can do keeps the limit in every hour
              * @enum {string}
              */
             status?: "converged" | "iteration_limit" | "infeasible";
@@ -2000,6 +2006,11 @@ export interface components {
              * @description Largest entry of the constraints above zero; of protocol job
              */
             violation?: number;
+            /**
+             * Violations
+             * @description By how much each constraint is above zero, in its own unit; of protocol job
+             */
+            violations?: number[];
             /**
              * X
              * @description The optimum, one list an agent; of protocol job
@@ -2267,6 +2278,12 @@ export interface components {
          * @description Trajectories of loads through the states of an ensemble, or their transition matrix.
          */
         DrEnsembleDataset: {
+            /**
+             * Accept Doubts
+             * @description Register the content although a check finds that it cannot be right, such as behaviour probabilities whose weights have a mean far from 1. It is not kept, and nobody else is told
+             * @default false
+             */
+            accept_doubts?: boolean;
             /**
              * Account
              * @description Account of another dataset about the same people; both are then charged there
@@ -3450,6 +3467,12 @@ export interface components {
          */
         MultiAgentDataset: {
             /**
+             * Accept Doubts
+             * @description Register the content although a check finds that it cannot be right, such as behaviour probabilities whose weights have a mean far from 1. It is not kept, and nobody else is told
+             * @default false
+             */
+            accept_doubts?: boolean;
+            /**
              * Account
              * @description Account of another dataset about the same people; both are then charged there
              * @default null
@@ -3696,6 +3719,12 @@ export interface components {
          * @description Trajectories of people under a behaviour policy.
          */
         OffPolicyDataset: {
+            /**
+             * Accept Doubts
+             * @description Register the content although a check finds that it cannot be right, such as behaviour probabilities whose weights have a mean far from 1. It is not kept, and nobody else is told
+             * @default false
+             */
+            accept_doubts?: boolean;
             /**
              * Account
              * @description Account of another dataset about the same people; both are then charged there
@@ -4264,6 +4293,12 @@ export interface components {
          */
         PlacedBlockRequest: {
             /**
+             * Accept Doubts
+             * @description Register the content although a check finds that it cannot be right, such as behaviour probabilities whose weights have a mean far from 1. It is not kept, and nobody else is told
+             * @default false
+             */
+            accept_doubts?: boolean;
+            /**
              * Block
              * @description Its day, month or label
              */
@@ -4286,6 +4321,12 @@ export interface components {
          *     (`DISCREET_CONTENT_PLACES`).
          */
         PlacedDatasetRequest: {
+            /**
+             * Accept Doubts
+             * @description Register the content although a check finds that it cannot be right, such as behaviour probabilities whose weights have a mean far from 1. It is not kept, and nobody else is told
+             * @default false
+             */
+            accept_doubts?: boolean;
             /**
              * Account
              * @description Account of another dataset about the same people; both are then charged there
@@ -5106,6 +5147,12 @@ export interface components {
          */
         RoutingDataset: {
             /**
+             * Accept Doubts
+             * @description Register the content although a check finds that it cannot be right, such as behaviour probabilities whose weights have a mean far from 1. It is not kept, and nobody else is told
+             * @default false
+             */
+            accept_doubts?: boolean;
+            /**
              * Account
              * @description Account of another dataset about the same people; both are then charged there
              * @default null
@@ -5352,6 +5399,11 @@ export interface components {
             true_total_travel_time?: number;
             /** @description How far the noise may have moved the numbers of this result */
             uncertainty?: components["schemas"]["Uncertainty"];
+            /**
+             * Links whose flow is not determined
+             * @description Positions of links whose flow the model does not determine, from 0: they cost the same at any flow and others are as good, so that optimal assignments differ there. Such flows have no interval; the total travel time is the same in all
+             */
+            undetermined_links?: number[];
             /**
              * Unit Flows
              * @description Share of each pair's trips at each link; of the method gradient

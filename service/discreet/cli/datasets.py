@@ -22,6 +22,7 @@ from discreet.cli.dataset_files import (
 )
 from discreet.cli.files import read_body
 from discreet.cli.options import (
+    AcceptDoubtsFlag,
     EncodingOption,
     JsonFlag,
     KeyOption,
@@ -164,6 +165,7 @@ def add(
             "--delete-after-job", help="Erase the content after the first job that succeeds on it"
         ),
     ] = False,
+    accept_doubts: AcceptDoubtsFlag = False,
     stays: StaysFlag = False,
     query: QueryOption = None,
     state: StateOption = None,
@@ -206,6 +208,7 @@ def add(
         "mode": mode,
         "retention_days": retention_days,
         "delete_after_job": delete_after_job or None,
+        "accept_doubts": accept_doubts or None,
     }
     body = {
         "name": file.stem if where is None else name_of(where),

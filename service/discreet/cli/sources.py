@@ -12,6 +12,7 @@ import typer
 
 from discreet.cli.dataset_files import check_ending, pairs_of, public_part
 from discreet.cli.options import (
+    AcceptDoubtsFlag,
     JsonFlag,
     KeyOption,
     QueryOption,
@@ -146,6 +147,7 @@ def add(
         bool,
         typer.Option("--empty", help="Register the block although it has no records"),
     ] = False,
+    accept_doubts: AcceptDoubtsFlag = False,
     stays: StaysFlag = False,
     query: QueryOption = None,
     state: StateOption = None,
@@ -176,7 +178,9 @@ def add(
             from discreet.cli.renaming import renamed  # noqa: PLC0415 - loads NumPy
 
             file = stack.enter_context(renamed(file, names, _known(source)))
-        made = client.sources.add(source["id"], block, where or file, stays=stays)
+        made = client.sources.add(
+            source["id"], block, where or file, stays=stays, accept_doubts=accept_doubts
+        )
     tell(made, as_json, lambda: show_block(made))
 
 

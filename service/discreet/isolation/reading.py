@@ -65,9 +65,10 @@ def read(
     are for rows that are put aside (`partitions`).
 
     `job`: kind, public, mode, format, tenant, name, upload_key, upload_bytes, data_key, digest_key,
-    content_bytes; of a block of a source also `block`: what it is by, its name, and the realms of
-    its digest, with records and without; where it is not as usual, `whole_rows`, up to which a
-    table is read at once. Raises InvalidInput and PayloadTooLarge as the owner shall see them.
+    content_bytes, `accept_doubts`; of a block of a source also `block`:
+    what it is by, its name, and the realms of its digest, with records and without; where it is
+    not as usual, `whole_rows`, up to which a table is read at once. Raises InvalidInput and
+    PayloadTooLarge as the owner shall see them.
     """
     source, target, *spool = descriptors
     try:
@@ -109,6 +110,10 @@ def _read(job: dict[str, Any], source: int, target: int, spool: tuple[int, int])
         )
     kind.check_sizes(public, content, job["mode"])
     described = kind.describe(public, content).model_dump(mode="json", exclude_none=True)
+    is_parted = isinstance(found, PartedContent)
+    sums = found.doubt_sums if is_parted else kind.doubt_sums(public, content)
+    if not job["accept_doubts"]:
+        kind.require_plausible(sums)
     realm = (
         job["tenant"]
         if job.get("block") is None
@@ -117,7 +122,6 @@ def _read(job: dict[str, Any], source: int, target: int, spool: tuple[int, int])
     writer = SealedWriter(
         ChunkCipher(bytes.fromhex(job["data_key"]), job["name"]), lambda part: _write(target, part)
     )
-    is_parted = isinstance(found, PartedContent)
     canonical = found.sealed(writer) if is_parted else canonical_bytes(content)
     digest = content_digest(bytes.fromhex(job["digest_key"]), realm, canonical)
     if not is_parted:
@@ -292,6 +296,7 @@ def _rehearse(
             "format": form,
             "tenant": "",
             "name": "rehearsal",
+            "accept_doubts": False,
             "whole_rows": whole_rows,
         }
         if block is not None:

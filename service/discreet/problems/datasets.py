@@ -9,7 +9,9 @@ from dataclasses import dataclass, field
 from decimal import Decimal
 from typing import Annotated, Any, ClassVar, Literal, Self
 
+import numpy as np
 import pyarrow as pa
+from numpy.typing import NDArray
 from pydantic import BeforeValidator, Field, StringConstraints
 
 from discreet.errors import FieldIssue, InvalidInput
@@ -40,6 +42,16 @@ class Cap(Frozen):
 Name = Annotated[str, StringConstraints(min_length=1, max_length=200, strip_whitespace=True), Seen]
 
 
+AcceptDoubts = Annotated[
+    Flag,
+    Field(
+        description="Register the content although a check finds that it cannot be right, such as "
+        "behaviour probabilities whose weights have a mean far from 1. It is not kept, and nobody "
+        "else is told"
+    ),
+]
+
+
 class DatasetSettings(Frozen):
     """What accompanies the content of a dataset that is registered."""
 
@@ -58,6 +70,7 @@ class DatasetSettings(Frozen):
     delete_after_job: Flag = Field(
         default=False, description="The content is erased after the first job that succeeds on it"
     )
+    accept_doubts: AcceptDoubts = False
 
 
 @dataclass(frozen=True)
@@ -275,6 +288,23 @@ class Dataset(DatasetSettings):
         """The public part, completed by what the form of the content says: which columns there are,
         never a value."""
         return public
+
+    @classmethod
+    def doubt_sums(cls, public: Any, content: Content) -> NDArray[np.float64] | None:
+        """Sums over the units of a content, or of a part of one, by which `doubts` judges the
+        whole; None where there is nothing to be judged."""
+        return None
+
+    @classmethod
+    def doubts(cls, sums: NDArray[np.float64]) -> list[FieldIssue]:
+        """Why the content cannot be right, for its owner alone, though each value may be."""
+        return []
+
+    @classmethod
+    def require_plausible(cls, sums: NDArray[np.float64] | None) -> None:
+        """InvalidInput for a content that cannot be right."""
+        if sums is not None and (issues := cls.doubts(sums)):
+            raise InvalidInput(issues)
 
     @classmethod
     def sizes(cls, public: Any, content: Content) -> Mapping[str, tuple[int, int]]:

@@ -67,6 +67,8 @@ class Registration:
     """Of a block of a source: what the reader is told of it (`isolation.reading`)."""
     most_bytes: int | None = None
     """That its content may take in memory, where it is fewer than of any."""
+    accept_doubts: bool = False
+    """Whether its owner insists on a content that cannot be right."""
 
 
 @dataclass(frozen=True)
@@ -197,6 +199,8 @@ async def sealed_content(
             request.public, content, "simulation" if request.mode == "simulation" else "private"
         )
         described = kind.describe(request.public, content)
+        if not request.accept_doubts:
+            kind.require_plausible(kind.doubt_sums(request.public, content))
         chunks: list[bytes] = []
         writer = sealing.SealedWriter(sealing.ChunkCipher(data_key, dataset_id), chunks.append)
         writer.write(pack(content))
@@ -233,6 +237,7 @@ async def _read(
         data_key=data_key,
         block=request.block,
         most_bytes=request.most_bytes,
+        accept_doubts=request.accept_doubts,
     )
     return await services.reader.read(
         upload,

@@ -11,7 +11,7 @@ from pydantic import Field, RootModel, StringConstraints, model_validator
 from discreet.intake.field_issues import FieldError
 from discreet.intake.items import InPieces
 from discreet.problems import AnyDataset, AnyProblem
-from discreet.problems.datasets import Cap, DatasetSettings, Name
+from discreet.problems.datasets import AcceptDoubts, Cap, DatasetSettings, Name
 from discreet.problems.numbers import Epsilon, Flag, Frozen, Positive, Privacy, Seen
 from discreet.problems.rehearsals.job import LADDER, MOST_STEPS
 from discreet.problems.reuse import JobId
@@ -148,6 +148,7 @@ class BlockRequest(Frozen):
         "have a `date` besides their fields; `{}` for a block without records",
         json_schema_extra={"x-private": True},
     )
+    accept_doubts: AcceptDoubts = False
 
 
 class PlacedBlockRequest(Frozen):
@@ -157,6 +158,7 @@ class PlacedBlockRequest(Frozen):
     block: BlockName = Field(description="Its day, month or label")
     content_from: Where
     content_stays: Stays = False
+    accept_doubts: AcceptDoubts = False
 
 
 Wait = Annotated[float, Field(ge=0, le=MOST_WAIT_DAYS)]

@@ -177,6 +177,8 @@ async def add_block(
     source: Mapping[str, Any],
     name: str,
     content: Upload | Located,
+    *,
+    accept_doubts: bool = False,
 ) -> tuple[Row, bool]:
     """The version of a block that has this content, or what lies there, and whether it is new.
 
@@ -208,6 +210,7 @@ async def add_block(
                 "empty": f"{own}/empty",
             },
             most_bytes=source["block_bytes"],
+            accept_doubts=accept_doubts,
         )
         async with datasets.sealed_content(services, principal, request) as sealed:
             if sealed.public != source["public"]:

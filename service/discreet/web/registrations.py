@@ -28,6 +28,9 @@ came with it."""
 Beside = tuple[str, Any, DatasetSettings, Located | None]
 """Kind, public part and settings of a dataset; and where its content lies, where that is said in
 its place."""
+BesideBlock = tuple[str, bool, Located | None]
+"""The name of a block of a source, whether its owner insists on a content that is doubted, and
+where it lies, where that is said in its place."""
 
 
 def beside(fields: Any, content: bool | None) -> dict[str, Any]:
@@ -48,14 +51,15 @@ def beside(fields: Any, content: bool | None) -> dict[str, Any]:
     return fields
 
 
-def block_of(metadata: bytes, content: bool | None) -> tuple[str, Located | None]:
-    """The name of a block of a source, and where its content lies, where that is said in its
-    place."""
+def block_of(metadata: bytes, content: bool | None) -> BesideBlock:
+    """What accompanies the content of a block."""
     fields: Any = bodies.value_of(metadata)
     if content is not None and isinstance(fields, dict) and "content_from" in fields:
         rest, where = _placed(fields)
-        return bodies.validate(_BLOCK, {**rest, "content": {}}).block, where
-    return bodies.validate(_BLOCK, {**beside(fields, content), "content": {}}).block, None
+        asked = bodies.validate(_BLOCK, {**rest, "content": {}})
+        return asked.block, asked.accept_doubts, where
+    asked = bodies.validate(_BLOCK, {**beside(fields, content), "content": {}})
+    return asked.block, asked.accept_doubts, None
 
 
 def settings_and_place(metadata: bytes, content: bool | None) -> Beside:

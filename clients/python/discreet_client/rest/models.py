@@ -192,6 +192,12 @@ class Binding(TypedDict):
 class BlockRequest(TypedDict):
     """A block of a source, or a later version of one."""
 
+    accept_doubts: NotRequired[bool]
+    """
+    Register the content although a check finds that it cannot be right, such as behaviour
+    probabilities whose weights have a mean far from 1. It is not kept, and nobody else is
+    told; default `false`
+    """
     block: str
     """Its day, month or label; length >= 1, length <= 100"""
     content: dict[str, Any]
@@ -349,10 +355,11 @@ class CoupledQpResult(TypedDict):
     """Rounds of the sums that were opened; 0 with protocol mpc, which opens none"""
     status: NotRequired[Literal["converged", "iteration_limit", "infeasible"]]
     """
-    Whether the sums stood still at the end and kept the constraints, both within `tolerance`;
-    of agents apart all of them have signed it. `iteration_limit`: they did not, and x is no
-    optimum; with `mpc.iterations` it is the last step that moved nothing. `infeasible`: of
-    protocol mpc, nothing that the agents can do keeps the limit in every hour
+    `converged`: within `tolerance` of what agents use at the end, x is the best that they can
+    do and keeps the constraints; of agents apart all of them have signed it.
+    `iteration_limit`: that is not so, or, of protocol mpc, its bounds are too wide to tell; x
+    is no optimum. `infeasible`: of protocol mpc, nothing that the agents can do keeps the
+    limit in every hour
     """
     tables: list[str]
     """Fields with more than a million numbers: left out here and given as Parquet"""
@@ -360,6 +367,8 @@ class CoupledQpResult(TypedDict):
     """Hash of all broadcasts, hexadecimal"""
     violation: NotRequired[float]
     """Largest entry of the constraints above zero; of protocol job"""
+    violations: NotRequired[list[float]]
+    """By how much each constraint is above zero, in its own unit; of protocol job"""
     x: NotRequired[list[list[float]]]
     """The optimum, one list an agent; of protocol job"""
 
@@ -1069,6 +1078,12 @@ class PlacedBlockRequest(TypedDict):
     (`DISCREET_CONTENT_PLACES`).
     """
 
+    accept_doubts: NotRequired[bool]
+    """
+    Register the content although a check finds that it cannot be right, such as behaviour
+    probabilities whose weights have a mean far from 1. It is not kept, and nobody else is
+    told; default `false`
+    """
     block: str
     """Its day, month or label; length >= 1, length <= 100"""
     content_from: str
@@ -1091,6 +1106,12 @@ class PlacedDatasetRequest(TypedDict):
     (`DISCREET_CONTENT_PLACES`).
     """
 
+    accept_doubts: NotRequired[bool]
+    """
+    Register the content although a check finds that it cannot be right, such as behaviour
+    probabilities whose weights have a mean far from 1. It is not kept, and nobody else is
+    told; default `false`
+    """
     account: NotRequired[str | None]
     """Account of another dataset about the same people; both are then charged there"""
     cap: NotRequired[Cap | None]
@@ -2511,6 +2532,12 @@ class OffPolicyContent(TypedDict):
 class OffPolicyDataset(TypedDict):
     """Trajectories of people under a behaviour policy."""
 
+    accept_doubts: NotRequired[bool]
+    """
+    Register the content although a check finds that it cannot be right, such as behaviour
+    probabilities whose weights have a mean far from 1. It is not kept, and nobody else is
+    told; default `false`
+    """
     account: NotRequired[str | None]
     """Account of another dataset about the same people; both are then charged there"""
     cap: NotRequired[Cap | None]
@@ -2824,6 +2851,12 @@ class RoutingContent(TypedDict):
 class RoutingDataset(TypedDict):
     """Trips of the users of a network."""
 
+    accept_doubts: NotRequired[bool]
+    """
+    Register the content although a check finds that it cannot be right, such as behaviour
+    probabilities whose weights have a mean far from 1. It is not kept, and nobody else is
+    told; default `false`
+    """
     account: NotRequired[str | None]
     """Account of another dataset about the same people; both are then charged there"""
     cap: NotRequired[Cap | None]
@@ -2941,6 +2974,12 @@ class RoutingResult(TypedDict):
     """
     uncertainty: NotRequired[Uncertainty]
     """How far the noise may have moved the numbers of this result"""
+    undetermined_links: NotRequired[list[int]]
+    """
+    Positions of links whose flow the model does not determine, from 0: they cost the same at
+    any flow and others are as good, so that optimal assignments differ there. Such flows have
+    no interval; the total travel time is the same in all
+    """
     unit_flows: NotRequired[list[list[float]]]
     """Share of each pair's trips at each link; of the method gradient"""
     user_classes: NotRequired[list[str]]
@@ -3125,6 +3164,12 @@ class CancelAnswer(TypedDict):
 class DrEnsembleDataset(TypedDict):
     """Trajectories of loads through the states of an ensemble, or their transition matrix."""
 
+    accept_doubts: NotRequired[bool]
+    """
+    Register the content although a check finds that it cannot be right, such as behaviour
+    probabilities whose weights have a mean far from 1. It is not kept, and nobody else is
+    told; default `false`
+    """
     account: NotRequired[str | None]
     """Account of another dataset about the same people; both are then charged there"""
     cap: NotRequired[Cap | None]
@@ -3229,6 +3274,12 @@ class JobRequest(TypedDict):
 class MultiAgentDataset(TypedDict):
     """Objectives and initial states of agents, for a problem that runs in one process."""
 
+    accept_doubts: NotRequired[bool]
+    """
+    Register the content although a check finds that it cannot be right, such as behaviour
+    probabilities whose weights have a mean far from 1. It is not kept, and nobody else is
+    told; default `false`
+    """
     account: NotRequired[str | None]
     """Account of another dataset about the same people; both are then charged there"""
     cap: NotRequired[Cap | None]

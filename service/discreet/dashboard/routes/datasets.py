@@ -43,6 +43,8 @@ from discreet.web.responses import answer
 from discreet.web.security import CurrentServices
 
 NEW_ACCOUNT = "new"
+CHECKED = ("delete_after_job", "accept_doubts")
+"""Settings that a form ticks."""
 """The value of the form's `account` for people who are in no other dataset. Browsers require a
 choice."""
 router = APIRouter(include_in_schema=False)
@@ -200,7 +202,7 @@ def _described_before(metadata: Any) -> forms.Form:
     return {
         "account": NEW_ACCOUNT,
         **{name: str(plain[name]) for name in names if plain.get(name) is not None},
-        **({"delete_after_job": "yes"} if metadata.get("delete_after_job") else {}),
+        **{name: "yes" for name in CHECKED if metadata.get(name)},
         "public": submissions.as_text(metadata.get("public")),
     }
 
@@ -226,7 +228,7 @@ def _metadata(kind: str, form: forms.Form) -> dict[str, Any]:
             if forms.filled(form, "retention_days")
             else {}
         ),
-        **({"delete_after_job": True} if form.get("delete_after_job") else {}),
+        **{name: True for name in CHECKED if form.get(name)},
     }
     bodies.validate(_SETTINGS, plain)
     return {"kind": kind, **plain, "public": public}
@@ -263,7 +265,7 @@ async def _form(
                     "delta",
                     "account",
                     "retention_days",
-                    "delete_after_job",
+                    *CHECKED,
                 ),
                 "",
             ),

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from pydantic import ConfigDict, Field, with_config
 from typing_extensions import TypedDict
 
-from discreet.errors import InvalidInput
+from discreet.errors import FieldIssue, InvalidInput
 from discreet.intake.items import InPieces
 from discreet.problems.columns import (
     Issues,
@@ -22,7 +22,7 @@ from discreet.problems.columns import (
 from discreet.problems.contents import PRIVATE, Content, Packed
 from discreet.problems.datasets import Column, FileQuestion, Layout
 from discreet.problems.numbers import Count, Frozen, Real
-from discreet.problems.off_policy_evaluation import blocks, layouts, own_file
+from discreet.problems.off_policy_evaluation import blocks, layouts, own_file, propensities
 from discreet.problems.off_policy_evaluation.canonical import (
     canonical_content,
     check_number,
@@ -273,6 +273,14 @@ class OffPolicyDataset(DatasetInBlocks):
         columns_of(public, schema.empty_table(), "/content")  # what is wrong with its columns
         kind = schema.field("trajectory").type
         return TrajectoryRows(public) if are_spread(kind) else None
+
+    @classmethod
+    def doubt_sums(cls, public: OffPolicyPublic, content: Content) -> NDArray[np.float64] | None:
+        return propensities.sums_of(content) if "behaviour" in content else None
+
+    @classmethod
+    def doubts(cls, sums: NDArray[np.float64]) -> list[FieldIssue]:
+        return propensities.issues(sums)
 
     @classmethod
     def describe(cls, public: OffPolicyPublic, content: Content) -> OffPolicyPublic:

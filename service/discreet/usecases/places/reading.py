@@ -36,6 +36,7 @@ from discreet.usecases.services import Services
 WINDOW = timedelta(days=1)
 NOT_TOLD = "of what is read from a place no row, value or number is told: look at it there"
 RULES: tuple[tuple[tuple[str, ...], str], ...] = (
+    (("has mean 1",), "target / behaviour must have mean 1; to insist: accept_doubts"),
     (("differ in their columns",), "the files differ in their columns or types"),
     (("is missing", "not known here", "appears twice"), "the columns are not those of the kind"),
     (("missing value", "value is missing", "is empty", "null"), "a value is missing"),
