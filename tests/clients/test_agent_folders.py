@@ -85,7 +85,7 @@ class Session:
             bound=100.0,
             scheme="masking",
             exposure=None if changes else "accepted",
-            tolerance=None if changes else 1e-3,
+            tolerance=1e-3 if auto else None,
             operator_from=1 if auto else None,
             **changes,
         )
