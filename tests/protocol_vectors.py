@@ -13,8 +13,7 @@ import hashlib
 import json
 import math
 import struct
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -36,7 +35,6 @@ from discreet_client.federation.errors import BadLink, NotTrusted
 from discreet_client.federation.rosters import roster_document
 from discreet_client.federation.stream_keys import Exchange
 from discreet_client.packing import FixedPoint, OutOfRange, Packing
-from discreet_client.secure_sum import agent as agent_module
 from discreet_client.secure_sum import masks
 from discreet_client.secure_sum.frames import HEADER, NOTHING, OPERATOR, PROTOCOL, Kind
 from discreet_client.secure_sum.masks import PaillierScheme
@@ -285,6 +283,7 @@ def messages(parties: Parties) -> Json:
         cap_epsilon="0.5",
         cap_delta="0",
         announcement=b'{"lower":-1,"upper":1}',
+        speaks=["discreet/multi-agent/v1"],
     ).SerializeToString()
     asked = signing.enrolment(SESSION, nonce[:16], NOW_MS, enrolment)
     request = pb.EnrollRequest(
@@ -597,6 +596,7 @@ class Run:
             self._signed,
             Given(VALUES[place]),
             secure_sum.MemoryJournal(),
+            draws=GroupKey(),
         )
         made._exchange = _exchange(f"agent {place}")
         return made
@@ -622,32 +622,32 @@ def _exchange(name: str) -> X25519PrivateKey:
     return X25519PrivateKey.from_private_bytes(seed(f"exchange of {name}"))
 
 
-@contextmanager
-def _group_key() -> Iterator[bytes]:
-    key = seed("group key")
-    with mock.patch.object(agent_module.secrets, "token_bytes", lambda size: key[:size]):
-        yield key
+class GroupKey(secure_sum.Draws):
+    """The dealer's only draw."""
+
+    def bytes(self, size: int) -> bytes:
+        return seed("group key")[:size]
 
 
 def sums(parties: Parties) -> Json:
     """A run of three agents over two sums, whole, and broadcasts that end an agent."""
-    with _group_key() as group_key:
-        run = Run(parties)
-        broadcasts: list[bytes] = []
-        answers: list[list[bytes]] = []
-        keys: list[Json] = []
-        broadcast: bytes | None = run.operator.open()
-        while broadcast is not None:
-            broadcasts.append(broadcast)
-            answers.append([agent.answer(broadcast) for agent in run.agents])
-            kind = secure_sum.parse(broadcast)[0]
-            if kind in (Kind.START, Kind.SUM) and not run.operator.finished:
-                keys.append(_round_keys(run))
-            for answer in answers[-1]:
-                run.operator.collect(answer)
-            broadcast = run.operator.advance()
-        refused = refusals(run, broadcasts)
-        complained = complaint(parties)
+    group_key = seed("group key")
+    run = Run(parties)
+    broadcasts: list[bytes] = []
+    answers: list[list[bytes]] = []
+    keys: list[Json] = []
+    broadcast: bytes | None = run.operator.open()
+    while broadcast is not None:
+        broadcasts.append(broadcast)
+        answers.append([agent.answer(broadcast) for agent in run.agents])
+        kind = secure_sum.parse(broadcast)[0]
+        if kind in (Kind.START, Kind.SUM) and not run.operator.finished:
+            keys.append(_round_keys(run))
+        for answer in answers[-1]:
+            run.operator.collect(answer)
+        broadcast = run.operator.advance()
+    refused = refusals(run, broadcasts)
+    complained = complaint(parties)
     optimizers = [agent._update for agent in run.agents]
     opened = optimizers[0].seen  # type: ignore[attr-defined]
     assert all(agent.finished for agent in run.agents)
@@ -718,6 +718,7 @@ def _round_keys(run: Run) -> Json:
         return {}
     return {
         "previous": first.last_broadcast.hex(),
+        "transcript": first._bound.hex(),
         "masks": {
             f"{one} {other}": run.agents[one]._mask_key(one, other).hex()
             for one, other in ((0, 1), (0, 2), (1, 2), (0, OPERATOR))

@@ -54,6 +54,8 @@ CREATE TABLE session_agents (
   announcement jsonb NOT NULL,  -- what it declares of its part before anybody signs
   enrolled_at timestamptz NOT NULL DEFAULT now(),  -- when
   receipt jsonb,  -- its countersignature of the charge; null: not yet
+  speaks jsonb NOT NULL DEFAULT '[]',  -- versions of protocols, methods and encryptions that it speaks
+  cause text,  -- why the session could not go on without it; null: it could
   PRIMARY KEY (job_id, fingerprint)
 );
 ALTER TABLE session_agents ENABLE ROW LEVEL SECURITY;
@@ -72,6 +74,7 @@ CREATE TABLE group_members (
   account_id text NOT NULL REFERENCES accounts,  -- what its part is charged to
   unit text NOT NULL,  -- what neighbouring data of it differ by
   announcement jsonb NOT NULL,  -- what it declared when the group was saved
+  speaks jsonb NOT NULL DEFAULT '[]',  -- what it spoke then
   PRIMARY KEY (tenant_id, group_name, fingerprint)
 );
 ALTER TABLE group_members ENABLE ROW LEVEL SECURITY;

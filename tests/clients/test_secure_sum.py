@@ -27,6 +27,7 @@ from discreet_client.packing import OutOfRange
 from discreet_client.secure_sum import (
     OPERATOR,
     Agent,
+    Draws,
     Ended,
     Excluded,
     FileJournal,
@@ -138,7 +139,7 @@ def test_the_signed_transcript_can_be_checked_by_anybody() -> None:
         return frame
 
     outcome, _ = run(3, parameters(), tap)
-    transcript = hashlib.sha256(b"discreet/secure-sum/v1").digest()
+    transcript = hashlib.sha256(b"discreet/secure-sum/v2").digest()
     for frame in heard[:-1]:  # all but CLOSE
         transcript = hashlib.sha256(transcript + hashlib.sha256(frame).digest()).digest()
     assert transcript.hex() == outcome.certificate["transcript"]
@@ -150,7 +151,7 @@ def test_the_signed_transcript_can_be_checked_by_anybody() -> None:
             bytes([14]) + (0).to_bytes(4, "big") + (3).to_bytes(4, "big") + index.to_bytes(2, "big")
         )
         statement = (
-            b"discreet/secure-sum/v1"
+            b"discreet/secure-sum/v2"
             + hashlib.sha256(b"simulation").digest()
             + hashlib.sha256(document).digest()
             + header
@@ -992,8 +993,12 @@ def epoch(
     owner, server, identities, roster = group
     operator = Operator(server, owner.public_key(), roster.signed(owner), OWN, **position)
     agents = [
-        Agent(identity, owner.public_key(), vehicle, journal, **position)
-        for identity, vehicle, journal in zip(identities, vehicles, journals, strict=True)
+        Agent(
+            identity, owner.public_key(), vehicle, journal, draws=Draws(bytes([place])), **position
+        )
+        for place, (identity, vehicle, journal) in enumerate(
+            zip(identities, vehicles, journals, strict=True)
+        )
     ]
     broadcast: bytes | None = operator.open()
     while broadcast is not None:

@@ -28,6 +28,7 @@ from discreet_client.sparse_sum import (
     Roster,
     Step,
     answer,
+    durable,
 )
 from discreet_client.sparse_sum.conversation import HEAD
 from discreet_client.sparse_sum.group import digest
@@ -45,6 +46,12 @@ DEMANDS = Demands(corrupt=0.1, sigma=0.0, rounds=ROUNDS, exposure="accepted")
 
 def values_of(place: int, number: int) -> Any:
     return np.array([10**place, number + place], dtype=np.int64)
+
+
+@pytest.fixture(autouse=True)
+def _memory(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Claims are counted in a folder of the test's own."""
+    monkeypatch.setattr(durable, "MEMORIES", (str(tmp_path_factory.mktemp("memory")),))
 
 
 @dataclass
@@ -342,10 +349,53 @@ def test_a_folder_is_one_runs_and_one_processes(tmp_path: Path) -> None:
         run.come_back(0)
 
 
-def test_a_folder_put_back_is_one_corrupt_agent_at_most(tmp_path: Path) -> None:
-    """Agent 0 has forgotten round 0 and answers it again. It gives the same shares of others as
-    before; nobody takes its new ones, of which no key seals a byte as it did before; so its second
-    vector stays under a mask of its own that nobody can tell."""
+@pytest.mark.parametrize("when", [Step.OPEN, Step.SHARES, Step.VOTE])
+def test_a_folder_put_back_answers_nothing(tmp_path: Path, when: Step) -> None:
+    """Nor does one that is lost: rounds and votes would be answered again."""
+    run = Run(tmp_path)
+    run.until(when)
+    shutil.copytree(tmp_path / "0", tmp_path / "copy")
+    for _ in range(3):
+        run.step()
+    run.kill(0)
+    shutil.rmtree(tmp_path / "0")
+    with pytest.raises(Refused, match="it holds 0 claims"):
+        run.come_back(0)
+    shutil.rmtree(tmp_path / "0")
+    (tmp_path / "copy").rename(tmp_path / "0")
+    with pytest.raises(Refused, match="may come from an older copy"):
+        run.come_back(0)
+
+
+def test_after_a_start_of_the_machine_a_folder_answers_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Memory is empty then, as on another machine: nobody knows whether the folder is the last."""
+    run = Run(tmp_path)
+    run.until(Step.CONTRIBUTE)
+    run.kill(0)
+    (tmp_path / "empty").mkdir()
+    monkeypatch.setattr(durable, "MEMORIES", (str(tmp_path / "empty"),))
+    with pytest.raises(Refused, match="has started again"):
+        run.come_back(0)
+
+
+def test_a_run_that_has_ended_leaves_no_secrets(tmp_path: Path) -> None:
+    run = Run(tmp_path)
+    run.until(Step.CONTRIBUTE)
+    run.agents[0].finish()
+    assert sorted(one.name for one in (tmp_path / "0").iterdir()) == ["claims", "members"]
+    with pytest.raises(Refused):
+        run.come_back(0)
+
+
+def test_a_folder_put_back_with_the_memory_is_one_corrupt_agent_at_most(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As by a snapshot of the whole machine, agent 0 has forgotten round 0 and answers it again. It
+    gives the same shares of others as before; nobody takes its new ones, of which no key seals a
+    byte as it did before; so its second vector stays under a mask of its own that nobody can
+    tell."""
     run = Run(tmp_path)
     run.until(Step.SHARES)
     shutil.copytree(tmp_path / "0", tmp_path / "copy")
@@ -358,6 +408,7 @@ def test_a_folder_put_back_is_one_corrupt_agent_at_most(tmp_path: Path) -> None:
     run.kill(0)
     shutil.rmtree(tmp_path / "0")
     (tmp_path / "copy").rename(tmp_path / "0")
+    monkeypatch.setattr(durable.Count, "read", lambda count: 0)
     run.come_back(0)
     again = {step: run.say(0, message[0]) for step, message in told.items() if 0 in message}
     assert again[Step.RELEASE] == frames[Step.RELEASE]

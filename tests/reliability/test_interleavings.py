@@ -105,6 +105,7 @@ def test_agents_and_owner_of_a_session_lock_in_one_order(
                         cap_epsilon="10",
                         cap_delta="0.1",
                         announcement=b'{"lower": -1, "upper": 1, "radius": 0.1}',
+                        speaks=("discreet/multi-agent/v1",),
                     )
                 )
                 await enrolment.enroll(services, enrolments[-1])

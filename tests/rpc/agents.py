@@ -43,4 +43,5 @@ def add(agent: Agent, problem: dict[str, Any]) -> dict[str, Any]:
         "broadcast": outcome.broadcast.hex(),
         "transcript": outcome.transcript.hex(),
         "kept": len(outcome.final_state),
+        "blamed": [list(one) for one in outcome.blamed],
     }

@@ -194,7 +194,11 @@ class Federation(Installation):
             [
                 *(sys.executable, "-m", "discreet", "session", *arguments, "--json"),
                 *("--server", self.url, "--key", self.owner_key),
-                *(() if arguments[0] == "show" else ("--owner-identity", str(self.owner_identity))),
+                *(
+                    ()
+                    if arguments[0] in ("show", "again")
+                    else ("--owner-identity", str(self.owner_identity))
+                ),
             ],
             env=self.environment(),
             cwd=ROOT,

@@ -118,8 +118,9 @@ class Sums(Session):
     def opening(self, noise: Noise) -> bytes:
         return b"begin"
 
-    def accepts(self, number: int, agent: str, message: bytes) -> bool:
-        return len(message) == NUMBER.size and abs(NUMBER.unpack(message)[0]) <= MOST
+    def fault(self, number: int, agent: str, message: bytes) -> str:
+        sound = len(message) == NUMBER.size and abs(NUMBER.unpack(message)[0]) <= MOST
+        return "" if sound else "wrong_form"
 
     def step(self, number: int, messages: Mapping[str, bytes], noise: Noise) -> bytes:
         assert number == len(self._sums)

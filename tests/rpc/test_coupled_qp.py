@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -26,7 +27,8 @@ from discreet.problems.federation import ROUNDS_ARE_SEEN
 from discreet_client import secure_sum
 from discreet_client.agent import Agent, Demands, QuadraticCost
 from discreet_client.client import ApiError
-from discreet_client.federation.errors import AgentError
+from discreet_client.federation import spoken
+from discreet_client.federation.errors import AgentError, Refused
 from discreet_client.federation.identity import Identity
 from discreet_client.priced_rounds import MOST_ROUNDS
 from discreet_client.updates import Participant
@@ -429,3 +431,58 @@ def test_bad_terms_are_refused_by_place(
         client.submit({"problem": spec("paillier", **changes)})
     assert refused.value.status == 422
     assert refused.value.problem["errors"][0]["pointer"] == pointer
+
+
+def test_who_does_not_speak_what_a_job_needs_is_refused_by_name(
+    shared: Federation, tmp_path: Path
+) -> None:
+    """Before, such an agent was on the signed roster, and the job ended in its first round."""
+    job = submit(shared, spec("paillier"))
+    (token,) = shared.invite(job)
+    agent = Agent.from_token(token, tmp_path / "agent.key", name="Ward 3", unit="agent")
+    agent.speaks = ("discreet/secure-sum/v2", "masking", "spds")
+    with pytest.raises(Refused, match="agent Ward 3 does not speak paillier") as refused:
+        agent.enroll()
+    assert refused.value.code == "not_spoken"
+    agent.speaks = spoken.AGENT
+    agent.enroll()
+    (shown,) = shared.cli("show", job)["agents"]
+    assert shown["speaks"] == list(spoken.AGENT)
+
+
+def test_a_lost_folder_is_named_and_what_was_opened_is_counted(shared: Federation) -> None:
+    """An agent is killed, its folder is lost; it declines, everybody is told, and the owner starts
+    again without it: of those that remain some sums are open."""
+    many = {"count": 4, "coupled": 2, "constraints": 2}
+    terms = {"agents": 4, "join_seconds": 1000.0, "round_seconds": 300.0}
+    job = submit(shared, spec("masking", 100_000, agents=many, federation=terms))
+    agents = []
+    for place, token in enumerate(shared.invite(job, 4)):
+        part = {**PAPER[min(place, 2)], "primal": 0.016}
+        part["demands"] = {"exposure": "accepted", "rounds": None}
+        agents.append(QpAgent(shared.folder / f"{job}-{place}", token, part))
+        shared.agents.append(agents[-1])
+        agents[-1].start()
+    shared.joined(job, 4)
+    shared.cli("approve", job)
+    eventually(lambda: shared.round_of(job) >= 8, "sums are open")
+    lost = agents[3]
+    lost.kill()
+    shutil.rmtree(lost.folder / "agent.state")
+    lost.start()
+    status, _, says = lost.ended()
+    assert status == 1
+    assert "FolderLost" in says
+    error = final(shared, job)["error"]
+    assert error["code"] == "agent_declined"
+    assert [(one["fingerprint"], one["cause"]) for one in error["agents"]] == [
+        (lost.fingerprint, "folder_lost")
+    ]
+    for agent in agents[:3]:
+        _, _, says = agent.ended()
+        assert f"agent {lost.fingerprint[:16]}: folder_lost" in says
+    made = shared.cli("again", job)
+    before = shared.cli("show", made["job"])["opened_before"]
+    assert before["jobs"] == 1
+    assert before["numbers"] >= 4 * 5
+    assert before["for_each_agent"] == before["numbers"] / 4

@@ -215,8 +215,8 @@ def test_a_killed_agent_goes_on_where_it_was(shared: Federation) -> None:
 def test_abort_ends_the_job_when_an_agent_misses_a_round(shared: Federation, fault: str) -> None:
     job = shared.submit(agents=3, rounds=3, on_missing="abort", round_seconds=8.0)
     agents = run(shared, job, 3, a3={fault: 1})
-    for agent in agents[:2]:
-        outcome = agent.outcome()
+    outcomes = [agent.outcome() for agent in agents[:2]]
+    for outcome in outcomes:
         assert (outcome["state"], outcome["code"], outcome["rounds"]) == (
             "failed",
             "agent_missing",
@@ -224,9 +224,40 @@ def test_abort_ends_the_job_when_an_agent_misses_a_round(shared: Federation, fau
         )
     error = final(shared, job)["error"]
     assert error["code"] == "agent_missing"
+    assert "its full price was charged" in error["detail"]
+    cause = {"hang_at": "no_answer", "garbage_at": "wrong_form"}[fault]
+    named = [(one["fingerprint"], one["cause"]) for one in error["agents"]]
+    assert named == [(agents[2].fingerprint, cause)]
+    assert all([tuple(one) for one in outcome["blamed"]] == named for outcome in outcomes)
+    assert shared.cli("show", job)["error"]["agents"] == error["agents"]
     assert all(
         kinds[-1] == "commit" for kinds in entries(shared, job).values()
     )  # a message was accepted before
+
+
+def test_a_failed_session_starts_again_without_whom_its_error_names(shared: Federation) -> None:
+    job = shared.submit(
+        agents=3, rounds=3, on_missing="abort", round_seconds=8.0, mode="simulation"
+    )
+    agents = run(shared, job, 3, a3={"garbage_at": 1})
+    assert final(shared, job)["state"] == "failed"
+    made = shared.cli("again", job)
+    assert shared.cli("again", job) == made  # asked twice, it is the same job
+    staying = sorted(agent.fingerprint for agent in agents[:2])
+    assert made["agents"] == staying
+    found = shared.cli("show", made["job"])
+    assert [one["fingerprint"] for one in found["agents"]] == staying
+    for agent in agents[:2]:
+        agent.outcome()
+        agent.token = made["link"]
+        agent.start()
+    shared.approve(made["job"])
+    assert [agent.outcome()["state"] for agent in agents[:2]] == ["succeeded"] * 2
+    with shared.client() as client:
+        assert client.result(made["job"])["result"]["sums"] == sums(2, 3)
+        with pytest.raises(ApiError) as refused:
+            client.start_session_again(made["job"])
+        assert refused.value.code == "not_failed"
 
 
 @pytest.mark.parametrize("fault", ["hang_at", "garbage_at"])

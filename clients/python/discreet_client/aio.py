@@ -485,6 +485,13 @@ class AsyncClient:
         """Remove an enrolled agent before the roster is signed."""
         await self._run(calls.remove_agent(job_id, fingerprint))
 
+    async def start_session_again(
+        self, job_id: str, *, without: Sequence[str] | None = None
+    ) -> models.SessionAgainAnswer:
+        """Submit a failed federated job again without the agents of these fingerprints, by default
+        those that its error names; the others come back with the link in the answer."""
+        return await self._run(calls.start_session_again(job_id, without))
+
     async def session(self, job_id: str) -> models.SessionAnswer:
         """Who takes part in a federated job."""
         return await self._run(calls.session(job_id))

@@ -816,6 +816,15 @@ def remove_agent(job_id: str, fingerprint: str) -> Call[None]:
     return call(operations.remove_agent(job_id, fingerprint))
 
 
+def start_session_again(
+    job_id: str, without: Sequence[str] | None
+) -> Call[models.SessionAgainAnswer]:
+    body: models.SessionAgainRequest = {}
+    if without is not None:
+        body["without"] = list(without)
+    return call(operations.start_session_again(job_id, body))
+
+
 def session(job_id: str) -> Call[models.SessionAnswer]:
     return call(operations.get_session(job_id))
 

@@ -481,6 +481,13 @@ class Client:
         """Remove an enrolled agent before the roster is signed."""
         self._run(calls.remove_agent(job_id, fingerprint))
 
+    def start_session_again(
+        self, job_id: str, *, without: Sequence[str] | None = None
+    ) -> models.SessionAgainAnswer:
+        """Submit a failed federated job again without the agents of these fingerprints, by default
+        those that its error names; the others come back with the link in the answer."""
+        return self._run(calls.start_session_again(job_id, without))
+
     def session(self, job_id: str) -> models.SessionAnswer:
         """Who takes part in a federated job."""
         return self._run(calls.session(job_id))

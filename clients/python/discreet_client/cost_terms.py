@@ -39,6 +39,17 @@ CONVEX = 1e-9
 entry."""
 
 
+def as_numbers(owner: Any, *names: str) -> None:
+    """Make these fields of a frozen object arrays of doubles: they may be given as lists, which
+    would fail much later. ValueError for what are no numbers."""
+    for name in names:
+        try:
+            found = np.asarray(getattr(owner, name), dtype=np.float64)
+        except (TypeError, ValueError, OverflowError) as error:
+            raise ValueError(f"{name} must hold numbers: {error}") from None
+        object.__setattr__(owner, name, found)
+
+
 def small(values: Floats) -> bool:
     """Whether all are numbers of magnitude at most LARGEST."""
     return bool(np.all(np.abs(values) <= LARGEST))  # NaN is not
@@ -56,6 +67,7 @@ class Term(ABC):
     weight: float = 1.0
 
     def __post_init__(self) -> None:
+        as_numbers(self, "A", "b")
         if self.A.ndim != 2 or self.b.shape != self.A.shape[:1] or not self.A.size:
             raise ValueError(f"{self.kind}: A needs a row for each entry of b, and at least one")
         if not (small(self.A) and small(self.b)):

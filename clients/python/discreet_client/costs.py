@@ -23,6 +23,7 @@ from discreet_client.cost_terms import (
     MOST_TERMS,
     BadTerm,
     Term,
+    as_numbers,
     read_all,
     small,
 )
@@ -87,7 +88,8 @@ class QuadraticCost:
     a_l: Floats
 
     def __post_init__(self) -> None:
-        if np.ndim(self.a_l) != 1 or np.shape(self.A_q)[1:] != np.shape(self.a_l):
+        as_numbers(self, "A_q", "a_l")
+        if self.a_l.ndim != 1 or self.A_q.shape[1:] != self.a_l.shape:
             raise ValueError("A_q needs one column for each entry of a_l")
 
     @property
@@ -155,7 +157,10 @@ class ConvexCost:
     terms: tuple[Term, ...]
 
     def __post_init__(self) -> None:
+        object.__setattr__(self, "terms", tuple(self.terms))
         for term in self.terms:
+            if not isinstance(term, Term):
+                raise ValueError(f"{term!r} is no term of a cost")
             if term.A.shape[1] != self.size:
                 raise ValueError(f"{term.kind}: A needs one column for each entry of a_l")
 

@@ -6,12 +6,17 @@ the attack and its success: it finds about one other agent for every eight numbe
 and no attack can solve for the two figures of an agent (its need and its price sensitivity) from
 fewer than two numbers. So with ten agents for each opened number, the chance that the figures of a
 given agent are found is 1 in 80 as measured, and 1 in 20 by counting equations, however the numbers
-are spread over rounds and couplings. This holds for a given agent: whatever the number of agents,
+are spread over rounds and couplings. Chances of jobs add up, so what counts is the total of all
+jobs in which an agent took part: numbers opened for each agent among whom they were (`Opens`), a
+tenth at most. This holds for a given agent: whatever the number of agents,
 some agent is found, and so is one without whom a job is run again.
 """
 
 from __future__ import annotations
 
+import math
+from dataclasses import dataclass
+from fractions import Fraction
 from typing import Literal
 
 Exposure = Literal["accepted"]
@@ -25,7 +30,27 @@ LEAST_AGENTS = 100
 AGENTS_PER_NUMBER = 10
 
 
-def crowd(rounds: int, dimension: int) -> int:
-    """The fewest agents among whom sums of `dimension` numbers may be opened in so many rounds
-    without noise, unless the agents accept the exposure."""
-    return max(LEAST_AGENTS, AGENTS_PER_NUMBER * rounds * dimension)
+@dataclass(frozen=True)
+class Opens:
+    """So many numbers that a job opens without noise, sums of so many agents."""
+
+    numbers: int
+    agents: int
+
+    @property
+    def share(self) -> Fraction:
+        """Numbers for each agent. Those of an agent's jobs add up."""
+        return Fraction(self.numbers, self.agents) if self.numbers else Fraction(0)
+
+
+NOTHING_OPENED = Opens(0, 0)
+
+
+def crowd(numbers: int, before: Fraction = Fraction(0)) -> int | None:
+    """The fewest agents among whom so many numbers may be opened without noise unless the agents
+    accept the exposure; None where no number of agents is enough. `before`: the sum of the shares
+    of the jobs before in which the same agent took part."""
+    left = Fraction(1, AGENTS_PER_NUMBER) - before
+    if numbers == 0:
+        return 0
+    return max(LEAST_AGENTS, math.ceil(numbers / left)) if left > 0 else None

@@ -24,7 +24,7 @@ from __future__ import annotations
 
 import hashlib
 import secrets
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING
@@ -207,14 +207,20 @@ class PrivateKey:
         return found
 
 
-def generate(bits: int = 3072, *, _smallest_bits: int = SMALLEST_KEY_BITS) -> PrivateKey:
-    """A new key with a modulus of exactly `bits` bits, from the operating system's randomness.
+def generate(
+    bits: int = 3072,
+    randbits: Callable[[int], int] = secrets.randbits,
+    *,
+    _smallest_bits: int = SMALLEST_KEY_BITS,
+) -> PrivateKey:
+    """A new key with a modulus of exactly `bits` bits, from the operating system's randomness or
+    that of `randbits`.
 
     Raises InvalidKey below 2048 bits; only tests pass another limit.
     """
     check_size(bits, _smallest_bits)
     while True:
-        p, q = _prime(bits // 2), _prime(bits // 2)
+        p, q = _prime(bits // 2, randbits), _prime(bits // 2, randbits)
         # Fermat's factorization is fast when p and q are close (FIPS 186-5, A.1.3).
         if abs(p - q).bit_length() > bits // 2 - 100:
             return PrivateKey(int(p), int(q))
@@ -228,11 +234,11 @@ def check_size(bits: int, _smallest_bits: int = SMALLEST_KEY_BITS) -> None:
         )
 
 
-def _prime(bits: int) -> mpz:
+def _prime(bits: int, randbits: Callable[[int], int]) -> mpz:
     """A prime drawn uniformly from those whose two top bits are set, so that the product of two has
     exactly 2·bits bits."""
     while True:
-        candidate = mpz(secrets.randbits(bits - 2) | 3 << (bits - 2) | 1)
+        candidate = mpz(randbits(bits - 2) | 3 << (bits - 2) | 1)
         if is_prime(candidate, PRIMALITY_REPETITIONS):
             return candidate
 

@@ -807,6 +807,28 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/v1/sessions/{job_id}/again": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Start Session Again
+         * @description Submit the problem of a failed session again without the agents that it could not go on
+         *     without: the others are enrolled, and come back with the one link. Asked twice, it answers the
+         *     same job.
+         */
+        post: operations["start_session_again"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/v1/sessions/{job_id}/agents/{fingerprint}": {
         parameters: {
             query?: never;
@@ -1226,7 +1248,7 @@ export interface components {
              * Action
              * @enum {string}
              */
-            action: "cap.grant" | "cap.set" | "budget_request.decline" | "dataset.correct" | "dataset.erase" | "dataset.place" | "dataset.register" | "dataset.retention" | "key.create" | "key.revoke" | "login.end" | "login.end_by_provider" | "login.key" | "login.link" | "login.link_made" | "login.provider" | "object.add" | "object.remove" | "person.remove" | "person.restore" | "place.fail" | "roster.remove_member" | "roster.sign" | "session.tokens" | "source.correct" | "source.create" | "source.rule" | "tenant.create" | "webhook.create" | "webhook.remove";
+            action: "cap.grant" | "cap.set" | "budget_request.decline" | "dataset.correct" | "dataset.erase" | "dataset.place" | "dataset.register" | "dataset.retention" | "key.create" | "key.revoke" | "login.end" | "login.end_by_provider" | "login.key" | "login.link" | "login.link_made" | "login.provider" | "object.add" | "object.remove" | "person.remove" | "person.restore" | "place.fail" | "roster.remove_member" | "roster.sign" | "session.again" | "session.tokens" | "source.correct" | "source.create" | "source.rule" | "tenant.create" | "webhook.create" | "webhook.remove";
             /**
              * At
              * Format: date-time
@@ -2938,6 +2960,11 @@ export interface components {
          * @description Why a job failed: a fixed code and text, never one made from data.
          */
         JobError: {
+            /**
+             * Agents
+             * @description Of a session: the agents without whom it could not go on
+             */
+            agents?: components["schemas"]["MissingAgent"][] | null;
             /** Code */
             code: string;
             /** Detail */
@@ -3311,6 +3338,24 @@ export interface components {
              * @default null
              */
             utc_offset?: string | null;
+        };
+        /**
+         * MissingAgent
+         * @description An agent without whom a session could not go on.
+         */
+        MissingAgent: {
+            /**
+             * Cause
+             * @description A fixed name
+             */
+            cause: string;
+            /**
+             * Detail
+             * @description The same in a sentence
+             */
+            detail: string;
+            /** Fingerprint */
+            fingerprint: string;
         };
         /**
          * MultiAgent
@@ -3996,6 +4041,21 @@ export interface components {
              * @constant
              */
             unit: "trajectory";
+        };
+        /**
+         * OpenedBefore
+         * @description What was opened of sums with an agent in them: chances to find it out add up over jobs.
+         */
+        OpenedBefore: {
+            /**
+             * For Each Agent
+             * @description Opened numbers for each agent among whom they were, summed over jobs
+             */
+            for_each_agent: number;
+            /** Jobs */
+            jobs: number;
+            /** Numbers */
+            numbers: number;
         };
         /**
          * OperationsAnswer
@@ -5390,6 +5450,38 @@ export interface components {
             version: number;
         };
         /**
+         * SessionAgainAnswer
+         * @description A job like one that has failed, without some of its agents.
+         */
+        SessionAgainAnswer: {
+            /**
+             * Agents
+             * @description Fingerprints of those
+             */
+            agents: string[];
+            /** Job */
+            job: string;
+            /**
+             * Link
+             * @description For all agents that remain: they start again with it and their own keys
+             */
+            link: string;
+            /** Session */
+            session: string;
+        };
+        /**
+         * SessionAgainRequest
+         * @description Which agents a job that has failed is started again without.
+         */
+        SessionAgainRequest: {
+            /**
+             * Without
+             * @description Fingerprints; by default the agents whom the error names
+             * @default null
+             */
+            without?: string[] | null;
+        };
+        /**
          * SessionAgentAnswer
          * @description An agent that has enrolled.
          */
@@ -5405,6 +5497,11 @@ export interface components {
             announcement: {
                 [key: string]: unknown;
             };
+            /**
+             * Cause
+             * @description Why the session could not go on without it; null if it could
+             */
+            cause: string | null;
             /**
              * Enrolled At
              * Format: date-time
@@ -5425,6 +5522,11 @@ export interface components {
             receipt: {
                 [key: string]: unknown;
             } | null;
+            /**
+             * Speaks
+             * @description Versions of protocols, methods and encryptions that it speaks, as it says
+             */
+            speaks: string[];
             /** Unit */
             unit: string;
         };
@@ -5442,12 +5544,16 @@ export interface components {
             approve_by: string | null;
             /** Approved At */
             approved_at: string | null;
+            /** @description Why it failed, and what was charged */
+            error: components["schemas"]["JobError"] | null;
             /** Id */
             id: string;
             /** Job */
             job: string;
             /** Kind */
             kind: string;
+            /** @description Of the enrolled agent of whom most was opened without noise in other jobs */
+            opened_before: components["schemas"]["OpenedBefore"];
             /** Owner */
             owner: string | null;
             /**
@@ -10504,6 +10610,121 @@ export interface operations {
                 };
             };
             /** @description `database_busy`: The database is too busy; `database_full`: The database's disk is full; `database_read_only`: The database takes no changes; `database_unavailable`: The database does not answer; `keys_unavailable`: The place where keys lie does not answer; `ledger_rolled_back`: The database lacks entries of the ledger; `provider_unavailable`: The identity provider does not answer; `unavailable`: The service cannot answer now; `wrong_schema`: The database has the schema of another version */
+            503: {
+                headers: {
+                    /** @description Seconds to wait before asking again */
+                    "Retry-After"?: number;
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemDocument"];
+                };
+            };
+        };
+    };
+    start_session_again: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                job_id: string;
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["SessionAgainRequest"];
+            };
+        };
+        responses: {
+            /** @description Successful Response */
+            201: {
+                headers: {
+                    /** @description `"requests";r=…;t=…`: what is left of the quota, and for how many seconds */
+                    RateLimit?: string;
+                    /** @description `"requests";q=…;w=…`: the quota of a key and its window in seconds */
+                    "RateLimit-Policy"?: string;
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["SessionAgainAnswer"];
+                };
+            };
+            /** @description `invalid_json`: The body is not strict JSON */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemDocument"];
+                };
+            };
+            /** @description `key_expired`: The API key has expired; `key_malformed`: This is not an API key; `key_revoked`: The API key was revoked; `key_unknown`: The API key is unknown; `person_removed`: The person was removed here; `token_ended`: The person was logged out at the identity provider; `token_expired`: The access token has expired; `token_invalid`: This is not an access token for this service; `unauthenticated`: An API key is needed */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemDocument"];
+                };
+            };
+            /** @description `forbidden`: The key's role does not allow this; `no_role`: The identity provider gives the person no role here; `several_tenants`: The identity provider gives the person roles in several tenants */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemDocument"];
+                };
+            };
+            /** @description `not_found`: There is no such object */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemDocument"];
+                };
+            };
+            /** @description `budget_exhausted`: The privacy budget does not allow this; `exposed`: So few agents are exposed to each other; `not_failed`: The session has not failed */
+            409: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemDocument"];
+                };
+            };
+            /** @description `payload_too_large`: The request is too large */
+            413: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemDocument"];
+                };
+            };
+            /** @description `invalid_input`: A field is not valid; `invalid_parameter`: A parameter is not valid */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemDocument"];
+                };
+            };
+            /** @description `rate_limited`: The key has used up its requests for now; `too_many_bodies`: Too many large requests of this tenant are being worked on */
+            429: {
+                headers: {
+                    /** @description Seconds to wait before asking again */
+                    "Retry-After"?: number;
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemDocument"];
+                };
+            };
+            /** @description `database_busy`: The database is too busy; `database_full`: The database's disk is full; `database_read_only`: The database takes no changes; `database_unavailable`: The database does not answer; `keys_unavailable`: The place where keys lie does not answer; `ledger_rolled_back`: The database lacks entries of the ledger; `no_rpc`: gRPC is not set up; `provider_unavailable`: The identity provider does not answer; `unavailable`: The service cannot answer now; `wrong_schema`: The database has the schema of another version */
             503: {
                 headers: {
                     /** @description Seconds to wait before asking again */

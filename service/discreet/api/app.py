@@ -78,6 +78,7 @@ REQUEST_MODELS = (
     requests.KeyRequest,
     requests.PersonRequest,
     requests.SessionTokensRequest,
+    requests.SessionAgainRequest,
     requests.RosterRequest,
     requests.WebhookRequest,
 )

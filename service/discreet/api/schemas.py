@@ -166,11 +166,22 @@ class JobProgress(BaseModel):
     total: int
 
 
+class MissingAgent(BaseModel):
+    """An agent without whom a session could not go on."""
+
+    fingerprint: str
+    cause: str = Field(description="A fixed name")
+    detail: str = Field(description="The same in a sentence")
+
+
 class JobError(BaseModel):
     """Why a job failed: a fixed code and text, never one made from data."""
 
     code: str
     detail: str
+    agents: list[MissingAgent] | None = Field(
+        default=None, description="Of a session: the agents without whom it could not go on"
+    )
 
 
 class JobAnswer(BaseModel):

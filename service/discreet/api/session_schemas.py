@@ -7,6 +7,7 @@ from typing import Any
 
 from pydantic import BaseModel, Field
 
+from discreet.api.schemas import JobError
 from discreet.storage.tables import JobState
 
 
@@ -36,6 +37,22 @@ class SessionAgentAnswer(BaseModel):
         description="True if it has the roster and has recorded its charge in its own ledger"
     )
     receipt: dict[str, Any] | None = Field(description="Its signed receipt for that")
+    speaks: list[str] = Field(
+        description="Versions of protocols, methods and encryptions that it speaks, as it says"
+    )
+    cause: str | None = Field(
+        description="Why the session could not go on without it; null if it could"
+    )
+
+
+class OpenedBefore(BaseModel):
+    """What was opened of sums with an agent in them: chances to find it out add up over jobs."""
+
+    for_each_agent: float = Field(
+        description="Opened numbers for each agent among whom they were, summed over jobs"
+    )
+    numbers: int
+    jobs: int
 
 
 class SessionAnswer(BaseModel):
@@ -58,3 +75,18 @@ class SessionAnswer(BaseModel):
     )
     approved_at: datetime | None
     round: int = Field(description="Completed rounds")
+    opened_before: OpenedBefore = Field(
+        description="Of the enrolled agent of whom most was opened without noise in other jobs"
+    )
+    error: JobError | None = Field(description="Why it failed, and what was charged")
+
+
+class SessionAgainAnswer(BaseModel):
+    """A job like one that has failed, without some of its agents."""
+
+    job: str
+    session: str
+    link: str = Field(
+        description="For all agents that remain: they start again with it and their own keys"
+    )
+    agents: list[str] = Field(description="Fingerprints of those")

@@ -79,6 +79,39 @@ def session_show(
     tell(found, as_json, lambda: show_session(found))
 
 
+@app.command("again")
+def session_again(
+    job_id: Annotated[str, typer.Argument(help="Id of a federated job that has failed")],
+    without: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--without",
+            help="Fingerprints to leave out (16 digits or more); by default those that the error "
+            "names",
+        ),
+    ] = None,
+    state: StateOption = None,
+    server: ServerOption = None,
+    key: KeyOption = None,
+    as_json: JsonFlag = False,
+) -> None:
+    """Start a failed session again without the agents that it could not go on without. Prints the
+    one link with which all others come back; then compare and sign as always.
+
+    Sums that were opened before stay opened: together with those of the new job they tell what
+    whoever is left out has contributed.
+    """
+    with client_of(state, server, key) as client:
+        leave = None
+        if without:
+            leave = [
+                one["fingerprint"] for one in _chosen(client.session(job_id)["agents"], without)
+            ]
+        made = client.start_session_again(job_id, without=leave)
+    lines = f"job {made['job']}, {len(made['agents'])} agents\n{made['link']}"
+    tell(made, as_json, lambda: print(lines))
+
+
 @app.command("get")
 def session_get(
     job_id: Annotated[str, typer.Argument(help="Id of a federated job")],

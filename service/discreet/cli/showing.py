@@ -280,14 +280,28 @@ def show_session(found: Mapping[str, Any]) -> None:
     fingerprint = Column(
         "fingerprint", overflow="fold", min_width=32
     )  # whole: it is there to be compared
-    table = Table("agent", fingerprint, "on the roster", "accepted", title=title)
+    table = Table("agent", fingerprint, "on the roster", "accepted", "speaks", title=title)
     for one in found["agents"]:
         table.add_row(
             as_said(one["name"]),
             one["fingerprint"],
             *("yes" if one[name] else "" for name in ("on_roster", "accepted")),
+            as_said(", ".join(one["speaks"])),
         )
     Console().print(table)
+    before = found["opened_before"]
+    if before["numbers"]:
+        print(
+            f"of an agent here {before['numbers']} numbers were opened without noise in "
+            f"{before['jobs']} other jobs ({before['for_each_agent']:.2g} for each agent): chances "
+            "to find it out add up"
+        )
+    if found["error"] is not None:
+        print(f"failed ({found['error']['code']}): {found['error']['detail']}")
+        for one in found["error"]["agents"] or ():
+            print(f"{one['fingerprint']}: {one['cause']}: {one['detail']}")
+        if found["error"]["agents"] and found["roster"] is not None:
+            print(f"to start again without: discreet session again {found['job']}")
     if found.get("approve_by"):
         print(
             f"waits until {found['approve_by']} for the signed roster; then the job fails, and "

@@ -57,6 +57,7 @@ CHANGES = {
     "person.restore": "person let in again",
     "roster.remove_member": "agent removed from a roster",
     "roster.sign": "roster of agents signed",
+    "session.again": "session started again without some agents",
     "session.tokens": "links for agents made",
     "source.create": "source made",
     "source.rule": "shares of a source set",

@@ -202,16 +202,17 @@ def session(task: Task) -> None:
         for agent, size in asked["messages"]:
             messages[agent] = payload[start : start + size]
             start += size
-        usable = {
-            agent: body for agent, body in messages.items() if session.accepts(number, agent, body)
-        }
+        faults = {agent: session.fault(number, agent, body) for agent, body in messages.items()}
+        usable = {agent: body for agent, body in messages.items() if not faults[agent]}
         if len(usable) < asked["least"]:
-            channel.sendall(frame({"short": sorted(set(messages) - set(usable))}))
+            channel.sendall(
+                frame({"short": {agent: fault for agent, fault in faults.items() if fault}})
+            )
             continue
         try:
             broadcast = session.step(number, usable, noise)
         except SessionFailed as failure:
-            channel.sendall(frame({"failed": failure.code}))
+            channel.sendall(frame({"failed": failure.code, "blamed": failure.blamed}))
             return
         tell({"done": session.done, "used": sorted(usable)}, session.state(), broadcast)
 

@@ -6,6 +6,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from fractions import Fraction
 from typing import Any, ClassVar, Literal, Self
 
 from pydantic import Field, model_validator
@@ -17,6 +18,7 @@ from discreet.problems.base import Problem
 from discreet.problems.contents import Released
 from discreet.problems.numbers import Budget, Frozen, Positive, Real
 from discreet.problems.plans import Plan
+from discreet_client.exposure import NOTHING_OPENED, Opens
 
 ROUNDS_ARE_SEEN = (
     "rounds are not padded: everybody in the session sees how long one took, which reveals how "
@@ -80,13 +82,41 @@ class Member:
     pass."""
 
 
+CAUSES: Mapping[str, str] = {
+    # Nothing came
+    "not_joined": "it had not accepted the roster when the time to join was over",
+    "not_connected": "it was not connected at the round's deadline",
+    "no_answer": "it was connected, and did not answer before the round's deadline",
+    # What came cannot be used
+    "wrong_form": "its answer was not of the form that the round asks for",
+    "not_a_number": "its answer held a number that is not finite",
+    "wrong_frame": "it sent a frame that was not due in this round, or another agent's",
+    "bad_signature": "its answer was not signed with its key, or answered something else",
+    "unreadable": "its answer was signed and could not be read",
+    "contradiction": "it gave two different answers to one round",
+    "refused": "the server refused what it sent on its stream, and nothing else came",
+    "broken_off": "it broke off the computation between the agents",
+    # It does not take part
+    "declined": "it declined to take part",
+    "limit_exceeded": "it declined: the price would pass its own limit",
+    "unfit": "it declined: its data, or what it asks for, do not fit what the owner has signed",
+    "folder_lost": "it declined: the folder with what it had answered was lost or put back",
+}
+"""Why a session could not go on without an agent, as the server sees it: fixed names and their
+sentences, never made from what agents send."""
+
+DECLINED = ("limit_exceeded", "unfit", "folder_lost")
+"""The reasons that an agent may give."""
+
+
 class SessionFailed(Exception):
     """A session cannot go on. `code` is one of the kind's `failures`: a fixed name, never made from
-    messages."""
+    messages. `blamed`: causes (`CAUSES`) by agent, where it is known whose message it was."""
 
-    def __init__(self, code: str) -> None:
+    def __init__(self, code: str, blamed: Mapping[str, str] | None = None) -> None:
         super().__init__(code)
         self.code = code
+        self.blamed = dict(blamed or {})
 
 
 class Session(ABC):
@@ -125,9 +155,14 @@ class Session(ABC):
     def opening(self, noise: Noise) -> bytes:
         """The broadcast of round 0."""
 
+    def fault(self, number: int, agent: str, message: bytes) -> str:
+        """Why this message, looked at alone, cannot be used, as one of `CAUSES`: then it counts as
+        missing. Empty if it can."""
+        return ""
+
     def accepts(self, number: int, agent: str, message: bytes) -> bool:
-        """Whether this message can be used, looked at alone; one that cannot counts as missing."""
-        return True
+        """Whether this message can be used."""
+        return not self.fault(number, agent, message)
 
     @abstractmethod
     def step(self, number: int, messages: Mapping[str, bytes], noise: Noise) -> bytes:
@@ -189,6 +224,32 @@ class FederatedProblem(Problem):
         """Answers to earlier rounds hold nothing of agents' data: a session that ends before is not
         charged, and agents who know that take the charge off their ledgers."""
         return 0
+
+    @property
+    def needed(self) -> Sequence[str]:
+        """What its agents must speak (`discreet_client.federation.spoken`)."""
+        return ()
+
+    def without_agents(self, left: int) -> Self:
+        """The same problem for the `left` agents of a session that goes on without the others.
+        InvalidInput where it cannot be."""
+        assert self.federation is not None
+        terms = self.federation.model_dump()
+        quorum = terms["quorum"]
+        terms |= {"agents": left, "quorum": None if quorum is None else min(quorum, left)}
+        return self._with(federation=terms)
+
+    def _with(self, **changes: Any) -> Self:
+        return self.model_validate(self.model_dump() | changes)
+
+    def opens(self, plan: Plan, agents: int, rounds: int | None = None) -> Opens:
+        """The numbers that a session of so many agents opens to them without noise; so far, where
+        `rounds` are those that it has completed."""
+        return NOTHING_OPENED
+
+    def refuse_exposed(self, plan: Plan, agents: int, before: Fraction) -> None:
+        """Exposed where an agent on the roster has had numbers opened in jobs before (`before`, for
+        each of its agents), so that this job opens too many."""
 
     def enough(self, number: int, plan: Plan) -> int | None:
         """Of how many agents answers that are not empty are enough for a round, so that it does not

@@ -8,8 +8,16 @@ import contextlib
 from collections.abc import AsyncIterator, Mapping
 from typing import Any
 
-from discreet.errors import Conflict, DiscreetError, Forbidden, InvalidInput, Unavailable
+from discreet.errors import (
+    Conflict,
+    DiscreetError,
+    Forbidden,
+    InvalidInput,
+    Unauthenticated,
+    Unavailable,
+)
 from discreet.ledger.signer import Signer
+from discreet.problems.federation import DECLINED
 from discreet.rpc.admission import FIRST_BYTES, Seats
 from discreet.rpc.authentication import signed
 from discreet.rpc.interceptors import Checked, Received
@@ -34,11 +42,14 @@ class Attendance:
         self.held = held
         """The session as its coordinator holds it now; it sets this when it has read it again."""
         self.changed = asyncio.Event()
-        self.declined: set[str] = set()
+        self.declined: dict[str, str] = {}
+        """Who declines to take part, and the cause."""
         self.absent: set[str] = set()
         """Who missed the last round and has not come back."""
         self.messages: dict[str, bytes] = {}
         """Answers to the round that is open, or was."""
+        self._refused: set[str] = set()
+        """Whose stream ended in it since something on it was refused."""
         self._services, self._seating = services, seating
         self._signer: Signer = services.secrets.signer
         self._seats: dict[str, Seat] = {}
@@ -67,6 +78,14 @@ class Attendance:
         """Agents that have accepted the roster and are connected."""
         return {name for name, seat in self._seats.items() if seat.ready}
 
+    def cause(self, agent: str) -> str:
+        """Why an agent that has not answered the open round is missing."""
+        if agent in self.declined:
+            return self.declined[agent]
+        if agent in self._refused:
+            return "refused"
+        return "no_answer" if agent in self._seats else "not_connected"
+
     async def wait(self, seconds: float) -> None:
         """Wait until something changes, at most so many seconds."""
         with contextlib.suppress(TimeoutError):
@@ -91,7 +110,7 @@ class Attendance:
     ) -> None:
         """Ask all agents, including those that connect before the round is closed. `deliveries`:
         what single agents are told beside it."""
-        self.messages = {}
+        self.messages, self._refused = {}, set()
         self._round = pb.Round(
             number=number,
             broadcast=broadcast,
@@ -148,6 +167,10 @@ class Attendance:
             if seat.closing is None:
                 raise
             raise seat.closing from None
+        except (Conflict, Forbidden, InvalidInput, Unauthenticated):
+            if self._seats.get(seat.fingerprint) is seat:
+                self._refused.add(seat.fingerprint)
+            raise
         finally:
             self._seating.stands_up(seat)
             if self._seats.get(seat.fingerprint) is seat:
@@ -171,7 +194,8 @@ class Attendance:
             elif message.kind == "accept":
                 await self._accept(seat, message.content)
             elif message.kind == "decline":
-                self.declined.add(seat.fingerprint)
+                code = message.content.code
+                self.declined[seat.fingerprint] = code if code in DECLINED else "declined"
                 self.changed.set()
             else:
                 raise InvalidInput("a message of no known kind")
@@ -207,7 +231,7 @@ class Attendance:
         longest = self._services.settings.rpc_message_bytes
         seat.messages.most = min(max(body + ENVELOPE_BYTES, FIRST_BYTES), longest)
         self.absent.discard(seat.fingerprint)
-        self.declined.discard(seat.fingerprint)
+        self.declined.pop(seat.fingerprint, None)
         if self._announcement is not None and self._number is not None:
             self._ask(seat)
         self.changed.set()

@@ -62,11 +62,14 @@ _missing = Counter("discreet_rpc_missing_total", "Answers that a round went on w
 
 
 class Ending(Exception):
-    """The job ends now: `state` and, when it failed, the fixed code."""
+    """The job ends now: `state` and, when it failed, the fixed code and by agent the cause for
+    which it could not go on without it."""
 
-    def __init__(self, state: str, code: str | None = None) -> None:
+    def __init__(
+        self, state: str, code: str | None = None, blamed: Mapping[str, str] | None = None
+    ) -> None:
         super().__init__(code or state)
-        self.state, self.code = state, code
+        self.state, self.code, self.blamed = state, code, blamed or {}
 
 
 class Handover(Exception):
@@ -209,14 +212,15 @@ class Coordinator:
         left = await rounds.seconds_to_join(self._services, self.held)
         end = time.monotonic() + left
         while not names <= (there := self._agents.ready()):
-            if self._agents.declined & names and self._aborts:
-                raise Ending("failed", "agent_declined")
-            if time.monotonic() >= end or names == there | (self._agents.declined & names):
+            self._refuse_declined()
+            declined = self._agents.declined
+            if time.monotonic() >= end or names == there | (declined.keys() & names):
                 enough = len(there & names) >= self.held.terms.least
                 if not self._aborts and enough and not self.held.problem.begins_with_all:
                     self._agents.absent = names - there
                     return
-                raise Ending("failed", "agents_absent")
+                absent = {name: declined.get(name, "not_joined") for name in names - there}
+                raise Ending("failed", "agents_absent", absent)
             await self._agents.wait(end - time.monotonic())
 
     async def _round(
@@ -231,14 +235,14 @@ class Coordinator:
         if self._returning:  # all agents are gone because this process is new, and come back
             enough, self._returning = None, False
         while (left := deadline - time.monotonic()) > 0:
-            if self._aborts and self._agents.declined & names:
-                raise Ending("failed", "agent_declined")
+            self._refuse_declined()
             answered = self._agents.messages.keys()
             # Who missed the last round and has not come back is not waited for, while the others
             # are enough.
             awaited = names - self._agents.absent
             if enough is not None and self._agents.said >= enough:
                 awaited &= self._agents.ready()
+            awaited -= self._agents.declined.keys()
             if names <= answered or (
                 not self._aborts and len(answered) >= self.held.terms.least and awaited <= answered
             ):
@@ -251,17 +255,19 @@ class Coordinator:
         it to continue."""
         names = set(self.held.accounts)
         least = len(names) if self._aborts else self.held.terms.least
-        short = Ending("failed", "agent_missing" if self._aborts else "quorum_lost")
+        code = "agent_missing" if self._aborts else "quorum_lost"
+        missing = {name: self._agents.cause(name) for name in names - messages.keys()}
         if len(messages) < least:
-            raise short
+            raise Ending("failed", code, missing)
         faults.point("coordinator.collected")
         try:
             stepped = await child.step(number, messages, least)
-        except TooFew:
-            raise short from None
+        except TooFew as few:
+            raise Ending("failed", code, missing | few.faults) from None
         except StepFailed as failure:
             known = failure.code in self.held.problem.failures
-            raise Ending("failed", failure.code if known else "session_failed") from None
+            code = failure.code if known else "session_failed"
+            raise Ending("failed", code, failure.blamed) from None
         # Who sent something unusable is there, and harms this round only.
         self._agents.absent = names - messages.keys()
         _missing.inc(len(names) - len(stepped.used or {}))
@@ -307,8 +313,8 @@ class Coordinator:
         """Write the end, unless it is written, and tell the agents."""
         if ending.state == "failed":
             assert ending.code is not None
-            code = ending.code
-            await self._stubbornly(lambda: rounds.fail(self._services, self.held, code))
+            code, blamed = ending.code, ending.blamed
+            await self._stubbornly(lambda: rounds.fail(self._services, self.held, code, blamed))
         elif ending.state == "cancelled":
             await self._stubbornly(lambda: rounds.cancel(self._services, self.held))
         self._agents.close_round()
@@ -320,6 +326,16 @@ class Coordinator:
             await self._agents.wait(end - time.monotonic())
 
     # -- small things ------------------------------------------------------------------------------
+
+    def _refuse_declined(self) -> None:
+        """Under `abort` the session ends where an agent of the roster declines."""
+        declined = {
+            name: cause
+            for name, cause in self._agents.declined.items()
+            if name in self.held.accounts
+        }
+        if self._aborts and declined:
+            raise Ending("failed", "agent_declined", declined)
 
     @property
     def _aborts(self) -> bool:

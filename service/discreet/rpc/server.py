@@ -87,6 +87,7 @@ class Federation(rpc.FederationServicer):
                 cap_epsilon=asked.cap_epsilon,
                 cap_delta=asked.cap_delta,
                 announcement=asked.announcement,
+                speaks=tuple(asked.speaks),
             ),
         )
 

@@ -11,20 +11,31 @@ from typing import Any
 from discreet.isolation.children import Zygote
 from discreet.isolation.conversations import Conversation
 from discreet.isolation.failures import Limits
+from discreet.problems.federation import CAUSES
 from discreet.usecases.sessions.rounds import SessionLease
 from discreet_client.federation import signing
 
 
 class TooFew(Exception):
-    """Fewer messages are usable than a step needs."""
+    """Fewer messages are usable than a step needs; `faults` by agent of those that are not."""
+
+    def __init__(self, faults: Mapping[str, str]) -> None:
+        super().__init__()
+        self.faults = known_causes(faults)
 
 
 class StepFailed(Exception):
-    """The session cannot continue; `code` is its kind's code for the reason."""
+    """The session cannot continue; `code` is its kind's code for the reason, `blamed` by agent the
+    causes."""
 
-    def __init__(self, code: str) -> None:
+    def __init__(self, code: str, blamed: Mapping[str, str]) -> None:
         super().__init__(code)
-        self.code = code
+        self.code, self.blamed = code, known_causes(blamed)
+
+
+def known_causes(found: Mapping[str, str]) -> dict[str, str]:
+    """The child reads what agents send: nothing but fixed names is taken from it."""
+    return {agent: cause if cause in CAUSES else "wrong_form" for agent, cause in found.items()}
 
 
 @dataclass(frozen=True)
@@ -92,9 +103,9 @@ class SessionChild:
         asked = {"round": number, "messages": sizes, "least": least}
         answer, payload = await self._conversation.ask(asked, body)
         if "short" in answer:
-            raise TooFew()
+            raise TooFew(answer["short"])
         if "failed" in answer:
-            raise StepFailed(str(answer["failed"]))
+            raise StepFailed(str(answer["failed"]), answer["blamed"])
         used = {name: messages[name] for name in answer["used"]}
         return Stepped(*_parts(answer, payload), done=bool(answer["done"]), used=used)
 

@@ -56,6 +56,7 @@ def end_message(found: Farewell) -> pb.End:
         transcript=found.transcript,
         rounds=found.rounds,
         charged=found.charged,
+        blamed=[pb.Blamed(fingerprint=name, cause=cause) for name, cause in found.blamed],
     )
 
 

@@ -40,6 +40,7 @@ Action = Literal[
     "place.fail",
     "roster.remove_member",
     "roster.sign",
+    "session.again",
     "session.tokens",
     "source.correct",
     "source.create",

@@ -5,7 +5,8 @@ from __future__ import annotations
 from datetime import datetime
 from typing import Any
 
-from sqlalchemy import BigInteger, ForeignKey, Index
+from sqlalchemy import BigInteger, ForeignKey, Index, text
+from sqlalchemy.dialects.postgresql import JSONB
 from sqlalchemy.orm import Mapped, mapped_column
 
 from discreet.storage.tables import NOW, Base
@@ -61,6 +62,8 @@ class SessionAgent(Base):
     announcement: Mapped[dict[str, Any]]
     enrolled_at: Mapped[datetime] = mapped_column(server_default=NOW)
     receipt: Mapped[dict[str, Any] | None]
+    speaks: Mapped[list[str]] = mapped_column(JSONB, server_default=text("'[]'"))
+    cause: Mapped[str | None]
 
 
 class GroupMember(Base):
@@ -75,3 +78,4 @@ class GroupMember(Base):
     account_id: Mapped[str] = mapped_column(ForeignKey("accounts.id"))
     unit: Mapped[str]
     announcement: Mapped[dict[str, Any]]
+    speaks: Mapped[list[str]] = mapped_column(JSONB, server_default=text("'[]'"))

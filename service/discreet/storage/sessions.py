@@ -25,6 +25,9 @@ OPEN = ("awaiting_agents", "running")
 
 MOST_AT_ONCE = 100
 
+MEMBER = ("fingerprint", "name", "public_key", "account_id", "unit", "announcement", "speaks")
+"""What a session has of an agent that joins another one without a token."""
+
 
 # Reading ------------------------------------------------------------------------------------------
 
@@ -138,7 +141,8 @@ async def remove_agent(connection: AsyncConnection, job_id: str, fingerprint: st
 async def put_agent(connection: AsyncConnection, **values: Any) -> None:
     """Add an agent, or replace what it announced."""
     statement = upsert(SessionAgent).values(**values)
-    changed = {name: values[name] for name in ("name", "account_id", "unit", "announcement")}
+    fields = ("name", "account_id", "unit", "announcement", "speaks")
+    changed = {name: values[name] for name in fields}
     await connection.execute(
         statement.on_conflict_do_update(index_elements=["job_id", "fingerprint"], set_=changed)
     )
@@ -161,8 +165,7 @@ async def save_group(
             GroupMember.tenant_id == tenant_id, GroupMember.group_name == name
         )
     )
-    columns = ("fingerprint", "name", "public_key", "account_id", "unit", "announcement")
-    rows = [{column: one[column] for column in columns} for one in members]
+    rows = [{column: one[column] for column in MEMBER} for one in members]
     await connection.execute(
         insert(GroupMember), [{"tenant_id": tenant_id, "group_name": name, **row} for row in rows]
     )
@@ -327,6 +330,35 @@ async def keep_receipt(
     )
 
 
+async def blame(connection: AsyncConnection, job_id: str, fingerprint: str, cause: str) -> None:
+    """Note why the session could not go on without an agent."""
+    await connection.execute(
+        update(SessionAgent)
+        .where(SessionAgent.job_id == job_id, SessionAgent.fingerprint == fingerprint)
+        .values(cause=cause)
+    )
+
+
+async def blamed(connection: AsyncConnection, job_id: str) -> list[Row]:
+    """Fingerprint and cause of each agent without whom the session could not go on."""
+    statement = (
+        select(SessionAgent.fingerprint, SessionAgent.cause)
+        .where(SessionAgent.job_id == job_id, SessionAgent.cause.is_not(None))
+        .order_by(SessionAgent.fingerprint)
+    )
+    return [dict(row) for row in (await connection.execute(statement)).mappings()]
+
+
+async def earlier(
+    connection: AsyncConnection, job_id: str, fingerprints: Iterable[str]
+) -> list[Row]:
+    """The other sessions of the tenant with a signed roster in which one of these agents takes
+    part: the job's kind, problem, plan and state, the completed rounds, the number of agents on the
+    roster, and which of these agents are."""
+    rows = await connection.execute(_EARLIER, {"job": job_id, "agents": list(fingerprints)})
+    return [dict(row) for row in rows.mappings()]
+
+
 async def abandoned(connection: AsyncConnection) -> list[str]:
     """Up to MOST_AT_ONCE jobs with a signed roster whose session no coordinator runs."""
     rows = await connection.execute(_ABANDONED, {"most": MOST_AT_ONCE})
@@ -375,6 +407,20 @@ _OVERDUE = text(
       AND clock_timestamp() > j.created_at
         + make_interval(secs => coalesce((s.terms->>'approve_seconds')::double precision, :default))
     ORDER BY j.created_at LIMIT :most
+    """
+)
+
+# The other jobs of the same tenant in whose signed rosters some of these agents are.
+_EARLIER = text(
+    """
+    SELECT j.kind, j.problem, j.plan, j.state, s.round, s.roster,
+      array_agg(a.fingerprint) AS agents
+    FROM sessions AS own
+    JOIN sessions AS s ON s.tenant_id = own.tenant_id AND s.job_id <> own.job_id
+    JOIN jobs AS j ON j.id = s.job_id
+    JOIN session_agents AS a ON a.job_id = s.job_id
+    WHERE own.job_id = :job AND s.approved_at IS NOT NULL AND a.fingerprint = ANY (:agents)
+    GROUP BY j.id, s.job_id
     """
 )
 

@@ -19,7 +19,15 @@ from discreet.problems.base import Problem
 from discreet.problems.federation import FederatedProblem, is_session
 from discreet.problems.numbers import Budget, Privacy
 from discreet.problems.plans import Plan
-from discreet.storage import acceptance, jobs, ledger, stored_releases, tamper_seals, webhooks
+from discreet.storage import (
+    acceptance,
+    jobs,
+    ledger,
+    sessions,
+    stored_releases,
+    tamper_seals,
+    webhooks,
+)
 from discreet.storage.acceptance import JobOrder
 from discreet.storage.identifiers import new_id
 from discreet.storage.ledger import AccountBalance
@@ -37,6 +45,7 @@ from discreet.usecases import (
 from discreet.usecases.access import require
 from discreet.usecases.facts import advice_undeclared, no_dataset
 from discreet.usecases.services import Services
+from discreet.usecases.sessions import records
 
 log = structlog.get_logger()
 
@@ -303,6 +312,8 @@ async def find(services: Services, principal: Principal, job_id: str) -> dict[st
     require(principal, "owner", "analyst", "auditor")
     async with services.database.transaction(principal.tenant_id) as connection:
         row = await jobs.find(connection, job_id, principal.tenant_id)
+        if row is not None and row["error_code"] is not None and is_session(row["problem"]):
+            row["blamed"] = await sessions.blamed(connection, job_id)
     if row is None:
         raise NotFound("there is no such job")
     return row
@@ -366,6 +377,8 @@ def view(row: dict[str, Any], principal: Principal) -> dict[str, Any]:
         body["reusable"] = row["reusable"]
     if row["error_code"] is not None:
         body["error"] = {"code": row["error_code"], "detail": row["error_detail"]}
+        if row.get("blamed"):
+            body["error"]["agents"] = records.blame(row["blamed"])
     return body
 
 

@@ -366,6 +366,16 @@ class SessionTokensRequest(Frozen):
         return self
 
 
+class SessionAgainRequest(Frozen):
+    """Which agents a job that has failed is started again without."""
+
+    without: tuple[Annotated[str, Field(pattern="^[0-9a-f]{64}$")], ...] | None = Field(
+        default=None,
+        max_length=1000,
+        description="Fingerprints; by default the agents whom the error names",
+    )
+
+
 class RosterRequest(Frozen):
     """Who takes part, signed by the owner's key, which the server never holds."""
 

@@ -189,6 +189,11 @@ CODES: dict[str, Code] = {
     "session_full": Code(
         409, "The session is full", "as many agents as the job's terms allow have joined"
     ),
+    "not_failed": Code(
+        409,
+        "The session has not failed",
+        "only a session with a signed roster that has failed or was cancelled is started again",
+    ),
     "no_rpc": Code(
         503, "gRPC is not set up", "this API does not know where gRPC is: set DISCREET_RPC_ADDRESS"
     ),

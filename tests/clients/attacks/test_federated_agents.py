@@ -9,6 +9,7 @@ import base64
 import json
 import math
 from collections.abc import Sequence
+from fractions import Fraction
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -27,10 +28,10 @@ from discreet_client.agent.demands import Demands
 from discreet_client.agent.guarantees import gaussian_delta
 from discreet_client.convex_sets import Box
 from discreet_client.costs import QuadraticCost
-from discreet_client.federation.errors import AgentError, NotTrusted
+from discreet_client.federation.errors import AgentError, FolderLost, NotTrusted
 from discreet_client.federation.identity import Identity
 from discreet_client.federation.rosters import roster_document
-from discreet_client.secure_sum import Kind, parse
+from discreet_client.secure_sum import Draws, Kind, parse
 
 Floats = NDArray[np.float64]
 C, D = (1.25, -3.0), (0.5,)
@@ -93,7 +94,9 @@ class Party:
             b"",
             price=price,
         )
-        body = self.run.step(current)
+        nothing: Any = SimpleNamespace(exposed=lambda but: Fraction(0))
+        self.run.check(roster, price, nothing, self.state)
+        body = self.run(current)
         self.state = current.state
         if current.on_saved is not None:
             current.on_saved()
@@ -184,7 +187,7 @@ def test_a_job_run_again_without_an_agent_does_not_show_what_it_had_sent() -> No
 def test_a_start_is_anywhere_in_the_box_and_the_same_after_a_restart() -> None:
     low, high = np.array([-1.0, 2.0, 3.0, -np.inf, 0.0]), np.array([1.0, 5.0, 3.0, 0.0, np.inf])
     otherwise = np.array([0.0, 3.0, 3.0, -7.0, 7.0])
-    drawn = np.array([_somewhere(Box(low, high), otherwise) for _ in range(400)])
+    drawn = np.array([_somewhere(Box(low, high), otherwise, Draws()) for _ in range(400)])
     assert np.all((low[:3] <= drawn[:, :3]) & (drawn[:, :3] <= high[:3]))
     # Uniform: mean and deviation of 400 draws within seven standard errors, beyond which they are
     # with 1e-11.
@@ -244,7 +247,7 @@ def test_an_answer_is_not_decided_again_from_the_files_before_it(
     victim.state = older
     victim.A_u = victim.A_u + 1
     victim.start()
-    with pytest.raises(secure_sum.Reused):
+    with pytest.raises(FolderLost, match="older copy"):
         victim.answer(exchange, broadcast, run.roster, run.price)
     for party in run.parties:
         party.stop()
@@ -259,7 +262,7 @@ def test_a_journal_that_was_put_back_is_refused(tmp_path: Path) -> None:
     lines = victim.path.read_text().splitlines(keepends=True)
     victim.path.write_text("".join(lines[:-2]))
     victim.start()
-    with pytest.raises(secure_sum.Reused, match="journal is older"):
+    with pytest.raises(FolderLost, match="journal is older"):
         victim.answer(5, run.broadcast, run.roster, run.price)
     for party in run.parties:
         party.stop()

@@ -33,11 +33,19 @@ from discreet_client.agent.connection import Tls, connect
 from discreet_client.agent.demands import Demands
 from discreet_client.agent.ledger import Ledger
 from discreet_client.agent.memory import Ended, Memory, Sent
-from discreet_client.agent.rounds import Outcome, Round, Step
+from discreet_client.agent.rounds import Outcome, Plain, Program, Round, Step
 from discreet_client.agent.stream import SendingStream
 from discreet_client.costs import ConvexCost, QuadraticCost
-from discreet_client.federation import signing
-from discreet_client.federation.errors import AgentError, LimitExceeded, Lost, NotTrusted, Refused
+from discreet_client.federation import signing, spoken
+from discreet_client.federation.errors import (
+    AgentError,
+    FolderLost,
+    LimitExceeded,
+    Lost,
+    NotTrusted,
+    Refused,
+    Unfit,
+)
 from discreet_client.federation.identity import Identity
 from discreet_client.federation.links import Link
 from discreet_client.stubs import federation_pb2 as pb
@@ -47,8 +55,11 @@ SKEW_SECONDS = 30.0
 """Largest difference between the server's clock and this one; the server allows the agent as
 much."""
 
-ENROLL_SECONDS = 20.0
+ENROLL_SECONDS = 60.0
+"""Enrolments of a session come one after the other: of hundreds at once the last waits long."""
 FIRST_PAUSE, LONGEST_PAUSE = 0.1, 3.0
+LONGEST_CROWDED = 20.0
+"""The longest pause after a refusal because of the crowd: others get in meanwhile."""
 CODE_KEY = "discreet-code"
 """Trailing metadata that holds the stable code of a refusal."""
 
@@ -61,6 +72,9 @@ PASSING = (
     grpc.StatusCode.UNKNOWN,
 )
 """Statuses after which the same call may succeed."""
+
+CROWDED = ("too_many_streams",)
+"""Codes of refusals after which it may as well: others have the places at this moment."""
 
 
 class Agent:
@@ -92,7 +106,9 @@ class Agent:
         self._patience = patience_seconds
         self._answer_seconds = answer_seconds
         self._heard = time.monotonic()
-        self._first_with_data = 0
+        self._program: Program = Program()
+        self.speaks: tuple[str, ...] = spoken.AGENT
+        """What it says that it speaks when it enrols (`federation.spoken`)."""
 
     @classmethod
     def from_token(
@@ -170,21 +186,23 @@ class Agent:
         """Answer rounds until the session ends, through broken connections and restarts of either
         side.
 
-        Raises Refused when the server refuses for good; LimitExceeded, before any answer is sent,
-        when the charge would exceed the limit; NotTrusted when the server is not the pinned one or
-        contradicts itself; Lost when it stays silent; AgentError when another process takes part
-        with the same files, or one of them cannot be read or written. An exception of `step` ends
-        the call: call again to go on.
+        Raises Refused when the server refuses for good; LimitExceeded or Unfit, before any answer
+        is sent, when the charge would exceed the limit, or the owner has signed what this agent
+        does not take part in; FolderLost when it has answered in this session and the folder that
+        says what is gone: it has declined then, and everybody is told. NotTrusted when the server
+        is not the pinned one or contradicts itself; Lost when it stays silent; AgentError when
+        another process takes part with the same files, or one of them cannot be read or written. An
+        exception of `step` ends the call: call again to go on.
 
-        A step may have an attribute `first_round_with_data`: its answers to earlier rounds hold
-        nothing of this agent's data, so a session that ends before that round costs nothing.
+        A step that is a `Program` says more of itself: what it checks before it accepts a roster,
+        and what is kept of a session that has ended.
         """
-        self._first_with_data = int(getattr(step, "first_round_with_data", 0))
+        self._program = step if isinstance(step, Program) else Plain(step)
         with self._memory.alone():
             self._patiently(self._enroll)
             if self._memory.ended is None:
                 try:
-                    self._patiently(lambda: self._follow(step))
+                    self._patiently(self._follow)
                 except _StepRaised as raised:
                     raise raised.error from None
         ended = self._memory.ended
@@ -196,6 +214,8 @@ class Agent:
             ended.broadcast,
             ended.transcript,
             self._memory.state,
+            ended.charged,
+            ended.blamed,
         )
 
     def solve(
@@ -285,7 +305,7 @@ class Agent:
                 return what()
             except grpc.RpcError as error:
                 refusal = _refusal(error)
-                if error.code() not in PASSING:
+                if error.code() not in PASSING and refusal.code not in CROWDED:
                     raise refusal from None
             except OSError as error:
                 if error.filename is not None:  # a file of this agent: that of a certificate
@@ -297,7 +317,9 @@ class Agent:
                 )
             if time.monotonic() - self._heard > self._patience:
                 raise Lost(f"no answer for {self._patience:g} s; the last error: {refusal}")
-            pause = FIRST_PAUSE if self._heard != before else min(2 * pause, LONGEST_PAUSE)
+            crowded = refusal.code in CROWDED or "too_many_pings" in str(refusal)
+            longest = LONGEST_CROWDED if crowded else LONGEST_PAUSE
+            pause = FIRST_PAUSE if self._heard != before else min(2 * pause, longest)
             time.sleep(pause * random.uniform(0.5, 1.0))  # noqa: S311  so that agents do not come back all at once
 
     # -- enrolment ---------------------------------------------------------------------------------
@@ -313,6 +335,7 @@ class Agent:
             cap_epsilon=format(self._cap[0], "f"),
             cap_delta=format(self._cap[1], "f"),
             announcement=self._announcement,
+            speaks=self.speaks,
         ).SerializeToString()
         nonce, now = os.urandom(16), _now_ms()
         request = pb.EnrollRequest(
@@ -340,7 +363,7 @@ class Agent:
 
     # -- one stream --------------------------------------------------------------------------------
 
-    def _follow(self, step: Step) -> None:
+    def _follow(self) -> None:
         """Answer rounds on one stream until the session ends; raises grpc.RpcError or OSError if
         the stream breaks first."""
         outgoing: queue.SimpleQueue[pb.AgentMessage | None] = queue.SimpleQueue()
@@ -353,7 +376,11 @@ class Agent:
                     if kind == "end":
                         self._end(content)
                         return
-                    self._answer(kind, content, step)
+                    self._answer(kind, content)
+            except (LimitExceeded, Unfit, FolderLost) as error:
+                self._stream.send(decline=pb.Decline(code=error.cause))
+                time.sleep(0.5)  # so that the message goes out before the stream is closed
+                raise
             finally:
                 outgoing.put(None)
                 call.cancel()
@@ -382,11 +409,11 @@ class Agent:
             kind = content.WhichOneof("kind")
             yield str(kind), getattr(content, str(kind), None)
 
-    def _answer(self, kind: str, content: Any, step: Step) -> None:
+    def _answer(self, kind: str, content: Any) -> None:
         if kind == "start":
             self._accept(content)
         elif kind == "round":
-            self._contribute(content, step)
+            self._contribute(content)
         elif kind != "waiting":
             raise NotTrusted(f"the server sent {kind}, which does not belong here")
 
@@ -418,14 +445,27 @@ class Agent:
             self._server_key, signing.charge(start.charge), start.charge_signature
         ):
             raise NotTrusted("the charge is not signed by the server")
-        try:
-            with self._writing() as ledger:
-                entry = ledger.charge(start.charge, start.charge_signature, self._server_key)
-        except LimitExceeded:
-            self._stream.send(decline=pb.Decline(code="limit_exceeded"))
-            time.sleep(0.5)  # so that the message goes out before the stream is closed
-            raise
-        self._memory.keep(roster=start.roster)
+        before = self._memory.roster
+        with self._writing() as ledger:
+            if not before and ledger.has(roster["job"]):
+                raise FolderLost(
+                    f"this agent has taken part in this session, and {self._memory.path} holds "
+                    "nothing of it: the folder was lost, and the agent cannot answer again"
+                )
+            self._program.check(roster, charge["price"], ledger, self._memory.state)
+            # The roster first: a ledger with the charge and a folder without the roster mean that
+            # the folder was lost.
+            self._memory.keep(roster=start.roster)
+            try:
+                entry = ledger.charge(
+                    start.charge,
+                    start.charge_signature,
+                    self._server_key,
+                    self._program.opens(roster),
+                )
+            except LimitExceeded:
+                self._memory.keep(roster=before)
+                raise
         self._start, self._roster, self._charge = start, roster, charge
         self._stream.send(
             accept=pb.Accept(
@@ -459,7 +499,7 @@ class Agent:
                 "announces"
             )
 
-    def _contribute(self, message: pb.Round, step: Step) -> None:
+    def _contribute(self, message: pb.Round) -> None:
         if self._start is None:
             raise NotTrusted("a round came before the roster")
         if message.number >= self._start.rounds:
@@ -485,7 +525,7 @@ class Agent:
             )
             due = time.monotonic() + self._answer_seconds
             try:
-                body = step(current)
+                body = self._program(current)
             except (OSError, grpc.RpcError) as error:  # of the step, not of this connection
                 raise _StepRaised(error) from error
             memory.keep(sent=Sent(message.number, body, answers), state=current.state)
@@ -502,13 +542,24 @@ class Agent:
 
     def _end(self, end: pb.End) -> None:
         sent = self._memory.sent
-        told_nothing = sent is None or sent.number < self._first_with_data
-        if not end.charged and told_nothing and self._memory.roster:
+        told_nothing = sent is None or sent.number < self._program.first_round_with_data
+        if self._memory.roster:
+            job = json.loads(self._memory.roster)["job"]
             with self._writing() as ledger:
-                ledger.release(json.loads(self._memory.roster)["job"])
-        self._memory.keep(
-            ended=Ended(end.state, end.code, end.rounds, end.broadcast, end.transcript)
+                if not end.charged and told_nothing:
+                    ledger.release(job)
+                ledger.opened(job, self._program.opened(self._memory.state))
+        ended = Ended(
+            end.state,
+            end.code,
+            end.rounds,
+            end.broadcast,
+            end.transcript,
+            end.charged,
+            tuple((one.fingerprint, one.cause) for one in end.blamed),
         )
+        # What only rounds needed is erased: nobody learns later from this folder what was drawn.
+        self._memory.keep(ended=ended, state=self._program.without_secrets(self._memory.state))
 
     @contextmanager
     def _writing(self) -> Iterator[Ledger]:

@@ -27,6 +27,8 @@ OPTIONS: list[tuple[str, int | str]] = [
     ("grpc.initial_reconnect_backoff_ms", 200),
     ("grpc.max_reconnect_backoff_ms", 2_000),
     ("grpc.enable_http_proxy", 0),
+    # A connection of its own: agents of one process would share one, which carries 128 streams.
+    ("grpc.use_local_subchannel_pool", 1),
 ]
 
 

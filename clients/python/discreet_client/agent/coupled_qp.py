@@ -2,8 +2,11 @@
 
 The state of the protocol (`discreet_client.secure_sum`) and of the optimizer is saved with every
 answer, before it is sent: a new process goes on from there, and nobody has seen an answer that was
-not saved. The session's folder therefore holds keys and x; only their owner can read its files. The
-journal beside them detects an older copy of the state, which is refused.
+not saved. The session's folder therefore holds keys and x; only their owner can read its files, and
+the keys are erased when the session ends. The journal beside them detects an older copy of the
+state, which is refused. Where the whole folder is put back from one copy, nothing can tell: but
+what the agent sends is a function of the session's key, its data and all broadcasts so far
+(`secure_sum.Draws`), so that it says what it has said before, or something under other masks.
 
 An agent starts at a random point of its box. From a start that everybody knows, such as zero, the
 first sum would be the operator's c and d whoever takes part. In the same job without one of the
@@ -14,9 +17,10 @@ that agent had sent.
 from __future__ import annotations
 
 import base64
+import hashlib
+import hmac
 import json
 import math
-import secrets
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -28,12 +32,14 @@ from discreet_client import secure_sum
 from discreet_client.agent import on_shares
 from discreet_client.agent.demands import Demands
 from discreet_client.agent.guarantees import check_gaussian
-from discreet_client.agent.rounds import Party, Round
+from discreet_client.agent.ledger import Ledger
+from discreet_client.agent.rounds import Party, Program, Round
 from discreet_client.best_responses import Responder, own_haze
 from discreet_client.convex_sets import Box, BudgetedBox, Polytope
 from discreet_client.cost_terms import LARGEST, small
 from discreet_client.costs import ConvexCost, QuadraticCost, cost_of
-from discreet_client.federation.errors import AgentError, NotTrusted
+from discreet_client.exposure import Opens
+from discreet_client.federation.errors import AgentError, FolderLost, NotTrusted, Unfit
 from discreet_client.packing import OutOfRange, box_bound
 from discreet_client.priced_rounds import PricedRounds
 from discreet_client.prices import Prices
@@ -111,7 +117,11 @@ class _Journal:
         self.pending = []
 
 
-class _Run:
+SECRETS = ("exchange", "shared", "primes", "group_key", "draws")
+"""Of the machine's saved state: what a session that has ended needs no more."""
+
+
+class _Run(Program):
     """One agent's protocol state machine and optimizer, new or resumed from the saved state."""
 
     def __init__(
@@ -123,6 +133,7 @@ class _Run:
     ) -> None:
         self._agent, self._data, self._primal = agent, data, primal
         self._demands = demands or Demands()
+        self._draws = secure_sum.Draws()
         self._machine: secure_sum.Agent | None = None
         self._rounds: Rounds | PricedRounds | None = None
         self._journal: _Journal | None = None
@@ -137,9 +148,40 @@ class _Run:
         """The fault of a sum that this agent has found and signed; empty if none."""
         return "" if self._machine is None else self._machine.complaint
 
-    def step(self, current: Round) -> bytes:
-        if not current.state:
-            check_price(_signed_sums(_signed_parameters(current.roster)), current.price)
+    def check(
+        self, roster: dict[str, Any], price: Mapping[str, str], ledger: Ledger, state: bytes
+    ) -> None:
+        if self._machine is not None:
+            return
+        sums = _signed_sums(_signed_parameters(roster))
+        check_price(sums, price)
+        self._demands.check(sums, _members(roster), ledger.exposed(but=roster["job"]))
+        if state:
+            self._open(roster, state)
+        else:
+            self._rounds = self._optimizer(roster, sums)
+
+    def opens(self, roster: dict[str, Any]) -> Opens:
+        return Opens(_signed_sums(_signed_parameters(roster)).numbers, len(roster["agents"]))
+
+    def opened(self, state: bytes) -> int:
+        return json.loads(json.loads(state)["machine"])["numbers"] if state else 0
+
+    def without_secrets(self, state: bytes) -> bytes:
+        if not state:
+            return state
+        saved = json.loads(state)
+        machine = json.loads(saved["machine"])
+        for name in SECRETS:
+            machine.pop(name, None)
+        return json.dumps(saved | {"machine": json.dumps(machine)}).encode()
+
+    def __call__(self, current: Round) -> bytes:
+        if current.number and not current.state:
+            raise FolderLost(
+                f"this agent is asked for round {current.number}, and its folder holds nothing of "
+                "the rounds before: it was lost, and the agent cannot answer again"
+            )
         machine = self._open(current.roster, current.state)
         assert self._journal is not None
         self._journal.settle()
@@ -168,10 +210,7 @@ class _Run:
     def _open(self, roster: dict[str, Any], state: bytes) -> secure_sum.Agent:
         if self._machine is not None:
             return self._machine
-        parameters = _signed_parameters(roster)
-        sums = _signed_sums(parameters)
-        members = [base64.b64decode(one["key"]) for one in roster["agents"]]
-        self._demands.check(sums, members)
+        sums, members = _signed_sums(_signed_parameters(roster)), _members(roster)
 
         def signed_by_owner(document: bytes) -> bool:
             """Whether members and parameters are those that the owner has signed; the operator's
@@ -179,41 +218,66 @@ class _Run:
             read = secure_sum.Roster.read(document)
             return list(read.members) == members and read.parameters == sums
 
-        self._rounds = self._optimizer(parameters, sums, members)
+        if self._rounds is None:
+            self._rounds = self._optimizer(roster, sums)
         saved: dict[str, Any] = json.loads(state) if state else {"settled": 0, "pending": []}
         path = self._agent.journal_path
         file = secure_sum.MemoryJournal() if path is None else secure_sum.FileJournal(path)
         try:
             self._journal = _Journal(file, saved["settled"], saved["pending"])
-        except secure_sum.Reused:
+        except secure_sum.Reused as error:
             if isinstance(file, secure_sum.FileJournal):
                 file.close()
-            raise
-        self._machine = secure_sum.Agent(
+            raise FolderLost(
+                f"the folder of this session was put back from an older copy: {error}"
+            ) from error
+        machine = secure_sum.Agent(
             self._agent.identity.private_key,
             signed_by_owner,
             self._rounds,
             self._journal,
             window=WINDOW_BITS,
+            draws=self._draws,
         )
         if state:
-            self._machine.resume(saved["machine"].encode())
+            machine.resume(saved["machine"].encode())
             self._rounds.resume(saved)
-        return self._machine
+            if self._draws.key and not hmac.compare_digest(saved["data"], self._data_digest()):
+                raise Unfit(
+                    "this agent's data are not those with which it began this session: its next "
+                    "answer would not follow from those before"
+                )
+        self._machine = machine
+        return machine
+
+    def _data_digest(self) -> str:
+        """Keyed, so that nobody finds the data by it; the key ends with the session."""
+        A_u, A_g, cost, domain = self._data
+        digest = hashlib.sha256(f"{type(cost).__name__} {type(domain).__name__}".encode())
+        for one in (A_u, A_g, *cost.figures, *domain.figures, self._primal or 0.0):
+            part = np.ascontiguousarray(one, dtype="<f8")
+            digest.update(repr(part.shape).encode() + part.tobytes())
+        return hmac.digest(self._draws.key, digest.digest(), "sha256").hex()
 
     def _optimizer(
-        self, parameters: dict[str, Any], sums: secure_sum.Parameters, members: list[bytes]
+        self, roster: dict[str, Any], sums: secure_sum.Parameters
     ) -> Rounds | PricedRounds:
+        """Unfit where the data do not fit what the owner has signed."""
+        parameters, members = _signed_parameters(roster), _members(roster)
+        try:
+            sums.check(len(members))
+        except secure_sum.Unacceptable as error:
+            raise Unfit(f"the owner has signed what this agent does not accept: {error}") from error
         A_u, A_g, cost, domain = self._data
         rows = (parameters["coupled"], parameters["constraints"])
         method = parameters.get("method", "spds")
         if method not in METHODS:
-            raise AgentError(f"the owner has signed method {method}, which this version lacks")
+            raise Unfit(f"the owner has signed method {method}, which this version lacks")
         auto = method == "auto"
         if auto is not (sums.operator_from == 1):
-            raise AgentError(f"the sums that the owner has signed do not fit method {method}")
+            raise Unfit(f"the sums that the owner has signed do not fit method {method}")
         if (A_u.shape[0], A_g.shape[0]) != rows or sum(rows) + auto != sums.dimension:
-            raise AgentError(
+            raise Unfit(
                 f"A_u and A_g have {A_u.shape[0]} and {A_g.shape[0]} rows; the owner has signed "
                 f"{rows}"
             )
@@ -222,7 +286,7 @@ class _Run:
         # With noise, contributions are clipped to what the slots hold, and a refusal would leak
         # information about the data.
         if not sums.noise_sigma and not reach <= sums.bound:
-            raise AgentError(
+            raise Unfit(
                 f"a contribution can reach {reach:g}, the slots hold {sums.bound:g}: the box is "
                 "too large"
             )
@@ -232,19 +296,20 @@ class _Run:
         if auto:
             secret = self._agent.identity.private_key.private_bytes_raw()
             own = own_haze(secret, cost, domain, members)
-            responder = Responder(np.vstack([A_u, A_g]), cost, domain, sums.bound, own=own)
+            A, draw = np.vstack([A_u, A_g]), self._draws.uniform
+            responder = Responder(A, cost, domain, sums.bound, draw, own)
             prices = Prices(rows[0], sum(rows), sums.rounding(len(members)))
             return PricedRounds(responder, prices, steps["iterations"])
         asked = sums.asked(len(members))
         most = steps["iterations"] + (SUMS if asked else 0)
         until = steps["iterations"] if asked else None
         if (sums.rounds, sums.operator_until) != (most, until):
-            raise AgentError(f"the sums that the owner has signed do not fit method {method}")
+            raise Unfit(f"the sums that the owner has signed do not fit method {method}")
         chosen = Steps(
             self._primal or steps["primal"], steps["dual"], steps["shrink"], steps["regularization"]
         )
         participant = Participant(A_u, A_g, cost, domain, chosen)
-        participant.x = _somewhere(domain, participant.x)
+        participant.x = _somewhere(domain, participant.x, self._draws)
         return Rounds(participant, steps["iterations"], asked)
 
     def _state(self) -> bytes:
@@ -254,6 +319,7 @@ class _Run:
         saved = {
             "machine": self._machine.state().decode(),
             **self._rounds.state(),
+            "data": self._data_digest(),
             "settled": len(self._journal.file.records()),
             "pending": self._journal.pending,
         }
@@ -274,30 +340,31 @@ def solve(
     demands: Demands | None = None,
 ) -> Optimum:
     """Take part in the session until it ends; see `Agent.solve`."""
-    k = cost.size
     try:
+        if not isinstance(cost, QuadraticCost | ConvexCost):
+            raise ValueError(f"cost must be a QuadraticCost or a ConvexCost, not {cost!r}")
+        k = cost.size
         matrices = [np.asarray(matrix, dtype=np.float64).reshape(-1, k) for matrix in (A_u, A_g)]
         low, high = (np.asarray(side, dtype=np.float64) for side in (lower, upper))
         domain = _domain(np.broadcast_to(low, k), np.broadcast_to(high, k), budget, polytope)
         # Before the session is joined: leaving during a round would show when the data failed.
         cost.check(domain)
+        _try_cost(cost, domain)
         if not all(map(small, matrices)):
             raise ValueError(f"entries of A_u and A_g must be from -{LARGEST:g} to {LARGEST:g}")
-        if primal is not None and not 0 < primal < math.inf:
+        if primal is not None and not 0 < (primal := float(primal)) < math.inf:
             raise ValueError(f"primal must be a finite step size above 0, not {primal}")
-    except (TypeError, ValueError, OverflowError) as error:
+        if demands is not None and not isinstance(demands, Demands):
+            raise ValueError(f"demands must be Demands(…), not {demands!r}")
+    except (TypeError, ValueError, OverflowError, AttributeError) as error:
         raise AgentError(f"{type(error).__name__}: {error}") from error
     run = None
     try:
         run = _Run(agent, (matrices[0], matrices[1], cost, domain), primal, demands)
-        outcome = agent.participate(run.step)
+        outcome = agent.participate(run)
         if not outcome.succeeded:
-            code, found = outcome.code, run.complaint
-            raise AgentError(
-                f"the session {outcome.state}"
-                + (f": {code}" if code else "")
-                + (f"; {found}" if found else "")
-            )
+            found = run.complaint
+            raise AgentError(outcome.failure + (f"; {found}" if found else ""))
         return run.close(agent.roster, outcome.final_state, outcome.broadcast)
     except (secure_sum.SecureSumError, OutOfRange, ValueError) as error:
         raise AgentError(f"{type(error).__name__}: {error}") from error
@@ -316,7 +383,24 @@ def _domain(
     if polytope is not None:
         A, b = (np.asarray(one, dtype=np.float64) for one in polytope)
         return Polytope.within(lower, upper, A, b, budget)
-    return Box(lower, upper) if budget is None else BudgetedBox(lower, upper, *budget)
+    if budget is None:
+        return Box(lower, upper)
+    least, most = map(float, budget)
+    return BudgetedBox(lower, upper, least, most)
+
+
+def _try_cost(cost: QuadraticCost | ConvexCost, domain: Domain) -> None:
+    """One step of each kind in the middle of the set: what raises here would do so in a round.
+    ValueError for what is no number."""
+    low, high = (np.broadcast_to(side, (cost.size,)) for side in domain.sides)
+    with np.errstate(over="ignore", invalid="ignore"):
+        middle = (low + high) / 2
+    x = domain.project(np.where(np.isfinite(middle), middle, 0.0))
+    found = [cost.gradient(x), cost.proximal(domain, x, 1e-3)]
+    if np.all(np.isfinite(low)) and np.all(np.isfinite(high)):
+        found.append(cost.minimum(domain, np.zeros(cost.size), 1.0, x, x))
+    if not all(one.shape == (cost.size,) and np.all(np.isfinite(one)) for one in found):
+        raise ValueError("the cost has no step in the middle of the box")
 
 
 def run(agent: on_shares.ShareParty, problem: dict[str, Any]) -> dict[str, Any]:
@@ -365,6 +449,11 @@ def run(agent: on_shares.ShareParty, problem: dict[str, Any]) -> dict[str, Any]:
     }
 
 
+def _members(roster: Mapping[str, Any]) -> list[bytes]:
+    """Ed25519 keys, in the roster's order."""
+    return [base64.b64decode(one["key"]) for one in roster["agents"]]
+
+
 def _signed_parameters(roster: dict[str, Any]) -> dict[str, Any]:
     parameters: dict[str, Any] | None = roster.get("parameters")
     if parameters is None:
@@ -373,41 +462,40 @@ def _signed_parameters(roster: dict[str, Any]) -> dict[str, Any]:
 
 
 def _signed_sums(parameters: dict[str, Any]) -> secure_sum.Parameters:
-    """AgentError if there are none, or if they hold a parameter of another version, whose meaning
+    """Unfit if there are none, or if they hold a parameter of another version, whose meaning
     is not known here."""
     try:
         return secure_sum.Parameters(**parameters["sums"])
     except KeyError:
-        raise AgentError(
+        raise Unfit(
             "the owner has signed no sums; for protocol mpc an agent needs an address to listen at"
         ) from None
     except TypeError as error:
-        raise AgentError(
+        raise Unfit(
             f"the owner has signed parameters that this version does not know: {error}"
         ) from None
 
 
 def _check_reach(entries: Floats, sums: secure_sum.Parameters) -> None:
-    """AgentError if this agent's entries (their largest magnitudes, float64[m]) can exceed the
+    """Unfit if this agent's entries (their largest magnitudes, float64[m]) can exceed the
     bounds that the owner has signed: the other agents would reject sums with its contributions."""
     assert sums.reach is not None
     if len(sums.reach) != entries.size or sums.most is None or len(sums.most) != entries.size:
-        raise AgentError("the owner has signed bounds for another number of rows")
+        raise Unfit("the owner has signed bounds for another number of rows")
     beyond = np.flatnonzero(~(entries <= np.array(sums.reach) * (1 + 1e-12)))
     if beyond.size:
         row = int(beyond[0])
-        raise AgentError(
+        raise Unfit(
             f"this agent's row {row} can reach {entries[row]:g}; the owner has signed "
             f"{sums.reach[row]:g} as the bound for every agent"
         )
 
 
-def _somewhere(domain: Domain, otherwise: Floats) -> Floats:
-    """A random point of the set: the projection of a uniform point of its box, drawn with the
-    operating system's randomness; a coordinate whose range is not finite is taken from
-    `otherwise`."""
+def _somewhere(domain: Domain, otherwise: Floats, draws: secure_sum.Draws) -> Floats:
+    """A random point of the set: the projection of a uniform point of its box; a coordinate whose
+    range is not finite is taken from `otherwise`."""
     low, high = (np.broadcast_to(side, otherwise.shape) for side in domain.sides)
-    drawn = np.array([secrets.randbits(53) for _ in range(otherwise.size)]) * 2.0**-53
+    drawn = draws.uniform(otherwise.size)
     with np.errstate(over="ignore", invalid="ignore"):
         found = low + (high - low) * drawn
     return domain.project(np.where(np.isfinite(found), np.clip(found, low, high), otherwise))

@@ -7,8 +7,9 @@ the server keeps link, seq and signature. So each side can prove what the other 
 server learns nothing else of this ledger (`blind` in the body is random: what was spent elsewhere
 cannot be guessed from the link). Charges without `blind` were written before 2026-11-23: their hash
 is the link. The agent's limit is checked here, before anything is sent, whatever the server's caps
-say. Sums add epsilons and deltas (basic composition), in the integers of the ledger: 1e-9 and
-1e-18.
+say. `opens` of a charge is how many numbers the job opens at most without noise, sums of how many
+agents; an entry `opened` is how many they became, where they were fewer. Sums add epsilons and
+deltas (basic composition), in the integers of the ledger: 1e-9 and 1e-18.
 """
 
 from __future__ import annotations
@@ -25,9 +26,11 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from decimal import ROUND_DOWN, Decimal
+from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
+from discreet_client.exposure import NOTHING_OPENED, Opens
 from discreet_client.federation import receipts, signing
 from discreet_client.federation.errors import AgentError, LedgerBroken, LimitExceeded, NotTrusted
 from discreet_client.federation.files import sync_folder, write_all
@@ -69,7 +72,13 @@ class Ledger:
         self._identity = identity
         self._limits = (_units(limit_epsilon, EPSILON_UNIT), _units(limit_delta, DELTA_UNIT))
 
-    def charge(self, document: bytes, signature: bytes, server_key: bytes) -> Entry:
+    def charge(
+        self,
+        document: bytes,
+        signature: bytes,
+        server_key: bytes,
+        opens: Opens = NOTHING_OPENED,
+    ) -> Entry:
         """Book a charge that the server signed, once for each job. LimitExceeded, and nothing
         written, over it.
 
@@ -87,7 +96,7 @@ class Ledger:
                 raise LimitExceeded(
                     "this job had ended and its charge was given back, so it cannot go on"
                 )
-            for entry in booked:
+            for entry in booked[:1]:
                 if entry.body["charge"] != document.decode():
                     raise LimitExceeded(
                         "the server changed what this job costs after it was booked"
@@ -110,6 +119,7 @@ class Ledger:
                 server_key=base64.b64encode(server_key).decode(),
                 server_signature=base64.b64encode(signature).decode(),
                 blind=secrets.token_hex(16),
+                **({"opens": vars(opens)} if opens.numbers else {}),
             )
 
     def release(self, job: str) -> None:
@@ -124,6 +134,33 @@ class Ledger:
             after = (spent[0] - int(price["epsilon"]), spent[1] - int(price["delta"]))
             self._append(entries, kind="release", job=job, spent=after)
 
+    def opened(self, job: str, numbers: int) -> None:
+        """Note that a job which has ended opened so many numbers, fewer than were booked."""
+        with self._locked() as entries:
+            booked = [entry.body for entry in entries if entry.body["job"] == job]
+            known = [body["kind"] for body in booked] == ["charge"] and "opens" in booked[0]
+            if known and numbers < booked[0]["opens"]["numbers"]:
+                self._append(
+                    entries, kind="opened", job=job, spent=_spent(entries), numbers=numbers
+                )
+
+    def exposed(self, *, but: str) -> Fraction:
+        """The numbers for each agent that all jobs but one have opened of sums with this agent in
+        them, without noise (`exposure.Opens`)."""
+        of: dict[str, Opens] = {}
+        for entry in self.entries():
+            body = entry.body
+            if body["kind"] == "charge":
+                of[body["job"]] = Opens(**body.get("opens", vars(NOTHING_OPENED)))
+            else:
+                of[body["job"]] = Opens(int(body.get("numbers", 0)), of[body["job"]].agents)
+        return sum((one.share for job, one in of.items() if job != but), Fraction(0))
+
+    def has(self, job: str) -> bool:
+        """Whether a charge for this job was booked, and not given back."""
+        kinds = [entry.body["kind"] for entry in self.entries() if entry.body["job"] == job]
+        return bool(kinds) and "release" not in kinds
+
     def receipt(self, job: str) -> dict[str, Any]:
         """The envelope (DSSE) by which this agent says what it let itself be charged for a job.
         AgentError where it has booked no such job, and for charges from before 2026-11-23: their
@@ -135,7 +172,7 @@ class Ledger:
             raise AgentError(
                 f"the entry for {job} is of an older version: only the whole ledger can prove it"
             )
-        predicate = receipts.receipt(self._identity, booked[0], given_back=len(booked) > 1)
+        predicate = receipts.receipt(self._identity, booked[0], given_back=_given_back(booked))
         return receipts.seal(predicate, self._identity)
 
     def entries(self) -> list[Entry]:
@@ -228,6 +265,11 @@ def _check(lines: list[bytes], public_key: bytes) -> list[Entry]:
                 price = json.loads(document)["price"]
                 charges[body["job"]] = price
                 spent = (spent[0] + int(price["epsilon"]), spent[1] + int(price["delta"]))
+                if "opens" in body:
+                    sound = sound and all(type(one) is int for one in body["opens"].values())
+                    sound = sound and body["opens"].keys() == vars(NOTHING_OPENED).keys()
+            elif body["kind"] == "opened":
+                sound = sound and body["job"] in charges and type(body["numbers"]) is int
             else:
                 price = charges[body["job"]]
                 spent = (spent[0] - int(price["epsilon"]), spent[1] - int(price["delta"]))
@@ -240,6 +282,10 @@ def _check(lines: list[bytes], public_key: bytes) -> list[Entry]:
         entries.append(entry)
         previous = entry_hash
     return entries
+
+
+def _given_back(entries: list[Entry]) -> bool:
+    return any(entry.body["kind"] == "release" for entry in entries)
 
 
 def _words(document: bytes) -> tuple[str, dict[str, int]]:

@@ -27,7 +27,7 @@ from discreet_client import sparse_sum
 from discreet_client.agent.demands import Demands
 from discreet_client.agent.guarantees import check_gaussian
 from discreet_client.agent.own_state import Minimum, Slope, begun, ended, moved_along
-from discreet_client.agent.rounds import Outcome, Party, Round
+from discreet_client.agent.rounds import Outcome, Party, Program, Round
 from discreet_client.federation import history, signing
 from discreet_client.federation.errors import AgentError, NotTrusted
 from discreet_client.packing import Integers
@@ -56,7 +56,9 @@ def minimize(
     steps = MaskedSteps(agent, slope, initial, demands or Demands())
     try:
         outcome = agent.participate(steps)
-        return steps.end(outcome)
+        found = steps.end(outcome)
+        steps.finish()
+        return found
     finally:
         steps.close()
 
@@ -148,7 +150,7 @@ class Signed:
         return np.array([one % 2**64 for one in added], dtype=np.uint64).view(np.int64)
 
 
-class MaskedSteps:
+class MaskedSteps(Program):
     """What the agent answers to each exchange of a session, see `minimize`."""
 
     first_round_with_data = exchanges.SETTING_UP
@@ -164,6 +166,12 @@ class MaskedSteps:
         self.signed: Signed | None = None
         """What the owner has signed, once it is known."""
         self._durable: sparse_sum.DurableAgent | None = None
+
+    def finish(self) -> None:
+        """Erase the secrets of a session that has ended."""
+        if self._durable is not None:
+            self._durable.finish()
+            self._durable = None
 
     def close(self) -> None:
         """Let another process have the claims."""

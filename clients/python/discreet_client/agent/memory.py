@@ -38,6 +38,9 @@ class Ended:
     rounds: int
     broadcast: bytes
     transcript: bytes
+    charged: bool = False
+    blamed: tuple[tuple[str, str], ...] = ()
+    """Fingerprint and cause of each agent without whom the session could not go on."""
 
 
 @define
@@ -79,6 +82,8 @@ class Memory:
                 ended["rounds"],
                 _bytes(ended["broadcast"]),
                 _bytes(ended["transcript"]),
+                ended["charged"],
+                tuple((fingerprint, cause) for fingerprint, cause in ended["blamed"]),
             ),
         )
 

@@ -34,7 +34,7 @@ from discreet_client.agent.own_state import (
 from discreet_client.agent.rounds import Party, Round, Step
 from discreet_client.expressions import derivative, parse, value
 from discreet_client.federation import history, signing
-from discreet_client.federation.errors import AgentError, NotTrusted
+from discreet_client.federation.errors import AgentError, NotTrusted, Unfit
 
 __all__ = ["Minimum", "Slope", "minimize", "run", "step_of"]
 
@@ -60,6 +60,7 @@ def minimize(
     (`discreet_client.agent.masked_sums`): its state leaves this process in no other form, and
     `demands` are what it asks of the sums that the owner has signed.
     """
+    initial = _numbers_of(initial)
     _try_slope(agent.announcement, slope, initial)
     if masked_sums.announced(agent.announcement):
         return masked_sums.minimize(agent, slope, initial=initial, demands=demands)
@@ -81,7 +82,7 @@ def step_of(slope: Slope, initial: float | list[float] | None = None) -> Step:
 
     def step(current: Round) -> bytes:
         if "sums" in current.parameters:
-            raise AgentError(
+            raise Unfit(
                 "the sums of this job are masked: an agent takes part that announces it (masks: "
                 "'sparse')"
             )
@@ -116,13 +117,32 @@ def step_of(slope: Slope, initial: float | list[float] | None = None) -> Step:
     return step
 
 
+def _numbers_of(initial: Any) -> float | list[float] | None:
+    """The initial state as a number or a list of numbers; AgentError for anything else."""
+    if initial is None:
+        return None
+    try:
+        found = np.asarray(initial, dtype=np.float64)
+    except (TypeError, ValueError, OverflowError) as error:
+        raise AgentError(f"the initial state must hold numbers: {error}") from None
+    if found.ndim > 1 or not np.all(np.isfinite(found)):
+        raise AgentError("the initial state is a finite number, or a list of such")
+    numbers: float | list[float] = found.tolist()
+    return numbers
+
+
 def _try_slope(
     announced: Mapping[str, Any], slope: Slope, initial: float | list[float] | None
 ) -> None:
     """At the start, or where none is given in the middle of the range: AgentError where it raises,
     or has another shape than the state."""
     dimension = announced.get("dimension")
-    places = range(1 if dimension is None else int(dimension))
+    try:
+        places = range(1 if dimension is None else int(dimension))
+    except (TypeError, ValueError):
+        return  # figures that nobody can enrol with: the server says what is wrong with them
+    if isinstance(initial, list) and len(initial) != len(places):
+        raise AgentError(f"the initial state has {len(initial)} numbers, not {len(places)}")
     try:
         middle = [
             (end_of(announced["lower"], place) + end_of(announced["upper"], place)) / 2

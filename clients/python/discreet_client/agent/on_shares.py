@@ -20,11 +20,12 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from discreet_client.agent.demands import Demands
-from discreet_client.agent.rounds import Party, Round
+from discreet_client.agent.ledger import Ledger
+from discreet_client.agent.rounds import Party, Program, Round
 from discreet_client.convex_sets import Box, BudgetedBox
 from discreet_client.costs import ConvexCost, QuadraticCost
 from discreet_client.federation import signing
-from discreet_client.federation.errors import AgentError, NotTrusted
+from discreet_client.federation.errors import AgentError, NotTrusted, Unfit
 from discreet_client.federation.links import Link
 from discreet_client.mpc import evidence, keys, member, party
 from discreet_client.mpc.inputs import input_of
@@ -82,14 +83,16 @@ class ShareOptimum:
         return "the limit cannot be kept in every hour, whatever the agents do: x is not an optimum"
 
 
-class _Run:
+class _Run(Program):
     def __init__(
         self, agent: ShareParty, data: Data, listen: tuple[str, int], demands: Demands
     ) -> None:
         self._agent, self._data, self._listen, self._demands = agent, data, listen, demands
 
-    def step(self, current: Round) -> bytes:
-        terms, members = signed(current.roster)
+    def check(
+        self, roster: dict[str, Any], price: Mapping[str, str], ledger: Ledger, state: bytes
+    ) -> None:
+        terms, members = signed(roster)
         if terms.computing is None:
             raise NotTrusted(
                 "the owner has signed terms of an earlier version, in which all agents compute; a "
@@ -99,6 +102,15 @@ class _Run:
         mine = self._agent.identity.public_key
         others = [key for key in names[: terms.parties] if key != mine]
         self._demands.check_shares(terms.threshold, names, others)
+        try:
+            input_of(terms, *self._data)
+        except ValueError as error:
+            raise Unfit(f"{error}") from error
+
+    def __call__(self, current: Round) -> bytes:
+        terms, members = signed(current.roster)
+        names = [key for key, _ in members]
+        mine = self._agent.identity.public_key
         found = input_of(terms, *self._data)
         private, session = self._agent.identity.private_key, self._agent.link.session
         bound = evidence.context(terms, members)
@@ -203,14 +215,14 @@ def solve(
         raise AgentError("protocol mpc only takes quadratic costs")
     if polytope is not None:
         raise AgentError("protocol mpc takes no polytopes: a set is a box, and a budget within it")
-    k = cost.size
     try:
+        k = cost.size
         matrices = [np.asarray(matrix, dtype=np.float64).reshape(-1, k) for matrix in (A_u, A_g)]
         low, high = (np.asarray(side, dtype=np.float64) for side in (lower, upper))
         own = (
             Box(low, high)
             if budget is None
-            else BudgetedBox(np.broadcast_to(low, k), np.broadcast_to(high, k), *budget)
+            else BudgetedBox(np.broadcast_to(low, k), np.broadcast_to(high, k), *map(float, budget))
         )
         party.require_engine()
         here = member.host_and_port(listen)
@@ -220,11 +232,10 @@ def solve(
     try:
         run = _Run(agent, (matrices[0], matrices[1], cost, own), here, demands or Demands())
         agent.announce(figures)
-        outcome = agent.participate(run.step)
+        outcome = agent.participate(run)
         if not outcome.succeeded:
             own = json.loads(outcome.final_state or b"{}").get("broken", "")
-            says = f"the session {outcome.state}" + (f": {outcome.code}" if outcome.code else "")
-            raise AgentError(f"{says}; {own}" if own else says)
+            raise AgentError(f"{outcome.failure}; {own}" if own else outcome.failure)
         return run.close(agent.roster, outcome.final_state, outcome.broadcast)
     except ValueError as error:
         raise AgentError(str(error)) from error

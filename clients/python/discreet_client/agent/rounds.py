@@ -8,6 +8,8 @@ from typing import Any, Protocol
 
 from attrs import define, field
 
+from discreet_client.agent.ledger import Ledger
+from discreet_client.exposure import NOTHING_OPENED, Opens
 from discreet_client.federation.identity import Identity
 
 
@@ -54,13 +56,66 @@ class Outcome:
     broadcast: bytes
     transcript: bytes
     final_state: bytes
+    charged: bool = False
+    """Whether the server has charged the price."""
+    blamed: tuple[tuple[str, str], ...] = ()
+    """Fingerprint and cause of each agent without whom the session could not go on, as the server
+    says."""
 
     @property
     def succeeded(self) -> bool:
         return self.state == "succeeded"
 
+    @property
+    def failure(self) -> str:
+        """What to tell the agent's user of a session that has not succeeded."""
+        says = f"the session {self.state}" + (f": {self.code}" if self.code else "")
+        for fingerprint, cause in self.blamed:
+            says += f"; agent {fingerprint[:16]}: {cause}"
+        return says + ("; the price was charged" if self.charged else "")
+
 
 Step = Callable[[Round], bytes]
+
+
+class Program:
+    """A step with what it says of itself; a plain function says none of this."""
+
+    first_round_with_data = 0
+    """Its answers to earlier rounds hold nothing of this agent's data, so a session that ends
+    before that round costs nothing."""
+
+    def __call__(self, current: Round) -> bytes:
+        """The answer to a round."""
+        raise NotImplementedError
+
+    def check(
+        self, roster: dict[str, Any], price: Mapping[str, str], ledger: Ledger, state: bytes
+    ) -> None:
+        """Unfit, before the roster is accepted, unless this agent takes part in what the owner has
+        signed at this price, and its data fit; FolderLost where `state` cannot be gone on from."""
+
+    def opens(self, roster: dict[str, Any]) -> Opens:
+        """The numbers that this session opens without noise, among how many agents."""
+        return NOTHING_OPENED
+
+    def opened(self, state: bytes) -> int:
+        """How many of them were opened, of a session that has ended with this state."""
+        return 0
+
+    def without_secrets(self, state: bytes) -> bytes:
+        """The state of a session that has ended, without what only its rounds needed."""
+        return state
+
+
+class Plain(Program):
+    """A function as a program."""
+
+    def __init__(self, step: Step) -> None:
+        self._step = step
+
+    def __call__(self, current: Round) -> bytes:
+        return self._step(current)
 
 
 class Party(Protocol):

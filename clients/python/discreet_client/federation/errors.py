@@ -5,6 +5,8 @@ AgentError
 ├── BadIdentity        the key file cannot be used
 ├── NotTrusted         the other side is not the one that the token pins, or contradicts itself
 ├── LimitExceeded      the charge would exceed the agent's own limit; it has declined
+├── Unfit              the agent does not take part in what the owner has signed; it has declined
+├── FolderLost         the folder of a session in which this agent has answered is gone or older
 ├── LedgerBroken       the agent's own ledger fails verification
 ├── Refused            the server refused for good; carries its code
 └── Lost               the server did not come back in time
@@ -15,6 +17,9 @@ from __future__ import annotations
 
 class AgentError(Exception):
     """The agent cannot go on."""
+
+    cause = "declined"
+    """What an agent that declines says of its reason: the owner and all agents are told."""
 
 
 class BadLink(AgentError):
@@ -31,6 +36,21 @@ class NotTrusted(AgentError):
 
 class LimitExceeded(AgentError):
     """The charge would exceed this agent's own limit."""
+
+    cause = "limit_exceeded"
+
+
+class Unfit(AgentError):
+    """The agent does not take part in what the owner has signed."""
+
+    cause = "unfit"
+
+
+class FolderLost(AgentError):
+    """The folder of a session in which this agent has answered is gone, or was put back from an
+    older copy."""
+
+    cause = "folder_lost"
 
 
 class LedgerBroken(AgentError):

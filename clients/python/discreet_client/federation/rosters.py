@@ -55,7 +55,9 @@ def told(agents: Iterable[Mapping[str, Any]], parameters: Mapping[str, Any] | No
     """Lines that show an owner what they are about to sign. Characters that are not printable
     become "?", so that no line can control the terminal."""
     lines = [
-        f"{one['fingerprint']}  {one['name']}  {json.dumps(one['announcement'])}" for one in agents
+        f"{one['fingerprint']}  {one['name']}  {json.dumps(one['announcement'])}"
+        + (f"  speaks {', '.join(one['speaks'])}" if one.get("speaks") else "")
+        for one in agents
     ]
     for name, figure in sorted((parameters or {}).items()):
         lines.append(f"{name}: {json.dumps(figure, sort_keys=True)}")

@@ -105,6 +105,7 @@ class AuditEntry(TypedDict):
         "place.fail",
         "roster.remove_member",
         "roster.sign",
+        "session.again",
         "session.tokens",
         "source.correct",
         "source.create",
@@ -628,13 +629,6 @@ class Issue(TypedDict):
     """JSON pointer (RFC 6901) into the request body"""
 
 
-class JobError(TypedDict):
-    """Why a job failed: a fixed code and text, never one made from data."""
-
-    code: str
-    detail: str
-
-
 class JobProgress(TypedDict):
     """Steps done of a planned total."""
 
@@ -830,6 +824,16 @@ class Meters(TypedDict):
     """
 
 
+class MissingAgent(TypedDict):
+    """An agent without whom a session could not go on."""
+
+    cause: str
+    """A fixed name"""
+    detail: str
+    """The same in a sentence"""
+    fingerprint: str
+
+
 class MultiAgentContent(TypedDict):
     """
     The private content: each agent's objective, which depends only on its own state, and its
@@ -962,6 +966,15 @@ class OffPolicyPublic(TypedDict):
     """Number of trajectories, when it is public; >= 1, <= 1000000000"""
     unit: Literal["trajectory"]
     """One person's trajectory is what a neighbouring dataset changes"""
+
+
+class OpenedBefore(TypedDict):
+    """What was opened of sums with an agent in them: chances to find it out add up over jobs."""
+
+    for_each_agent: float
+    """Opened numbers for each agent among whom they were, summed over jobs"""
+    jobs: int
+    numbers: int
 
 
 class OperatorData(TypedDict):
@@ -1490,6 +1503,27 @@ class RuleAnswer(TypedDict):
     """From 1; the newest version applies"""
 
 
+class SessionAgainAnswer(TypedDict):
+    """A job like one that has failed, without some of its agents."""
+
+    agents: list[str]
+    """Fingerprints of those"""
+    job: str
+    link: str
+    """For all agents that remain: they start again with it and their own keys"""
+    session: str
+
+
+class SessionAgainRequest(TypedDict):
+    """Which agents a job that has failed is started again without."""
+
+    without: NotRequired[list[str] | None]
+    """
+    Fingerprints; by default the agents whom the error names; length <= 1000, each matches
+    `^[0-9a-f]{64}$`
+    """
+
+
 class SessionAgentAnswer(TypedDict):
     """An agent that has enrolled."""
 
@@ -1497,6 +1531,8 @@ class SessionAgentAnswer(TypedDict):
     """True if it has the roster and has recorded its charge in its own ledger"""
     account: str
     announcement: dict[str, Any]
+    cause: str | None
+    """Why the session could not go on without it; null if it could"""
     enrolled_at: str
     """date-time"""
     fingerprint: str
@@ -1505,31 +1541,9 @@ class SessionAgentAnswer(TypedDict):
     on_roster: bool
     receipt: dict[str, Any] | None
     """Its signed receipt for that"""
+    speaks: list[str]
+    """Versions of protocols, methods and encryptions that it speaks, as it says"""
     unit: str
-
-
-class SessionAnswer(TypedDict):
-    """The session of a federated job."""
-
-    agents: list[SessionAgentAnswer]
-    approve_by: str | None
-    """When the session stops waiting for the signed roster; null if it does not wait; date-time"""
-    approved_at: str | None
-    """date-time"""
-    id: str
-    job: str
-    kind: str
-    owner: str | None
-    parameters: dict[str, Any] | None
-    """What the owner signs with the roster besides the agents"""
-    roster: str | None
-    round: int
-    """Completed rounds"""
-    state: Literal[
-        "queued", "awaiting_agents", "waiting", "running", "succeeded", "failed", "cancelled"
-    ]
-    terms: dict[str, Any]
-    tokens: dict[str, int]
 
 
 class SessionTokensAnswer(TypedDict):
@@ -2387,6 +2401,15 @@ class EnvelopeAnswer(TypedDict):
     signatures: list[EnvelopeSignature]
 
 
+class JobError(TypedDict):
+    """Why a job failed: a fixed code and text, never one made from data."""
+
+    agents: NotRequired[list[MissingAgent] | None]
+    """Of a session: the agents without whom it could not go on"""
+    code: str
+    detail: str
+
+
 class LogState(TypedDict):
     """The transparency log and its witnesses."""
 
@@ -2961,6 +2984,34 @@ class RoutingResult(TypedDict):
     """Share of each pair's trips at each link; of the method gradient"""
     user_classes: NotRequired[list[str]]
     """The classes of users, in the order of what is told by class; where trips have some"""
+
+
+class SessionAnswer(TypedDict):
+    """The session of a federated job."""
+
+    agents: list[SessionAgentAnswer]
+    approve_by: str | None
+    """When the session stops waiting for the signed roster; null if it does not wait; date-time"""
+    approved_at: str | None
+    """date-time"""
+    error: JobError | None
+    """Why it failed, and what was charged"""
+    id: str
+    job: str
+    kind: str
+    opened_before: OpenedBefore
+    """Of the enrolled agent of whom most was opened without noise in other jobs"""
+    owner: str | None
+    parameters: dict[str, Any] | None
+    """What the owner signs with the roster besides the agents"""
+    roster: str | None
+    round: int
+    """Completed rounds"""
+    state: Literal[
+        "queued", "awaiting_agents", "waiting", "running", "succeeded", "failed", "cancelled"
+    ]
+    terms: dict[str, Any]
+    tokens: dict[str, int]
 
 
 class SourceAnswer(TypedDict):

@@ -1009,6 +1009,32 @@ def get_session(job_id: str) -> Operation[models.SessionAnswer]:
     return Operation("GET", f"/v1/sessions/{quoted(job_id)}")
 
 
+def start_session_again(
+    job_id: str, body: models.SessionAgainRequest
+) -> Operation[models.SessionAgainAnswer]:
+    """Submit the problem of a failed session again without the agents that it could not go on
+    without: the others are enrolled, and come back with the one link. Asked twice, it answers
+    the same job.
+
+    Answers 201. Roles: owner.
+
+    Problem codes:
+    400 invalid_json
+    401 key_expired, key_malformed, key_revoked, key_unknown, person_removed, token_ended,
+        token_expired, token_invalid, unauthenticated
+    403 forbidden, no_role, several_tenants
+    404 not_found
+    409 budget_exhausted, exposed, not_failed
+    413 payload_too_large
+    422 invalid_input, invalid_parameter
+    429 rate_limited, too_many_bodies
+    503 database_busy, database_full, database_read_only, database_unavailable,
+        keys_unavailable, ledger_rolled_back, no_rpc, provider_unavailable, unavailable,
+        wrong_schema
+    """
+    return Operation("POST", f"/v1/sessions/{quoted(job_id)}/again", body=body)
+
+
 def remove_agent(job_id: str, fingerprint: str) -> Operation[None]:
     """Remove an agent that has enrolled, before the roster is signed; its token cannot be used
     again.

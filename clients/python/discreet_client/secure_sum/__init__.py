@@ -21,8 +21,8 @@ How the protocol protects the vectors (reasons in docs/decisions/0007-secure-sum
 - Ed25519 signatures cover protocol, kind, job, roster hash, epoch, round, sender, key fingerprint,
   the hash of the last sum that was broadcast, and the payload's digest. Most of that is known to
   both sides and does not travel.
-- Pairwise masks from fresh X25519 keys, bound to epoch, round and last sum, cancel only in the sum
-  over all agents.
+- Pairwise masks from fresh X25519 keys, bound to epoch, round and all broadcasts so far, cancel
+  only in the sum over all agents.
 - A link mask between agent and operator: without it, an agent that overhears all the others could
   sum their messages to `Σ v_i`, and so find the operator's v_0.
 - `scheme="paillier"`: what agents send and receive is encrypted under a key that one of them, the
@@ -37,6 +37,7 @@ A machine ends at its first error; a frame that is not authentic is refused and 
 """
 
 from discreet_client.secure_sum.agent import Agent, MakeObfuscators, Update
+from discreet_client.secure_sum.draws import Draws
 from discreet_client.secure_sum.errors import (
     Complained,
     Ended,
@@ -63,6 +64,7 @@ __all__ = [
     "PROTOCOL",
     "Agent",
     "Complained",
+    "Draws",
     "Ended",
     "Excluded",
     "FileJournal",

@@ -5,7 +5,6 @@ from __future__ import annotations
 import hashlib
 import hmac
 import json
-import secrets
 import struct
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Protocol, runtime_checkable
@@ -16,6 +15,7 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 from discreet_client import paillier
 from discreet_client.packing import Floats, Integers, NotPacked, OutOfRange
+from discreet_client.secure_sum.draws import Draws
 from discreet_client.secure_sum.errors import (
     Ended,
     Excluded,
@@ -70,9 +70,11 @@ class Agent(Party):
     """One agent in one epoch of one job.
 
     `owner` is the key that signs rosters. `update` is called once for each opened sum. `accept` may
-    refuse a roster by raising. A later epoch begins at `first_round` with `previous`, the
-    `last_broadcast` of the epoch before; its first contribution must differ from all that this
-    agent has sent, or the difference of two sums over different sets would reveal a value. `window`
+    refuse a roster by raising. `draws` is what it draws from, and `update` as well: then what it
+    sends is a function of their key, the roster and all broadcasts so far, up to the randomness of
+    encryption. A later epoch begins at `first_round` with `previous`, the `last_broadcast` of the
+    epoch before, and the same `draws`; its first contribution must differ from all that this agent
+    has sent, or the difference of two sums over different sets would reveal a value. `window`
     trades memory for speed: the tables of a 2048-bit key take 20 MB with 8 bits, 2.5 MB with 4.
     """
 
@@ -87,12 +89,15 @@ class Agent(Party):
         first_round: int = 0,
         previous: bytes | None = None,
         accept: Callable[[Roster], None] | None = None,
+        draws: Draws | None = None,
         window: int = paillier.WINDOW_BITS,
         make_obfuscators: MakeObfuscators | None = None,
         _smallest_key_bits: int = paillier.SMALLEST_KEY_BITS,
     ) -> None:
         super().__init__(identity, epoch, first_round, previous)
         self._owner, self._update, self._journal, self._accept = owner, update, journal, accept
+        self.draws = Draws() if draws is None else draws
+        self.draws.place = lambda: self._transcript
         self._make_obfuscators = make_obfuscators or (lambda key: paillier.Obfuscators(key, window))
         self._smallest_key_bits = _smallest_key_bits
         self._expected = (Kind.OPEN,)
@@ -102,6 +107,7 @@ class Agent(Party):
         self._deal_digest = b""
         self._own_seed = b""
         self._opened = 0
+        self._contributed = 0
         self.verdict = Verdict.UNSAID
         self.complaint = ""
         """The fault of the sum about which this agent has complained; empty if it has not."""
@@ -155,30 +161,36 @@ class Agent(Party):
             if self._private is None
             else [str(self._private.p), str(self._private.q)],
             "group_key": self._group_key.hex(),
+            "draws": self.draws.key.hex(),
             "deal": self._deal_digest.hex(),
             "dealt": bool(self._deal_digest),
             "opened": self._opened,
+            "contributed": self._contributed,
+            "numbers": self.numbers,
             "verdict": self.verdict.name,
             "complaint": self.complaint,
         }
         return json.dumps(saved).encode()
 
     def resume(self, state: bytes) -> None:
-        """Go on from `state` of a machine with the same identity and journal.
+        """Go on from `state` of a machine with the same identity and journal; without its keys, to
+        close a run that has ended.
 
         An answer that was computed but not saved is not computed again: the journal holds its
         record, so that round raises Reused.
         """
         saved = json.loads(state)
         self._resume(saved)
+        self.draws.key = bytes.fromhex(saved.get("draws", ""))
         self.index, self._opened = saved["index"], saved["opened"]
+        self._contributed = saved["contributed"]
         self.verdict = Verdict[saved.get("verdict", Verdict.UNSAID.name)]
         self.complaint = saved.get("complaint", "")
         self._group_key, self._deal_digest = (
-            bytes.fromhex(saved["group_key"]),
+            bytes.fromhex(saved.get("group_key", "")),
             bytes.fromhex(saved["deal"]),
         )
-        if saved["primes"] is not None:
+        if saved.get("primes") is not None:
             p, q = saved["primes"]
             self._private = paillier.PrivateKey(int(p), int(q))
         if saved["dealt"]:
@@ -260,6 +272,7 @@ class Agent(Party):
                 self._agree_with(other, entry[:32])
             elif entry[:32] != self._exchange.public_key().public_bytes_raw():
                 raise Tampered("the X25519 key of this agent was replaced")
+        self._bound = self._transcript
         self._expected = (Kind.DEALT,)
         if self._who.parameters.dealer != self.index:
             return b""
@@ -271,7 +284,7 @@ class Agent(Party):
         parameters = self._who.parameters
         if parameters.scheme == "paillier":
             self._private = paillier.generate(
-                parameters.key_bits, _smallest_bits=self._smallest_key_bits
+                parameters.key_bits, self.draws.bits, _smallest_bits=self._smallest_key_bits
             )
             public = self._private.public.n.to_bytes(parameters.key_bits // 8, "big")
             half = parameters.key_bits // 16
@@ -279,7 +292,7 @@ class Agent(Party):
                 half, "big"
             )
         else:
-            self._group_key = secret = secrets.token_bytes(32)
+            self._group_key = secret = self.draws.bytes(32)
             public = commitment(secret)
         sealed = b""
         for other in self._active:
@@ -385,16 +398,19 @@ class Agent(Party):
                 f"a contribution must have {parameters.dimension} entries, not {values.shape}"
             )
         encoded = self._encoded(values)
-        # A keyed digest, so that the journal reveals nothing about the values.
-        digest = hmac.digest(self.identity.private_bytes_raw(), encoded.tobytes(), "sha256").hex()
+        # A keyed digest, so that the journal reveals nothing about the values, with a key that ends
+        # with the session.
+        digest = hmac.digest(self.draws.key, encoded.tobytes(), "sha256").hex()
         if sums is None and any(fields[-1] == digest for fields in self._sent_before()):
             raise Reused("an epoch must not begin with a contribution that was sent before")
         self._journal.claim(self._record(f"contribution {digest}"))
+        self._contributed += 1
+        self._bound = self._transcript
         others = [other for other in self._active if other != self.index]
         plus = [self._mask_key(self.index, other) for other in others if other > self.index]
         plus.append(self._mask_key(self.index, OPERATOR))
         if parameters.allow_dropout:
-            self._own_seed = secrets.token_bytes(32)
+            self._own_seed = self.draws.bytes(32)
             plus.append(self._own_seed)
         if parameters.scheme == "masking":
             self._scheme = self._masking()
@@ -430,7 +446,7 @@ class Agent(Party):
         if norm > parameters.clip:
             values = values * (parameters.clip / norm * (1 - 1e-15))
         variance = parameters.share_variance(len(self._who.members))
-        noise = discrete_gaussian(variance, values.size)
+        noise = discrete_gaussian(variance, values.size, self.draws.below)
         if max(abs(z) for z in noise) ** 2 > NOISE_TAIL**2 * variance:
             raise OutOfRange(f"noise beyond {NOISE_TAIL} standard deviations")
         return self._point.encode(values, toward_zero=True) + np.array(noise, dtype=np.int64)
@@ -469,6 +485,13 @@ class Agent(Party):
         self._previous = self._heard
         self.round += 1
         return self._complain(too_large) if too_large else self._contribute(sums)
+
+    @property
+    def numbers(self) -> int:
+        """How many numbers of sums with this agent in them, and without noise, may be open: a sum
+        may be even where this agent was not told."""
+        parameters = self._who.parameters
+        return 0 if parameters.noise_sigma else self._contributed * parameters.dimension
 
     def _beyond(self, sums: Floats) -> str:
         """The entry of this round's sum that exceeds the bounds that the owner has signed; empty if

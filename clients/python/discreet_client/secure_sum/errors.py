@@ -16,7 +16,18 @@ from collections.abc import Iterable
 
 
 class SecureSumError(Exception):
-    """The protocol cannot go on."""
+    """The protocol cannot go on. `cause` names what is wrong with a message (one of those that a
+    session's outcome gives), `agents` whose it was, where that is known."""
+
+    cause = "wrong_frame"
+    agents: tuple[int, ...] = ()
+
+    def __init__(self, says: str = "", cause: str | None = None, *agents: int) -> None:
+        super().__init__(says)
+        if cause is not None:
+            self.cause = cause
+        if agents:
+            self.agents = agents
 
 
 class Refused(SecureSumError):
@@ -29,6 +40,8 @@ class Unacceptable(SecureSumError):
 
 class Tampered(SecureSumError):
     """A party deviates from the protocol."""
+
+    cause = "unreadable"
 
 
 class Complained(SecureSumError):
@@ -44,8 +57,8 @@ class Missing(SecureSumError):
     """Agents are missing."""
 
     def __init__(self, agents: Iterable[int], why: str) -> None:
-        self.agents = tuple(sorted(agents))
-        super().__init__(f"{why}: missing {', '.join(map(str, self.agents))}")
+        missing = sorted(agents)
+        super().__init__(f"{why}: missing {', '.join(map(str, missing))}", "no_answer", *missing)
 
 
 class Excluded(SecureSumError):

@@ -8,7 +8,7 @@ from enum import Enum, IntEnum
 
 from discreet_client.secure_sum.errors import Refused, Tampered
 
-PROTOCOL = "discreet/secure-sum/v1"
+PROTOCOL = "discreet/secure-sum/v2"
 OPERATOR = 0xFFFF
 """The operator's number; agents are numbered by their place in the roster."""
 

@@ -131,14 +131,18 @@ class Operator(Party):
             self._verify(kind, sender, known if implied else payload, signature)
         if sender in self._collected:
             if self._collected[sender] != (kind, payload, signature):
-                raise Refused(f"agent {sender} has given a different answer before")
+                raise Refused(
+                    f"agent {sender} has given a different answer before", "contradiction"
+                )
             return
         if kind == Kind.CONTRIBUTION:
             assert self._scheme is not None
             try:
                 self._contributions[sender] = self._scheme.accept(payload)
             except paillier.InvalidCiphertext as error:
-                self.ended = Tampered(f"the contribution of agent {sender} cannot be read: {error}")
+                self.ended = Tampered(
+                    f"the contribution of agent {sender} cannot be read: {error}", None, sender
+                )
                 raise self.ended from None
         self._collected[sender] = kind, payload, signature
 
@@ -187,7 +191,7 @@ class Operator(Party):
         width, size = deal_sizes(parameters)
         public = payload[:width]
         if len(payload) != width + size * (len(self._active) - 1):
-            raise Tampered("the dealer has not dealt to every agent")
+            raise Tampered("the dealer has not dealt to every agent", None, dealer)
         frame = HEADER.pack(Kind.DEAL, self.epoch, self.round, dealer) + payload + signature
         broadcast = self._broadcast(Kind.DEALT, frame, (Kind.ACK,), self._active)
         self._fingerprint = hashlib.sha256(public).digest()
@@ -197,7 +201,9 @@ class Operator(Party):
             if key.bits != parameters.key_bits or key.n % 2 == 0:
                 raise Tampered(
                     f"the dealer's key has {key.bits} bits or is even; an odd one of "
-                    f"{parameters.key_bits} is agreed"
+                    f"{parameters.key_bits} is agreed",
+                    None,
+                    dealer,
                 )
             self._public = key
         self._scheme = self._make_scheme()
@@ -214,7 +220,9 @@ class Operator(Party):
 
     def _after_ack(self) -> bytes:
         self._complete("every agent must have the key")
-        return self._broadcast(Kind.START, self._signatures(), (Kind.CONTRIBUTION,), self._active)
+        frame = self._broadcast(Kind.START, self._signatures(), (Kind.CONTRIBUTION,), self._active)
+        self._bound = self._transcript
+        return frame
 
     def _after_contribution(self) -> bytes:
         kinds = {kind for kind, _, _ in self._collected.values()}
@@ -271,7 +279,9 @@ class Operator(Party):
             for agent in chosen:
                 payload = self._collected[agent][1]
                 if len(payload) != 32 * (1 + len(missing)):
-                    raise Tampered(f"agent {agent} has not released exactly the due keys")
+                    raise Tampered(
+                        f"agent {agent} has not released exactly the due keys", None, agent
+                    )
                 plus.append(payload[:32])
                 for place, other in enumerate(missing, 1):
                     (plus if other > agent else minus).append(
@@ -288,7 +298,7 @@ class Operator(Party):
             (Kind.CONTRIBUTION, Kind.TRANSCRIPT, Kind.COMPLAINT),
             self._active,
         )
-        self._previous = self._heard
+        self._previous, self._bound = self._heard, self._transcript
         self.round += 1
         self.opened += 1
         self._contributions = {}

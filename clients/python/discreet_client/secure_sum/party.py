@@ -35,6 +35,8 @@ class Party:
         self._active: tuple[int, ...] = ()
         self._expected: tuple[Kind, ...] = ()
         self._heard = NOTHING
+        self._bound = self._transcript
+        """The transcript that the masks of this round, and the dealer's seals, are bound to."""
         self.ended: Exception | None = None
         self.finished = False
         self.roster: Roster | None = None
@@ -90,7 +92,9 @@ class Party:
         statement = self._statement(kind, sender, self.round, payload)
         if not ed25519.is_signed(key, statement, signature):
             name = "the operator" if sender == OPERATOR else f"agent {sender}"
-            raise Refused(f"a {kind.name} frame of this round is not signed by {name}")
+            raise Refused(
+                f"a {kind.name} frame of this round is not signed by {name}", "bad_signature"
+            )
 
     def _verify_all(
         self, kind: Kind, signers: Sequence[int], signatures: bytes, payload: bytes
@@ -115,10 +119,10 @@ class Party:
             raise Tampered(f"the X25519 key of {other} has small order") from None
 
     def _mask_key(self, me: int, other: int) -> bytes:
-        """HKDF with `'discreet/mask/v1' ‖ job ‖ roster hash ‖ epoch ‖ round ‖ smaller id ‖ larger
-        id ‖ last sum`."""
+        """HKDF with `'discreet/mask/v2' ‖ job ‖ roster hash ‖ epoch ‖ round ‖ smaller id ‖ larger
+        id ‖ transcript`: after other broadcasts it is another mask."""
         position = struct.pack(">IIHH", self.epoch, self.round, min(me, other), max(me, other))
-        info = b"discreet/mask/v1" + self._context[len(PROTOCOL) :] + position + self.last_broadcast
+        info = b"discreet/mask/v2" + self._context[len(PROTOCOL) :] + position + self._bound
         return expand(self._shared[other], info)
 
     def _sealing(self, dealer: int, recipient: int) -> tuple[ChaCha20Poly1305, bytes]:
@@ -126,7 +130,10 @@ class Party:
         data."""
         other = recipient if recipient in self._shared else dealer
         info = (
-            b"discreet/deal/v1" + self._context + struct.pack(">IHH", self.epoch, dealer, recipient)
+            b"discreet/deal/v2"
+            + self._context
+            + struct.pack(">IHH", self.epoch, dealer, recipient)
+            + self._bound
         )
         return ChaCha20Poly1305(expand(self._shared[other], info)), info
 
@@ -152,6 +159,7 @@ class Party:
             "shared": {str(other): secret.hex() for other, secret in self._shared.items()},
             "transcript": self._transcript.hex(),
             "heard": self._heard.hex(),
+            "bound": self._bound.hex(),
             "expected": [int(kind) for kind in self._expected],
             "finished": self.finished,
         }
@@ -160,14 +168,17 @@ class Party:
         self._previous = bytes.fromhex(saved["previous"])
         self._begin(Roster.read(saved["document"].encode()))
         self.epoch, self.round = saved["epoch"], saved["round"]
-        self._exchange = X25519PrivateKey.from_private_bytes(bytes.fromhex(saved["exchange"]))
+        self._exchange = (
+            X25519PrivateKey.from_private_bytes(bytes.fromhex(saved["exchange"]))
+            if "exchange" in saved
+            else X25519PrivateKey.generate()
+        )
         self._fingerprint = bytes.fromhex(saved["fingerprint"])
         self._shared = {
-            int(other): bytes.fromhex(secret) for other, secret in saved["shared"].items()
+            int(other): bytes.fromhex(secret) for other, secret in saved.get("shared", {}).items()
         }
-        self._transcript, self._heard = (
-            bytes.fromhex(saved["transcript"]),
-            bytes.fromhex(saved["heard"]),
+        self._transcript, self._heard, self._bound = (
+            bytes.fromhex(saved[name]) for name in ("transcript", "heard", "bound")
         )
         self._expected = tuple(Kind(kind) for kind in saved["expected"])
         self.finished = saved["finished"]

@@ -6,6 +6,7 @@ import hashlib
 import json
 from collections.abc import Callable
 from dataclasses import asdict, dataclass
+from fractions import Fraction
 from functools import cached_property
 from typing import Any, Literal
 
@@ -80,9 +81,19 @@ class Parameters:
         }
 
     @property
-    def crowd(self) -> int:
-        """The fewest agents among whom these sums are opened without being accepted by name."""
-        return 0 if self.noise_sigma else crowd(self.rounds, self.dimension)
+    def numbers(self) -> int:
+        """How many numbers are opened without noise, at most."""
+        return 0 if self.noise_sigma else self.rounds * self.dimension
+
+    def crowd(self, before: Fraction = Fraction(0)) -> int | None:
+        """The fewest agents among whom these sums are opened without being accepted by name, after
+        what jobs before have opened; see `exposure.crowd`."""
+        return crowd(self.numbers, before)
+
+    def crowded(self, agents: int, before: Fraction = Fraction(0)) -> bool:
+        """Whether so many agents are enough."""
+        needed = self.crowd(before)
+        return needed is not None and agents >= needed
 
     def quorum(self, agents: int) -> int:
         """The least number of summands: n, or with dropout `max(t + 2, floor((n + t)/2) + 1)`.

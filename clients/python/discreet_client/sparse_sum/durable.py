@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
 import stat
@@ -24,6 +25,76 @@ RUN, SETUP, OPENED = "run", "setup", "opened"
 setup's number and the digest of the list of commitments on which it was opened."""
 
 
+MEMORIES = ("/dev/shm", "/run/user/{user}")  # noqa: S108  # kept in memory, by design
+"""Folders that no copy of a disk holds, and that a start of the machine empties."""
+
+
+class Count:
+    """How many records a run's journal had when its agent last claimed one, in a file that is kept
+    in memory: a folder that comes back from a copy has fewer.
+
+    `read` gives None where there is no such file: the machine has started again since, or this is
+    another one, or it has no such folders.
+    """
+
+    def __init__(self, folder: Path, public_key: bytes) -> None:
+        about = b"discreet/claims" + public_key + os.fsencode(folder.resolve())
+        name = hashlib.sha256(about).hexdigest()[:32]
+        folders = (Path(one.format(user=os.geteuid())) for one in MEMORIES)
+        memory = next((one for one in folders if os.access(one, os.W_OK)), None)
+        file = f"discreet-{os.geteuid()}-{name}"
+        self._file: Path | None = None if memory is None else memory / file
+
+    def read(self) -> int | None:
+        if self._file is None:
+            return None
+        try:
+            found = self._file.stat(follow_symlinks=False)
+            own = stat.S_ISREG(found.st_mode) and found.st_uid == os.geteuid()
+            return int(self._file.read_text()) if own else None
+        except (FileNotFoundError, ValueError):
+            return None
+
+    def write(self, records: int) -> None:
+        if self._file is not None:
+            write_private(self._file, str(records).encode())
+
+    def forget(self) -> None:
+        """Of a run that has ended: its folder answers nothing more."""
+        if self._file is not None:
+            self._file.unlink(missing_ok=True)
+
+
+class CountedJournal(FileJournal):
+    """A journal whose length is counted in memory too, after each record is on disk and before what
+    follows from it is sent. Refused if it holds fewer records than were counted, or some and nobody
+    has counted: then this folder may be an older copy."""
+
+    def __init__(self, path: Path, count: Count) -> None:
+        super().__init__(path)
+        self._count = count
+        held, counted = len(self.records()), count.read()
+        if held < (counted or 0) or (held and counted is None):
+            self.close()
+            why = (
+                "this machine has started again since, or another one has written it"
+                if counted is None
+                else f"it holds {held} claims, and this agent has made {counted}"
+            )
+            raise Refused(
+                f"{path} may come from an older copy ({why}): this agent answers nothing more in "
+                "this run"
+            )
+
+    def claim(self, record: str) -> None:
+        super().claim(record)
+        self._count.write(len(self.records()))
+
+    def forget(self) -> None:
+        """Of a run that has ended."""
+        self._count.forget()
+
+
 class Asked(Protocol):
     """What an agent asks of a roster; `Demands` is one."""
 
@@ -41,11 +112,12 @@ class DurableAgent:
     agent needs no new one. The secrets of a round are in memory only: an agent whose process ends
     has dropped from the round, and no disk reveals its secrets later.
 
-    After the folder is restored from a copy, the agent could answer a second time what it has
-    already answered: keep it out of backups. Raises Unacceptable if the roster falls short of
-    `demands`, Tampered if it lacks this agent, Reused if another process holds the folder, Refused
-    if the folder belongs to another run, or is open to other users: whoever can take claims away
-    makes this agent answer again.
+    A folder that comes back from a copy is refused: the number of claims is kept in memory as well
+    (`Count`), so an agent belongs to one start of one machine. Only a snapshot of the whole machine
+    with its memory brings both back. Raises Unacceptable if the roster falls short of `demands`,
+    Tampered if it lacks this agent, Reused if another process holds the folder, Refused if the
+    folder belongs to another run, may be an older copy, or is open to other users: whoever can take
+    claims away makes this agent answer again.
     """
 
     def __init__(
@@ -63,7 +135,7 @@ class DurableAgent:
         found = folder.stat()
         if found.st_uid != os.geteuid() or found.st_mode & (stat.S_IRWXG | stat.S_IRWXO):
             raise Refused(f"{folder} must be this user's own, and no other's to enter (chmod 700)")
-        self._journal = FileJournal(folder / "claims")
+        self._journal = CountedJournal(folder / "claims", Count(folder, public))
         try:
             self._resume()
         except BaseException:
@@ -74,6 +146,12 @@ class DurableAgent:
         """Release the folder to other processes; this object answers nothing more."""
         self.agent = self._candidate = None
         self._journal.close()
+
+    def finish(self) -> None:
+        """End the run: the setup's secrets are erased, and this folder answers nothing more."""
+        self.close()
+        self._journal.forget()
+        (self._folder / "setup").unlink(missing_ok=True)
 
     def sign(self, statement: bytes) -> bytes:
         """Sign with the key that the roster lists for this agent."""

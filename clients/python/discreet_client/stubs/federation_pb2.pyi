@@ -1,6 +1,7 @@
+from google.protobuf.internal import containers as _containers
 from google.protobuf import descriptor as _descriptor
 from google.protobuf import message as _message
-from collections.abc import Mapping as _Mapping
+from collections.abc import Iterable as _Iterable, Mapping as _Mapping
 from typing import ClassVar as _ClassVar, Optional as _Optional, Union as _Union
 
 DESCRIPTOR: _descriptor.FileDescriptor
@@ -22,20 +23,22 @@ class EnrollRequest(_message.Message):
     def __init__(self, session: _Optional[str] = ..., public_key: _Optional[bytes] = ..., nonce: _Optional[bytes] = ..., timestamp_ms: _Optional[int] = ..., content: _Optional[bytes] = ..., signature: _Optional[bytes] = ...) -> None: ...
 
 class Enrolment(_message.Message):
-    __slots__ = ("token", "name", "unit", "cap_epsilon", "cap_delta", "announcement")
+    __slots__ = ("token", "name", "unit", "cap_epsilon", "cap_delta", "announcement", "speaks")
     TOKEN_FIELD_NUMBER: _ClassVar[int]
     NAME_FIELD_NUMBER: _ClassVar[int]
     UNIT_FIELD_NUMBER: _ClassVar[int]
     CAP_EPSILON_FIELD_NUMBER: _ClassVar[int]
     CAP_DELTA_FIELD_NUMBER: _ClassVar[int]
     ANNOUNCEMENT_FIELD_NUMBER: _ClassVar[int]
+    SPEAKS_FIELD_NUMBER: _ClassVar[int]
     token: str
     name: str
     unit: str
     cap_epsilon: str
     cap_delta: str
     announcement: bytes
-    def __init__(self, token: _Optional[str] = ..., name: _Optional[str] = ..., unit: _Optional[str] = ..., cap_epsilon: _Optional[str] = ..., cap_delta: _Optional[str] = ..., announcement: _Optional[bytes] = ...) -> None: ...
+    speaks: _containers.RepeatedScalarFieldContainer[str]
+    def __init__(self, token: _Optional[str] = ..., name: _Optional[str] = ..., unit: _Optional[str] = ..., cap_epsilon: _Optional[str] = ..., cap_delta: _Optional[str] = ..., announcement: _Optional[bytes] = ..., speaks: _Optional[_Iterable[str]] = ...) -> None: ...
 
 class EnrollResponse(_message.Message):
     __slots__ = ("public_key", "content", "signature")
@@ -201,17 +204,27 @@ class Round(_message.Message):
     def __init__(self, number: _Optional[int] = ..., broadcast: _Optional[bytes] = ..., transcript: _Optional[bytes] = ..., milliseconds: _Optional[int] = ..., delivery: _Optional[bytes] = ...) -> None: ...
 
 class End(_message.Message):
-    __slots__ = ("state", "code", "broadcast", "transcript", "rounds", "charged")
+    __slots__ = ("state", "code", "broadcast", "transcript", "rounds", "charged", "blamed")
     STATE_FIELD_NUMBER: _ClassVar[int]
     CODE_FIELD_NUMBER: _ClassVar[int]
     BROADCAST_FIELD_NUMBER: _ClassVar[int]
     TRANSCRIPT_FIELD_NUMBER: _ClassVar[int]
     ROUNDS_FIELD_NUMBER: _ClassVar[int]
     CHARGED_FIELD_NUMBER: _ClassVar[int]
+    BLAMED_FIELD_NUMBER: _ClassVar[int]
     state: str
     code: str
     broadcast: bytes
     transcript: bytes
     rounds: int
     charged: bool
-    def __init__(self, state: _Optional[str] = ..., code: _Optional[str] = ..., broadcast: _Optional[bytes] = ..., transcript: _Optional[bytes] = ..., rounds: _Optional[int] = ..., charged: _Optional[bool] = ...) -> None: ...
+    blamed: _containers.RepeatedCompositeFieldContainer[Blamed]
+    def __init__(self, state: _Optional[str] = ..., code: _Optional[str] = ..., broadcast: _Optional[bytes] = ..., transcript: _Optional[bytes] = ..., rounds: _Optional[int] = ..., charged: _Optional[bool] = ..., blamed: _Optional[_Iterable[_Union[Blamed, _Mapping]]] = ...) -> None: ...
+
+class Blamed(_message.Message):
+    __slots__ = ("fingerprint", "cause")
+    FINGERPRINT_FIELD_NUMBER: _ClassVar[int]
+    CAUSE_FIELD_NUMBER: _ClassVar[int]
+    fingerprint: str
+    cause: str
+    def __init__(self, fingerprint: _Optional[str] = ..., cause: _Optional[str] = ...) -> None: ...

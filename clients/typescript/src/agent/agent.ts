@@ -15,7 +15,7 @@ import { create, fromBinary, type MessageInitShape, toBinary } from "@bufbuild/p
 import { type Bytes, hmac, same, sha256, sortedJson, utf8 } from "./bytes.js";
 import { Broken, Connection, type Stream, type Tls } from "./connection.js";
 import { objectOf, readCharge, readRoster, type Roster, sameJson } from "./documents.js";
-import { AgentError, LimitExceeded, Lost, NotTrusted } from "./errors.js";
+import { AgentError, FolderLost, LimitExceeded, Lost, NotTrusted, Unacceptable } from "./errors.js";
 import {
   AgentContentSchema,
   AgentMessageSchema,
@@ -31,7 +31,7 @@ import {
 } from "./federation_pb.js";
 import { Identity } from "./identity.js";
 import { isSigned } from "./keys.js";
-import { Ledger, unitsOf } from "./ledger.js";
+import { type Entry, Ledger, unitsOf } from "./ledger.js";
 import { type Link, parseLink } from "./link.js";
 import { Memory } from "./memory.js";
 import type { Outcome, Round, Step } from "./rounds.js";
@@ -42,6 +42,15 @@ const SKEW_MS = 30_000n; // largest difference between the server's clock and th
 const ENROLL_SECONDS = 20;
 const FIRST_PAUSE_MS = 100;
 const LONGEST_PAUSE_MS = 3_000;
+
+/** What this agent speaks, as it says when it enrols: docs/protocol.md, "What an agent speaks". */
+const SPEAKS = ["discreet/multi-agent/v1", "discreet/secure-sum/v2", "masking", "spds", "rpds"];
+
+const DECLINES: readonly (readonly [abstract new (...values: never[]) => AgentError, string])[] = [
+  [LimitExceeded, "limit_exceeded"],
+  [Unacceptable, "unfit"],
+  [FolderLost, "folder_lost"],
+];
 
 export interface AgentOptions {
   /** Key file, generated on first use; default `agent.key`. */
@@ -184,6 +193,7 @@ export class Agent {
         capEpsilon: this.#cap.epsilon,
         capDelta: this.#cap.delta,
         announcement: utf8(sortedJson(this.#announcement)),
+        speaks: [...SPEAKS],
       }),
     );
     const nonce = new Uint8Array(randomBytes(16));
@@ -270,15 +280,25 @@ export class Agent {
       }
       this.#heard = Date.now();
       const { kind } = parsed(message.content);
-      if (kind.case === "end") return this.#end(kind.value);
-      if (kind.case === "start") accepted = await this.#accept(kind.value, challenge.publicKey, voice);
-      else if (kind.case === "round") await this.#contribute(kind.value, accepted, step, voice);
-      else if (kind.case !== "waiting") throw new NotTrusted(`the server sent ${kind.case}, which does not belong here`);
+      if (kind.case === "end") return this.#end(kind.value, step);
+      try {
+        if (kind.case === "start") accepted = await this.#accept(kind.value, challenge.publicKey, step, voice);
+        else if (kind.case === "round") await this.#contribute(kind.value, accepted, step, voice);
+      } catch (error) {
+        const declined = DECLINES.find(([type]) => error instanceof type);
+        if (declined !== undefined) {
+          voice.send({ case: "decline", value: { code: declined[1] } });
+          await pause(500); // so that the message goes out before the stream is closed
+        }
+        throw error;
+      }
+      if (kind.case === "start" || kind.case === "round") continue;
+      if (kind.case !== "waiting") throw new NotTrusted(`the server sent ${kind.case}, which does not belong here`);
     }
   }
 
   /** Checks the owner's roster, enters the charge in the ledger, and tells the server. */
-  async #accept(start: Start, serverKey: Bytes, voice: Voice): Promise<Accepted> {
+  async #accept(start: Start, serverKey: Bytes, step: Step, voice: Voice): Promise<Accepted> {
     if (signing.fingerprint(start.ownerKey) !== this.link.owner) {
       throw new NotTrusted("the roster is signed by another owner than the one that the token pins");
     }
@@ -298,26 +318,30 @@ export class Agent {
     if (!isSigned(serverKey, signing.charge(start.charge), start.chargeSignature)) {
       throw new NotTrusted("the charge is not signed by the server");
     }
+    if (!before.length && this.ledger.has(roster.job)) {
+      throw new FolderLost(`this agent has taken part in this session, and ${this.#memory.path} holds nothing of it: the folder was lost`);
+    }
+    step.check?.(roster, this.#memory.known.state, this.ledger.exposed(roster.job));
+    // The roster first: a ledger with the charge and a folder without the roster mean that the folder was lost.
+    this.#memory.keep({ roster: start.roster });
+    let entry: Entry;
     try {
-      const entry = await this.ledger.charge(start.charge, start.chargeSignature, serverKey);
-      this.#memory.keep({ roster: start.roster });
-      voice.send({
-        case: "accept",
-        value: {
-          rosterDigest: sha256(start.roster),
-          chargeDigest: sha256(start.charge),
-          ledgerSeq: BigInt(entry.seq),
-          ledgerLink: entry.link,
-          ledgerSignature: entry.signature,
-        },
-      });
+      const opens = { numbers: step.opens?.(roster) ?? 0, agents: roster.agents.length };
+      entry = await this.ledger.charge(start.charge, start.chargeSignature, serverKey, opens);
     } catch (error) {
-      if (error instanceof LimitExceeded) {
-        voice.send({ case: "decline", value: { code: "limit_exceeded" } });
-        await pause(500); // so that the message goes out before the stream is closed
-      }
+      if (error instanceof LimitExceeded) this.#memory.keep({ roster: before });
       throw error;
     }
+    voice.send({
+      case: "accept",
+      value: {
+        rosterDigest: sha256(start.roster),
+        chargeDigest: sha256(start.charge),
+        ledgerSeq: BigInt(entry.seq),
+        ledgerLink: entry.link,
+        ledgerSignature: entry.signature,
+      },
+    });
     return { rounds: Number(start.rounds), roster, rosterDigest: sha256(start.roster), parameters, price: charge.price };
   }
 
@@ -361,11 +385,14 @@ export class Agent {
     if (sent !== undefined) voice.contribute(number, sent);
   }
 
-  async #end(end: End): Promise<void> {
-    const { sent, roster } = this.#memory.known;
+  async #end(end: End, step: Step): Promise<void> {
+    const { sent, roster, state: kept } = this.#memory.known;
     if (!end.charged && sent === undefined && roster.length) await this.ledger.release(readRoster(roster).job);
-    const { state, code, broadcast, transcript } = end;
-    this.#memory.keep({ ended: { state, code, rounds: Number(end.rounds), broadcast, transcript } });
+    const { state, code, broadcast, transcript, charged } = end;
+    const blamed = end.blamed.map(({ fingerprint, cause }) => ({ fingerprint, cause }));
+    const ended = { state, code, rounds: Number(end.rounds), broadcast, transcript, charged, blamed };
+    // What only rounds needed is erased: nobody learns later from this folder what was drawn.
+    this.#memory.keep({ ended, state: step.withoutSecrets?.(kept) ?? kept });
   }
 }
 

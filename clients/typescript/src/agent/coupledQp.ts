@@ -15,7 +15,7 @@ import type { Agent } from "./agent.js";
 import { hex } from "./bytes.js";
 import type { Roster } from "./documents.js";
 import { check, type Demands } from "./demands.js";
-import { AgentError, NotTrusted, Unacceptable } from "./errors.js";
+import { AgentError, FolderLost, NotTrusted, Unacceptable } from "./errors.js";
 import { Journal } from "./journal.js";
 import { Machine, type SavedMachine } from "./machine.js";
 import { planOf, type PlanParameters } from "./parameters.js";
@@ -65,12 +65,32 @@ interface Saved {
 /** Takes part in the session until it ends. AgentError if it fails, or the data do not fit the signed parameters. */
 export async function solve(agent: Agent, part: Part): Promise<Optimum> {
   const run = new Run(agent, part);
-  const outcome = await agent.participate((round) => run.step(round));
+  const outcome = await agent.participate(
+    Object.assign((round: Round) => run.step(round), {
+      check: (roster: Roster, state: string, exposed: number) => run.check(roster, state, exposed),
+      opens: (roster: Roster) => numbersOf(roster),
+      withoutSecrets,
+    }),
+  );
   if (outcome.state !== "succeeded") {
-    const why = [outcome.code, run.complaint].filter((one) => one).join("; ");
+    const missing = outcome.blamed.map(({ fingerprint, cause }) => `agent ${fingerprint.slice(0, 16)}: ${cause}`);
+    const why = [outcome.code, ...missing, run.complaint].filter((one) => one).join("; ");
     throw new AgentError(`the session ${outcome.state}${why ? `: ${why}` : ""}`);
   }
   return run.close(outcome.finalState, outcome.broadcast);
+}
+
+/** The most numbers that the session opens. */
+function numbersOf(roster: Roster): number {
+  const { sums } = planOf(roster.parameters, roster.agents.length);
+  return sums.rounds * sums.dimension;
+}
+
+/** The state of a session that has ended, without the keys that only its rounds needed. */
+function withoutSecrets(state: string): string {
+  if (!state) return state;
+  const saved = JSON.parse(state) as Saved;
+  return JSON.stringify({ ...saved, machine: { ...saved.machine, exchange: "", shared: [], groupKey: "" } });
 }
 
 /** One agent's protocol state machine and optimizer, new or resumed from the saved state. */
@@ -89,7 +109,19 @@ class Run {
     return this.#opened?.machine.complaint ?? "";
   }
 
+  /** Before the roster is accepted: Unacceptable unless this agent takes part in what the owner has signed. `exposed`: what earlier jobs have opened. */
+  check(roster: Roster, state: string, exposed: number): void {
+    if (this.#opened !== undefined) return;
+    const plan = planOf(roster.parameters, roster.agents.length);
+    check(this.#part.demands ?? {}, plan.sums, roster.agents.map((one) => one.fingerprint), exposed);
+    this.#optimizer(plan, roster.agents.length);
+    if (state) this.#open(roster, state);
+  }
+
   step(round: Round): Uint8Array {
+    if (round.number > 0 && !round.state) {
+      throw new FolderLost(`this agent is asked for round ${round.number}, and its folder holds nothing of the rounds before: it was lost`);
+    }
     const { machine, participant, journal } = this.#open(round.roster, round.state);
     journal.settle();
     const answer = machine.answer(round.broadcast);
@@ -124,7 +156,6 @@ class Run {
   #open(roster: Roster, state: string): { machine: Machine; participant: Participant; journal: Journal } {
     if (this.#opened !== undefined) return this.#opened;
     const plan = planOf(roster.parameters, roster.agents.length);
-    check(this.#part.demands ?? {}, plan.sums, roster.agents.map((one) => one.fingerprint));
     const participant = this.#optimizer(plan, roster.agents.length);
     const saved = state ? (JSON.parse(state) as Saved) : undefined;
     const journal = new Journal(this.#agent.journalPath, saved?.journal.settled, saved?.journal.pending);

@@ -25,8 +25,14 @@ export interface Demands {
   readonly known_least?: number;
 }
 
-/** The fewest agents among whom so many sums are opened without `exposure: "accepted"`. */
-export const crowd = (rounds: number, dimension: number): number => Math.max(LEAST_AGENTS, AGENTS_PER_NUMBER * rounds * dimension);
+/**
+ * The fewest agents among whom so many numbers are opened without `exposure: "accepted"`; infinite where no number of agents is
+ * enough. `before`: the numbers for each agent that earlier jobs of the same agent have opened.
+ */
+export function crowd(numbers: number, before = 0): number {
+  const left = 1 / AGENTS_PER_NUMBER - before;
+  return left > 0 ? Math.max(LEAST_AGENTS, Math.ceil(numbers / left - 1e-9)) : Number.POSITIVE_INFINITY;
+}
 
 /** The demands in a file. Unacceptable for an unknown name, since a misspelled demand would have no effect. */
 export function demandsOf(value: Readonly<Record<string, unknown>>): Demands {
@@ -36,8 +42,11 @@ export function demandsOf(value: Readonly<Record<string, unknown>>): Demands {
   return value as Demands;
 }
 
-/** Unacceptable if the sums fall short. `fingerprints`: those of the agents on the roster that the owner has signed. */
-export function check(demands: Demands, sums: Sums, fingerprints: readonly string[]): void {
+/**
+ * Unacceptable if the sums fall short. `fingerprints`: those of the agents on the roster that the owner has signed. `before`:
+ * what earlier jobs have opened (`Ledger.exposed`).
+ */
+export function check(demands: Demands, sums: Sums, fingerprints: readonly string[], before = 0): void {
   const { agents = 3, colluding = 1, rounds = MOST_ROUNDS, noise = false, exposure, known = [] } = demands;
   for (const one of known) {
     if (!/^[0-9a-f]{16,64}$/.test(one)) throw new Unacceptable(`${one} is not a fingerprint: ${SHORTEST_BEGINNING} to 64 of its digits 0-9a-f are needed`);
@@ -54,12 +63,12 @@ export function check(demands: Demands, sums: Sums, fingerprints: readonly strin
   if (rounds !== null && !(sums.rounds <= rounds)) throw new Unacceptable(`${sums.rounds} sums would be opened; this agent allows ${rounds}`);
   if (noise !== false) throw new Unacceptable("the sums have no noise; this agent asks for it");
   if (exposure !== undefined && exposure !== "accepted") throw new Unacceptable('exposure must be "accepted" or left out');
-  const needed = crowd(sums.rounds, sums.dimension);
+  const needed = crowd(sums.rounds * sums.dimension, before);
   if (count < needed && !(exposure === "accepted" && sums.exposure === "accepted")) {
     const missing = sums.exposure === "accepted" ? "this agent" : "the owner";
     throw new Unacceptable(
       `${sums.rounds} sums of ${count} agents would be opened without noise: one agent that lies can find out the others' data ` +
-        `with fewer than ${needed} agents, and ${missing} has not accepted that (exposure: "accepted")`,
+        `with fewer than ${needed} agents${before > 0 ? ` (earlier jobs have opened ${before.toPrecision(2)} numbers for each)` : ""}, and ${missing} has not accepted that (exposure: "accepted")`,
     );
   }
 }

@@ -6,6 +6,7 @@
  *     ├── BadIdentity     the key file cannot be used
  *     ├── NotTrusted      the other side is not the one that the token pins, or contradicts itself
  *     ├── Unacceptable    what the owner has signed is more than this agent agrees to, or can do
+ *     ├── FolderLost      the folder of a session in which this agent has answered is gone
  *     ├── LimitExceeded   the charge would exceed the agent's own limit; it has declined
  *     ├── LedgerBroken    the agent's own ledger fails verification
  *     ├── NotDue          a frame of the sums is not authentic or not due; nothing has changed
@@ -26,6 +27,7 @@ export class BadLink extends AgentError {}
 export class BadIdentity extends AgentError {}
 export class NotTrusted extends AgentError {}
 export class Unacceptable extends AgentError {}
+export class FolderLost extends AgentError {}
 export class LimitExceeded extends AgentError {}
 export class LedgerBroken extends AgentError {}
 export class NotDue extends AgentError {}

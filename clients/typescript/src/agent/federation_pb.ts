@@ -16,7 +16,7 @@ import type { Message } from "@bufbuild/protobuf";
  * Describes the file federation.proto.
  */
 export const file_federation: GenFile = /*@__PURE__*/
-  fileDesc("ChBmZWRlcmF0aW9uLnByb3RvEgtkaXNjcmVldC52MSJ9Cg1FbnJvbGxSZXF1ZXN0Eg8KB3Nlc3Npb24YASABKAkSEgoKcHVibGljX2tleRgCIAEoDBINCgVub25jZRgDIAEoDBIUCgx0aW1lc3RhbXBfbXMYBCABKAMSDwoHY29udGVudBgFIAEoDBIRCglzaWduYXR1cmUYBiABKAwidAoJRW5yb2xtZW50Eg0KBXRva2VuGAEgASgJEgwKBG5hbWUYAiABKAkSDAoEdW5pdBgDIAEoCRITCgtjYXBfZXBzaWxvbhgEIAEoCRIRCgljYXBfZGVsdGEYBSABKAkSFAoMYW5ub3VuY2VtZW50GAYgASgMIkgKDkVucm9sbFJlc3BvbnNlEhIKCnB1YmxpY19rZXkYASABKAwSDwoHY29udGVudBgCIAEoDBIRCglzaWduYXR1cmUYAyABKAwiXQoIRW5yb2xsZWQSDwoHc2Vzc2lvbhgBIAEoCRILCgNqb2IYAiABKAkSEwoLZmluZ2VycHJpbnQYAyABKAkSDwoHYWNjb3VudBgEIAEoCRINCgVub25jZRgFIAEoDCJ2CgxBZ2VudE1lc3NhZ2USDwoHY29udGVudBgBIAEoDBINCgVyb3VuZBgCIAEoBBIQCghzZXF1ZW5jZRgDIAEoBBIUCgx0aW1lc3RhbXBfbXMYBCABKAMSEQoJc2lnbmF0dXJlGAUgASgMEgsKA21hYxgGIAEoDCK+AQoMQWdlbnRDb250ZW50EiMKBWhlbGxvGAEgASgLMhIuZGlzY3JlZXQudjEuSGVsbG9IABIlCgZhY2NlcHQYAiABKAsyEy5kaXNjcmVldC52MS5BY2NlcHRIABIxCgxjb250cmlidXRpb24YAyABKAsyGS5kaXNjcmVldC52MS5Db250cmlidXRpb25IABInCgdkZWNsaW5lGAQgASgLMhQuZGlzY3JlZXQudjEuRGVjbGluZUgAQgYKBGtpbmQiTQoFSGVsbG8SDwoHc2Vzc2lvbhgBIAEoCRISCgpwdWJsaWNfa2V5GAIgASgMEg0KBW5vbmNlGAMgASgMEhAKCGV4Y2hhbmdlGAQgASgMIn8KBkFjY2VwdBIVCg1yb3N0ZXJfZGlnZXN0GAEgASgMEhUKDWNoYXJnZV9kaWdlc3QYAiABKAwSEgoKbGVkZ2VyX3NlcRgDIAEoBBIYChBsZWRnZXJfc2lnbmF0dXJlGAUgASgMEhMKC2xlZGdlcl9saW5rGAYgASgMSgQIBBAFIhcKB0RlY2xpbmUSDAoEY29kZRgBIAEoCSItCgxDb250cmlidXRpb24SDAoEYm9keRgBIAEoDBIPCgdhbnN3ZXJzGAIgASgMIjUKD09wZXJhdG9yTWVzc2FnZRIPCgdjb250ZW50GAEgASgMEhEKCXNpZ25hdHVyZRgCIAEoDCLaAQoPT3BlcmF0b3JDb250ZW50EisKCWNoYWxsZW5nZRgBIAEoCzIWLmRpc2NyZWV0LnYxLkNoYWxsZW5nZUgAEicKB3dhaXRpbmcYAiABKAsyFC5kaXNjcmVldC52MS5XYWl0aW5nSAASIwoFc3RhcnQYAyABKAsyEi5kaXNjcmVldC52MS5TdGFydEgAEiMKBXJvdW5kGAQgASgLMhIuZGlzY3JlZXQudjEuUm91bmRIABIfCgNlbmQYBSABKAsyEC5kaXNjcmVldC52MS5FbmRIAEIGCgRraW5kIlYKCUNoYWxsZW5nZRINCgVub25jZRgBIAEoDBIUCgx0aW1lc3RhbXBfbXMYAiABKAMSEgoKcHVibGljX2tleRgDIAEoDBIQCghleGNoYW5nZRgEIAEoDCIWCgdXYWl0aW5nEgsKA2ZvchgBIAEoCSKSAQoFU3RhcnQSDgoGcm9zdGVyGAEgASgMEhgKEHJvc3Rlcl9zaWduYXR1cmUYAiABKAwSEQoJb3duZXJfa2V5GAMgASgMEg4KBmNoYXJnZRgEIAEoDBIYChBjaGFyZ2Vfc2lnbmF0dXJlGAUgASgMEhIKCnBhcmFtZXRlcnMYBiABKAwSDgoGcm91bmRzGAcgASgEImYKBVJvdW5kEg4KBm51bWJlchgBIAEoBBIRCglicm9hZGNhc3QYAiABKAwSEgoKdHJhbnNjcmlwdBgDIAEoDBIUCgxtaWxsaXNlY29uZHMYBCABKA0SEAoIZGVsaXZlcnkYBSABKAwiagoDRW5kEg0KBXN0YXRlGAEgASgJEgwKBGNvZGUYAiABKAkSEQoJYnJvYWRjYXN0GAMgASgMEhIKCnRyYW5zY3JpcHQYBCABKAwSDgoGcm91bmRzGAUgASgEEg8KB2NoYXJnZWQYBiABKAgymwEKCkZlZGVyYXRpb24SQQoGRW5yb2xsEhouZGlzY3JlZXQudjEuRW5yb2xsUmVxdWVzdBobLmRpc2NyZWV0LnYxLkVucm9sbFJlc3BvbnNlEkoKC1BhcnRpY2lwYXRlEhkuZGlzY3JlZXQudjEuQWdlbnRNZXNzYWdlGhwuZGlzY3JlZXQudjEuT3BlcmF0b3JNZXNzYWdlKAEwAWIGcHJvdG8z");
+  fileDesc("ChBmZWRlcmF0aW9uLnByb3RvEgtkaXNjcmVldC52MSJ9Cg1FbnJvbGxSZXF1ZXN0Eg8KB3Nlc3Npb24YASABKAkSEgoKcHVibGljX2tleRgCIAEoDBINCgVub25jZRgDIAEoDBIUCgx0aW1lc3RhbXBfbXMYBCABKAMSDwoHY29udGVudBgFIAEoDBIRCglzaWduYXR1cmUYBiABKAwihAEKCUVucm9sbWVudBINCgV0b2tlbhgBIAEoCRIMCgRuYW1lGAIgASgJEgwKBHVuaXQYAyABKAkSEwoLY2FwX2Vwc2lsb24YBCABKAkSEQoJY2FwX2RlbHRhGAUgASgJEhQKDGFubm91bmNlbWVudBgGIAEoDBIOCgZzcGVha3MYByADKAkiSAoORW5yb2xsUmVzcG9uc2USEgoKcHVibGljX2tleRgBIAEoDBIPCgdjb250ZW50GAIgASgMEhEKCXNpZ25hdHVyZRgDIAEoDCJdCghFbnJvbGxlZBIPCgdzZXNzaW9uGAEgASgJEgsKA2pvYhgCIAEoCRITCgtmaW5nZXJwcmludBgDIAEoCRIPCgdhY2NvdW50GAQgASgJEg0KBW5vbmNlGAUgASgMInYKDEFnZW50TWVzc2FnZRIPCgdjb250ZW50GAEgASgMEg0KBXJvdW5kGAIgASgEEhAKCHNlcXVlbmNlGAMgASgEEhQKDHRpbWVzdGFtcF9tcxgEIAEoAxIRCglzaWduYXR1cmUYBSABKAwSCwoDbWFjGAYgASgMIr4BCgxBZ2VudENvbnRlbnQSIwoFaGVsbG8YASABKAsyEi5kaXNjcmVldC52MS5IZWxsb0gAEiUKBmFjY2VwdBgCIAEoCzITLmRpc2NyZWV0LnYxLkFjY2VwdEgAEjEKDGNvbnRyaWJ1dGlvbhgDIAEoCzIZLmRpc2NyZWV0LnYxLkNvbnRyaWJ1dGlvbkgAEicKB2RlY2xpbmUYBCABKAsyFC5kaXNjcmVldC52MS5EZWNsaW5lSABCBgoEa2luZCJNCgVIZWxsbxIPCgdzZXNzaW9uGAEgASgJEhIKCnB1YmxpY19rZXkYAiABKAwSDQoFbm9uY2UYAyABKAwSEAoIZXhjaGFuZ2UYBCABKAwifwoGQWNjZXB0EhUKDXJvc3Rlcl9kaWdlc3QYASABKAwSFQoNY2hhcmdlX2RpZ2VzdBgCIAEoDBISCgpsZWRnZXJfc2VxGAMgASgEEhgKEGxlZGdlcl9zaWduYXR1cmUYBSABKAwSEwoLbGVkZ2VyX2xpbmsYBiABKAxKBAgEEAUiFwoHRGVjbGluZRIMCgRjb2RlGAEgASgJIi0KDENvbnRyaWJ1dGlvbhIMCgRib2R5GAEgASgMEg8KB2Fuc3dlcnMYAiABKAwiNQoPT3BlcmF0b3JNZXNzYWdlEg8KB2NvbnRlbnQYASABKAwSEQoJc2lnbmF0dXJlGAIgASgMItoBCg9PcGVyYXRvckNvbnRlbnQSKwoJY2hhbGxlbmdlGAEgASgLMhYuZGlzY3JlZXQudjEuQ2hhbGxlbmdlSAASJwoHd2FpdGluZxgCIAEoCzIULmRpc2NyZWV0LnYxLldhaXRpbmdIABIjCgVzdGFydBgDIAEoCzISLmRpc2NyZWV0LnYxLlN0YXJ0SAASIwoFcm91bmQYBCABKAsyEi5kaXNjcmVldC52MS5Sb3VuZEgAEh8KA2VuZBgFIAEoCzIQLmRpc2NyZWV0LnYxLkVuZEgAQgYKBGtpbmQiVgoJQ2hhbGxlbmdlEg0KBW5vbmNlGAEgASgMEhQKDHRpbWVzdGFtcF9tcxgCIAEoAxISCgpwdWJsaWNfa2V5GAMgASgMEhAKCGV4Y2hhbmdlGAQgASgMIhYKB1dhaXRpbmcSCwoDZm9yGAEgASgJIpIBCgVTdGFydBIOCgZyb3N0ZXIYASABKAwSGAoQcm9zdGVyX3NpZ25hdHVyZRgCIAEoDBIRCglvd25lcl9rZXkYAyABKAwSDgoGY2hhcmdlGAQgASgMEhgKEGNoYXJnZV9zaWduYXR1cmUYBSABKAwSEgoKcGFyYW1ldGVycxgGIAEoDBIOCgZyb3VuZHMYByABKAQiZgoFUm91bmQSDgoGbnVtYmVyGAEgASgEEhEKCWJyb2FkY2FzdBgCIAEoDBISCgp0cmFuc2NyaXB0GAMgASgMEhQKDG1pbGxpc2Vjb25kcxgEIAEoDRIQCghkZWxpdmVyeRgFIAEoDCKPAQoDRW5kEg0KBXN0YXRlGAEgASgJEgwKBGNvZGUYAiABKAkSEQoJYnJvYWRjYXN0GAMgASgMEhIKCnRyYW5zY3JpcHQYBCABKAwSDgoGcm91bmRzGAUgASgEEg8KB2NoYXJnZWQYBiABKAgSIwoGYmxhbWVkGAcgAygLMhMuZGlzY3JlZXQudjEuQmxhbWVkIiwKBkJsYW1lZBITCgtmaW5nZXJwcmludBgBIAEoCRINCgVjYXVzZRgCIAEoCTKbAQoKRmVkZXJhdGlvbhJBCgZFbnJvbGwSGi5kaXNjcmVldC52MS5FbnJvbGxSZXF1ZXN0GhsuZGlzY3JlZXQudjEuRW5yb2xsUmVzcG9uc2USSgoLUGFydGljaXBhdGUSGS5kaXNjcmVldC52MS5BZ2VudE1lc3NhZ2UaHC5kaXNjcmVldC52MS5PcGVyYXRvck1lc3NhZ2UoATABYgZwcm90bzM");
 
 /**
  * Signed by the agent's long-term Ed25519 key.
@@ -109,6 +109,13 @@ export type Enrolment = Message<"discreet.v1.Enrolment"> & {
    * @generated from field: bytes announcement = 6;
    */
   announcement: Uint8Array;
+
+  /**
+   * versions of protocols, methods and encryptions; the session's kind needs some of them
+   *
+   * @generated from field: repeated string speaks = 7;
+   */
+  speaks: string[];
 };
 
 /**
@@ -372,6 +379,8 @@ export const AcceptSchema: GenMessage<Accept> = /*@__PURE__*/
  */
 export type Decline = Message<"discreet.v1.Decline"> & {
   /**
+   * limit_exceeded, unfit, folder_lost
+   *
    * @generated from field: string code = 1;
    */
   code: string;
@@ -683,6 +692,13 @@ export type End = Message<"discreet.v1.End"> & {
    * @generated from field: bool charged = 6;
    */
   charged: boolean;
+
+  /**
+   * without whom the session could not go on
+   *
+   * @generated from field: repeated discreet.v1.Blamed blamed = 7;
+   */
+  blamed: Blamed[];
 };
 
 /**
@@ -691,6 +707,28 @@ export type End = Message<"discreet.v1.End"> & {
  */
 export const EndSchema: GenMessage<End> = /*@__PURE__*/
   messageDesc(file_federation, 16);
+
+/**
+ * @generated from message discreet.v1.Blamed
+ */
+export type Blamed = Message<"discreet.v1.Blamed"> & {
+  /**
+   * @generated from field: string fingerprint = 1;
+   */
+  fingerprint: string;
+
+  /**
+   * @generated from field: string cause = 2;
+   */
+  cause: string;
+};
+
+/**
+ * Describes the message discreet.v1.Blamed.
+ * Use `create(BlamedSchema)` to create a new message.
+ */
+export const BlamedSchema: GenMessage<Blamed> = /*@__PURE__*/
+  messageDesc(file_federation, 17);
 
 /**
  * @generated from service discreet.v1.Federation

@@ -24,6 +24,12 @@ export interface Limits {
   readonly delta: bigint | undefined;
 }
 
+/** The most numbers that a job opens without noise, of sums of so many agents. */
+export interface Opens {
+  readonly numbers: number;
+  readonly agents: number;
+}
+
 export interface Entry {
   readonly seq: number;
   readonly link: Bytes;
@@ -41,7 +47,7 @@ export class Ledger {
   ) {}
 
   /** Books a charge that the server signed, once for each job. LimitExceeded, and nothing written, over the limit. */
-  async charge(document: Bytes, signature: Bytes, serverKey: Bytes): Promise<Entry> {
+  async charge(document: Bytes, signature: Bytes, serverKey: Bytes, opens?: Opens): Promise<Entry> {
     const { job, price } = readCharge(document);
     if (price.epsilon < 0n || price.delta < 0n) throw new LimitExceeded("a charge is never negative");
     if (!isSigned(serverKey, signing.charge(document), signature)) throw new NotTrusted("the charge is not signed by the server");
@@ -72,6 +78,7 @@ export class Ledger {
         server_key: base64(serverKey),
         server_signature: base64(signature),
         blind: hex(randomBytes(16)),
+        ...(opens?.numbers ? { opens } : {}),
       });
     });
   }
@@ -88,13 +95,31 @@ export class Ledger {
     });
   }
 
+  /** The numbers for each agent that all jobs but one have opened of sums with this agent in them, without noise. */
+  exposed(but: string): number {
+    const shares = new Map<unknown, { numbers: number; agents: number }>();
+    for (const { body } of this.entries()) {
+      const agents = shares.get(body.job)?.agents ?? 1;
+      if (body.kind === "charge") shares.set(body.job, (body.opens as Opens | undefined) ?? { numbers: 0, agents: 1 });
+      else shares.set(body.job, { numbers: body.kind === "opened" ? (body.numbers as number) : 0, agents });
+    }
+    shares.delete(but);
+    return [...shares.values()].reduce((sum, { numbers, agents }) => sum + numbers / agents, 0);
+  }
+
+  /** Whether a charge for this job was booked, and not given back. */
+  has(job: string): boolean {
+    const kinds = this.entries().filter((entry) => entry.body.job === job).map((entry) => entry.body.kind);
+    return kinds.length > 0 && !kinds.includes("release");
+  }
+
   /** The envelope (DSSE) by which this agent says what it let itself be charged for a job. AgentError where it has booked none. */
   receipt(job: string): Envelope {
     const booked = this.entries().filter((entry) => entry.body.job === job);
     const [entry] = booked;
     if (entry === undefined) throw new AgentError(`this agent's ledger holds no charge for ${job}`);
     if (!("blind" in entry.body)) throw new AgentError(`the entry for ${job} is of an older version: only the whole ledger can prove it`);
-    return sealed(this.identity, entry, booked.length > 1);
+    return sealed(this.identity, entry, booked.some((one) => one.body.kind === "release"));
   }
 
   /** All entries, checked: chain, sums, both sides' signatures. LedgerBroken names the first bad one. */
@@ -171,6 +196,8 @@ function checked(lines: string[], publicKey: Bytes): Entry[] {
         const { price } = readCharge(document);
         charges.set(body.job, price);
         spent = { epsilon: spent.epsilon + price.epsilon, delta: spent.delta + price.delta };
+      } else if (body.kind === "opened") {
+        require(charges.has(body.job) && Number.isInteger(body.numbers));
       } else {
         const price = charges.get(body.job);
         if (price === undefined) throw new RangeError("a release of nothing");

@@ -3,7 +3,7 @@
  * "Encrypted sums". It ends at its first error except for NotDue: a frame that is not authentic changes nothing.
  */
 
-import { createCipheriv, createDecipheriv, generateKeyPairSync, type KeyObject, randomBytes } from "node:crypto";
+import { createCipheriv, createDecipheriv, generateKeyPairSync, type KeyObject } from "node:crypto";
 
 import { type Bytes, concat, fromHex, hex, hmac, same, sha256, textOf, u16, u32, utf8 } from "./bytes.js";
 import { isObject, sameJson } from "./documents.js";
@@ -71,6 +71,8 @@ export class Machine {
   #round = 0;
   #previous: Bytes = NOTHING;
   #heard: Bytes = NOTHING;
+  /** The transcript that the masks of this round, and the dealer's seals, are bound to. */
+  #bound: Bytes = NOTHING;
   #transcript: Bytes = sha256(utf8(PROTOCOL));
   #fingerprint: Bytes = NOTHING;
   #shared = new Map<number, Bytes>();
@@ -215,10 +217,11 @@ export class Machine {
       if (other !== this.#index) this.#agreeWith(other, key);
       else if (!same(key, publicBytes(this.#exchange))) throw new Tampered("the X25519 key of this agent was replaced");
     }
+    this.#bound = this.#transcript;
     this.#expected = "DEALT";
     if (this.#agreed.sums.dealer !== this.#index) return new Uint8Array();
     this.#journal.claim(this.#record("deal")); // the keys that seal it are for one use
-    this.#groupKey = this.#drawn ?? new Uint8Array(randomBytes(SECRET_BYTES));
+    this.#groupKey = this.#drawn ?? expand(this.#key, concat(utf8("discreet/draws/v1"), this.#transcript));
     const committed = commitment(this.#groupKey);
     const sealed = this.#all.filter((other) => other !== this.#index).map((other) => this.#seal(other, committed));
     return this.#frame("DEAL", concat(committed, ...sealed));
@@ -234,7 +237,7 @@ export class Machine {
   /** The one-time key between dealer and recipient, and the associated data. */
   #sealing(dealer: number, recipient: number): { key: Bytes; info: Bytes } {
     const other = recipient === this.#index ? dealer : recipient;
-    const info = concat(utf8("discreet/deal/v1"), this.#context, u32(EPOCH), u16(dealer), u16(recipient));
+    const info = concat(utf8("discreet/deal/v2"), this.#context, u32(EPOCH), u16(dealer), u16(recipient), this.#bound);
     return { key: expand(this.#secretWith(other), info), info };
   }
 
@@ -325,9 +328,10 @@ export class Machine {
     if (this.#round >= rounds) throw new Unacceptable(`this job opens at most ${rounds} sums`);
     if (values.length !== dimension) throw new OutOfRange(`a contribution must have ${dimension} entries, not ${values.length}`);
     const encoded = this.#point.encode(values);
-    // A keyed digest, so that the journal reveals nothing about the values.
-    const digest = hex(hmac(this.#identity.secret, utf8(encoded.join(" "))));
+    // A keyed digest, so that the journal reveals nothing about the values, with a key that ends with the session.
+    const digest = hex(hmac(this.#key, utf8(encoded.join(" "))));
     this.#journal.claim(this.#record(`contribution ${digest}`));
+    this.#bound = this.#transcript;
     const above = this.#all.filter((other) => other > this.#index);
     const below = this.#all.filter((other) => other < this.#index);
     const plus = [...above, OPERATOR].map((other) => this.#maskKey(other));
@@ -351,7 +355,7 @@ export class Machine {
   #maskKey(other: number): Bytes {
     const pair = concat(u16(Math.min(this.#index, other)), u16(Math.max(this.#index, other)));
     const context = this.#context.subarray(PROTOCOL.length);
-    const info = concat(utf8("discreet/mask/v1"), context, u32(EPOCH), u32(this.#round), pair, this.#previous);
+    const info = concat(utf8("discreet/mask/v2"), context, u32(EPOCH), u32(this.#round), pair, this.#bound);
     return expand(this.#secretWith(other), info);
   }
 
@@ -405,6 +409,11 @@ export class Machine {
     return secret;
   }
 
+  /** What this agent draws in a session follows from this key and from what it has heard, so that a folder that is put back draws the same. */
+  get #key(): Bytes {
+    return extract(privateBytes(this.#exchange));
+  }
+
   #hear(broadcast: Bytes): void {
     this.#heard = sha256(broadcast);
     this.#transcript = sha256(this.#transcript, this.#heard);
@@ -422,6 +431,7 @@ export class Machine {
       round: this.#round,
       previous: hex(this.#previous),
       heard: hex(this.#heard),
+      bound: hex(this.#bound),
       transcript: hex(this.#transcript),
       fingerprint: hex(this.#fingerprint),
       exchange: hex(privateBytes(this.#exchange)),
@@ -441,9 +451,10 @@ export class Machine {
     this.#round = saved.round;
     this.#previous = fromHex(saved.previous);
     this.#heard = fromHex(saved.heard);
+    this.#bound = fromHex(saved.bound);
     this.#transcript = fromHex(saved.transcript);
     this.#fingerprint = fromHex(saved.fingerprint);
-    this.#exchange = privateKey("x25519", fromHex(saved.exchange));
+    if (saved.exchange) this.#exchange = privateKey("x25519", fromHex(saved.exchange));
     this.#shared = new Map(saved.shared.map(([other, secret]) => [other, fromHex(secret)]));
     this.#groupKey = fromHex(saved.groupKey);
     this.#deal = fromHex(saved.deal);
@@ -459,6 +470,7 @@ export interface SavedMachine {
   round: number;
   previous: string;
   heard: string;
+  bound: string;
   transcript: string;
   fingerprint: string;
   exchange: string;

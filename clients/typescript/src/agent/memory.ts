@@ -9,6 +9,7 @@ import { dirname } from "node:path";
 import { type Bytes, fromHex, hex, utf8 } from "./bytes.js";
 import { AgentError } from "./errors.js";
 import { withLock, writePrivate } from "./files.js";
+import type { Blamed } from "./rounds.js";
 
 /** The answer to one round. */
 export interface Sent {
@@ -24,6 +25,8 @@ export interface Ended {
   readonly rounds: number;
   readonly broadcast: Bytes;
   readonly transcript: Bytes;
+  readonly charged: boolean;
+  readonly blamed: readonly Blamed[];
 }
 
 export interface Known {

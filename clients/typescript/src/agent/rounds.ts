@@ -33,6 +33,24 @@ export interface Outcome {
   readonly broadcast: Bytes;
   readonly transcript: Bytes;
   readonly finalState: string;
+  /** Whether the server has charged the price. */
+  readonly charged: boolean;
+  /** The agents without whom the session could not go on, as the server says. */
+  readonly blamed: readonly Blamed[];
 }
 
-export type Step = (round: Round) => Bytes | Promise<Bytes>;
+export interface Blamed {
+  readonly fingerprint: string;
+  readonly cause: string;
+}
+
+/** The function of a kind, and what it may say of itself beside its answers. */
+export interface Step {
+  (round: Round): Bytes | Promise<Bytes>;
+  /** Unacceptable, before the roster is accepted. `exposed`: numbers for each agent that earlier jobs have opened without noise. */
+  check?(roster: Roster, state: string, exposed: number): void;
+  /** The most numbers that a session of this roster opens without noise. */
+  opens?(roster: Roster): number;
+  /** The state of a session that has ended, without what only its rounds needed. */
+  withoutSecrets?(state: string): string;
+}

@@ -12,10 +12,14 @@ from starlette.responses import Response
 from discreet.api import examples
 from discreet.api.certificate_schemas import EnvelopeAnswer
 from discreet.api.operations import operation
-from discreet.api.session_schemas import SessionAnswer, SessionTokensAnswer
+from discreet.api.session_schemas import SessionAgainAnswer, SessionAnswer, SessionTokensAnswer
 from discreet.errors import InvalidInput
-from discreet.usecases.requests import RosterRequest, SessionTokensRequest
-from discreet.usecases.sessions import enrolment, heads, rosters
+from discreet.usecases.requests import (
+    RosterRequest,
+    SessionAgainRequest,
+    SessionTokensRequest,
+)
+from discreet.usecases.sessions import again, enrolment, heads, rosters
 from discreet.web.bodies import ROSTER_BYTES, json_body
 from discreet.web.responses import answer
 from discreet.web.security import CurrentPrincipal, CurrentServices
@@ -89,6 +93,29 @@ async def get_session_statement(
     got, the roster that its owner signed, and each agent's signed receipt; 409 `no_roster`
     until there is a roster."""
     return answer(await heads.statement(services, principal, job_id))
+
+
+@router.post(
+    "/{job_id}/again",
+    **operation(
+        "start_session_again",
+        roles=["owner"],
+        answers={201: SessionAgainAnswer},
+        codes=["not_found", "not_failed", "no_rpc", "exposed", "budget_exhausted"],
+        body=SessionAgainRequest,
+    ),
+)
+async def start_session_again(
+    job_id: str,
+    services: CurrentServices,
+    principal: CurrentPrincipal,
+    request: Annotated[SessionAgainRequest, Depends(json_body(SessionAgainRequest))],
+) -> Response:
+    """Submit the problem of a failed session again without the agents that it could not go on
+    without: the others are enrolled, and come back with the one link. Asked twice, it answers the
+    same job."""
+    made = await again.start(services, principal, job_id, request.without)
+    return answer(made, 201)
 
 
 @router.delete(

@@ -22,7 +22,7 @@ from discreet.usecases import asking, cancelling, jobs, objects, published, tran
 from discreet.usecases.cancellations import Cancellation
 from discreet.usecases.requests import SessionTokensRequest
 from discreet.usecases.services import Services
-from discreet.usecases.sessions import enrolment, rosters
+from discreet.usecases.sessions import again, enrolment, rosters
 from discreet.web import bodies
 from discreet.web.hub import ANY_JOB
 from discreet.web.job_events import KEEPALIVE_SECONDS, STILL_THERE, event, job_events, stream_of
@@ -195,6 +195,19 @@ async def invite(
     except (InvalidInput, Conflict, NotFound) as error:
         return await _job_page(request, services, viewer, job_id, refused=error, form=form)
     return await _job_page(request, services, viewer, job_id, links=made["links"] or [made["link"]])
+
+
+@router.post("/jobs/{job_id}/again")
+async def start_again(
+    job_id: str, request: Request, services: CurrentServices, viewer: Owner
+) -> Response:
+    """Start a failed session again without the agents that its error names; the page of the new
+    job shows the link for the others."""
+    try:
+        made = await again.start(services, viewer.principal, job_id, None)
+    except (InvalidInput, Conflict, NotFound) as error:
+        return await _job_page(request, services, viewer, job_id, refused=error)
+    return await _job_page(request, services, viewer, made["job"], links=[made["link"]])
 
 
 async def _job_page(

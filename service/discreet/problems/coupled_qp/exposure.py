@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 from decimal import Decimal
+from fractions import Fraction
 
 from discreet.errors import Exposed, InvalidInput
 from discreet.privacy import calibration
@@ -66,7 +67,7 @@ def noise_agents(rounds: int, dimension: int) -> int | None:
 
 def protects(sums: secure_sum.Parameters, agents: int) -> str:
     """What a federated job without noise hides, and from whom."""
-    return FROM_THE_SERVER if agents < sums.crowd else HIDDEN
+    return HIDDEN if sums.crowded(agents) else FROM_THE_SERVER
 
 
 def of_sums(sums: secure_sum.Parameters, agents: int) -> Exposure:
@@ -80,7 +81,7 @@ def of_sums(sums: secure_sum.Parameters, agents: int) -> Exposure:
             "an agent, also by lies and by a job run again without it, is bounded by the epsilon "
             "and delta of this job; they add up over jobs"
         )
-    elif agents < sums.crowd:
+    elif not sums.crowded(agents):
         found = min(others, max(1, rounds * sums.dimension // FIGURES_OF_AN_AGENT))
         whom = (
             f"all {others} others"
@@ -106,15 +107,24 @@ def of_sums(sums: secure_sum.Parameters, agents: int) -> Exposure:
     return Exposure(agents=agents, rounds=rounds, sums=rounds * sums.dimension, sentence=says)
 
 
-def refuse_exposed(sums: secure_sum.Parameters, agents: int) -> None:
-    """Raises Exposed for few agents without noise, unless the owner has explicitly accepted it."""
-    if sums.exposure == ACCEPTED or agents >= sums.crowd:
+def refuse_exposed(
+    sums: secure_sum.Parameters, agents: int, before: Fraction = Fraction(0)
+) -> None:
+    """Raises Exposed for few agents without noise, unless the owner has explicitly accepted it.
+    `before`: what jobs before have opened, for each of their agents (`exposure.Opens`): chances to
+    find somebody out add up."""
+    if sums.exposure == ACCEPTED or sums.crowded(agents, before):
         return
+    needed = sums.crowd(before)
+    earlier = (
+        f", after {float(before):.2g} for each agent in jobs before with an agent of this roster,"
+        if before
+        else ""
+    )
+    enough = f"need {needed} agents at least" if needed else "are too many for any number of agents"
     raise Exposed(
-        f"{of_sums(sums, agents).sentence}. Without noise {sums.rounds * sums.dimension} opened "
-        "numbers need "
-        f'{sums.crowd} agents at least; with fewer say exposure: "{ACCEPTED}", and each agent says '
-        "so in its "
-        "own demands",
+        f"{of_sums(sums, agents).sentence}. Without noise {sums.numbers} opened numbers{earlier} "
+        f'{enough}; to open them all the same say exposure: "{ACCEPTED}", and each agent says so '
+        "in its own demands",
         pointer="/problem/exposure",
     )

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
+from fractions import Fraction
 from typing import Any, ClassVar
 
 import numpy as np
@@ -38,13 +39,14 @@ from discreet.problems.coupled_qp.data import (
 from discreet.problems.coupled_qp.request import CoupledQpRequest
 from discreet.problems.coupled_qp.result import CoupledQpResult, status_of
 from discreet.problems.coupled_qp.session import SumSession
-from discreet.problems.coupled_qp.sums_plan import sums_plan
+from discreet.problems.coupled_qp.sums_plan import SETUP_EXCHANGES, sums_plan
 from discreet.problems.federation import Member, Session
 from discreet.problems.numbers import Budget, Privacy
 from discreet.problems.plans import Plan
 from discreet.problems.results import Output, Result
 from discreet.solvers.saddle.spds import Part
 from discreet_client import secure_sum
+from discreet_client.exposure import NOTHING_OPENED, Opens
 from discreet_client.packing import box_bound
 
 
@@ -189,6 +191,21 @@ class CoupledQp(CoupledQpRequest):
         plan = sums_plan(self, public.count, bound, clip, budget)
         exposure.refuse_exposed(secure_sum.Parameters(**plan.parameters["sums"]), public.count)
         return plan
+
+    def opens(self, plan: Plan, agents: int, rounds: int | None = None) -> Opens:
+        if "sums" not in plan.parameters:
+            return NOTHING_OPENED
+        sums = secure_sum.Parameters(**plan.parameters["sums"])
+        numbers = sums.numbers
+        if rounds is not None:  # the sum of round r is the broadcast of exchange r + 4
+            opened = max(0, rounds - SETUP_EXCHANGES + 1)
+            numbers = min(numbers, opened * sums.dimension)
+        return Opens(numbers, agents)
+
+    def refuse_exposed(self, plan: Plan, agents: int, before: Fraction) -> None:
+        if "sums" in plan.parameters:
+            sums = secure_sum.Parameters(**plan.parameters["sums"])
+            exposure.refuse_exposed(sums, agents, before)
 
     @on_shares.instead(on_shares.answer_bytes)
     def answer_bytes(self, plan: Plan, agents: int) -> int:

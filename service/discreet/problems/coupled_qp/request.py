@@ -20,6 +20,7 @@ from discreet.problems.coupled_qp.data import (
 )
 from discreet.problems.federation import FederatedProblem
 from discreet_client.exposure import Exposure as Accepted
+from discreet_client.federation import spoken
 
 
 class CoupledQpRequest(FederatedProblem):
@@ -57,6 +58,18 @@ class CoupledQpRequest(FederatedProblem):
             noise=self.noise is not None,
             asks=self.tolerance is not None,
         )
+
+    @property
+    def needed(self) -> tuple[str, ...]:
+        if self.protocol == shares_fields.PROTOCOL_NAME:
+            return (spoken.SHARES,)
+        return (spoken.SECURE_SUMS, self.encryption.scheme, self.way.name)
+
+    def without_agents(self, left: int) -> Self:
+        changed = super().without_agents(left)
+        if isinstance(changed.agents, FederatedAgents):
+            changed = changed._with(agents=changed.agents.model_dump() | {"count": left})
+        return changed
 
     def rows(self) -> tuple[int, int]:
         return len(self.operator.c), len(self.operator.d)

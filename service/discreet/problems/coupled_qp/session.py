@@ -53,19 +53,19 @@ class SumSession(Session):
     def opening(self, noise: Noise) -> bytes:
         return self._begin(Ed25519PrivateKey.generate(), secrets.token_hex(16)).open()
 
-    def accepts(self, number: int, agent: str, message: bytes) -> bool:
-        """Whether the message is authentic, from this agent, and expected; an empty one is valid
-        if none is expected."""
+    def fault(self, number: int, agent: str, message: bytes) -> str:
+        """Of a message that is not authentic, not from this agent, or not expected; an empty one is
+        right if none is expected."""
         place = self._places[agent]
         try:
             if not message:
-                return place not in self._machine.waiting
+                return "no_answer" if place in self._machine.waiting else ""
             if secure_sum.parse(message)[3] != place:
-                return False
+                return "wrong_frame"
             self._machine.collect(message)
-        except secure_sum.SecureSumError:
-            return False
-        return True
+        except secure_sum.SecureSumError as error:
+            return error.cause
+        return ""
 
     def step(self, number: int, messages: Mapping[str, bytes], noise: Noise) -> bytes:
         try:
@@ -75,7 +75,9 @@ class SumSession(Session):
         except secure_sum.Complained as complaint:
             raise SessionFailed("sum_out_of_bounds") from complaint
         except secure_sum.SecureSumError as error:
-            raise SessionFailed("protocol_broken") from error
+            named = {place: agent for agent, place in self._places.items()}
+            blamed = {named[place]: error.cause for place in error.agents}
+            raise SessionFailed("protocol_broken", blamed) from error
         assert broadcast is not None
         self.done = self._machine.finished
         return broadcast

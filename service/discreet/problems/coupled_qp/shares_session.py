@@ -44,26 +44,28 @@ class SharesSession(Session):
         self._broadcast = member.opening(sealed)
         return self._broadcast
 
-    def accepts(self, number: int, agent: str, message: bytes) -> bool:
-        """An end that the agent has signed, or a code for why there is none."""
+    def fault(self, number: int, agent: str, message: bytes) -> str:
+        """Of what is neither an end that the agent has signed nor a code for why there is none."""
         try:
             said = json.loads(message)
             if "broken" in said:
-                return isinstance(said["broken"], str)
+                return "" if isinstance(said["broken"], str) else "wrong_form"
             if not (said["kept"] is None or isinstance(said["kept"], bool)):
-                return False
+                return "wrong_form"
             statement = evidence.statement(self._context, self._broadcast, said["kept"])
             key = next(one.key for one in self._agents if one.fingerprint == agent)
-            return signing.is_signed(key, statement, bytes.fromhex(said["signature"]))
+            signature = bytes.fromhex(said["signature"])
+            return "" if signing.is_signed(key, statement, signature) else "bad_signature"
         except (ValueError, KeyError, TypeError, RecursionError, StopIteration):
-            return False
+            return "wrong_form"
 
     def step(self, number: int, messages: Mapping[str, bytes], noise: Noise) -> bytes:
         """All signatures, for all agents; SessionFailed if an agent broke off, or if agents
         disagree."""
         said = {agent: json.loads(message) for agent, message in messages.items()}
         if any("broken" in one for one in said.values()):
-            raise SessionFailed("computation_broken")
+            broken = {agent: "broken_off" for agent, one in said.items() if "broken" in one}
+            raise SessionFailed("computation_broken", broken)
         kept = [one["kept"] for one in said.values()]
         if any(one != kept[0] for one in kept):
             raise SessionFailed("protocol_broken")

@@ -13,6 +13,7 @@ from discreet.problems.multi_agent.agents import SessionAnnouncement
 from discreet.problems.multi_agent.request import MultiAgentRequest
 from discreet.problems.numbers import Positive
 from discreet.problems.plans import Plan
+from discreet_client.federation import spoken
 from discreet_client.sparse_sum import exchanges as sparse
 from discreet_client.sparse_sum.conversation import Step
 
@@ -58,6 +59,10 @@ class MaskedRequest(MultiAgentRequest):
     @property
     def server_sees(self) -> str:
         return self.seen_by_the_server if self.masks == "none" else masked.SEEN
+
+    @property
+    def needed(self) -> tuple[str, ...]:
+        return (spoken.SPARSE_SUMS if self.masks == "sparse" else spoken.MULTI_AGENT,)
 
     @property
     def signs_parameters(self) -> bool:

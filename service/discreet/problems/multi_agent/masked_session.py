@@ -87,30 +87,30 @@ class MaskedSession(CloudSession):
             messages |= dict.fromkeys(late, conductor.joining())
         return {self._agents[place]: message for place, message in messages.items()}
 
-    def accepts(self, number: int, agent: str, message: bytes) -> bool:
-        """Whether the message is signed by this agent and due. An empty one says that the agent is
-        there, and has dropped from this round, or was asked for nothing."""
+    def fault(self, number: int, agent: str, message: bytes) -> str:
+        """Of a message that is not signed by this agent, or not due. An empty one says that the
+        agent is there, and has dropped from this round, or was asked for nothing."""
         if number == self.rounds - 1:
-            return len(message) == history.SIGNATURE_BYTES
-        return not message or self._takes(self._place[agent], message)
+            return "" if len(message) == history.SIGNATURE_BYTES else "wrong_form"
+        return self._fault(self._place[agent], message) if message else ""
 
-    def _takes(self, place: int, message: bytes) -> bool:
+    def _fault(self, place: int, message: bytes) -> str:
         conductor = self.conductor
         group = conductor.group
         if conductor.step is Step.SHARES and place not in self._joined:
-            return group is not None and message == group.context
+            return "" if group is not None and message == group.context else "wrong_form"
         try:
             conductor.take(place, message)
-        except SecureSumError:
-            return False
-        return True
+        except SecureSumError as error:
+            return error.cause
+        return ""
 
     def step(self, number: int, messages: Mapping[str, bytes], noise: Noise) -> bytes:
         if number == self.rounds - 1:
             return self._agreed(messages)
         conductor = self.conductor
         said = {self._place[agent]: body for agent, body in messages.items() if body}
-        taken = {place for place, body in said.items() if self._takes(place, body)}
+        taken = {place for place, body in said.items() if not self._fault(place, body)}
         # In SHARES this is the answer of those who have missed JOIN.
         joined = taken if conductor.step in (Step.JOIN, Step.SHARES) else set()
         setting_up = conductor.step in SETTING_UP

@@ -87,13 +87,13 @@ class CloudSession(Session):
     def opening(self, noise: Noise) -> bytes:
         return self._tell(history.BEGINNING, self._now["current"])
 
-    def accepts(self, number: int, agent: str, message: bytes) -> bool:
+    def fault(self, number: int, agent: str, message: bytes) -> str:
         if number == self._steps:
-            return len(message) == history.SIGNATURE_BYTES
+            return "" if len(message) == history.SIGNATURE_BYTES else "wrong_form"
         span = self._span[agent]
-        return len(message) == STATE.size * (span.stop - span.start) and bool(
-            np.isfinite(state_of(message)).all()
-        )
+        if len(message) != STATE.size * (span.stop - span.start):
+            return "wrong_form"
+        return "" if np.isfinite(state_of(message)).all() else "not_a_number"
 
     def step(self, number: int, messages: Mapping[str, bytes], noise: Noise) -> bytes:
         """Neighbours and sensitivity: see `MultiAgent.release`. A state outside its budget or ball

@@ -32,7 +32,7 @@ from discreet.usecases import budgets, rpc_tls
 from discreet.usecases.access import require
 from discreet.usecases.services import Services
 from discreet.usecases.sessions import records
-from discreet_client.federation import signing
+from discreet_client.federation import signing, spoken
 from discreet_client.federation.links import Link
 
 TOKEN_BYTES = 24
@@ -58,14 +58,14 @@ async def create_tokens(
     the same.
     """
     require(principal, "owner")
-    where = _where(services)
+    link_of(services, job_id, owner)  # refuses where nobody could use a link
     async with services.database.transaction(principal.tenant_id) as connection:
         session, job = await records.find(connection, principal, job_id, hold=True)
         records.refuse_unless_awaiting(job, session)
         if session["owner"] not in (None, owner):
             raise Conflict("the links of this session pin another owner's key", code="owner_pinned")
         await sessions.set_owner(connection, job_id, owner)
-        link = Link(session=session["id"], owner=owner, **where)
+        link = link_of(services, session["id"], owner)
         if group is not None:
             members = await sessions.group(connection, principal.tenant_id, group)
             if not members:
@@ -73,10 +73,9 @@ async def create_tokens(
             await records.refuse_too_many(
                 connection, session, [member["fingerprint"] for member in members]
             )
-            columns = ("fingerprint", "name", "public_key", "account_id", "unit", "announcement")
             for member in members:
                 await sessions.put_agent(
-                    connection, job_id=job_id, **{name: member[name] for name in columns}
+                    connection, job_id=job_id, **{name: member[name] for name in sessions.MEMBER}
                 )
             await audit_log.note(connection, principal, "session.tokens", job_id, group=group)
             return {"session": session["id"], "link": str(link), "links": []}
@@ -86,9 +85,7 @@ async def create_tokens(
         macs = [_mac(services.secrets.pepper, session["id"], token) for token in tokens]
         await sessions.add_tokens(connection, job_id, zip(macs, of, strict=True), expires)
         await audit_log.note(connection, principal, "session.tokens", job_id, count=len(of))
-    links = [
-        str(Link(session=session["id"], owner=owner, token=token, **where)) for token in tokens
-    ]
+    links = [str(link_of(services, session["id"], owner, token)) for token in tokens]
     return {"session": session["id"], "links": links, "link": None, "expires_at": expires}
 
 
@@ -105,6 +102,7 @@ class Enrolment:
     cap_epsilon: str
     cap_delta: str
     announcement: bytes
+    speaks: tuple[str, ...] = ()
 
 
 async def enroll(services: Services, request: Enrolment) -> dict[str, str]:
@@ -117,6 +115,13 @@ async def enroll(services: Services, request: Enrolment) -> dict[str, str]:
         # them.
         if not 0 < len(text) <= 200 or not text.isprintable():
             raise InvalidInput("name and unit have 1 to 200 printable characters")
+    if len(request.speaks) > spoken.MOST or not all(
+        0 < len(one) <= spoken.LONGEST and one.isprintable() for one in request.speaks
+    ):
+        raise InvalidInput(
+            f"what an agent speaks has at most {spoken.MOST} names of 1 to {spoken.LONGEST} "
+            "printable characters"
+        )
     async with services.database.transaction(SYSTEM) as connection:
         found = await records.by_id(connection, request.session_id)
         session = None if found is None else await sessions.lock(connection, found["job_id"])
@@ -142,7 +147,10 @@ async def enroll(services: Services, request: Enrolment) -> dict[str, str]:
                 f"this job counts in the unit {job['plan']['unit']}", code="unit_differs"
             )
         await records.refuse_too_many(connection, session, [request.fingerprint])
-        records.read_problem(job).check_announcement(announcement)
+        problem = records.read_problem(job)
+        if refusal := spoken.refusal(request.name, problem.needed, request.speaks):
+            raise Conflict(refusal, code="not_spoken")
+        problem.check_announcement(announcement)
         account = await _agent_account(connection, session["tenant_id"], request, cap)
         await sessions.put_agent(
             connection,
@@ -153,6 +161,7 @@ async def enroll(services: Services, request: Enrolment) -> dict[str, str]:
             account_id=account,
             unit=request.unit,
             announcement=announcement,
+            speaks=list(request.speaks),
         )
     return {"job": job["id"], "account": account}
 
@@ -222,8 +231,8 @@ async def _agent_account(connection: Any, tenant_id: str, request: Enrolment, ca
     return account
 
 
-def _where(services: Services) -> dict[str, Any]:
-    """What every link says of the server."""
+def link_of(services: Services, session_id: str, owner: str, token: str = "") -> Link:
+    """The link of a session; with a token for one agent, without one for those who are in it."""
     settings = services.settings
     if settings.rpc_address is None:
         raise Unavailable(
@@ -232,12 +241,15 @@ def _where(services: Services) -> dict[str, Any]:
     host, _, port = settings.rpc_address.rpartition(":")
     key = services.secrets.signer.public_key().public_bytes_raw()
     host = host.strip("[]")
-    return {
-        "host": host,
-        "port": int(port),
-        "server": signing.fingerprint(key),
-        "tls": rpc_tls.pin(settings, host),
-    }
+    return Link(
+        session=session_id,
+        owner=owner,
+        token=token,
+        host=host,
+        port=int(port),
+        server=signing.fingerprint(key),
+        tls=rpc_tls.pin(settings, host),
+    )
 
 
 def _mac(pepper: bytes, session_id: str, token: str) -> bytes:

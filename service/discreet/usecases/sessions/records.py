@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from pydantic import ValidationError
 
 from discreet.errors import Conflict, NotFound
 from discreet.problems import KINDS
-from discreet.problems.federation import FederatedProblem, Member
+from discreet.problems.federation import CAUSES, FederatedProblem, Member
 from discreet.storage import jobs, sessions
 from discreet.storage.tenants import Principal
 
@@ -66,6 +66,19 @@ async def refuse_too_many(
     there = {row["fingerprint"] for row in await sessions.agents(connection, session["job_id"])}
     if len(there | set(fingerprints)) > session["terms"]["agents"]:
         raise Conflict("as many agents as the job's terms allow have joined", code="session_full")
+
+
+def blame(agents: Iterable[Mapping[str, Any]]) -> list[dict[str, str]]:
+    """Without whom a session could not go on, and why: of the agents of these rows."""
+    return [
+        {
+            "fingerprint": row["fingerprint"],
+            "cause": row["cause"],
+            "detail": CAUSES.get(row["cause"], ""),
+        }
+        for row in agents
+        if row["cause"] is not None
+    ]
 
 
 def listed_of(roster: bytes) -> set[str]:

@@ -22,8 +22,8 @@ from discreet.storage.tenants import Principal
 from discreet.usecases import budgets
 from discreet.usecases.access import require
 from discreet.usecases.services import Services
-from discreet.usecases.sessions import records, roster_plans
-from discreet_client.federation import signing
+from discreet.usecases.sessions import exposures, records, roster_plans
+from discreet_client.federation import signing, spoken
 from discreet_client.federation.rosters import VERSION as ROSTER_VERSION
 
 _FINGERPRINT = re.compile("[0-9a-f]{64}")
@@ -58,7 +58,9 @@ def _budget(session: Mapping[str, Any]) -> Budget:
 async def _show(connection: Any, principal: Principal, job_id: str) -> dict[str, Any]:
     session, job = await records.find(connection, principal, job_id)
     agents = await sessions.agents(connection, job_id)
-    return _view(session, job, agents, await sessions.tokens(connection, job_id))
+    opened = await exposures.before(connection, job_id, _names(agents))
+    shown = _view(session, job, agents, await sessions.tokens(connection, job_id))
+    return {**shown, "opened_before": exposures.view(opened)}
 
 
 async def approve(
@@ -88,6 +90,13 @@ async def approve(
     problem = records.read_problem(job)
     for one in rows:  # members of a group announced it for another job
         problem.check_announcement(one["announcement"])
+    unspoken = [
+        FieldIssue("/roster/agents", refusal)
+        for one in rows
+        if (refusal := spoken.refusal(one["name"], problem.needed, one["speaks"]))
+    ]
+    if unspoken:
+        raise InvalidInput(unspoken)
     budget = _budget(session)
     plan = await roster_plans.plan_of(job, rows, budget)
     if plan is None:  # plan again: what is refused says why
@@ -122,6 +131,8 @@ async def approve(
         if any(_announced(now.get(one["fingerprint"])) != _announced(one) for one in rows):
             says = "an agent announced something else meanwhile, or was removed"
             raise Conflict(says, code="roster_stale")
+        opened, *_ = await exposures.before(connection, job_id, now.keys() & {*_names(rows)})
+        problem.refuse_exposed(plan, len(rows), opened)
         if charges(problem, plan):
             await log_memory.require(connection, services.database.log_memory.last)
             accounts = [one["account_id"] for one in rows]
@@ -155,6 +166,10 @@ async def approve(
         # Here, and not afterwards: a refusal of the database then says truly that nothing was
         # changed.
         return await _show(connection, principal, job_id)
+
+
+def _names(rows: Sequence[Mapping[str, Any]]) -> list[str]:
+    return [str(one["fingerprint"]) for one in rows]
 
 
 def _announced(agent: Mapping[str, Any] | None) -> Any:
@@ -270,6 +285,8 @@ def _view(
                 "on_roster": row["fingerprint"] in listed,
                 "accepted": row["receipt"] is not None,
                 "receipt": row["receipt"],
+                "speaks": row["speaks"],
+                "cause": row["cause"],
             }
             for row in agents
         ],
@@ -279,6 +296,13 @@ def _view(
         else None,
         "approved_at": session["approved_at"],
         "round": session["round"],
+        "error": None
+        if job["error_code"] is None
+        else {
+            "code": job["error_code"],
+            "detail": job["error_detail"],
+            "agents": records.blame(agents),
+        },
     }
 
 

@@ -68,6 +68,8 @@ class Farewell:
     transcript: bytes
     rounds: int
     charged: bool
+    blamed: tuple[tuple[str, str], ...] = ()
+    """Fingerprint and cause of who was missing."""
 
 
 @dataclass(frozen=True)
@@ -307,6 +309,7 @@ async def farewell(services: Services, session_id: str) -> Farewell | None:
         if job["state"] == "succeeded" and job["result_gone_at"] is not None:
             raise Gone(published.gone(job), code="result_gone")
         entries = await ledger.reservation(connection, job["id"])
+        blamed = await sessions.blamed(connection, job["id"])
     broadcast = b""
     if session["sealed"] is not None:
         plain = sealing.unseal_whole(
@@ -323,13 +326,19 @@ async def farewell(services: Services, session_id: str) -> Farewell | None:
         transcript=_bytes(session["transcript"]) or b"",
         rounds=session["round"],
         charged=any(entry["kind"] == "commit" for entry in entries),
+        blamed=tuple((one["fingerprint"], one["cause"]) for one in blamed),
     )
 
 
-async def fail(services: Services, lease: SessionLease, code: str) -> bool:
-    """End the job with a fixed code; whether agents were charged."""
+async def fail(
+    services: Services, lease: SessionLease, code: str, blamed: Mapping[str, str] | None = None
+) -> bool:
+    """End the job with a fixed code; whether agents were charged. `blamed`: by agent the cause for
+    which it could not go on without it."""
     async with services.database.transaction(SYSTEM) as connection:
         await _hold(connection, lease)
+        for fingerprint, cause in sorted((blamed or {}).items()):
+            await sessions.blame(connection, lease.job_id, fingerprint, cause)
         return await endings.fail(connection, lease.job_id, code, ACTOR)
 
 
