@@ -227,7 +227,7 @@ def test_budgets_that_cannot_be_kept_are_refused_by_place() -> None:
         # Each alone may have it; all together are above the feeder's limit.
         (
             {"budget": {"lower": 22, "upper": 22}},
-            "/problem/operator/d",
+            "/problem/operator/d/0",
             "budgets and polytopes allow",
         ),
     ]
@@ -299,7 +299,7 @@ REFUSED: list[tuple[dict[str, Any], str, str]] = [
     ({"operator__c": [1, 1e12]}, "/problem/encryption/slot_bits", "whatever the data"),
     (
         {"operator": {"c": [1, 1], "d": [-1, 3.1]}},
-        "/problem/operator/d",
+        "/problem/operator/d/1",
         "no x that the agents' boxes",
     ),
     (
