@@ -933,7 +933,7 @@ def _transcript(body):
     return [Check("transcript", False, "no agent has signed the transcript")] if claimed else []
 
 
-SUMS = "discreet/secure-sum/v1"
+SUMS = "discreet/secure-sum/v2"
 
 
 def _check_sums(section):

@@ -36,15 +36,19 @@ from discreet_client.costs import ConvexCost, QuadraticCost, cost_of
 from discreet_client.federation.errors import AgentError, NotTrusted
 from discreet_client.packing import OutOfRange, box_bound
 from discreet_client.priced_rounds import PricedRounds
-from discreet_client.prices import Prices
+from discreet_client.prices import MOST_AGENTS, Prices, signed_rows
 from discreet_client.updates import Participant, Rounds, Steps
 
 Floats = NDArray[np.float64]
 Domain = Box | BudgetedBox | Polytope
 
-METHODS = ("spds", "rpds", "auto")
-"""`rpds` makes the steps of `spds` with other signed step parameters: no step shrinks, and all are
+METHODS = ("auto", "rpds", "spds")
+"""What an agent announces that it speaks. `rpds` makes the steps of `spds` with other signed step
+parameters: no step shrinks, and all are
 regularized."""
+
+ANNOUNCEMENT = {"protocol": secure_sum.PROTOCOL, "methods": list(METHODS)}
+"""What the server is told at enrolment, so that an agent of another version is refused there."""
 
 WINDOW_BITS = 6
 """Window of the precomputed tables of powers: 6 MB for a key of 2048 bits, computed in a tenth of a
@@ -59,8 +63,9 @@ class Optimum:
     `settled`: whether the sums had stopped moving and kept the constraints, within the tolerance
     that the owner has signed; all agents have signed it. None if the owner asks for no such check.
     `moving`: the longest of the last moves of a sum relative to the longest of the run, or with
-    `method: auto` the duality gap relative to the largest; `violation`: that of the constraints
-    relative to the largest entry of a sum.
+    `method: auto` how far agents are from their own best points, relative to these; `violation`:
+    that of the constraints relative to the largest entry of a sum, or with `method: auto` the
+    largest residual of a row relative to what the agents put into it.
     """
 
     x: Floats
@@ -71,7 +76,7 @@ class Optimum:
     moving: float = math.inf
     violation: float = math.inf
     why: str = ""
-    """Why the sums had not settled."""
+    """Why the sums had not settled; empty where they had, or where nobody asked."""
 
 
 class NotSettled(UserWarning):
@@ -165,7 +170,7 @@ class _Run:
             None if said is secure_sum.Verdict.UNSAID else said is secure_sum.Verdict.SETTLED,
             rounds.moving,
             rounds.violation,
-            rounds.why,
+            rounds.why if said is secure_sum.Verdict.UNSETTLED else "",
         )
 
     def _open(self, roster: dict[str, Any], state: bytes) -> secure_sum.Agent:
@@ -213,30 +218,39 @@ class _Run:
         if method not in METHODS:
             raise AgentError(f"the owner has signed method {method}, which this version lacks")
         auto = method == "auto"
-        if auto is not (sums.operator_from == 1):
+        if auto is not ("rows" in parameters):
             raise AgentError(f"the sums that the owner has signed do not fit method {method}")
         if (A_u.shape[0], A_g.shape[0]) != rows or sum(rows) + auto != sums.dimension:
             raise AgentError(
                 f"A_u and A_g have {A_u.shape[0]} and {A_g.shape[0]} rows; the owner has signed "
                 f"{rows}"
             )
-        entries = box_bound(np.vstack([A_u, A_g]), *domain.sides)
+        exponents, figures = signed_rows(parameters) if auto else (np.zeros(sum(rows), int), None)
+        natural = box_bound(np.vstack([A_u, A_g]), *domain.sides)
+        entries = np.ldexp(natural, exponents)
         reach = float(np.max(entries, initial=0.0))
         # With noise, contributions are clipped to what the slots hold, and a refusal would leak
         # information about the data.
         if not sums.noise_sigma and not reach <= sums.bound:
+            row = int(np.argmax(entries))
+            held = math.ldexp(sums.bound, -int(exponents[row]))
             raise AgentError(
-                f"a contribution can reach {reach:g}, the slots hold {sums.bound:g}: the box is "
-                "too large"
+                f"this agent's row {row} can reach {natural[row]:g}, the slots hold {held:g}: the "
+                "box is too large"
             )
         if sums.reach is not None:
-            _check_reach(entries, sums)
+            _check_reach(natural, exponents, sums)
         steps = parameters["steps"]
-        if auto:
+        if figures is not None:
             secret = self._agent.identity.private_key.private_bytes_raw()
             own = own_haze(secret, cost, domain, members)
-            responder = Responder(np.vstack([A_u, A_g]), cost, domain, sums.bound, own=own)
-            prices = Prices(rows[0], sum(rows), sums.rounding(len(members)))
+            if len(members) > MOST_AGENTS:
+                raise AgentError(f"method auto sums over at most {MOST_AGENTS} agents")
+            responder = Responder(np.vstack([A_u, A_g]), cost, domain, rows[0], figures, own=own)
+            grid = 2.0**-sums.fraction_bits
+            prices = Prices(
+                rows[0], figures, sums.bound, grid, len(members), exponents, sums.tolerance
+            )
             return PricedRounds(responder, prices, steps["iterations"])
         chosen = Steps(
             self._primal or steps["primal"], steps["dual"], steps["shrink"], steps["regularization"]
@@ -287,6 +301,7 @@ def solve(
         raise AgentError(f"{type(error).__name__}: {error}") from error
     run = None
     try:
+        agent.announce(ANNOUNCEMENT)
         run = _Run(agent, (matrices[0], matrices[1], cost, domain), primal, demands)
         outcome = agent.participate(run.step)
         if not outcome.succeeded:
@@ -385,18 +400,22 @@ def _signed_sums(parameters: dict[str, Any]) -> secure_sum.Parameters:
         ) from None
 
 
-def _check_reach(entries: Floats, sums: secure_sum.Parameters) -> None:
+def _check_reach(
+    natural: Floats, exponents: NDArray[np.int64], sums: secure_sum.Parameters
+) -> None:
     """AgentError if this agent's entries (their largest magnitudes, float64[m]) can exceed the
-    bounds that the owner has signed: the other agents would reject sums with its contributions."""
+    bounds that the owner has signed: the other agents would reject sums with its contributions.
+    Bounds are signed in the units of the sums."""
     assert sums.reach is not None
-    if len(sums.reach) != entries.size or sums.most is None or len(sums.most) != entries.size:
+    if len(sums.reach) != natural.size or sums.most is None or len(sums.most) != natural.size:
         raise AgentError("the owner has signed bounds for another number of rows")
-    beyond = np.flatnonzero(~(entries <= np.array(sums.reach) * (1 + 1e-12)))
+    signed = np.ldexp(np.array(sums.reach), -exponents)
+    beyond = np.flatnonzero(~(natural <= signed * (1 + 1e-12)))
     if beyond.size:
         row = int(beyond[0])
         raise AgentError(
-            f"this agent's row {row} can reach {entries[row]:g}; the owner has signed "
-            f"{sums.reach[row]:g} as the bound for every agent"
+            f"this agent's row {row} can reach {natural[row]:g}; the owner has signed "
+            f"{signed[row]:g} as the bound for every agent"
         )
 
 

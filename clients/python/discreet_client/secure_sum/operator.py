@@ -76,6 +76,8 @@ class Operator(Party):
         self._known = b""
         self._collected: dict[int, tuple[Kind, bytes, bytes]] = {}
         self._contributions: dict[int, Any] = {}
+        self._alone = False
+        """Whether the sum that is due is of the agents alone."""
         self.opened = 0
         """Number of sums broadcast so far."""
         self.signatures: dict[int, bytes] = {}
@@ -133,7 +135,7 @@ class Operator(Party):
             if self._collected[sender] != (kind, payload, signature):
                 raise Refused(f"agent {sender} has given a different answer before")
             return
-        if kind == Kind.CONTRIBUTION:
+        if kind in (Kind.CONTRIBUTION, Kind.ALONE):
             assert self._scheme is not None
             try:
                 self._contributions[sender] = self._scheme.accept(payload)
@@ -214,7 +216,9 @@ class Operator(Party):
 
     def _after_ack(self) -> bytes:
         self._complete("every agent must have the key")
-        return self._broadcast(Kind.START, self._signatures(), (Kind.CONTRIBUTION,), self._active)
+        return self._broadcast(
+            Kind.START, self._signatures(), (Kind.CONTRIBUTION, Kind.ALONE), self._active
+        )
 
     def _after_contribution(self) -> bytes:
         kinds = {kind for kind, _, _ in self._collected.values()}
@@ -223,7 +227,10 @@ class Operator(Party):
                 agent for agent, said in self._collected.items() if said[0] == Kind.COMPLAINT
             )
         if len(kinds) > 1:
-            raise Tampered("some agents end and some go on: they have seen different sums")
+            raise Tampered(
+                "agents differ in what they answer (an end, a contribution, or one to a sum of the "
+                "agents alone): they have seen different sums"
+            )
         if kinds == {Kind.TRANSCRIPT}:
             self._complete("every agent signs the transcript")
             said = {payload for _, payload, _ in self._collected.values()}
@@ -237,6 +244,7 @@ class Operator(Party):
             self.finished = True
             return close
         parameters = self._who.parameters
+        self._alone = kinds == {Kind.ALONE}
         if not parameters.allow_dropout:
             self._complete("the job sums over all agents")
             return self._broadcast_sum()
@@ -285,7 +293,7 @@ class Operator(Party):
         frame = self._broadcast(
             Kind.SUM,
             payload,
-            (Kind.CONTRIBUTION, Kind.TRANSCRIPT, Kind.COMPLAINT),
+            (Kind.CONTRIBUTION, Kind.ALONE, Kind.TRANSCRIPT, Kind.COMPLAINT),
             self._active,
         )
         self._previous = self._heard
@@ -296,9 +304,8 @@ class Operator(Party):
 
     @property
     def _due(self) -> Integers:
-        """v_0 on the grid, or zeros in the rounds whose sums are those of the agents alone."""
-        first = self._who.parameters.operator_from
-        return self._own if first is None or self.round >= first else np.zeros_like(self._own)
+        """v_0 on the grid, or zeros in a sum of the agents alone."""
+        return np.zeros_like(self._own) if self._alone else self._own
 
     def state(self) -> bytes:
         """All that `resume` needs, to be saved after each broadcast: answers that were collected

@@ -20,7 +20,7 @@ from discreet_client.secure_sum.frames import OPERATOR, PROTOCOL, SIGNATURE
 from discreet_client.secure_sum.noise import NOISE_TAIL
 
 Scheme = Literal["paillier", "masking"]
-LATER = ("exposure", "tolerance", "operator_from", "reach", "most")
+LATER = ("exposure", "tolerance", "reach", "most")
 """Parameters that came later than the first rosters."""
 
 
@@ -35,12 +35,11 @@ class Parameters:
     the values, and then `clip` is the Euclidean norm that a contribution is scaled down to.
     `exposure`: "accepted" where the owner has said that the agents are few for what is opened
     (`discreet_client.exposure`). `tolerance`: agents say at the end whether the sums have settled
-    within it. `operator_from`: the round from which on v_0 is in the sums, where it is not in all
-    of them.
+    within it.
 
     `reach`: the largest magnitude of the first entries of any v_i, one an entry. `most`: that of
     the same entries of a sum in which v_0 is. Entries behind them (`method: auto` has one) and
-    sums without v_0 are bounded by the slots alone.
+    sums of the agents alone are bounded by the slots alone.
     """
 
     dimension: int
@@ -57,7 +56,6 @@ class Parameters:
     clip: float = 0.0
     exposure: Exposure | None = None
     tolerance: float | None = None
-    operator_from: int | None = None
     reach: tuple[float, ...] | None = None
     most: tuple[float, ...] | None = None
 
@@ -138,10 +136,6 @@ class Parameters:
                 "the tolerance lies between 0 and 1, and sums with noise have none: they never "
                 "settle"
             )
-        if self.operator_from is not None and not (
-            isinstance(self.operator_from, int) and self.operator_from >= 1
-        ):
-            raise Unacceptable("operator_from is a round from 1 on, or left out")
         if self.scheme == "masking" and self.slot_bits != 64:
             raise Unacceptable("masking adds modulo 2^64: slot_bits must be 64")
         if not (

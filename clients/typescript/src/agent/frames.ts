@@ -3,7 +3,7 @@
 import { type Bytes, concat, u16, u32, u8, utf8 } from "./bytes.js";
 import { NotDue } from "./errors.js";
 
-export const PROTOCOL = "discreet/secure-sum/v1";
+export const PROTOCOL = "discreet/secure-sum/v2";
 export const OPERATOR = 0xffff;
 export const HEADER_BYTES = 11;
 export const SIGNATURE_BYTES = 64;

@@ -69,11 +69,11 @@ def protects(sums: secure_sum.Parameters, agents: int) -> str:
     return FROM_THE_SERVER if agents < sums.crowd else HIDDEN
 
 
-def of_sums(sums: secure_sum.Parameters, agents: int) -> Exposure:
-    """What one lying agent can find out, for plan and certificate."""
+def of_sums(sums: secure_sum.Parameters, agents: int, *, prices: bool) -> Exposure:
+    """What one lying agent can find out, for plan and certificate; `prices`: of method auto."""
     rounds, others = sums.rounds, agents - 1
     opened = f"the {rounds} sums" if rounds > 1 else "the sum"
-    again = AGAIN if sums.operator_from is None else AGAIN_WITH_PRICES
+    again = AGAIN_WITH_PRICES if prices else AGAIN
     if sums.noise_sigma:
         says = (
             f"{opened} that are opened to every agent have noise inside: what anybody finds out of "
@@ -106,13 +106,13 @@ def of_sums(sums: secure_sum.Parameters, agents: int) -> Exposure:
     return Exposure(agents=agents, rounds=rounds, sums=rounds * sums.dimension, sentence=says)
 
 
-def refuse_exposed(sums: secure_sum.Parameters, agents: int) -> None:
+def refuse_exposed(sums: secure_sum.Parameters, agents: int, *, prices: bool) -> None:
     """Raises Exposed for few agents without noise, unless the owner has explicitly accepted it."""
     if sums.exposure == ACCEPTED or agents >= sums.crowd:
         return
     raise Exposed(
-        f"{of_sums(sums, agents).sentence}. Without noise {sums.rounds * sums.dimension} opened "
-        "numbers need "
+        f"{of_sums(sums, agents, prices=prices).sentence}. Without noise "
+        f"{sums.rounds * sums.dimension} opened numbers need "
         f'{sums.crowd} agents at least; with fewer say exposure: "{ACCEPTED}", and each agent says '
         "so in its "
         "own demands",

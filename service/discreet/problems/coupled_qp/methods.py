@@ -8,7 +8,7 @@ finds the prices (`discreet_client.prices`).
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar, Literal
 
 import numpy as np
@@ -21,7 +21,7 @@ from discreet.solvers.saddle.spds import Part
 from discreet_client import secure_sum
 from discreet_client.best_responses import Responder
 from discreet_client.priced_rounds import MOST_COUPLINGS, MOST_ROUNDS, PricedRounds
-from discreet_client.prices import Prices
+from discreet_client.prices import Prices, signed_rows
 from discreet_client.updates import Participant, Rounds
 
 Name = Literal["spds", "rpds", "auto"]
@@ -32,8 +32,8 @@ MEANING = (
     "itself, often after 10 to 20 rounds. Without it `spds` where there are steps or noise, else "
     "`auto`"
 )
-FEWEST_ROUNDS = 3
-"""Fewest rounds of `auto`: slopes, responses to the first prices, and to the next."""
+FEWEST_ROUNDS = 4
+"""Fewest rounds of `auto`: two of slopes, responses to the first prices, and their sizes."""
 
 
 class Method(ABC):
@@ -42,8 +42,10 @@ class Method(ABC):
     name: ClassVar[Name]
     added: ClassVar[int] = 0
     """Entries of a sum in addition to the couplings."""
-    operator_from: ClassVar[int | None] = None
-    """See `secure_sum.Parameters`."""
+    slot_bits: ClassVar[int | None] = None
+    """Of the slots that it needs; None for any."""
+    scaled: ClassVar[bool] = False
+    """Whether rows travel in units of their own (`bounds.Units`)."""
 
     def __init__(self, iterations: int) -> None:
         self.iterations = iterations
@@ -71,6 +73,21 @@ class Method(ABC):
     def check_parts(self, parts: Sequence[Part]) -> None:
         """InvalidInput for data that it cannot handle."""
 
+    def check_announcement(self, announcement: Any) -> None:
+        """InvalidInput for an agent that does not speak this version of the protocol, or not this
+        method."""
+        said = announcement if isinstance(announcement, Mapping) else {}
+        if said.keys() != {"protocol", "methods"} or said["protocol"] != secure_sum.PROTOCOL:
+            raise InvalidInput(
+                f"this agent does not say that it speaks {secure_sum.PROTOCOL}, in which the sums "
+                "of this session are made: it is of another version, and takes no part"
+            )
+        if not isinstance(said["methods"], list) or self.name not in said["methods"]:
+            spoken = ", ".join(map(str, said["methods"])) if said["methods"] else "none"
+            raise InvalidInput(
+                f"this agent does not know method {self.name} of this session: it knows {spoken}"
+            )
+
     def bound(self, reach: float, slots: float) -> float:
         """The largest entry of a contribution with couplings up to this bound, in slots of this
         capacity."""
@@ -78,13 +95,13 @@ class Method(ABC):
 
     @abstractmethod
     def updates(
-        self, parts: Sequence[Part], sums: secure_sum.Parameters
+        self, parts: Sequence[Part], parameters: Mapping[str, Any]
     ) -> Sequence[Rounds | PricedRounds]:
-        """The agents of `protocol: job`."""
+        """The agents of `protocol: job`, from the parameters of the plan."""
 
-    def own(self, vector: Floats) -> Floats:
+    def own(self, vector: Floats, parameters: Mapping[str, Any]) -> Floats:
         """The operator's part of a sum."""
-        return np.append(vector, np.zeros(self.added))
+        return vector
 
 
 class Spds(Method):
@@ -124,7 +141,7 @@ class Spds(Method):
                 raise InvalidInput(says, pointer="/problem/steps/shrink")
 
     def updates(
-        self, parts: Sequence[Part], sums: secure_sum.Parameters
+        self, parts: Sequence[Part], parameters: Mapping[str, Any]
     ) -> Sequence[Rounds | PricedRounds]:
         return [
             Rounds(Participant(part.A_u, part.A_g, part.cost, part.domain, steps), self.iterations)
@@ -155,8 +172,9 @@ class Rpds(Spds):
 
 class Auto(Method):
     name = "auto"
-    added = 1  # regrets
-    operator_from = 1  # the first sum is of slopes
+    added = 1  # how far agents are from their own best points
+    scaled = True
+    slot_bits = 64  # it counts agents and adds up logarithms in one slot
 
     @property
     def signed(self) -> dict[str, Any]:
@@ -177,23 +195,38 @@ class Auto(Method):
         """All boxes are bounded, otherwise their sums would not fit their slots."""
 
     def bound(self, reach: float, slots: float) -> float:
-        """The capacity of the slots: slopes and regrets are clipped to it, whatever the data."""
-        return max(reach, slots)
+        """The capacity of the slots: rows travel in units in which they fit."""
+        return slots
 
     def updates(
-        self, parts: Sequence[Part], sums: secure_sum.Parameters
+        self, parts: Sequence[Part], parameters: Mapping[str, Any]
     ) -> Sequence[Rounds | PricedRounds]:
-        coupled, couplings = parts[0].A_u.shape[0], sums.dimension - self.added
+        sums, coupled = secure_sum.Parameters(**parameters["sums"]), parts[0].A_u.shape[0]
+        exponents, figures = signed_rows(parameters)
+        # One for all: they are the same for every agent.
         prices = Prices(
-            coupled, couplings, sums.rounding(len(parts))
-        )  # one for all: they are the same for every agent
+            coupled,
+            figures,
+            sums.bound,
+            2.0**-sums.fraction_bits,
+            len(parts),
+            exponents,
+            sums.tolerance,
+        )
         return [
-            PricedRounds(_responder(part, sums.bound), prices, self.iterations) for part in parts
+            PricedRounds(
+                Responder(
+                    np.vstack([part.A_u, part.A_g]), part.cost, part.domain, coupled, figures
+                ),
+                prices,
+                self.iterations,
+            )
+            for part in parts
         ]
 
-
-def _responder(part: Part, bound: float) -> Responder:
-    return Responder(np.vstack([part.A_u, part.A_g]), part.cost, part.domain, bound)
+    def own(self, vector: Floats, parameters: Mapping[str, Any]) -> Floats:
+        exponents, _ = signed_rows(parameters)
+        return np.append(np.ldexp(vector, exponents), np.zeros(self.added))
 
 
 def method_of(name: Name | None, steps: QpSteps | None, *, noise: bool) -> Method:

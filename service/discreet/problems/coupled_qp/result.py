@@ -52,6 +52,13 @@ class CoupledQpResult(ResultFields, total=False):
             title="Largest violated constraint",
         ),
     ]
+    violations: Annotated[
+        list[float],
+        shown(
+            "Of each constraint what it is above zero, in its own unit; of protocol job",
+            table=("constraint", "violation"),
+        ),
+    ]
     bytes_sent: Annotated[
         int,
         shown(
