@@ -253,7 +253,7 @@ def test_the_section_of_the_certificate() -> None:
         None, plan, problem.release(None, plan, {}, Noise.secure()), lambda *step: None
     ).to_json()
     section = problem.evidence(plan, json.dumps(result).encode())
-    assert section["protocol"] == "discreet/secure-sum/v1"
+    assert section["protocol"] == "discreet/secure-sum/v2"
     assert (section["scheme"], section["key_bits"], section["agents"], section["rounds"]) == (
         "paillier",
         2048,

@@ -25,6 +25,7 @@ from discreet.problems.coupled_qp.problem import CoupledQp
 from discreet.problems.federation import ROUNDS_ARE_SEEN
 from discreet_client import secure_sum
 from discreet_client.agent import Agent, Demands, QuadraticCost
+from discreet_client.agent.coupled_qp import ANNOUNCEMENT
 from discreet_client.client import ApiError
 from discreet_client.federation.errors import AgentError
 from discreet_client.federation.identity import Identity
@@ -297,7 +298,7 @@ WITHIN = {"count": 3, "coupled": 2, "constraints": 2, "reach": [2, 10, 1, 1]}
 def add_a_million(where: Federation, job: str, token: str, key: Path) -> None:
     """Take part as the paper's third agent, with data that keep the signed reach, and a program
     that adds a million to a row. The owner signs meanwhile."""
-    liar = Agent.from_token(token, key)
+    liar = Agent.from_token(token, key, announcement=ANNOUNCEMENT)
     liar.enroll()
     where.joined(job, 3)
     where.cli("approve", job)
@@ -377,7 +378,7 @@ def test_the_thirty_lines(shared: Federation, tmp_path: Path) -> None:
         shared.agents.append(other)
         other.start()
     mine = PAPER[0]
-    agent = Agent.from_token(tokens[0], tmp_path / "agent.key")
+    agent = Agent.from_token(tokens[0], tmp_path / "agent.key", announcement=ANNOUNCEMENT)
     agent.enroll()
     shared.joined(job, 3)
     file = tmp_path / "job.json"
@@ -396,7 +397,7 @@ def test_the_thirty_lines(shared: Federation, tmp_path: Path) -> None:
     )
     assert x == pytest.approx(OPTIMUM[0], abs=TOLERANCE)
     # Asked again it knows the answer.
-    again = Agent.from_token(tokens[0], tmp_path / "agent.key")
+    again = Agent.from_token(tokens[0], tmp_path / "agent.key", announcement=ANNOUNCEMENT)
     assert again.solve(
         A_u=mine["A_u"], A_g=mine["A_g"], cost=cost, lower=0, upper=1, demands=mine_accepts
     ) == pytest.approx(x)

@@ -48,8 +48,9 @@ both in the units of the agent's windows."""
 PULL = 0.2
 """Curvature that is added to a flat cost, as a fraction of the largest of `Cost.steepest` in these
 units."""
-SMALL = 1e-3
-"""An agent's own point counts as at least this part of its windows."""
+SMALL, LITTLE = 1e-3, 1e-4
+"""An agent's own point counts as at least these parts of its windows, beside its haze and in the
+sizes of rows: the point that is zero has a scale, too."""
 
 _START, _SLOPES, _SIZES, _FIRST_ANSWER = 0, 1, 2, 3
 """Numbers of an agent's own draws."""
@@ -180,7 +181,7 @@ class Responder:
             money = float(np.max(weights * np.maximum(weights, figures[:coupled, None]), initial=0))
         pull = PULL * max(money, largest * FLAT) or 1.0
         diagonal = np.diag(bent)[free]
-        flat = bool(np.any(diagonal <= FLAT * pull))
+        flat = bool(np.any(diagonal <= FLAT * PULL * (steepest * W)[free]))
         if not flat and diagonal.size:
             unit = 1 / np.sqrt(diagonal)
             scaled = bent[np.ix_(free, free)] * np.outer(unit, unit)
@@ -214,6 +215,8 @@ class Responder:
         """What this agent puts into each row at its last point, float64[m], times a private factor
         between ½ and 1: the exact sums would tell the operator's figures."""
         exact = own_sizes(self._A, self.x, self._lower, self._upper)
+        moving = np.where(self._upper > self._lower, self._windows, 0.0)
+        exact = exact + LITTLE * np.abs(self._A) @ moving
         sizes: Floats = exact * (1 - self._drawn(_SIZES, 1)[0] / 2 if self._blurs else 1.0)
         return sizes
 

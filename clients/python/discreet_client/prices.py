@@ -45,9 +45,9 @@ REACH = 1.3
 """A move is at most this multiple of the longest of the last `RECENT`, in the metric of the first
 B."""
 RECENT = 3
-TURN = 0.03
-"""Centres move when the rows' residuals are at most this fraction of what the agents are away from
-their own best points."""
+TURN = 1.0
+"""Centres move when the rows' residuals, beside the prices, are at most this fraction of what the
+agents are away from their own best points."""
 TURNS_FROM = 7
 """The answers after which these contain no haze."""
 END, OWN_END = 0.03, 0.01
@@ -238,6 +238,13 @@ class Prices:
         return np.where(idle, 0.0, _ratios(np.full(idle.size, self._rounding), self.sizes))
 
     @property
+    def curvature(self) -> Floats:
+        """B in the problem's own units, float64[m, m]: how the agents' sums fall with prices."""
+        unit = np.ldexp(self._units, self.exponents)
+        found: Floats = self.learned / np.outer(unit, unit)
+        return found
+
+    @property
     def sized(self) -> bool:
         """Whether there are sizes that hold for the last answers."""
         if self.sizes is None or not self._fresh:
@@ -303,17 +310,23 @@ class Prices:
             self.due = Due.SIZES if not self.sized else Due.ANSWERS
         if self.ended:
             return
-        self.turn = self._turned = self.answers > TURNS_FROM and near <= TURN * self.apart
+        rows = self._beside_prices()
+        self.turn = self._turned = self.answers > TURNS_FROM and rows <= TURN * self.apart
         if self.turn:
             self._base, self._failed = None, 0
+            self._moves = []  # the next may be as long as it wants
         self._learn(self._units * opened)
         self._ask()
 
     def _near(self) -> float:
-        """The largest residual of a row as a fraction of its size, or before there are sizes of the
-        largest price, in the units of prices."""
+        """The largest residual of a row as a fraction of its size, or before there are sizes beside
+        the prices."""
         if self.sizes is not None:
             return float(np.max(self.shares(), initial=0.0))
+        return self._beside_prices()
+
+    def _beside_prices(self) -> float:
+        """The largest residual of a row as a fraction of the largest price, in their units."""
         largest = float(np.max(np.abs(self._z), initial=0.0))
         residual = float(np.max(self._units * self.residuals, initial=0.0))
         return residual / largest if largest > 0 else math.inf if residual > 0 else 0.0

@@ -14,8 +14,8 @@ from numpy.typing import NDArray
 Floats = NDArray[np.float64]
 
 LEAST = 2.0**-24
-"""A row's size is at least this fraction of the operator's figure in it, and of what the agents
-could reach: what is far below cannot be told from rounding."""
+"""A row's size is at least this fraction of the operator's figure in it: what is far below cannot
+be told from rounding."""
 
 
 def own_sizes(A: Floats, x: Floats, lower: Floats, upper: Floats) -> Floats:

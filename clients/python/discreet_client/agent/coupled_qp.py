@@ -44,8 +44,7 @@ Domain = Box | BudgetedBox | Polytope
 
 METHODS = ("auto", "rpds", "spds")
 """What an agent announces that it speaks. `rpds` makes the steps of `spds` with other signed step
-parameters: no step shrinks, and all are
-regularized."""
+parameters: no step shrinks, and all are regularized."""
 
 ANNOUNCEMENT = {"protocol": secure_sum.PROTOCOL, "methods": list(METHODS)}
 """What the server is told at enrolment, so that an agent of another version is refused there."""

@@ -16,11 +16,15 @@ import { hex } from "./bytes.js";
 import type { Roster } from "./documents.js";
 import { check, type Demands } from "./demands.js";
 import { AgentError, NotTrusted, Unacceptable } from "./errors.js";
+import { PROTOCOL } from "./frames.js";
 import { Journal } from "./journal.js";
 import { Machine, type SavedMachine } from "./machine.js";
 import { planOf, type PlanParameters } from "./parameters.js";
 import type { Round } from "./rounds.js";
 import { type Box, type Matrix, Participant, project, type QuadraticCost, reach } from "./spds.js";
+
+/** What this agent announces that it speaks; of `auto` it knows nothing. */
+const METHODS = ["rpds", "spds"];
 
 /** This agent's own part of the problem. `lower` and `upper`: one number, or one per variable. */
 export interface Part {
@@ -63,6 +67,7 @@ interface Saved {
 
 /** Takes part in the session until it ends. AgentError if it fails, or the data do not fit the signed parameters. */
 export async function solve(agent: Agent, part: Part): Promise<Optimum> {
+  agent.announce({ protocol: PROTOCOL, methods: METHODS }); // the server refuses who does not know the method of the job
   const run = new Run(agent, part);
   const outcome = await agent.participate((round) => run.step(round));
   if (outcome.state !== "succeeded") {
