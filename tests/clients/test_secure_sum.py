@@ -874,7 +874,7 @@ def test_a_sum_of_the_agents_alone_is_without_the_operators_part(scheme: Scheme)
 def test_a_machine_goes_on_in_a_sum_of_the_agents_alone() -> None:
     chosen = bounded("masking", reach=(3.0, 0.0), most=(9.0 + abs(float(OWN[0])), 0.0))
     vehicles: list[Alone] = [Alone(index, 2, alone_for=2) for index in range(3)]
-    operator, agents = assemble(vehicles, OWN, chosen)
+    operator, agents = secure_sum.assemble(vehicles, OWN, chosen)
     broadcast = operator.open()
     while operator.opened < 1:
         for agent in agents:
