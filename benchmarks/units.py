@@ -157,7 +157,7 @@ def variants(seed: int) -> Iterator[tuple[str, Instance, Instance]]:
     yield "all of these", wide, scaled(one, rows, variables, 1e-9, 1e6)
     if one.d.size:
         order = [*random.permutation(one.d.size), *random.integers(0, one.d.size, 2)]
-        most = sum(float(np.sum(np.maximum(np.abs(a), b))) for a, b in zip(one.lower, one.upper, strict=True))
+        most = float(np.sum(np.maximum(*map(np.abs, map(np.concatenate, (one.lower, one.upper))))))
         yield "rows permuted, repeated, added", one, with_rows(one, order, 2 * most)
         use = float(np.max(np.abs(np.concatenate(one.optimum()))))
         base = with_base(one, 1e4 * use)

@@ -29,10 +29,10 @@ Tolerance = Annotated[
     Field(
         gt=0,
         lt=1,
-        description="At the end agents say whether the sums have settled: the last moves no "
-        "longer than this share of the longest, the constraints kept within this share of the "
-        "largest entry. Null: they say nothing. Sums with noise never settle, and nothing is said "
-        "of them",
+        description="At the end agents say whether the sums have settled: with method auto within "
+        "this share of what they put into each row; with the others the last moves no longer than "
+        "this share of the longest, the constraints kept within this share of the largest entry. "
+        "Null: they say nothing. Sums with noise never settle, and nothing is said of them",
     ),
 ]
 

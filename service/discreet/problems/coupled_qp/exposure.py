@@ -33,7 +33,8 @@ AGAIN_WITH_PRICES = (
     "two, lie in a haze that repeated pairs of the same agents and data do not lift, while with a "
     "new agent's key in each, or other data, ten pairs tell as much as a guess and a hundred come "
     "within 15 %; of an agent whose cost has a kink where its wish is, one pair of jobs shows the "
-    "wish itself, haze or not; the first sum tells how steep all costs are together"
+    "wish itself, haze or not; the first sums tell how steep all costs are together, and how much "
+    "that differs among them"
 )
 """For method auto, whose sums are exact responses to prices at the end and have haze at first:
 `run_again.by_prices`, `run_again.repeated` and `run_again.wish_at_a_kink`."""

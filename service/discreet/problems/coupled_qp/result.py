@@ -31,8 +31,10 @@ class CoupledQpResult(ResultFields, total=False):
     status: Annotated[
         Literal["converged", "iteration_limit", "infeasible"],
         shown(
-            "Whether the sums stood still at the end and kept the constraints, both within "
-            "`tolerance`; of agents apart all of them have signed it. `iteration_limit`: they did "
+            "Whether the sums had settled at the end within `tolerance`: with method auto every "
+            "row, beside what the agents put into it, and each agent at its own best point; with "
+            "the others sums that stood still and kept the constraints. Of agents apart all of "
+            "them have signed it. `iteration_limit`: they had "
             "not, and x is no optimum; with `mpc.iterations` it is the last step that moved "
             "nothing. `infeasible`: of protocol mpc, nothing that the agents can "
             "do keeps the limit in every hour",

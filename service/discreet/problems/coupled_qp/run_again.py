@@ -31,8 +31,8 @@ from discreet_client.best_responses import Own, Responder, own_haze
 from discreet_client.convex_sets import Box
 from discreet_client.cost_terms import PiecewiseLinear
 from discreet_client.costs import ConvexCost, QuadraticCost
-from discreet_client.priced_rounds import MOST_ROUNDS, PricedRounds
 from discreet_client.packing import box_bound
+from discreet_client.priced_rounds import MOST_ROUNDS, PricedRounds
 from discreet_client.prices import Due, Prices, exponent
 
 Floats = NDArray[np.float64]
