@@ -10,7 +10,7 @@ of them.
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
 import cvxpy as cp
@@ -140,28 +140,28 @@ def with_base(one: Instance, load: float) -> Instance:
     )
 
 
-def variants(seed: int) -> Iterator[tuple[str, Instance, Instance]]:
-    """Name, the problem in natural units, and what is run."""
+def variants(seed: int) -> Iterator[tuple[str, list[Floats], Instance]]:
+    """Name, the optimum in natural units, and what is run."""
     one, random = random_instance(seed), np.random.default_rng(seed + 1000)
     rows = 10 ** random.uniform(-9, 9, one.d.size)
     variables = [10 ** random.uniform(-9, 9, a.size) for a in one.a_l]
-    yield "as is", one, one
-    yield "rows by 1e±9", one, scaled(one, rows=rows)
-    yield "variables by 1e±9", one, scaled(one, variables=variables)
-    yield "money by 1e-9", one, scaled(one, money=1e-9)
-    yield "money by 1e9", one, scaled(one, money=1e9)
+    best = one.optimum()
+    yield "as is", best, one
+    yield "rows by 1e±9", best, scaled(one, rows=rows)
+    yield "variables by 1e±9", best, scaled(one, variables=variables)
+    yield "money by 1e-9", best, scaled(one, money=1e-9)
+    yield "money by 1e9", best, scaled(one, money=1e9)
     for wider in (1e3, 1e6):
         wide = scaled(one, wider=wider)
-        yield f"boxes {wider:g} times wider", wide, wide
-    wide = scaled(one, wider=1e6)
-    yield "all of these", wide, scaled(one, rows, variables, 1e-9, 1e6)
+        best_in_wide = wide.optimum()
+        yield f"boxes {wider:g} times wider", best_in_wide, wide
+    yield "all of these", best_in_wide, scaled(one, rows, variables, 1e-9, 1e6)
     if one.d.size:
         order = [*random.permutation(one.d.size), *random.integers(0, one.d.size, 2)]
         most = float(np.sum(np.maximum(*map(np.abs, map(np.concatenate, (one.lower, one.upper))))))
-        yield "rows permuted, repeated, added", one, with_rows(one, order, 2 * most)
-        use = float(np.max(np.abs(np.concatenate(one.optimum()))))
-        base = with_base(one, 1e4 * use)
-        yield "a base load of 1e4 uses", base, base
+        yield "rows permuted, repeated, added", best, with_rows(one, order, 2 * most)
+        load = 1e4 * float(np.max(np.abs(np.concatenate(best))))
+        yield "a base load of 1e4 uses", [*best, np.array([load])], with_base(one, load)
 
 
 def play(one: Instance, seed: int, most: int = MOST_ROUNDS) -> list[PricedRounds]:
@@ -205,16 +205,10 @@ def off(one: Instance, agents: Sequence[PricedRounds], best: Sequence[Floats]) -
     )
 
 
-def main(
-    first: int, last: int, made: Callable[[int], Iterator[tuple[str, Instance, Instance]]]
-) -> None:
+def main(first: int, last: int) -> None:
     rows: dict[str, list[tuple[bool, float, int]]] = {}
     for seed in range(first, last):
-        known: dict[int, tuple[Instance, list[Floats]]] = {}
-        for name, natural, run in made(seed):
-            if id(natural) not in known:
-                known[id(natural)] = natural, natural.optimum()
-            best = known[id(natural)][1]
+        for name, best, run in variants(seed):
             agents = play(run, seed)
             found = agents[0].settled(1e-3), off(run, agents, best), agents[0].done
             rows.setdefault(name, []).append(found)
@@ -233,4 +227,4 @@ def main(
 
 
 if __name__ == "__main__":
-    main(*(map(int, sys.argv[1:3]) if len(sys.argv) > 2 else (0, 30)), variants)
+    main(*map(int, sys.argv[1:3] or (0, 30)))

@@ -98,7 +98,6 @@ def test_a_polytope_that_is_a_budget_projects_as_the_budget_does() -> None:
         np.testing.assert_allclose(same.project(v), budget.project(v), atol=1e-9)
         found, start = budget.minimum(H, v, inside), inside
         np.testing.assert_allclose(same.minimum(H, v, start), found, atol=1e-9)
-        assert v @ same.cheapest(v) == pytest.approx(v @ budget.cheapest(v), abs=1e-9)
 
 
 def test_empty_and_shapeless_polytopes_are_refused() -> None:
@@ -153,7 +152,7 @@ def test_the_best_point_at_prices_against_cvxpy(seed: int) -> None:
     cost = ConvexCost(QuadraticCost(A_q, 3 * random.normal(size=size)), terms)
     cost.check(domain)
     prices = random.normal(size=size)
-    x = cost.minimum(domain, prices, 0.0, inside, inside)
+    x = cost.minimum(domain, prices, np.zeros(prices.size), inside, inside)
     v, (R, least, most) = cp.Variable(size), domain.rows
     kept = [v >= lower, v <= upper]
     kept += [row @ v <= end for row, end in zip(R, most, strict=True)]

@@ -29,7 +29,10 @@ class CoupledQpAnswer(Answer):
     finds its own optimum itself."""
 
     KIND: ClassVar[str] = "coupled_qp"
-    AXES: ClassVar[Mapping[str, tuple[str, ...]]] = {"multipliers": ("constraint",)}
+    AXES: ClassVar[Mapping[str, tuple[str, ...]]] = {
+        "multipliers": ("constraint",),
+        "violations": ("constraint",),
+    }
     bytes_sent: int
     """By an agent, at most; of protocol job; unit: bytes"""
     evidence: dict[str, Any]
@@ -41,14 +44,18 @@ class CoupledQpAnswer(Answer):
     rounds: int
     """Rounds of the sums that were opened; 0 with protocol mpc, which opens none"""
     status: Literal["converged", "iteration_limit", "infeasible"]
-    """Whether the sums stood still at the end and kept the constraints, both within `tolerance`;
-    of agents apart all of them have signed it. `iteration_limit`: they did not, and x is no
-    optimum; with `mpc.iterations` it is the last step that moved nothing. `infeasible`: of
-    protocol mpc, nothing that the agents can do keeps the limit in every hour"""
+    """Whether the sums had settled at the end within `tolerance`: with method auto every row,
+    beside what the agents put into it, and each agent at its own best point; with the others
+    sums that stood still and kept the constraints. Of agents apart all of them have signed
+    it. `iteration_limit`: they had not, and x is no optimum; with `mpc.iterations` it is the
+    last step that moved nothing. `infeasible`: of protocol mpc, nothing that the agents can
+    do keeps the limit in every hour"""
     transcript: str
     """Hash of all broadcasts, hexadecimal"""
     violation: float
     """Largest entry of the constraints above zero; of protocol job"""
+    violations: Floats
+    """Of each constraint what it is above zero, in its own unit; of protocol job; [constraint]"""
     x: Any
     """The optimum, one list an agent; of protocol job"""
 

@@ -1916,7 +1916,7 @@ export interface components {
             rounds: number;
             /**
              * Status
-             * @description Whether the sums stood still at the end and kept the constraints, both within `tolerance`; of agents apart all of them have signed it. `iteration_limit`: they did not, and x is no optimum; with `mpc.iterations` it is the last step that moved nothing. `infeasible`: of protocol mpc, nothing that the agents can do keeps the limit in every hour
+             * @description Whether the sums had settled at the end within `tolerance`: with method auto every row, beside what the agents put into it, and each agent at its own best point; with the others sums that stood still and kept the constraints. Of agents apart all of them have signed it. `iteration_limit`: they had not, and x is no optimum; with `mpc.iterations` it is the last step that moved nothing. `infeasible`: of protocol mpc, nothing that the agents can do keeps the limit in every hour
              * @enum {string}
              */
             status?: "converged" | "iteration_limit" | "infeasible";
@@ -1935,6 +1935,11 @@ export interface components {
              * @description Largest entry of the constraints above zero; of protocol job
              */
             violation?: number;
+            /**
+             * Violations
+             * @description Of each constraint what it is above zero, in its own unit; of protocol job
+             */
+            violations?: number[];
             /**
              * X
              * @description The optimum, one list an agent; of protocol job

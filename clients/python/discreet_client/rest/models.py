@@ -320,10 +320,12 @@ class CoupledQpResult(TypedDict):
     """Rounds of the sums that were opened; 0 with protocol mpc, which opens none"""
     status: NotRequired[Literal["converged", "iteration_limit", "infeasible"]]
     """
-    Whether the sums stood still at the end and kept the constraints, both within `tolerance`;
-    of agents apart all of them have signed it. `iteration_limit`: they did not, and x is no
-    optimum; with `mpc.iterations` it is the last step that moved nothing. `infeasible`: of
-    protocol mpc, nothing that the agents can do keeps the limit in every hour
+    Whether the sums had settled at the end within `tolerance`: with method auto every row,
+    beside what the agents put into it, and each agent at its own best point; with the others
+    sums that stood still and kept the constraints. Of agents apart all of them have signed
+    it. `iteration_limit`: they had not, and x is no optimum; with `mpc.iterations` it is the
+    last step that moved nothing. `infeasible`: of protocol mpc, nothing that the agents can
+    do keeps the limit in every hour
     """
     tables: list[str]
     """Fields with more than a million numbers: left out here and given as Parquet"""
@@ -331,6 +333,8 @@ class CoupledQpResult(TypedDict):
     """Hash of all broadcasts, hexadecimal"""
     violation: NotRequired[float]
     """Largest entry of the constraints above zero; of protocol job"""
+    violations: NotRequired[list[float]]
+    """Of each constraint what it is above zero, in its own unit; of protocol job"""
     x: NotRequired[list[list[float]]]
     """The optimum, one list an agent; of protocol job"""
 
