@@ -216,11 +216,11 @@ def main(first: int, last: int) -> None:
         "| changed | converged | of these x off by more than 1e-4 | worst | rounds, median | most |"
     )
     print("|---|---|---|---|---|---|")
-    for name, found in rows.items():
-        errors = [error for settled, error, _ in found if settled]
-        rounds = [done for _, _, done in found]
+    for name, runs in rows.items():
+        errors = [error for settled, error, _ in runs if settled]
+        rounds = [done for _, _, done in runs]
         print(
-            f"| {name} | {len(errors)}/{len(found)} | {sum(e > 1e-4 for e in errors)} | "
+            f"| {name} | {len(errors)}/{len(runs)} | {sum(e > 1e-4 for e in errors)} | "
             f"{max(errors, default=0.0):.1e} | {np.median(rounds):g} | {max(rounds)} |",
             flush=True,
         )

@@ -155,11 +155,10 @@ class CoupledQp(CoupledQpRequest):
         if units is not None:
             sums = secure_sum.Parameters(**plan.parameters["sums"])
             figures = np.array(units.figures)
-            taken = sum(
-                np.abs(A) @ windows(A, part.cost, part.domain, figures)
-                for part in parts
-                for A in [np.vstack([part.A_u, part.A_g])]
-            )
+            taken = np.zeros(figures.size)
+            for part in parts:
+                A = np.vstack([part.A_u, part.A_g])
+                taken += np.abs(A) @ windows(A, part.cost, part.domain, figures)
             rounding = sums.rounding(len(agents))
             bounds.check_grid(self.operator, units, taken, rounding, self.tolerance)
         return plan

@@ -50,9 +50,9 @@ def broken(
     m = d.size
     excess = np.concatenate([-np.ones(m), np.zeros(limits.size)])[:, None]
     scaled = np.hstack([np.vstack([A, R]) * rows[:, None] * columns, excess])
-    answer = linprog(
+    answer = linprog(  # type: ignore[call-overload]
         np.append(np.zeros(A.shape[1]), 1.0),
-        A_ub=csr_array(scaled),  # type: ignore[arg-type]
+        A_ub=csr_array(scaled),
         b_ub=np.concatenate([-d * rows[:m], limits * rows[m:]]),
         bounds=[*zip(lower / columns, upper / columns, strict=True), (0, None)],
         options={
