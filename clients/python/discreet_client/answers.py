@@ -292,6 +292,10 @@ class RoutingAnswer(Answer):
     times the unit of free_flow_time"""
     uncertainty: models.Uncertainty
     """How far the noise may have moved the numbers of this result"""
+    undetermined_links: Any
+    """Positions of links whose flow the model does not determine, from 0: they cost the same at
+    any flow and others are as good, so that optimal assignments differ there. Such flows have
+    no interval; the total travel time is the same in all"""
     unit_flows: Floats
     """Share of each pair's trips at each link; of the method gradient; [pair, link]"""
     user_classes: list[str]
