@@ -20,11 +20,15 @@ import cvxpy as cp
 import numpy as np
 from numpy.typing import NDArray
 
+from discreet.problems.coupled_qp import bounds
+from discreet.problems.coupled_qp.data import OperatorData
 from discreet.problems.coupled_qp.methods import Auto
 from discreet.problems.coupled_qp.problem import CoupledQp
 from discreet.solvers.saddle.spds import Part, step_sizes
 from discreet_client import secure_sum
 from discreet_client.costs import QuadraticCost
+from discreet_client.packing import box_bound
+from discreet_client.priced_rounds import PricedRounds
 from discreet_client.updates import Participant
 
 Floats = NDArray[np.float64]
@@ -110,13 +114,26 @@ def _near(
 def _auto(parts: Sequence[Part], c: Floats, d: Floats, best: float) -> int:
     """The median of five runs, whose hazes are drawn anew."""
     near, found = _near(parts, c, d, best), []
-    method = Auto(80)
+    method, bound = Auto(80), 2.0**24
+    A = [np.vstack([part.A_u, part.A_g]) for part in parts]
+    reach = [box_bound(one, *part.domain.sides) for one, part in zip(A, parts, strict=True)]
+    operator = OperatorData(c=tuple(c), d=tuple(d))
+    units = bounds.units_of(operator, np.max(reach, axis=0).tolist(), bound)
+    sums_of = secure_sum.Parameters(c.size + d.size + 1, method.iterations, bound)
+    parameters = {
+        "coupled": c.size,
+        "constraints": d.size,
+        "rows": units.signed,
+        "sums": sums_of.fields,
+    }
+    own = method.own(np.concatenate([c, d]), parameters)
     for _ in range(5):
-        parameters = secure_sum.Parameters(c.size + d.size + 1, method.iterations, 2.0**24)
-        agents, sums = method.updates(parts, parameters), None
+        sums: Floats | None = None
+        agents = method.updates(parts, parameters)
         while (told := [agent(sums) for agent in agents])[0] is not None:
             total = np.sum([one for one in told if one is not None], axis=0)
-            sums = total if sums is None else total + np.concatenate([c, d, [0.0]])
+            assert isinstance(agents[0], PricedRounds)
+            sums = total if agents[0].alone else total + own
             if agents[0].done and near([agent.x for agent in agents]):
                 break
         found.append(agents[0].done + 1)

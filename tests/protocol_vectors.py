@@ -23,18 +23,22 @@ from unittest import mock
 import numpy as np
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey
+from numpy.typing import NDArray
 
 from discreet_client import integers, paillier, secure_sum
 from discreet_client.agent import Identity, Ledger, Link, Round
 from discreet_client.agent import ledger as ledger_module
 from discreet_client.agent.multi_agent import step_of
+from discreet_client.best_responses import Responder
 from discreet_client.convex_sets import Box
 from discreet_client.costs import QuadraticCost
 from discreet_client.federation import history, signing, stream_keys
 from discreet_client.federation.errors import BadLink, NotTrusted
 from discreet_client.federation.rosters import roster_document
 from discreet_client.federation.stream_keys import Exchange
-from discreet_client.packing import FixedPoint, OutOfRange, Packing
+from discreet_client.packing import FixedPoint, OutOfRange, Packing, box_bound
+from discreet_client.priced_rounds import PricedRounds
+from discreet_client.prices import USUAL, Prices, code, exponent, highest, packed
 from discreet_client.secure_sum import masks
 from discreet_client.secure_sum.frames import HEADER, NOTHING, OPERATOR, PROTOCOL, Kind
 from discreet_client.secure_sum.masks import PaillierScheme
@@ -73,6 +77,7 @@ def vectors() -> Json:
         "packing": packing(),
         "paillier": encrypted(),
         "steps": steps(),
+        "auto": auto(),
     }
 
 
@@ -1061,6 +1066,88 @@ def steps() -> Json:
         "votes": {"steps": plain, "sums": sums.tolist(), "sizes": sizes, "agents": votes},
         "verdicts": verdicts,
     }
+
+
+def auto() -> Json:
+    """Three agents of method auto from their first sum to their end, with what they draw."""
+    data: list[Json] = [
+        {"A": [[0.5, 0.25], [1.0, 0.0]], "A_q": [[1.0, 0.5], [0.0, 1.0]], "a_l": [-4.0, -1.0]},
+        {"A": [[0.25, -0.5], [1.0, 1.0]], "A_q": [[1.5, 0.0], [0.25, 1.0]], "a_l": [-6.0, 0.5]},
+        {"A": [[1.0, 0.0], [0.5, 1.0]], "A_q": [[0.75, 0.0], [0.0, 2.0]], "a_l": [-3.0, -9.0]},
+    ]
+    lower, upper, own = [0.0, -1.0], [5.0, 4.0], np.array([1.5, -3.0])
+    bits, bound, figures = 32, 2.0**26, np.array([2.0, 4.0])
+    box = Box(np.array(lower), np.array(upper))
+    reach = [box_bound(np.array(one["A"]), *box.sides) for one in data]
+    largest = np.max([*reach, figures], axis=0)
+    exponents = [exponent(bound, float(one)) for one in largest]
+    grid = 2.0**-bits
+    agents, drawn = [], []
+    for place, one in enumerate(data):
+        draws: list[list[float]] = []
+
+        def uniform(
+            size: int, place: int = place, draws: list[list[float]] = draws
+        ) -> NDArray[np.float64]:
+            raw = hashlib.shake_256(seed(f"auto {place} {len(draws)}")).digest(8 * size)
+            found = (np.frombuffer(raw, dtype="<u8") >> np.uint64(11)) * 2.0**-53
+            draws.append(found.tolist())
+            return found
+
+        cost = QuadraticCost(np.array(one["A_q"]), np.array(one["a_l"]))
+        responder = Responder(np.array(one["A"]), cost, box, 1, figures, uniform)
+        prices = Prices(1, figures, bound, grid, 3, exponents)
+        agents.append(PricedRounds(responder, prices, 80))
+        drawn.append(draws)
+    rounds, sums = [], None
+    while True:
+        told = [agent(sums) for agent in agents]
+        first = agents[0].prices
+        if told[0] is None:
+            break
+        sent = [np.rint(np.asarray(one) / grid) for one in told]
+        total = np.sum(sent, axis=0)
+        if not agents[0].alone:
+            total = total + np.rint(np.append(np.ldexp(own, exponents), 0.0) / grid)
+        sums = total * grid
+        rounds.append(
+            {
+                "due": first.due.value,
+                "asked": first.asked.tolist(),
+                "slope_exponents": first.slope_exponents.tolist(),
+                "contributions": [[str(int(entry)) for entry in one] for one in sent],
+                "sum": [str(int(entry)) for entry in total],
+            }
+        )
+    return {
+        "agents": data,
+        "lower": lower,
+        "upper": upper,
+        "operator": own.tolist(),
+        "coupled": 1,
+        "bound": bound,
+        "fraction_bits": bits,
+        "tolerance": USUAL,
+        "rows": {"exponents": exponents, "figures": figures.tolist()},
+        "draws": drawn,
+        "rounds": rounds,
+        "x": [agent.x.tolist() for agent in agents],
+        "multipliers": agents[0].multipliers.tolist(),
+        "settled": first.settled,
+        "codes": {
+            "figures": [0.0, 1e-9, 0.25, 1.0, 1.5, 1e12],
+            "codes": [code(one) for one in (0.0, 1e-9, 0.25, 1.0, 1.5, 1e12)],
+            "packed": [str(packed(one)) for one in (0, 1, 64, 127)],
+            "highest": [
+                [str(total), highest(total)]
+                for total in (0, packed(70), 3 * packed(70), packed(60) + packed(70) + packed(90))
+            ],
+        },
+    }
+
+
+def _finite(number: float) -> float | None:
+    return number if math.isfinite(number) else None
 
 
 def _raises(expected: type[Exception], work: Callable[[], Any]) -> Exception:

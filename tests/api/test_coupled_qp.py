@@ -62,7 +62,7 @@ def test_privacy_is_given_where_noise_protects_and_nowhere_else(service: Install
     [
         ({"encryption": {"key_bits": 1024}}, "/problem/encryption/key_bits"),
         ({"mode": "private"}, "/problem/mode"),
-        ({"operator": {"c": [1, 1], "d": [-1, 9]}}, "/problem/operator/d"),
+        ({"operator": {"c": [1, 1], "d": [-1, 9]}}, "/problem/operator/d/1"),
         ({"steps": {"iterations": 0}}, "/problem/steps/iterations"),
         ({"noise": {"epsilon": 1, "delta": 1e-6}}, "/problem/noise"),
     ],

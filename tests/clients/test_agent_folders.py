@@ -86,7 +86,6 @@ class Session:
             scheme="masking",
             exposure=None if changes else "accepted",
             tolerance=1e-3 if auto else None,
-            operator_from=1 if auto else None,
             **changes,
         )
         self.agents = []

@@ -98,7 +98,6 @@ def test_a_polytope_that_is_a_budget_projects_as_the_budget_does() -> None:
         np.testing.assert_allclose(same.project(v), budget.project(v), atol=1e-9)
         found, start = budget.minimum(H, v, inside), inside
         np.testing.assert_allclose(same.minimum(H, v, start), found, atol=1e-9)
-        assert v @ same.cheapest(v) == pytest.approx(v @ budget.cheapest(v), abs=1e-9)
 
 
 def test_empty_and_shapeless_polytopes_are_refused() -> None:
@@ -153,7 +152,7 @@ def test_the_best_point_at_prices_against_cvxpy(seed: int) -> None:
     cost = ConvexCost(QuadraticCost(A_q, 3 * random.normal(size=size)), terms)
     cost.check(domain)
     prices = random.normal(size=size)
-    x = cost.minimum(domain, prices, 0.0, inside, inside)
+    x = cost.minimum(domain, prices, np.zeros(prices.size), inside, inside)
     v, (R, least, most) = cp.Variable(size), domain.rows
     kept = [v >= lower, v <= upper]
     kept += [row @ v <= end for row, end in zip(R, most, strict=True)]
@@ -262,30 +261,30 @@ def test_boxes_without_ends_and_too_many_rows_are_refused() -> None:
 
 
 @pytest.mark.parametrize("kind", ["power", "piecewise_linear", "log_barrier", "entropy"])
-def test_answers_come_to_the_best_point_and_regrets_to_zero(kind: str) -> None:
+def test_answers_come_to_the_best_point_and_say_how_far_they_are(kind: str) -> None:
     random = np.random.default_rng(4)
     lower, upper, inside = box(random, 3)
     domain = Box(lower, upper)
     term = a_term(random, kind, domain, inside)
     cost = ConvexCost(QuadraticCost(np.eye(3), random.normal(size=3)), (term,))
     A = random.normal(size=(2, 3))
-    responder = Responder(A, cost, domain, 1e6)
+    responder = Responder(A, cost, domain, 1, np.zeros(2))
     prices = random.normal(size=2)
     p = A.T @ prices
-    best = cost.minimum(domain, p, 0.0, inside, inside)
+    best = cost.minimum(domain, p, np.zeros(3), inside, inside)
     least = cost.value(best) + p @ best
-    regrets = []
+    regrets, apart = [], 1.0
     for _ in range(30):
-        told = responder.answer(prices)
+        _, apart = responder.answer(prices)
         regrets.append(cost.value(responder.x) + p @ responder.x - least)
-        assert told[-1] == pytest.approx(regrets[-1], abs=1e-7)
         responder.recentre()
+    assert apart < 1e-6
     assert regrets[0] > 1e-3
     assert regrets[-1] < 1e-9
     np.testing.assert_allclose(responder.x, best, atol=1e-4)
     # Slopes bound how much answers fall with a price of their own.
-    further = cost.minimum(domain, p + A[0], 0.0, best, best)
-    plain = Responder(A, cost, domain, 1e6, haze=False)
+    further = cost.minimum(domain, p + A[0], np.zeros(3), best, best)
+    plain = Responder(A, cost, domain, 1, np.zeros(2), haze=False)
     assert A[0] @ (best - further) <= plain.slopes()[0] + 1e-7
 
 

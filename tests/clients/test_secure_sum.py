@@ -7,6 +7,7 @@ Small keys (512 bits) where a key's size is beside the point.
 from __future__ import annotations
 
 import hashlib
+import json
 import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
@@ -200,7 +201,6 @@ def test_two_sums_without_the_operators_part_tell_how_it_ended(scheme: Scheme) -
         scheme,
         2048,
         tolerance=1e-3,
-        operator_until=300,
         reach=(3.0,) * 4,
         most=(2e6,) * 4,
     )
@@ -861,16 +861,62 @@ def test_a_sum_beyond_what_the_owner_has_signed_ends_with_complaints(scheme: Sch
         operator.advance()
 
 
+@dataclass
+class Alone(Vehicle):
+    """The sums of its first `alone_for` rounds are of the agents alone."""
+
+    alone_for: int = 1
+
+    @property
+    def alone(self) -> bool:
+        return self.done < self.alone_for
+
+    def natural(self, entry: int, value: float) -> float:
+        return value
+
+
+@pytest.mark.parametrize("scheme", ["masking", "paillier"])
+def test_a_sum_of_the_agents_alone_is_without_the_operators_part(scheme: Scheme) -> None:
+    vehicles = [Alone(index, 2) for index in range(3)]
+    run_in_process(vehicles, OWN, parameters(scheme, 2), window=4, _smallest_key_bits=BITS)
+    for vehicle in vehicles:
+        np.testing.assert_allclose(vehicle.sums[0], expected(range(3), 0) - OWN, atol=1e-8)
+        np.testing.assert_allclose(vehicle.sums[1], expected(range(3), 1), atol=1e-8)
+
+
+def test_a_machine_goes_on_in_a_sum_of_the_agents_alone() -> None:
+    chosen = bounded("masking", reach=(3.0, 0.0), most=(9.0 + abs(float(OWN[0])), 0.0))
+    vehicles: list[Alone] = [Alone(index, 2, alone_for=2) for index in range(3)]
+    operator, agents = secure_sum.assemble(vehicles, OWN, chosen)
+    broadcast = operator.open()
+    while operator.opened < 1:
+        for agent in agents:
+            operator.collect(agent.answer(broadcast))
+        broadcast = operator.advance() or b""
+    saved = agents[0].state()
+    assert json.loads(saved)["alone"] is True
+    agents[0].resume(saved)
+    assert parse(agents[0].answer(broadcast))[0] == Kind.ALONE
+
+
+def test_agents_that_differ_in_whether_a_sum_is_theirs_alone_open_nothing() -> None:
+    vehicles: list[Vehicle] = [Alone(0, 2), Alone(1, 2), Vehicle(2, 2)]
+    with pytest.raises(Tampered, match="agents differ in what they answer"):
+        run_in_process(vehicles, OWN, parameters("masking", 2))
+    assert not any(vehicle.sums for vehicle in vehicles)
+
+
 def test_bounds_hold_for_sums_with_the_operators_part_and_for_couplings_alone() -> None:
-    """The first sum of `method: auto` is of slopes, and its last entry of regrets: neither is
-    bounded by how far an agent's variables reach."""
+    """The first sums of `method: auto` are of slopes: how far an agent's variables reach does not
+    bound them."""
     least = {"reach": (3.0, 0.0), "most": (9.0 + abs(float(OWN[0])), 0.0)}
-    _, vehicles = run(3, bounded("masking", operator_from=2, **least))
+    vehicles = [Alone(index, 2, alone_for=2) for index in range(3)]
+    run_in_process(vehicles, OWN, bounded("masking", **least))
     assert len(vehicles[0].sums) == 2
     with pytest.raises(secure_sum.Complained):  # entry 1 is 10 a vehicle
-        run(3, bounded("masking", operator_from=1, **least))
-    _, vehicles = run(3, bounded("masking", reach=(3.0,), most=(9.0 + abs(float(OWN[0])),)))
-    assert len(vehicles[0].sums) == 2
+        run_in_process([Alone(index, 2) for index in range(3)], OWN, bounded("masking", **least))
+    _, others = run(3, bounded("masking", reach=(3.0,), most=(9.0 + abs(float(OWN[0])),)))
+    assert len(others[0].sums) == 2
 
 
 def test_contributions_at_the_end_of_their_reach_are_no_lies() -> None:

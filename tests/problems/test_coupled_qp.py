@@ -228,7 +228,7 @@ def test_budgets_that_cannot_be_kept_are_refused_by_place() -> None:
         # Each alone may have it; all together are above the feeder's limit.
         (
             {"budget": {"lower": 22, "upper": 22}},
-            "/problem/operator/d",
+            "/problem/operator/d/0",
             "budgets and polytopes allow",
         ),
     ]
@@ -300,7 +300,7 @@ REFUSED: list[tuple[dict[str, Any], str, str]] = [
     ({"operator__c": [1, 1e12]}, "/problem/encryption/slot_bits", "whatever the data"),
     (
         {"operator": {"c": [1, 1], "d": [-1, 3.1]}},
-        "/problem/operator/d",
+        "/problem/operator/d/1",
         "no x that the agents' boxes",
     ),
     (
@@ -642,12 +642,12 @@ def test_the_page_tells_how_far_the_example_has_settled() -> None:
         _, plan = planned(spec(steps__iterations=int(taken)))
         sums_asked = Parameters(**plan.parameters["sums"])
         own = np.array([*problem.operator.c, *problem.operator.d])
-        everybody = problem.way.updates(problem.plain_parts(), sums_asked)
+        everybody = problem.way.updates(problem.plain_parts(), plan.parameters)
         sums: Floats | None = None
         opened = 0
         while (sent := [one(sums) for one in everybody])[0] is not None:
             sums = sum(one for one in sent if one is not None)
-            sums = sums + own * sums_asked.with_operator(opened)
+            sums = sums + own * (not everybody[0].alone)
             opened += 1
         assert opened == sums_asked.rounds == int(taken) + 2
         assert problem.tolerance is not None

@@ -19,10 +19,11 @@ from discreet.problems.coupled_qp.data import part_of
 from discreet.problems.coupled_qp.exposure import AGAIN_WITH_PRICES
 from discreet.problems.coupled_qp.methods import Auto
 from discreet.problems.coupled_qp.problem import CoupledQp
-from discreet_client import secure_sum
 from discreet_client.agent.demands import Demands
+from discreet_client.federation import spoken
 from discreet_client.federation.errors import AgentError
 from discreet_client.priced_rounds import MOST_COUPLINGS, MOST_ROUNDS, PricedRounds
+from discreet_client.prices import exponent, highest, signed_rows
 from tests.clients.attacks.test_federated_agents import C, Party, Together
 from tests.problems.test_coupled_qp import federated, planned, random_instance, run, spec
 from tests.solvers.test_spds import MULTIPLIERS, OBJECTIVE, OPTIMUM, TOLERANCE, by_cvxpy
@@ -45,13 +46,14 @@ def test_without_steps_a_request_takes_it_and_with_steps_none_does() -> None:
     assert plan.parameters["method"] == "auto"
     assert plan.parameters["steps"] == {"iterations": MOST_ROUNDS}
     assert plan.parameters["sums"]["dimension"] == 5
-    assert plan.parameters["sums"]["operator_from"] == 1
+    assert plan.parameters["rows"].keys() == {"exponents", "figures"}
+    assert plan.parameters["rows"]["figures"] == [1.0, 1.0, 1.0, 1.0]
     _, named = planned(spec(method="spds"))
     _, given = planned(spec())
     # What agents of before there was the method have to read is the same.
     assert named.parameters == given.parameters
     assert "method" not in given.parameters
-    assert "operator_from" not in given.parameters["sums"]
+    assert "rows" not in given.parameters
     _, capped = planned(auto(method="auto") | {"steps": {"iterations": 30}})
     assert capped.iterations == {"rounds": 30}
 
@@ -72,9 +74,9 @@ def test_without_steps_a_request_takes_it_and_with_steps_none_does() -> None:
             "has no steps",
         ),
         (
-            {"method": "auto", "steps": {"iterations": 2}},
+            {"method": "auto", "steps": {"iterations": 3}},
             ("steps", "iterations"),
-            "3 rounds at least",
+            "4 rounds at least",
         ),
         ({"method": "newton"}, ("method",), "'rpds' or 'auto'"),
     ],
@@ -149,6 +151,92 @@ def test_too_few_rounds_are_said_to_be_no_optimum() -> None:
     assert result["status"] == "iteration_limit"
 
 
+# In any unit --------------------------------------------------------------------------------------
+
+
+def three(
+    big: float = 0.0, upper: float = 5.0, unit: float = 1.0, weight: float = 1e-6
+) -> dict[str, Any]:
+    """Agents that want 2, 3 and 4 under a joint limit of 3: right is (0, 1, 2)."""
+    agents = [
+        {
+            "A_u": [[0.3], [weight if big else 0.3]],
+            "A_g": [[1.0]],
+            "A_q": [[1.0]],
+            "a_l": [-2.0 * want * unit],
+            "lower": [0.0],
+            "upper": [upper * unit],
+        }
+        for want in (2.0, 3.0, 4.0)
+    ]
+    return {
+        "kind": "coupled_qp",
+        "mode": "simulation",
+        "protocol": "job",
+        "method": "auto",
+        "encryption": {"scheme": "masking"},
+        "operator": {"c": [0.0, big], "d": [-3.0 * unit]},
+        "agents": agents,
+    }
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {},
+        {"big": 1e5},
+        {"upper": 1e4},
+        {"upper": 1e6},
+        {"unit": 1e-4},
+        {"unit": 1e-9, "upper": 1e3},
+    ],
+)
+def test_three_agents_settle_at_what_is_right_in_any_unit(changes: dict[str, float]) -> None:
+    """All but the first were `converged` at another point, or never, where a start, the largest row
+    and an absolute grid were the yardstick."""
+    result = run(three(**changes))
+    unit = changes.get("unit", 1.0)
+    assert result["status"] == "converged"
+    assert np.ravel(result["x"]) / unit == pytest.approx([0, 1, 2], abs=2e-4)
+    assert result["violations"] == [result["violation"]]
+    assert result["violation"] <= 1e-4 * 3 * unit
+    assert result["rounds"] <= 20
+
+
+def test_what_the_slots_cannot_hold_is_refused_by_its_row() -> None:
+    with pytest.raises(InvalidInput, match="only in steps of") as refused:
+        planned(three(upper=1e18))
+    assert refused.value.issues[0].pointer == "/problem/operator/c/0"
+    public = {"count": 3, "coupled": 1, "constraints": 1, "reach": [1.0, 1.0]}
+    body = federated(3, operator={"c": [1.0], "d": [-1e17]}, agents=public)
+    del body["steps"]
+    problem = CoupledQp.model_validate(body)
+    with pytest.raises(InvalidInput, match="only in steps of") as refused:
+        problem.plan_federation((), problem.budget(None))
+    assert refused.value.issues[0].pointer == "/problem/operator/d/0"
+
+
+@pytest.mark.parametrize("unit", [1e-9, 1.0, 1e9])
+def test_limits_that_cannot_be_kept_are_refused_in_any_unit(unit: float) -> None:
+    body = three(unit=unit)
+    body["operator"]["d"] = [1e-3 * unit]
+    with pytest.raises(InvalidInput, match="violated by at least") as refused:
+        planned(body)
+    assert refused.value.issues[0].pointer == "/problem/operator/d/0"
+
+
+def test_narrow_slots_are_refused() -> None:
+    with pytest.raises(InvalidInput, match="slots of 64 bits") as refused:
+        planned(
+            auto(
+                encryption__scheme="paillier",
+                encryption__slot_bits=48,
+                encryption__fraction_bits=20,
+            )
+        )
+    assert refused.value.issues[0].pointer == "/problem/encryption/slot_bits"
+
+
 # Sessions -----------------------------------------------------------------------------------------
 
 METHOD: dict[str, Any] = {"steps": {"iterations": 60}, "method": "auto"}
@@ -183,54 +271,73 @@ def test_agents_of_a_session_find_their_optimum_and_restart_at_every_exchange(
         party.stop()
 
 
-def test_the_first_sum_is_of_the_agents_alone() -> None:
-    """Neither what the operator holds nor any agent's own steepness can be read from it."""
+def test_the_first_sums_are_of_the_agents_alone() -> None:
+    """Neither what the operator holds nor any agent's own steepness can be read from them."""
     run = Together([Party(seed) for seed in range(3)], **AUTO)
-    run.go(4)
+    run.go(5)
     exact = []
     for party in run.parties:
         A = np.vstack([party.A_u, party.A_g])
         exact.append(np.diag(A @ np.linalg.inv(2 * party.cost.A_q.T @ party.cost.A_q) @ A.T))
-    assert np.all(run.sums[0][:3] >= np.sum(exact, axis=0) / 2 - 1e-6)
-    assert np.all(run.sums[0][:3] <= np.sum(exact, axis=0) * 2 + 1e-6)
-    assert run.sums[0][3] == 0
+    exponents, _ = signed_rows(run.roster["parameters"])
+    spread, slopes = run.sums
+    bits = int(run.roster["parameters"]["sums"]["fraction_bits"])
+    powers = [
+        exponent(run.roster["parameters"]["sums"]["bound"], 2.0**one)
+        for one in (highest(int(np.ldexp(total, bits))) or 0 for total in spread[:3])
+    ]
+    found = np.ldexp(slopes[:3], -2 * exponents - np.array(powers))
+    assert np.all(found >= np.sum(exact, axis=0) / 2 - 1e-6)
+    assert np.all(found <= np.sum(exact, axis=0) * 2 + 1e-6)
+    assert spread[3] == slopes[3] == 0
 
 
-def test_constraints_that_cannot_be_kept_end_unsettled() -> None:
+def test_constraints_that_cannot_be_kept_end_unsettled_and_say_which() -> None:
     run = Together([Party(seed) for seed in range(3)], **AUTO | {"operator": {"c": C, "d": (9.0,)}})
     run.go()
     ends = [party.run.close(run.roster, party.state, run.broadcast) for party in run.parties]
     assert [one.settled for one in ends] == [False] * 3
-    assert all("constraints are broken by" in one.why for one in ends)
+    assert all("row 2 is off by" in one.why for one in ends)
     assert ends[0].rounds == 60
 
 
-def test_an_agent_of_before_there_was_the_method_ends_before_it_answers(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    """It does not know the signed field, as today's does not know one that comes after it."""
-    run = Together([Party(seed) for seed in range(3)], **AUTO)
-    party = run.parties[0]
-    known = secure_sum.Parameters
-
-    def older(**fields: Any) -> secure_sum.Parameters:
-        if "operator_from" in fields:
-            raise TypeError("__init__() got an unexpected keyword argument 'operator_from'")
-        return known(**fields)
-
-    monkeypatch.setattr(secure_sum, "Parameters", older)
-    with pytest.raises(AgentError, match="parameters that this version does not know"):
-        party.answer(0, run.broadcast, run.roster, run.price)
-    assert party.state == b""
+def test_who_does_not_speak_this_version_or_the_method_is_refused_at_enrolment() -> None:
+    """The TypeScript agent knows the other methods alone."""
+    needed = CoupledQp.model_validate(federated(5, **METHOD)).needed
+    assert spoken.refusal("one", needed, spoken.AGENT) == ""
+    without = [one for one in spoken.AGENT if one != "auto"]
+    assert "agent one does not speak auto" in spoken.refusal("one", needed, without)
+    older = ["discreet/secure-sum/v1", "masking", "paillier", "auto"]
+    assert "discreet/secure-sum/v2" in spoken.refusal("one", needed, older)
+    other = CoupledQp.model_validate(federated(5)).needed
+    assert spoken.refusal("one", other, without) == ""
 
 
-@pytest.mark.parametrize("hide", ["method", "operator_from"])
+@pytest.mark.parametrize("hide", ["method", "rows"])
 def test_sums_of_another_method_than_is_named_are_refused(hide: str) -> None:
     """Exact answers where slopes were asked for, or the reverse, would be nonsense and might show a
     value."""
     run = Together([Party(seed) for seed in range(3)], **AUTO)
-    del (run.roster["parameters"] if hide == "method" else run.roster["parameters"]["sums"])[hide]
+    del run.roster["parameters"][hide]
     with pytest.raises(AgentError, match="do not fit method"):
+        run.parties[0].answer(0, run.broadcast, run.roster, run.price)
+    assert run.parties[0].state == b""
+
+
+@pytest.mark.parametrize(
+    "rows",
+    [
+        {"exponents": [0, 0], "figures": [1.0, 1.0, 1.0]},
+        {"exponents": [0, 0, 900], "figures": [1.0, 1.0, 1.0]},
+        {"exponents": [0, 0, 0], "figures": [1.0, -1.0, 1.0]},
+        {"exponents": [0, 0, 0], "figures": [1.0, 1.0, 1.0], "more": 1},
+        [],
+    ],
+)
+def test_units_that_cannot_be_read_are_refused(rows: Any) -> None:
+    run = Together([Party(seed) for seed in range(3)], **AUTO)
+    run.roster["parameters"]["rows"] = rows
+    with pytest.raises((AgentError, ValueError), match="units of the rows"):
         run.parties[0].answer(0, run.broadcast, run.roster, run.price)
     assert run.parties[0].state == b""
 

@@ -199,7 +199,7 @@ def test_polytopes_that_leave_no_joint_point_are_refused() -> None:
     body["agents"][2]["polytope"] = {"A": [[0, -1]], "b": [-1]}
     with pytest.raises(InvalidInput, match="budgets and polytopes allow") as refused:
         planned(body)
-    assert refused.value.issues[0].pointer == "/problem/operator/d"
+    assert refused.value.issues[0].pointer.startswith("/problem/operator/d/")
 
 
 def test_what_takes_too_long_is_refused_before_it_is_looked_at() -> None:

@@ -358,6 +358,25 @@ def test_schemes_that_the_typescript_agent_does_not_know(shared: Federation, sdk
     assert final(shared, job)["state"] == "cancelled"
 
 
+def test_a_typescript_agent_is_refused_where_the_method_is_auto_before_anybody_signs(
+    shared: Federation, sdk: Path, tmp_path: Path
+) -> None:
+    problem = spec("masking")
+    del problem["steps"]
+    job = submit(shared, problem)
+    agent = NodeAgent(
+        tmp_path / "0", shared.invite(job, 1)[0], {"kind": "coupled_qp", **PAPER[0]}, sdk=sdk
+    )
+    shared.agents.append(agent)
+    agent.start()
+    status, output, errors = agent.ended()
+    assert (status, output) == (1, "")
+    assert "does not know method auto of this session: it knows rpds, spds" in errors
+    with shared.client() as client:
+        assert client.session(job)["agents"] == []
+        client.cancel(job)
+
+
 # multi_agent --------------------------------------------------------------------------------------
 
 

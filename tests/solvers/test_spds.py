@@ -232,8 +232,7 @@ def test_projections_are_the_closest_points(domain: Box | BudgetedBox) -> None:
 
 @pytest.mark.parametrize("domain", SETS[1:], ids=str)
 def test_minima_over_sets_are_below_what_is_near_them(domain: Box | BudgetedBox) -> None:
-    """The gradient at the minimum points into the set; the cheapest point costs no more than any
-    other."""
+    """The gradient at the minimum points into the set."""
     rng = np.random.default_rng(4)
     for scale in (1.0, 1e-3, 1e3):
         for _ in range(20):
@@ -242,12 +241,9 @@ def test_minima_over_sets_are_below_what_is_near_them(domain: Box | BudgetedBox)
             best = domain.minimum(H, p, within(domain, rng))
             slope = H @ best + p
             np.testing.assert_allclose(domain.project(best), best, atol=1e-9)
-            cheapest = domain.cheapest(p)
-            np.testing.assert_allclose(domain.project(cheapest), cheapest, atol=1e-12)
             for _ in range(20):
                 other = within(domain, rng)
                 assert slope @ (other - best) >= -1e-8 * scale
-                assert p @ (other - cheapest) >= -1e-9 * scale
 
 
 def test_the_shrunken_step_keeps_optima_of_boxes_away_from_zero() -> None:

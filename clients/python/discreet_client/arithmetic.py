@@ -18,7 +18,8 @@ Floats = NDArray[np.float64]
 
 MOST_STEPS = 200
 PRECISION = 1e-12
-"""Relative precision of a minimum over a box."""
+"""A variable of a minimum over a box is off by at most this fraction of what its slope is the sum
+of."""
 SUFFICIENT = 1e-4
 """The sufficient-decrease constant of Armijo's rule."""
 
@@ -72,7 +73,9 @@ def _library_times(matrix: Floats, vector: Floats) -> Floats:
 
 
 def _library_solve(matrix: Floats, vector: Floats) -> Floats:
-    found: Floats = np.linalg.solve(matrix, vector).astype(np.float64)
+    """Variables of other units are solved for in those in which the diagonal is 1."""
+    unit = 1 / np.sqrt(np.diag(matrix))
+    found: Floats = unit * np.linalg.solve(matrix * unit * unit[:, None], unit * vector)
     return found
 
 
@@ -90,14 +93,12 @@ def box_minimum(
     reaches the minimum in finitely many steps; it takes MOST_STEPS at most. Bounds may be infinite.
     """
     times, dot, solve = arithmetic
-    scale = np.diag(H)
+    scale, sizes = np.diag(H), np.abs(H)
     x = np.minimum(np.maximum(start, lower), upper)
     for _ in range(MOST_STEPS):
         slope = times(H, x) + p
         moved = np.abs(x - np.minimum(np.maximum(x - slope / scale, lower), upper))
-        if float(np.max(moved, initial=0.0)) <= PRECISION * (
-            1 + float(np.max(np.abs(x), initial=0.0))
-        ):
+        if np.all(moved * scale <= PRECISION * (times(sizes, np.abs(x)) + np.abs(p))):
             break
         free = ~(((x <= lower) & (slope > 0)) | ((x >= upper) & (slope < 0)))
         step = np.zeros_like(x)

@@ -21,6 +21,7 @@ from __future__ import annotations
 
 import hashlib
 import hmac
+import math
 import secrets
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
@@ -30,6 +31,7 @@ from numpy.typing import NDArray
 
 from discreet_client.convex_sets import ConvexSet
 from discreet_client.costs import Cost
+from discreet_client.row_sizes import own_sizes
 
 Floats = NDArray[np.float64]
 Uniform = Callable[[int], Floats]
@@ -41,12 +43,16 @@ THINNING = 0.5
 BLUR = 2.0
 """An agent sends its slopes times a private factor between 1/BLUR and BLUR."""
 FLAT = 1e-3
-"""A cost whose least curvature is below this fraction of its largest is flat in that direction."""
+"""A cost whose least curvature is below this fraction of its largest is flat in that direction;
+both in the units of the agent's windows."""
 PULL = 0.2
-"""Curvature that is added to a flat cost, as a fraction of `Cost.steepest` over the width of the
-box."""
+"""Curvature that is added to a flat cost, as a fraction of the largest of `Cost.steepest` in these
+units."""
+SMALL, LITTLE = 1e-3, 1e-4
+"""An agent's own point counts as at least these parts of its windows, beside its haze and in the
+sizes of rows: the point that is zero has a scale, too."""
 
-_START, _SLOPES, _FIRST_ANSWER = 0, 1, 2
+_START, _SLOPES, _SIZES, _FIRST_ANSWER = 0, 1, 2, 3
 """Numbers of an agent's own draws."""
 
 
@@ -83,19 +89,41 @@ def _uniform_of(drawn: bytes) -> Floats:
     return uniform
 
 
+def windows(A: Floats, cost: Cost, domain: ConvexSet, figures: Floats) -> Floats:
+    """How far from the point of its box nearest to zero each variable is likely to be, float64[k],
+    above 0: twice what the cost wishes for or what one of the operator's `figures` (float64[m], 0
+    where there is none) would take of it, cut by the box, which must be bounded; the whole box
+    where neither is known."""
+    lower, upper = (np.broadcast_to(side, (cost.size,)) for side in domain.sides)
+    bent = np.diag(cost.curvatures(lower, upper)[0])
+    near = np.clip(0.0, lower, upper)
+    reach = np.maximum(upper - near, near - lower)
+    with np.errstate(all="ignore"):
+        wished = np.where(bent > 0, cost.steepest(lower, upper) / bent, 0.0)
+        acts = (A != 0) & (figures > 0)[:, None]
+        taken = np.where(acts, figures[:, None] / np.abs(A), np.inf)
+    least = np.min(taken, axis=0, initial=np.inf)
+    window = 2 * np.maximum(wished, np.where(np.isfinite(least), least, 0.0))
+    found = np.where((window > 0) & np.isfinite(window), np.minimum(window, reach), reach)
+    return np.where(found > 0, found, 1.0)
+
+
 class Responder:
-    """One agent: A float64[m, k] of all its couplings, its cost and its set, which is bounded.
+    """One agent: A float64[m, k] of all its couplings, the first `coupled` of the objective, its
+    cost and its set, which is bounded.
+
+    Each variable is reckoned from the point of its box nearest to zero, in the unit of its
+    `windows`, of the operator's `figures` (float64[m]). The haze starts in the window: in a box
+    that is a million times wider than what matters, it would hide nothing but the optimum.
 
     A cost that is flat in some direction has no unique best point, and its answers would jump. Its
     agent answers with the best point of `f + pull/2 |x - centre|²` instead, and moves the centre to
     its current point when all agents do (`recentre`): a proximal method of multipliers (Rockafellar
     1976).
 
-    `bound` is the largest magnitude that a slot holds: slopes and regrets, which the data could
-    make larger, are clipped to it, so that no overflow depends on data. `uniform` draws the haze,
-    which `haze=False` leaves out, so that attacks can show what it is for; `own` draws the part of
-    it that stays the same over jobs, without which all is drawn anew. Raises ValueError when the
-    box is unbounded, and for numbers that are not finite.
+    `uniform` draws the haze, which `haze=False` leaves out, so that attacks can show what it is
+    for; `own` draws the part of it that stays the same over jobs, without which all is drawn anew.
+    Raises ValueError when the box is unbounded, and for numbers that are not finite.
     """
 
     def __init__(
@@ -103,7 +131,8 @@ class Responder:
         A: Floats,
         cost: Cost,
         domain: ConvexSet,
-        bound: float,
+        coupled: int,
+        figures: Floats,
         uniform: Uniform = system_uniform,
         own: Own | None = None,
         *,
@@ -118,27 +147,48 @@ class Responder:
             raise ValueError("method auto needs boxes with finite bounds")
         if not all(np.all(np.isfinite(one)) for one in (A, *cost.figures)):
             raise ValueError("A_u, A_g or the cost hold numbers that are not finite")
-        self._A, self._cost, self._bound, self._uniform, self._own = A, cost, bound, uniform, own
+        self._A, self._cost, self._uniform, self._own = A, cost, uniform, own
         self._domain = domain
         self._haze = 1.0 if haze else 0.0
+        self._blurs = haze
+        self._near = np.clip(0.0, self._lower, self._upper)
         least, most = cost.curvatures(self._lower, self._upper)
-        self._pull = self._needed_pull(least, most)
-        self._H: Floats = least + self._pull * np.eye(size)
+        steepest = cost.steepest(self._lower, self._upper)
+        self._windows = windows(A, cost, domain, figures)
+        self._least = least
+        self.flat = False
+        """Whether its cost has a proximal centre."""
+        self._pull: Floats = self._needed_pull(least, most, steepest, coupled, figures)
         start = uniform(size) if own is None else own(_START, size)
-        self.x: Floats = domain.project(self._lower + (self._upper - self._lower) * start)
+        low = np.maximum(self._lower, self._near - self._windows)
+        high = np.minimum(self._upper, self._near + self._windows)
+        self.x: Floats = domain.project(low + (high - low) * start)
         """What this agent contributes: at the end its optimum."""
         self._best = self._centre = self.x
+        self._slopes = np.zeros(0)
         self._answers = 0
 
-    def _needed_pull(self, least: Floats, most: Floats) -> float:
-        """The curvature to add to a cost whose Hessian lies between these matrices; zero for one
-        that is strongly convex."""
-        width = float(np.max(self._upper - self._lower)) or 1.0
-        largest = max(float(np.linalg.eigvalsh(most)[-1]), 0.0)
-        steepest = self._cost.steepest(self._lower, self._upper)
-        pull = PULL * max(steepest / width, largest * FLAT) or 1.0
-        flat = np.linalg.eigvalsh(least)[0] < FLAT * max(largest, pull)
-        return pull if flat else 0.0
+    def _needed_pull(
+        self, least: Floats, most: Floats, steepest: Floats, coupled: int, figures: Floats
+    ) -> Floats:
+        """The curvature to add to each variable, float64[k], of a cost whose Hessian lies between
+        these matrices; zeros for one that is strongly convex."""
+        W, free = self._windows, self._upper > self._lower
+        bent, largest = least * np.outer(W, W), float(np.max(np.diag(most) * W**2, initial=0.0))
+        money = float(np.max(steepest * W, initial=0.0))
+        if not max(money, largest) > 0:  # nothing but the couplings has a price
+            weights = np.abs(self._A[:coupled]) * W
+            money = float(np.max(weights * np.maximum(weights, figures[:coupled, None]), initial=0))
+        pull = PULL * max(money, largest * FLAT) or 1.0
+        diagonal = np.diag(bent)[free]
+        flat = bool(np.any(diagonal <= FLAT * PULL * (steepest * W)[free]))
+        if not flat and diagonal.size:
+            unit = 1 / np.sqrt(diagonal)
+            scaled = bent[np.ix_(free, free)] * np.outer(unit, unit)
+            flat = bool(np.linalg.eigvalsh(scaled)[0] < FLAT)
+        self.flat = flat
+        # A variable that is fixed has no choice, but a matrix without it no inverse.
+        return np.where(flat | (~free & (np.diag(least) <= 0)), pull / W**2, 0.0)
 
     def recentre(self) -> None:
         """Move the centre of a flat cost's pull to the agent's current point; a strongly convex
@@ -148,23 +198,54 @@ class Responder:
     def slopes(self) -> Floats:
         """The most by which this agent's part of each sum falls with the sum's own price: the
         diagonal of `A H^-1 A'`, float64[m], where H is a lower bound of its curvature, times a
-        private factor, which hides how steep this agent's cost is."""
-        exact = np.sum(self._A * np.linalg.solve(self._H, self._A.T).T, axis=1)
-        factor = BLUR ** (2 * self._drawn(_SLOPES, 1)[0] - 1) if self._haze else 1.0
-        slopes: Floats = np.clip(exact * factor, 0.0, self._bound)
-        return slopes
+        private factor, which hides how steep this agent's cost is. The same at each call."""
+        if not self._slopes.size:
+            W = self._windows
+            bent = self._least * np.outer(W, W) + np.diag(self._pull * W**2)
+            fixed = self._upper == self._lower
+            bent[fixed, :] = bent[:, fixed] = 0.0
+            bent[fixed, fixed] = 1.0
+            A = self._A * np.where(fixed, 0.0, W)
+            exact = np.sum(A * np.linalg.solve(bent, A.T).T, axis=1)
+            factor = BLUR ** (2 * self._drawn(_SLOPES, 1)[0] - 1) if self._blurs else 1.0
+            self._slopes = np.maximum(exact, 0.0) * factor
+        return self._slopes
 
-    def answer(self, prices: Floats) -> Floats:
-        """float64[m + 1]: A x for this agent's next x, and its regret: how much more x costs at
-        these prices (float64[m]) than the best point."""
+    def sizes(self) -> Floats:
+        """What this agent puts into each row at its last point, float64[m], times a private factor
+        between ½ and 1: the exact sums would tell the operator's figures."""
+        exact = own_sizes(self._A, self.x, self._lower, self._upper)
+        moving = np.where(self._upper > self._lower, self._windows, 0.0)
+        exact = exact + LITTLE * np.abs(self._A) @ moving
+        sizes: Floats = exact * (1 - self._drawn(_SIZES, 1)[0] / 2 if self._blurs else 1.0)
+        return sizes
+
+    def answer(self, prices: Floats) -> tuple[Floats, float]:
+        """A x for this agent's next x, float64[m], and how far x is from the best point at these
+        prices (float64[m]), squared: see `_apart`."""
         p = self._A.T @ prices
         self._best = self._cost.minimum(self._domain, p, self._pull, self._centre, self._best)
         share = 1 - self._haze * self._drawn(_FIRST_ANSWER + self._answers, self.x.size)
         self._haze *= THINNING
         self._answers += 1
         self.x = self._domain.project(self.x + share * (self._best - self.x))
-        regret = self._cost.regret(self._domain, self.x, self._best, p, self._pull)
-        return np.append(self._A @ self.x, min(max(regret, 0.0), self._bound))
+        return self._A @ self.x, self._apart(p)
+
+    def _apart(self, p: Floats) -> float:
+        """The squares, 1 in all at most, of the haze that is left and of the step from the centre,
+        both beside x, and of the pull beside the net slope of the cost, all in windows."""
+        W = self._windows
+        size = float(np.linalg.norm((self.x - self._near) / W)) + SMALL
+        apart = (float(np.linalg.norm((self.x - self._best) / W)) / size) ** 2
+        if self.flat:
+            step = (self._best - self._centre) / W
+            slope = self._cost.gradient(self._near) + p
+            net = np.abs(self._least) @ np.abs(self._best - self._near) + np.abs(slope)
+            drawn = float(np.linalg.norm(self._pull * W**2 * step))
+            whole = float(np.linalg.norm(net * W))
+            apart += (float(np.linalg.norm(step)) / size) ** 2
+            apart += (drawn / whole) ** 2 if whole > 0 else float(drawn > 0)
+        return min(apart, 1.0) if math.isfinite(apart) else 1.0
 
     def _drawn(self, number: int, size: int) -> Floats:
         """In [0, 1): half of it from this agent's own draw, half drawn anew."""
@@ -177,12 +258,12 @@ class Responder:
             "x": self.x.tolist(),
             "best": self._best.tolist(),
             "centre": self._centre.tolist(),
+            "slopes": self._slopes.tolist(),
         }
         return {**points, "haze": self._haze, "answers": self._answers}
 
     def resume(self, state: Mapping[str, Any]) -> None:
-        self.x, self._best, self._centre = (
-            np.array(state[name]) for name in ("x", "best", "centre")
+        self.x, self._best, self._centre, self._slopes = (
+            np.array(state[name]) for name in ("x", "best", "centre", "slopes")
         )
-        self._haze = state["haze"]
-        self._answers = state.get("answers", 0)  # older versions did not count answers
+        self._haze, self._answers = state["haze"], state["answers"]

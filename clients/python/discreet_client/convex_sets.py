@@ -46,9 +46,6 @@ class ConvexSet(Protocol):
         """The minimum of `½ x'Hx + p'x` over it, H float64[k, k] positive definite, from any
         `start`."""
 
-    def cheapest(self, slope: Floats) -> Floats:
-        """A minimum of `slope'x` over the set, which must be bounded."""
-
     @property
     def figures(self) -> tuple[Floats, ...]:
         """All numbers that define it."""
@@ -82,10 +79,6 @@ class Box:
     def minimum(self, H: Floats, p: Floats, start: Floats) -> Floats:
         low, high = (np.broadcast_to(side, p.shape) for side in self.sides)
         return box_minimum(H, p, low, high, start)
-
-    def cheapest(self, slope: Floats) -> Floats:
-        low, high = self.sides
-        return np.where(slope < 0, high, low)
 
     @property
     def figures(self) -> tuple[Floats, ...]:
@@ -149,23 +142,6 @@ class BudgetedBox:
             beyond = sign * (float(found.sum()) - target) > 0
             near, far = (nu, far) if beyond else (near, nu)
         return self.project(found)
-
-    def cheapest(self, slope: Floats) -> Floats:
-        """All variables at their cheaper bound; where the sum is then outside the budget, those
-        whose move costs least are moved until it is inside."""
-        x = np.where(slope < 0, self.upper, self.lower)
-        total = float(x.sum())
-        if total < self.least_sum:
-            missing, room, order = self.least_sum - total, self.upper - x, np.argsort(slope)
-        elif total > self.most_sum:
-            missing, room, order = self.most_sum - total, self.lower - x, np.argsort(-slope)
-        else:
-            return x
-        moved = np.abs(room[order])
-        before = np.concatenate([[0.0], np.cumsum(moved)[:-1]])
-        taken = np.clip(abs(missing) - before, 0.0, moved) * np.sign(missing)
-        x[order] += taken
-        return x
 
     @property
     def figures(self) -> tuple[Floats, ...]:
@@ -259,9 +235,6 @@ class Polytope:
 
     def minimum(self, H: Floats, p: Floats, start: Floats) -> Floats:
         return convex_minimum(self, H, p, (), start)
-
-    def cheapest(self, slope: Floats) -> Floats:
-        return self.minimum(np.zeros((slope.size, slope.size)), slope, self.lower)
 
     @property
     def figures(self) -> tuple[Floats, ...]:

@@ -3,7 +3,7 @@
 
 For `spds` a cost gives the gradient of its part with bounded curvature, and a proximal step of the
 rest, which is the projection onto the set where there is no rest; for `auto` the best point at
-prices, and how much worse another point is. All of this is computed where the data are.
+prices. All of this is computed where the data are.
 """
 
 from __future__ import annotations
@@ -56,18 +56,15 @@ class Cost(Protocol):
         """Matrices that bound the Hessian over a box from below and above; the upper one is of the
         part with bounded curvature."""
 
-    def steepest(self, lower: Floats, upper: Floats) -> float:
-        """The scale of the prices that matter to its agent: an upper bound of the slopes over the
-        box of all but the quadratic part."""
+    def steepest(self, lower: Floats, upper: Floats) -> Floats:
+        """Upper bounds, float64[k], of the slopes over the box of all but the quadratic part: the
+        scale of the prices that matter to its agent."""
 
     def minimum(
-        self, domain: ConvexSet, p: Floats, pull: float, centre: Floats, start: Floats
+        self, domain: ConvexSet, p: Floats, pull: Floats, centre: Floats, start: Floats
     ) -> Floats:
-        """The minimum over the set of the cost plus `p · x + pull/2 |x - centre|²`."""
-
-    def regret(self, domain: ConvexSet, x: Floats, best: Floats, p: Floats, pull: float) -> float:
-        """How much more x costs, with `p · x`, than the best point without a pull, or an upper
-        bound of that; `best` is the result of `minimum`."""
+        """The minimum over the set of the cost plus `p · x + ½ Σ pull (x - centre)²`; `pull`:
+        float64[k]."""
 
     def check(self, domain: ConvexSet) -> None:
         """Raises ValueError for a cost without a bounded slope over the set's box, or with numbers
@@ -118,25 +115,14 @@ class QuadraticCost:
     def curvatures(self, lower: Floats, upper: Floats) -> tuple[Floats, Floats]:
         return self.curvature, self.curvature
 
-    def steepest(self, lower: Floats, upper: Floats) -> float:
-        return float(np.max(np.abs(self.a_l)))
+    def steepest(self, lower: Floats, upper: Floats) -> Floats:
+        return np.abs(self.a_l)
 
     def minimum(
-        self, domain: ConvexSet, p: Floats, pull: float, centre: Floats, start: Floats
+        self, domain: ConvexSet, p: Floats, pull: Floats, centre: Floats, start: Floats
     ) -> Floats:
-        bent = self.curvature + pull * np.eye(p.size)
+        bent = self.curvature + np.diag(pull)
         return domain.minimum(bent, self.a_l + p - pull * centre, start)
-
-    def regret(self, domain: ConvexSet, x: Floats, best: Floats, p: Floats, pull: float) -> float:
-        """Computed from differences alone, so that nothing cancels; with a pull it is the upper
-        bound that the linearization at x gives (Frank & Wolfe 1956)."""
-        p = self.a_l + p
-        if pull:
-            slope = self.curvature @ x + p
-            return float(slope @ (x - domain.cheapest(slope)))
-        apart = x - best
-        bent = self.curvature @ apart
-        return float(apart @ bent) / 2 + float(apart @ (self.curvature @ best + p))
 
     def check(self, domain: ConvexSet) -> None:
         """Only the coefficients are checked: where they are bounded, so is the slope."""
@@ -197,23 +183,18 @@ class ConvexCost:
                 most = most + term.with_bends(bends[1])
         return least, most
 
-    def steepest(self, lower: Floats, upper: Floats) -> float:
-        total = np.abs(self.quadratic.a_l)
+    def steepest(self, lower: Floats, upper: Floats) -> Floats:
+        total: Floats = np.abs(self.quadratic.a_l)
         for term in self.terms:
             total = total + term.steepest(lower, upper)
-        return float(np.max(total))
+        return total
 
     def minimum(
-        self, domain: ConvexSet, p: Floats, pull: float, centre: Floats, start: Floats
+        self, domain: ConvexSet, p: Floats, pull: Floats, centre: Floats, start: Floats
     ) -> Floats:
-        bent = self.quadratic.curvature + pull * np.eye(p.size)
+        bent = self.quadratic.curvature + np.diag(pull)
         linear = self.quadratic.a_l + p - pull * centre
         return convex_minimum(domain, bent, linear, self.terms, start)
-
-    def regret(self, domain: ConvexSet, x: Floats, best: Floats, p: Floats, pull: float) -> float:
-        if pull:
-            best = self.minimum(domain, p, 0.0, x, best)
-        return self.value(x) - self.value(best) + float(p @ (x - best))
 
     def check(self, domain: ConvexSet) -> None:
         self.quadratic.check(domain)

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from discreet_client.best_responses import Responder
-from discreet_client.prices import Prices
+from discreet_client.prices import END, Due, Prices, code, packed
 
 Floats = NDArray[np.float64]
 
@@ -23,10 +23,9 @@ MOST_COUPLINGS = 512
 
 
 class PricedRounds:
-    """An agent as the `Update` of a secure sum of m + 1 entries: first the slopes, then answers to
-    prices, until the sums show that the optimum is reached, or for `most` sums. The operator's c
-    and d are in all sums but the first. Agents in one process may share `prices`, since all compute
-    the same."""
+    """An agent as the `Update` of a secure sum of m + 1 entries: figures that set the scales, then
+    answers to prices, until the sums show that the optimum is reached, or for `most` sums. Agents
+    in one process may share `prices`, since all compute the same."""
 
     def __init__(self, responder: Responder, prices: Prices, most: int) -> None:
         self.responder, self.prices, self.most = responder, prices, most
@@ -35,16 +34,47 @@ class PricedRounds:
 
     def __call__(self, sums: Floats | None) -> Floats | None:
         """The next contribution, or None at the end."""
-        if sums is None:
-            return np.append(self.responder.slopes(), 0.0)
-        self.done += 1
-        if len(self.prices.sums) < self.done:  # else another agent of this process passed them on
-            self.prices.follow(sums)
-        if self.prices.ended or self.done == self.most:
-            return None
-        if self.prices.turn:
-            self.responder.recentre()
-        return self.responder.answer(self.prices.asked)
+        if sums is not None:
+            self.done += 1
+            if len(self.prices.sums) < self.done:  # else another agent of this process has
+                self.prices.follow(sums, last=self.done == self.most - 1)
+            if self.prices.ended or self.done == self.most:
+                return None
+            if self.prices.turn:
+                self.responder.recentre()
+        return self._contribution()
+
+    @property
+    def alone(self) -> bool:
+        """Whether the sum of the last contribution is to be of the agents alone, without the
+        operator's part."""
+        return self.prices.due is not Due.ANSWERS
+
+    def natural(self, entry: int, value: float) -> float:
+        """A value of an entry of the sums in the unit of the problem."""
+        return math.ldexp(value, -int(self.prices.exponents[entry]))
+
+    def _contribution(self) -> Floats:
+        prices, apart = self.prices, 0.0
+        if prices.due is Due.SPREAD:
+            slopes = np.ldexp(self.responder.slopes(), 2 * prices.exponents)
+            rows = np.array([packed(code(float(one))) for one in slopes]) * prices.grid
+        elif prices.due is Due.SLOPES:
+            powers = 2 * prices.exponents + prices.slope_exponents
+            rows = self._seen(np.ldexp(self.responder.slopes(), powers))
+        elif prices.due is Due.SIZES:
+            rows = self._seen(np.ldexp(self.responder.sizes() / 2, prices.exponents))
+        else:
+            answer, apart = self.responder.answer(prices.asked)
+            rows = np.ldexp(answer, prices.exponents)
+        # Honest answers fit; slopes may not, beside those of a liar, and no run is to end by what
+        # an agent's data are.
+        rows = np.clip(rows, -prices.bound, prices.bound)
+        return np.append(rows, apart * prices.bound)
+
+    def _seen(self, figures: Floats) -> Floats:
+        """What is not zero is at least a step of the grid."""
+        return np.where(figures > 0, np.maximum(figures, self.prices.grid), figures)
 
     @property
     def x(self) -> Floats:
@@ -69,32 +99,50 @@ class PricedRounds:
 
     @property
     def moving(self) -> float:
-        """The duality gap as a fraction of the largest of the run; infinite before there is one."""
-        prices = self.prices
-        if math.isinf(prices.gap):
-            return math.inf
-        return prices.gap / prices.largest_gap if prices.largest_gap > 0 else 0.0
+        """How far the agents are from their own best points, beside these."""
+        return self.prices.apart
 
     @property
     def violation(self) -> float:
-        """The largest violation of a constraint in the last sum, as a fraction of the largest entry
-        of any sum."""
-        prices = self.prices
-        if prices.violation <= 0:
-            return 0.0
-        return prices.violation / prices.largest if prices.largest > 0 else math.inf
+        """The largest residual of a row as a fraction of its size; infinite before sizes were
+        summed."""
+        return float(np.max(self.prices.shares(), initial=0.0))
 
     def settled(self, tolerance: float) -> bool:
-        """Whether the gap and the violation are within the tolerance."""
-        return max(self.moving, self.violation) <= tolerance
+        """Whether the run has ended by itself within the tolerance that its prices know."""
+        return self.prices.settled and tolerance >= self.prices.tolerance
 
     @property
     def why(self) -> str:
-        """The sentence that says why the sums have not settled."""
+        """The sentence that says why the sums have not settled; empty if they have."""
+        prices = self.prices
+        if prices.settled:
+            return ""
+        begin = f"after {self.done} rounds x is no optimum: "
+        if prices.lied:
+            return (
+                begin + "the sums of the last one are none that honest agents make, so no agent "
+                "went on from them"
+            )
+        if prices.sizes is None or not prices.sized:
+            return (
+                begin + "the agents' sums had not come near one, so that nobody has asked how "
+                "large they are at it. It takes more iterations"
+            )
+        shares, grids = prices.shares(), prices.grids()
+        if not grids[row := int(np.argmax(grids))] <= prices.tolerance:
+            return (
+                begin + f"row {row} is rounded by {grids[row]:.2g} of what the agents put into it: "
+                "its reach is too large for the slots"
+            )
+        if not shares[row := int(np.argmax(shares))] <= END * prices.tolerance:
+            return (
+                begin + f"row {row} is off by {shares[row]:.2g} of what the agents put into it. It "
+                "takes more iterations, or constraints that can be satisfied"
+            )
         return (
-            f"after {self.done} rounds the duality gap is still {self.moving:.2g} of the largest, "
-            f"and the constraints are broken by {self.violation:.2g} of the largest sum: x is no "
-            "optimum. It takes more iterations, or constraints that can be satisfied"
+            begin + f"the agents are still {prices.apart:.2g} away from their own best points. It "
+            "takes more iterations"
         )
 
     def state(self) -> dict[str, Any]:
@@ -107,6 +155,6 @@ class PricedRounds:
 
     def resume(self, state: Mapping[str, Any]) -> None:
         self.responder.resume(state["responder"])
-        for sums in state["sums"]:
-            self.prices.follow(np.array(sums))
+        for place, sums in enumerate(state["sums"], 1):
+            self.prices.follow(np.array(sums), last=place == self.most - 1)
         self.done = len(state["sums"])

@@ -156,6 +156,15 @@ class Rounds:
         return self.participant.multipliers
 
     @property
+    def alone(self) -> bool:
+        """Whether the sum of the last contribution is of the agents alone: the two at the end."""
+        return self.done >= self.iterations
+
+    def natural(self, entry: int, value: float) -> float:
+        """A value of an entry in the unit of the problem, in which sums are."""
+        return value
+
+    @property
     def opened(self) -> int:
         """The number of sums."""
         end = self._end

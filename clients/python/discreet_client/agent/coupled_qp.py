@@ -42,14 +42,14 @@ from discreet_client.exposure import Opens
 from discreet_client.federation.errors import AgentError, FolderLost, NotTrusted, Unfit
 from discreet_client.packing import OutOfRange, box_bound
 from discreet_client.priced_rounds import PricedRounds
-from discreet_client.prices import Prices
+from discreet_client.prices import MOST_AGENTS, Prices, signed_rows
 from discreet_client.settling import SUMS
 from discreet_client.updates import Participant, Rounds, Steps
 
 Floats = NDArray[np.float64]
 Domain = Box | BudgetedBox | Polytope
 
-METHODS = ("spds", "rpds", "auto")
+METHODS = ("auto", "rpds", "spds")
 """`rpds` makes the steps of `spds` with other signed step parameters: no step shrinks, and all are
 regularized."""
 
@@ -204,7 +204,7 @@ class _Run(Program):
             machine.transcript.hex(),
             None if said is secure_sum.Verdict.UNSAID else said is secure_sum.Verdict.SETTLED,
             rounds.violations,
-            rounds.why,
+            rounds.why if said is secure_sum.Verdict.UNSETTLED else "",
         )
 
     def _open(self, roster: dict[str, Any], state: bytes) -> secure_sum.Agent:
@@ -274,36 +274,45 @@ class _Run(Program):
         if method not in METHODS:
             raise Unfit(f"the owner has signed method {method}, which this version lacks")
         auto = method == "auto"
-        if auto is not (sums.operator_from == 1):
+        if auto is not ("rows" in parameters):
             raise Unfit(f"the sums that the owner has signed do not fit method {method}")
         if (A_u.shape[0], A_g.shape[0]) != rows or sum(rows) + auto != sums.dimension:
             raise Unfit(
                 f"A_u and A_g have {A_u.shape[0]} and {A_g.shape[0]} rows; the owner has signed "
                 f"{rows}"
             )
-        entries = box_bound(np.vstack([A_u, A_g]), *domain.sides)
+        exponents, figures = signed_rows(parameters) if auto else (np.zeros(sum(rows), int), None)
+        natural = box_bound(np.vstack([A_u, A_g]), *domain.sides)
+        entries = np.ldexp(natural, exponents)
         reach = float(np.max(entries, initial=0.0))
         # With noise, contributions are clipped to what the slots hold, and a refusal would leak
         # information about the data.
         if not sums.noise_sigma and not reach <= sums.bound:
+            row = int(np.argmax(entries))
+            held = math.ldexp(sums.bound, -int(exponents[row]))
             raise Unfit(
-                f"a contribution can reach {reach:g}, the slots hold {sums.bound:g}: the box is "
-                "too large"
+                f"this agent's row {row} can reach {natural[row]:g}, the slots hold {held:g}: the "
+                "box is too large"
             )
         if sums.reach is not None:
-            _check_reach(entries, sums)
+            _check_reach(natural, exponents, sums)
         steps = parameters["steps"]
-        if auto:
+        if figures is not None:
             secret = self._agent.identity.private_key.private_bytes_raw()
             own = own_haze(secret, cost, domain, members)
-            A, draw = np.vstack([A_u, A_g]), self._draws.uniform
-            responder = Responder(A, cost, domain, sums.bound, draw, own)
-            prices = Prices(rows[0], sum(rows), sums.rounding(len(members)))
+            if len(members) > MOST_AGENTS:
+                raise Unfit(f"method auto sums over at most {MOST_AGENTS} agents")
+            responder = Responder(
+                np.vstack([A_u, A_g]), cost, domain, rows[0], figures, self._draws.uniform, own
+            )
+            grid = 2.0**-sums.fraction_bits
+            prices = Prices(
+                rows[0], figures, sums.bound, grid, len(members), exponents, sums.tolerance
+            )
             return PricedRounds(responder, prices, steps["iterations"])
         asked = sums.asked(len(members))
         most = steps["iterations"] + (SUMS if asked else 0)
-        until = steps["iterations"] if asked else None
-        if (sums.rounds, sums.operator_until) != (most, until):
+        if sums.rounds != most:
             raise Unfit(f"the sums that the owner has signed do not fit method {method}")
         chosen = Steps(
             self._primal or steps["primal"], steps["dual"], steps["shrink"], steps["regularization"]
@@ -476,18 +485,22 @@ def _signed_sums(parameters: dict[str, Any]) -> secure_sum.Parameters:
         ) from None
 
 
-def _check_reach(entries: Floats, sums: secure_sum.Parameters) -> None:
+def _check_reach(
+    natural: Floats, exponents: NDArray[np.int64], sums: secure_sum.Parameters
+) -> None:
     """Unfit if this agent's entries (their largest magnitudes, float64[m]) can exceed the
-    bounds that the owner has signed: the other agents would reject sums with its contributions."""
+    bounds that the owner has signed: the other agents would reject sums with its contributions.
+    Bounds are signed in the units of the sums."""
     assert sums.reach is not None
-    if len(sums.reach) != entries.size or sums.most is None or len(sums.most) != entries.size:
+    if len(sums.reach) != natural.size or sums.most is None or len(sums.most) != natural.size:
         raise Unfit("the owner has signed bounds for another number of rows")
-    beyond = np.flatnonzero(~(entries <= np.array(sums.reach) * (1 + 1e-12)))
+    signed = np.ldexp(np.array(sums.reach), -exponents)
+    beyond = np.flatnonzero(~(natural <= signed * (1 + 1e-12)))
     if beyond.size:
         row = int(beyond[0])
         raise Unfit(
-            f"this agent's row {row} can reach {entries[row]:g}; the owner has signed "
-            f"{sums.reach[row]:g} as the bound for every agent"
+            f"this agent's row {row} can reach {natural[row]:g}; the owner has signed "
+            f"{signed[row]:g} as the bound for every agent"
         )
 
 

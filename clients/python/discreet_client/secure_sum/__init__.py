@@ -23,6 +23,8 @@ How the protocol protects the vectors (reasons in docs/decisions/0007-secure-sum
   both sides and does not travel.
 - Pairwise masks from fresh X25519 keys, bound to epoch, round and all broadcasts so far, cancel
   only in the sum over all agents.
+- A sum is of the agents alone, without v_0, where every agent says so by the kind of its frame; if
+  some say so and some do not, nothing is opened and the job ends.
 - A link mask between agent and operator: without it, an agent that overhears all the others could
   sum their messages to `Σ v_i`, and so find the operator's v_0.
 - `scheme="paillier"`: what agents send and receive is encrypted under a key that one of them, the

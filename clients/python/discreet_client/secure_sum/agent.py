@@ -66,6 +66,19 @@ class Settling(Protocol):
     def settled(self, tolerance: float) -> bool: ...
 
 
+@runtime_checkable
+class Scaled(Protocol):
+    """An optimizer some of whose sums are of the agents alone, without the operator's part, and
+    whose entries have units of their own; both follow from the sums alone."""
+
+    @property
+    def alone(self) -> bool:
+        """Whether the sum of its last contribution is."""
+
+    def natural(self, entry: int, value: float) -> float:
+        """A value of an entry in the unit of the problem."""
+
+
 class Agent(Party):
     """One agent in one epoch of one job.
 
@@ -108,6 +121,8 @@ class Agent(Party):
         self._own_seed = b""
         self._opened = 0
         self._contributed = 0
+        self._alone = False
+        """Whether the sum of the last contribution is of the agents alone."""
         self.verdict = Verdict.UNSAID
         self.complaint = ""
         """The fault of the sum about which this agent has complained; empty if it has not."""
@@ -167,6 +182,7 @@ class Agent(Party):
             "opened": self._opened,
             "contributed": self._contributed,
             "numbers": self.numbers,
+            "alone": self._alone,
             "verdict": self.verdict.name,
             "complaint": self.complaint,
         }
@@ -184,6 +200,7 @@ class Agent(Party):
         self.draws.key = bytes.fromhex(saved.get("draws", ""))
         self.index, self._opened = saved["index"], saved["opened"]
         self._contributed = saved["contributed"]
+        self._alone = saved["alone"]
         self.verdict = Verdict[saved.get("verdict", Verdict.UNSAID.name)]
         self.complaint = saved.get("complaint", "")
         self._group_key, self._deal_digest = (
@@ -419,7 +436,9 @@ class Agent(Party):
             plus, [self._mask_key(self.index, other) for other in others if other < self.index]
         )
         self._expected = (Kind.PROPOSAL,) if parameters.allow_dropout else (Kind.SUM,)
-        return self._frame(Kind.CONTRIBUTION, self.index, scheme.contribute(encoded, masks))
+        self._alone = isinstance(self._update, Scaled) and self._update.alone
+        kind = Kind.ALONE if self._alone else Kind.CONTRIBUTION
+        return self._frame(kind, self.index, scheme.contribute(encoded, masks))
 
     def _judge(self) -> Verdict:
         tolerance = self._who.parameters.tolerance
@@ -497,7 +516,7 @@ class Agent(Party):
         """The entry of this round's sum that exceeds the bounds that the owner has signed; empty if
         none does."""
         parameters = self._who.parameters
-        if parameters.most is None or not parameters.with_operator(self.round):
+        if parameters.most is None or self._alone:
             return ""
         signed = np.array(parameters.most)
         # Contributions at their bound are only as exact as doubles and the grid.
@@ -506,9 +525,12 @@ class Agent(Party):
         if not found.size:
             return ""
         first = int(found[0])
+        value, largest = float(sums[first]), parameters.most[first]
+        if isinstance(self._update, Scaled):
+            value, largest = (self._update.natural(first, one) for one in (value, largest))
         return (
-            f"its entry {first} is {sums[first]:g}, and with what the owner has signed it is at "
-            f"most {parameters.most[first]:g}"
+            f"its entry {first} is {value:g}, and with what the owner has signed it is at most "
+            f"{largest:g}"
         )
 
     def _complain(self, why: str) -> bytes:

@@ -36,6 +36,7 @@ class Kind(IntEnum):
     TRANSCRIPT = 14  # signature over the transcript hash
     CLOSE = 15  # all signatures over the transcript hash
     COMPLAINT = 16  # signature over OUT_OF_BOUNDS
+    ALONE = 18  # the masked vector of a sum that is of the agents alone, without the operator's
 
 
 class Verdict(Enum):

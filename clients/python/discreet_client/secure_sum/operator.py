@@ -76,6 +76,8 @@ class Operator(Party):
         self._known = b""
         self._collected: dict[int, tuple[Kind, bytes, bytes]] = {}
         self._contributions: dict[int, Any] = {}
+        self._alone = False
+        """Whether the sum that is due is of the agents alone."""
         self.opened = 0
         """Number of sums broadcast so far."""
         self.signatures: dict[int, bytes] = {}
@@ -135,7 +137,7 @@ class Operator(Party):
                     f"agent {sender} has given a different answer before", "contradiction"
                 )
             return
-        if kind == Kind.CONTRIBUTION:
+        if kind in (Kind.CONTRIBUTION, Kind.ALONE):
             assert self._scheme is not None
             try:
                 self._contributions[sender] = self._scheme.accept(payload)
@@ -220,7 +222,9 @@ class Operator(Party):
 
     def _after_ack(self) -> bytes:
         self._complete("every agent must have the key")
-        frame = self._broadcast(Kind.START, self._signatures(), (Kind.CONTRIBUTION,), self._active)
+        frame = self._broadcast(
+            Kind.START, self._signatures(), (Kind.CONTRIBUTION, Kind.ALONE), self._active
+        )
         self._bound = self._transcript
         return frame
 
@@ -231,7 +235,10 @@ class Operator(Party):
                 agent for agent, said in self._collected.items() if said[0] == Kind.COMPLAINT
             )
         if len(kinds) > 1:
-            raise Tampered("some agents end and some go on: they have seen different sums")
+            raise Tampered(
+                "agents differ in what they answer (an end, a contribution, or one to a sum of the "
+                "agents alone): they have seen different sums"
+            )
         if kinds == {Kind.TRANSCRIPT}:
             self._complete("every agent signs the transcript")
             said = {payload for _, payload, _ in self._collected.values()}
@@ -245,6 +252,7 @@ class Operator(Party):
             self.finished = True
             return close
         parameters = self._who.parameters
+        self._alone = kinds == {Kind.ALONE}
         if not parameters.allow_dropout:
             self._complete("the job sums over all agents")
             return self._broadcast_sum()
@@ -295,7 +303,7 @@ class Operator(Party):
         frame = self._broadcast(
             Kind.SUM,
             payload,
-            (Kind.CONTRIBUTION, Kind.TRANSCRIPT, Kind.COMPLAINT),
+            (Kind.CONTRIBUTION, Kind.ALONE, Kind.TRANSCRIPT, Kind.COMPLAINT),
             self._active,
         )
         self._previous, self._bound = self._heard, self._transcript
@@ -306,9 +314,8 @@ class Operator(Party):
 
     @property
     def _due(self) -> Integers:
-        """v_0 on the grid, or zeros in the rounds whose sums are those of the agents alone."""
-        inside = self._who.parameters.with_operator(self.round)
-        return self._own if inside else np.zeros_like(self._own)
+        """v_0 on the grid, or zeros in a sum of the agents alone."""
+        return np.zeros_like(self._own) if self._alone else self._own
 
     def state(self) -> bytes:
         """All that `resume` needs, to be saved after each broadcast: answers that were collected

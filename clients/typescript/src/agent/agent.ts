@@ -84,7 +84,7 @@ export class Agent {
   readonly #memory: Memory;
   readonly #unit: string;
   readonly #cap: { epsilon: string; delta: string };
-  readonly #announcement: Readonly<Record<string, unknown>>;
+  #announcement: Readonly<Record<string, unknown>>;
   readonly #tls: Tls;
   readonly #patienceMs: number;
   #heard = Date.now();
@@ -134,6 +134,11 @@ export class Agent {
   }
 
   /** The public figures that this agent announces. */
+  /** Sets the public figures to enrol with; the roster names them. */
+  announce(figures: Readonly<Record<string, unknown>>): void {
+    this.#announcement = figures;
+  }
+
   get announcement(): Readonly<Record<string, unknown>> {
     return this.#announcement;
   }

@@ -22,6 +22,7 @@ import { planOf, type PlanParameters } from "./parameters.js";
 import type { Round } from "./rounds.js";
 import { type Box, type Matrix, Participant, project, type QuadraticCost, reach } from "./spds.js";
 
+
 /** This agent's own part of the problem. `lower` and `upper`: one number, or one per variable. */
 export interface Part {
   readonly A_u: Matrix;

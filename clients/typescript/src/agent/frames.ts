@@ -22,6 +22,7 @@ export const KINDS = {
   TRANSCRIPT: 14,
   CLOSE: 15,
   COMPLAINT: 16,
+  ALONE: 18, // a contribution to a sum of the agents alone, without the operator's part
 } as const;
 export type Kind = keyof typeof KINDS;
 const NAMES = new Map<number, Kind>(Object.entries(KINDS).map(([name, number]) => [number, name as Kind]));

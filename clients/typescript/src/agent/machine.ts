@@ -37,6 +37,8 @@ const SECRET_BYTES = 32;
 export interface Update {
   /** Given the last sums, none at the start: the next contribution, or undefined to end. */
   next(sums: readonly number[] | undefined): readonly number[] | undefined;
+  /** Whether the sum of the last contribution is of the agents alone, without the operator's part. */
+  readonly alone: boolean;
   /** Whether the sums have settled. */
   settled(tolerance: number): boolean;
 }
@@ -301,8 +303,8 @@ export class Machine {
 
   /** The entry of a sum that exceeds the bounds that the owner has signed; empty if none does. */
   #beyond(sums: readonly number[]): string {
-    const { most, fraction_bits, operatorUntil } = this.#agreed.sums;
-    if (most === undefined || this.#round >= (operatorUntil ?? Number.POSITIVE_INFINITY)) return "";
+    const { most, fraction_bits } = this.#agreed.sums;
+    if (most === undefined || this.#update.alone) return "";
     const rounding = (this.#all.length + 1) * 2 ** -(fraction_bits + 1);
     const entry = sums.findIndex((one, place) => Math.abs(one) > (most[place] as number) * (1 + SLACK) + rounding);
     if (entry < 0) return "";
@@ -337,7 +339,7 @@ export class Machine {
     const plus = [...above, OPERATOR].map((other) => this.#maskKey(other));
     this.#expected = "SUM";
     const masked = contribution(encoded, [...plus, ...this.#pads([this.#index])], below.map((other) => this.#maskKey(other)));
-    return this.#frame("CONTRIBUTION", masked);
+    return this.#frame(this.#update.alone ? "ALONE" : "CONTRIBUTION", masked);
   }
 
   #onClose(payload: Bytes): Bytes {

@@ -145,6 +145,10 @@ export class Participant implements Update {
     return A.map((_, j) => (j === 0 && against ? asked.bound : 0));
   }
 
+  get alone(): boolean {
+    return this.done >= this.steps.iterations;
+  }
+
   /** The number of sums that were opened. */
   get opened(): number {
     return this.done + (this.sizes === undefined ? 0 : 1) + (this.votes === undefined ? 0 : 1);

@@ -21,6 +21,7 @@ from discreet.problems.coupled_qp.data import (
     set_of,
     sides_of,
 )
+from discreet.solvers.saddle.feasibility import broken
 from discreet.solvers.saddle.spds import Part, step_sizes
 from discreet_client.cost_terms import MOST_NUMBERS, BadTerm
 from discreet_client.updates import Steps
@@ -28,7 +29,6 @@ from discreet_client.updates import Steps
 FEWEST_AGENTS = 3
 MAX_AGENTS = 1000
 MAX_COEFFICIENTS = 20_000_000
-FEASIBILITY_TOLERANCE = 1e-9
 MAX_SECONDS = 600
 """The most estimated seconds of a run in one process."""
 MAX_PLAN_SECONDS = 20
@@ -154,37 +154,30 @@ def check_steps(steps: QpSteps, count: int) -> None:
 def check_feasible(
     operator: OperatorData, parts: Sequence[Part], agents: Sequence[AgentData]
 ) -> None:
-    """`min t, Σ A_g x + d <= t` over the agents' sets (a linear program): t > 0 means that no x
-    satisfies the coupling."""
-    rows = len(operator.d)
-    if rows == 0:
+    """InvalidInput where no x in the agents' sets satisfies `Σ A_g x + d <= 0`."""
+    if not operator.d:
         return
-    A = np.hstack([part.A_g for part in parts])
-    sides = [(low, high) for agent in agents for low, high in zip(*sides_of(agent), strict=True)]
-    from scipy.optimize import linprog  # noqa: PLC0415 - 8 MB, for who registers such data
-    from scipy.sparse import csr_array, vstack  # noqa: PLC0415
-
-    couplings = np.hstack([A, -np.ones((rows, 1))])
+    sides = [sides_of(agent) for agent in agents]
     totals, limits = _own_rows(parts)
-    answer = linprog(
-        np.append(np.zeros(A.shape[1]), 1.0),
-        A_ub=couplings if not limits.size else vstack([csr_array(couplings), csr_array(totals)]),  # type: ignore[arg-type]
-        b_ub=np.concatenate([-np.asarray(operator.d), limits]),
-        bounds=[*sides, (0, None)],
+    found = broken(
+        np.hstack([part.A_g for part in parts]),
+        np.asarray(operator.d),
+        np.concatenate([low for low, _ in sides]),
+        np.concatenate([high for _, high in sides]),
+        totals,
+        limits,
     )
-    excess = 0.0 if answer.x is None else float(answer.x[-1])
-    if excess > FEASIBILITY_TOLERANCE * max(1.0, float(np.max(np.abs(operator.d)))):
+    if found is not None:
         raise InvalidInput(
             "no x that the agents' boxes, budgets and polytopes allow satisfies all coupling "
-            f"constraints: one is violated by at least {excess:.3g}",
-            pointer="/problem/operator/d",
+            f"constraints: one is violated by at least {found.excess:.3g}",
+            pointer=f"/problem/operator/d/{found.row}",
         )
 
 
 def _own_rows(parts: Sequence[Part]) -> tuple[Floats, Floats]:
-    """`totals x <= limits` of the agents' budgets and polytopes, float64[r, k + 1] and float64[r];
-    the last column belongs to t."""
-    columns = sum(part.A_g.shape[1] for part in parts) + 1
+    """`totals x <= limits` of the agents' budgets and polytopes, float64[r, k] and float64[r]."""
+    columns = sum(part.A_g.shape[1] for part in parts)
     totals, limits, at = [np.zeros((0, columns))], [np.zeros(0)], 0
     for part in parts:
         R, least, most = part.domain.rows

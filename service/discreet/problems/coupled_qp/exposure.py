@@ -34,7 +34,8 @@ AGAIN_WITH_PRICES = (
     "two, lie in a haze that repeated pairs of the same agents and data do not lift, while with a "
     "new agent's key in each, or other data, ten pairs tell as much as a guess and a hundred come "
     "within 15 %; of an agent whose cost has a kink where its wish is, one pair of jobs shows the "
-    "wish itself, haze or not; the first sum tells how steep all costs are together"
+    "wish itself, haze or not; the first sums tell how steep all costs are together, and how much "
+    "that differs among them"
 )
 """For method auto, whose sums are exact responses to prices at the end and have haze at first:
 `run_again.by_prices`, `run_again.repeated` and `run_again.wish_at_a_kink`."""
@@ -70,11 +71,11 @@ def protects(sums: secure_sum.Parameters, agents: int) -> str:
     return HIDDEN if sums.crowded(agents) else FROM_THE_SERVER
 
 
-def of_sums(sums: secure_sum.Parameters, agents: int) -> Exposure:
-    """What one lying agent can find out, for plan and certificate."""
+def of_sums(sums: secure_sum.Parameters, agents: int, *, prices: bool) -> Exposure:
+    """What one lying agent can find out, for plan and certificate; `prices`: of method auto."""
     rounds, others = sums.rounds, agents - 1
     opened = f"the {rounds} sums" if rounds > 1 else "the sum"
-    again = AGAIN if sums.operator_from is None else AGAIN_WITH_PRICES
+    again = AGAIN_WITH_PRICES if prices else AGAIN
     if sums.noise_sigma:
         says = (
             f"{opened} that are opened to every agent have noise inside: what anybody finds out of "
@@ -108,11 +109,11 @@ def of_sums(sums: secure_sum.Parameters, agents: int) -> Exposure:
 
 
 def refuse_exposed(
-    sums: secure_sum.Parameters, agents: int, before: Fraction = Fraction(0)
+    sums: secure_sum.Parameters, agents: int, before: Fraction = Fraction(0), *, prices: bool
 ) -> None:
     """Raises Exposed for few agents without noise, unless the owner has explicitly accepted it.
     `before`: what jobs before have opened, for each of their agents (`exposure.Opens`): chances to
-    find somebody out add up."""
+    find somebody out add up. `prices`: of method auto."""
     if sums.exposure == ACCEPTED or sums.crowded(agents, before):
         return
     needed = sums.crowd(before)
@@ -123,8 +124,8 @@ def refuse_exposed(
     )
     enough = f"need {needed} agents at least" if needed else "are too many for any number of agents"
     raise Exposed(
-        f"{of_sums(sums, agents).sentence}. Without noise {sums.numbers} opened numbers{earlier} "
-        f'{enough}; to open them all the same say exposure: "{ACCEPTED}", and each agent says so '
+        f"{of_sums(sums, agents, prices=prices).sentence}. Without noise {sums.numbers} opened "
+        f'numbers{earlier} {enough}; to open them all the same say exposure: "{ACCEPTED}", and each agent says so '
         "in its own demands",
         pointer="/problem/exposure",
     )

@@ -8,7 +8,7 @@ finds the prices (`discreet_client.prices`).
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar, Literal
 
 import numpy as np
@@ -21,7 +21,7 @@ from discreet.solvers.saddle.spds import Part
 from discreet_client import secure_sum
 from discreet_client.best_responses import Responder
 from discreet_client.priced_rounds import MOST_COUPLINGS, MOST_ROUNDS, PricedRounds
-from discreet_client.prices import Prices
+from discreet_client.prices import Prices, signed_rows
 from discreet_client.settling import SUMS
 from discreet_client.updates import Participant, Rounds
 
@@ -33,8 +33,8 @@ MEANING = (
     "itself, often after 10 to 20 rounds. Without it `spds` where there are steps or noise, else "
     "`auto`"
 )
-FEWEST_ROUNDS = 3
-"""Fewest rounds of `auto`: slopes, responses to the first prices, and to the next."""
+FEWEST_ROUNDS = 4
+"""Fewest rounds of `auto`: two of slopes, responses to the first prices, and their sizes."""
 
 
 class Method(ABC):
@@ -43,9 +43,10 @@ class Method(ABC):
     name: ClassVar[Name]
     added: ClassVar[int] = 0
     """Entries of a sum in addition to the couplings."""
-    operator_from: ClassVar[int | None] = None
-    operator_until: int | None = None
-    """See `secure_sum.Parameters`."""
+    slot_bits: ClassVar[int | None] = None
+    """Of the slots that it needs; None for any."""
+    scaled: ClassVar[bool] = False
+    """Whether rows travel in units of their own (`bounds.Units`)."""
 
     def __init__(self, iterations: int) -> None:
         self.iterations = iterations
@@ -80,13 +81,13 @@ class Method(ABC):
 
     @abstractmethod
     def updates(
-        self, parts: Sequence[Part], sums: secure_sum.Parameters
+        self, parts: Sequence[Part], parameters: Mapping[str, Any]
     ) -> Sequence[Rounds | PricedRounds]:
-        """The agents of `protocol: job`."""
+        """The agents of `protocol: job`, from the parameters of the plan."""
 
-    def own(self, vector: Floats) -> Floats:
+    def own(self, vector: Floats, parameters: Mapping[str, Any]) -> Floats:
         """The operator's part of a sum."""
-        return np.append(vector, np.zeros(self.added))
+        return vector
 
 
 class Spds(Method):
@@ -95,7 +96,7 @@ class Spds(Method):
     def __init__(self, steps: QpSteps, *, asks: bool) -> None:
         super().__init__(steps.iterations + (SUMS if asks else 0))
         self.steps = steps
-        self.operator_until = steps.iterations if asks else None
+        self._asks = asks
 
     @property
     def signed(self) -> dict[str, Any]:
@@ -129,12 +130,12 @@ class Spds(Method):
     def bound(self, reach: float, slots: float) -> float:
         """Sizes of rows may be larger than what rows reach, where variables cancel: they are
         clipped to the capacity of the slots."""
-        return reach if self.operator_until is None else max(reach, slots)
+        return max(reach, slots) if self._asks else reach
 
     def updates(
-        self, parts: Sequence[Part], sums: secure_sum.Parameters
+        self, parts: Sequence[Part], parameters: Mapping[str, Any]
     ) -> Sequence[Rounds | PricedRounds]:
-        asked = sums.asked(len(parts))
+        asked = secure_sum.Parameters(**parameters["sums"]).asked(len(parts))
         return [
             Rounds(
                 Participant(part.A_u, part.A_g, part.cost, part.domain, steps),
@@ -168,8 +169,9 @@ class Rpds(Spds):
 
 class Auto(Method):
     name = "auto"
-    added = 1  # regrets
-    operator_from = 1  # the first sum is of slopes
+    added = 1  # how far agents are from their own best points
+    scaled = True
+    slot_bits = 64  # it counts agents and adds up logarithms in one slot
 
     @property
     def signed(self) -> dict[str, Any]:
@@ -190,23 +192,38 @@ class Auto(Method):
         """All boxes are bounded, otherwise their sums would not fit their slots."""
 
     def bound(self, reach: float, slots: float) -> float:
-        """The capacity of the slots: slopes and regrets are clipped to it, whatever the data."""
-        return max(reach, slots)
+        """The capacity of the slots: rows travel in units in which they fit."""
+        return slots
 
     def updates(
-        self, parts: Sequence[Part], sums: secure_sum.Parameters
+        self, parts: Sequence[Part], parameters: Mapping[str, Any]
     ) -> Sequence[Rounds | PricedRounds]:
-        coupled, couplings = parts[0].A_u.shape[0], sums.dimension - self.added
+        sums, coupled = secure_sum.Parameters(**parameters["sums"]), parts[0].A_u.shape[0]
+        exponents, figures = signed_rows(parameters)
+        # One for all: they are the same for every agent.
         prices = Prices(
-            coupled, couplings, sums.rounding(len(parts))
-        )  # one for all: they are the same for every agent
+            coupled,
+            figures,
+            sums.bound,
+            2.0**-sums.fraction_bits,
+            len(parts),
+            exponents,
+            sums.tolerance,
+        )
         return [
-            PricedRounds(_responder(part, sums.bound), prices, self.iterations) for part in parts
+            PricedRounds(
+                Responder(
+                    np.vstack([part.A_u, part.A_g]), part.cost, part.domain, coupled, figures
+                ),
+                prices,
+                self.iterations,
+            )
+            for part in parts
         ]
 
-
-def _responder(part: Part, bound: float) -> Responder:
-    return Responder(np.vstack([part.A_u, part.A_g]), part.cost, part.domain, bound)
+    def own(self, vector: Floats, parameters: Mapping[str, Any]) -> Floats:
+        exponents, _ = signed_rows(parameters)
+        return np.append(np.ldexp(vector, exponents), np.zeros(self.added))
 
 
 def method_of(name: Name | None, steps: QpSteps | None, *, noise: bool, asks: bool) -> Method:

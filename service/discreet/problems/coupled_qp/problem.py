@@ -46,6 +46,7 @@ from discreet.problems.plans import Plan
 from discreet.problems.results import Output, Result
 from discreet.solvers.saddle.spds import Part
 from discreet_client import secure_sum
+from discreet_client.best_responses import windows
 from discreet_client.exposure import NOTHING_OPENED, Opens
 from discreet_client.packing import box_bound
 
@@ -130,7 +131,7 @@ class CoupledQp(CoupledQpRequest):
             self.dimension(),
             self.coefficients(),
             self.way.iterations,
-            2 * checks.own_seconds(agents),  # method auto asks twice: what is best, and regrets
+            checks.own_seconds(agents),
         )
         checks.check_shapes(self.operator, agents, self.coefficients())
         self.way.check(len(agents), sum(self.rows()))
@@ -145,11 +146,23 @@ class CoupledQp(CoupledQpRequest):
         )
         bound = self.way.bound(bound, bounds.of_slots(self.encryption, len(agents)))
         clip = max(float(np.linalg.norm(one)) for one in reach)
+        units = None
+        if self.way.scaled:
+            units = bounds.units_of(self.operator, np.max(reach, axis=0).tolist(), bound)
         if self.noise is not None and self.noise.clip is not None:
             clip = min(clip, self.noise.clip)
-        plan = sums_plan(self, len(agents), bound, clip, budget)
+        plan = sums_plan(self, len(agents), bound, clip, budget, units)
         checks.check_feasible(self.operator, parts, agents)
         self.way.check_parts(parts)
+        if units is not None:
+            sums = secure_sum.Parameters(**plan.parameters["sums"])
+            figures = np.array(units.figures)
+            taken = np.zeros(figures.size)
+            for part in parts:
+                A = np.vstack([part.A_u, part.A_g])
+                taken += np.abs(A) @ windows(A, part.cost, part.domain, figures)
+            rounding = sums.rounding(len(agents))
+            bounds.check_grid(self.operator, units, taken, rounding, self.tolerance)
         return plan
 
     # Federated
@@ -185,11 +198,20 @@ class CoupledQp(CoupledQpRequest):
             )
         checks.check_rows(self.operator, public)
         self.way.check_federated(public.count, sum(self.rows()))
-        bounds.check_federated(self.operator, public, self.encryption, self.noise)
+        bounds.check_federated(
+            self.operator, public, self.encryption, self.noise, scaled=self.way.scaled
+        )
         bound = bounds.of_slots(self.encryption, public.count)
+        reach = bounds.of_rows(public, sum(self.rows()))
+        units = bounds.units_of(self.operator, reach, bound) if self.way.scaled else None
         clip = 0.0 if self.noise is None or self.noise.clip is None else self.noise.clip
-        plan = sums_plan(self, public.count, bound, clip, budget)
-        exposure.refuse_exposed(secure_sum.Parameters(**plan.parameters["sums"]), public.count)
+        plan = sums_plan(self, public.count, bound, clip, budget, units)
+        sums = secure_sum.Parameters(**plan.parameters["sums"])
+        if units is not None and reach is not None:
+            taken = [public.count * one for one in reach]
+            rounding = sums.rounding(public.count)
+            bounds.check_grid(self.operator, units, taken, rounding, self.tolerance)
+        exposure.refuse_exposed(sums, public.count, prices=units is not None)
         return plan
 
     def opens(self, plan: Plan, agents: int, rounds: int | None = None) -> Opens:
@@ -205,7 +227,7 @@ class CoupledQp(CoupledQpRequest):
     def refuse_exposed(self, plan: Plan, agents: int, before: Fraction) -> None:
         if "sums" in plan.parameters:
             sums = secure_sum.Parameters(**plan.parameters["sums"])
-            exposure.refuse_exposed(sums, agents, before)
+            exposure.refuse_exposed(sums, agents, before, prices="rows" in plan.parameters)
 
     @on_shares.instead(on_shares.answer_bytes)
     def answer_bytes(self, plan: Plan, agents: int) -> int:
@@ -213,7 +235,7 @@ class CoupledQp(CoupledQpRequest):
 
     @on_shares.instead(on_shares.open_session)
     def open_session(self, plan: Plan, agents: Sequence[Member]) -> Session:
-        return SumSession(plan, agents, self._own())
+        return SumSession(plan, agents, self._own(plan))
 
     @classmethod
     def rehearse_session(cls) -> None:
@@ -229,8 +251,8 @@ class CoupledQp(CoupledQpRequest):
             )
         return self.agents
 
-    def _own(self) -> NDArray[np.float64]:
-        return self.way.own(np.array([*self.operator.c, *self.operator.d]))
+    def _own(self, plan: Plan) -> NDArray[np.float64]:
+        return self.way.own(np.array([*self.operator.c, *self.operator.d]), plan.parameters)
 
     def plain_parts(self) -> list[Part]:
         """The agents' data as the plaintext solver reads them, with protocol `job`."""
@@ -244,8 +266,8 @@ class CoupledQp(CoupledQpRequest):
         drawn from the operating system, never from `noise`.
         """
         sums = secure_sum.Parameters(**plan.parameters["sums"])
-        agents = self.way.updates(self.plain_parts(), sums)
-        outcome = secure_sum.run_in_process(agents, self._own(), sums)
+        agents = self.way.updates(self.plain_parts(), plan.parameters)
+        outcome = secure_sum.run_in_process(agents, self._own(plan), sums)
         evidence = outcome.certificate
         return {
             "x": np.concatenate([one.x for one in agents]),
@@ -287,7 +309,7 @@ class CoupledQp(CoupledQpRequest):
                 "multipliers": released["multipliers"],
                 "objective": float(coupled @ coupled) / 2 + cost,
                 "violation": float(np.max(violations, initial=0.0)),
-                "violations": violations,
+                "violations": np.broadcast_to(violations, len(self.operator.d)),
                 "rounds": int(released["rounds"]),
                 "transcript": released["transcript"].tobytes().hex(),
                 "bytes_sent": int(released["bytes_sent"].max()),

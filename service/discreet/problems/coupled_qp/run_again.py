@@ -31,10 +31,13 @@ from discreet_client.best_responses import Own, Responder, own_haze
 from discreet_client.convex_sets import Box
 from discreet_client.cost_terms import PiecewiseLinear
 from discreet_client.costs import ConvexCost, QuadraticCost
+from discreet_client.packing import box_bound
 from discreet_client.priced_rounds import MOST_ROUNDS, PricedRounds
-from discreet_client.prices import Prices
+from discreet_client.prices import Due, Prices, exponent
 
 Floats = NDArray[np.float64]
+BOUND = 2.0**20
+"""The most that an entry of a contribution may be, in the units of the sums."""
 WEAR = 0.05
 LIMIT = 2.2
 """The joint limit of each hour, per agent."""
@@ -105,21 +108,40 @@ def kept_draws(agents: Sequence[Private]) -> list[Own]:
 def play(agents: Sequence[Private], own: Floats, seed: int, *, haze: bool) -> Opened:
     """One job of standard agents."""
     random, m = np.random.default_rng(seed), own.size
-    prices = Prices(m // 2, m, (len(agents) + 1) * GRID / 2)
+    figures = np.exp2(np.ceil(np.log2(np.maximum(np.abs(own), GRID))))
+    exponents = [exponent(BOUND, one) for one in _largest(agents, figures)]
+    prices = Prices(m // 2, figures, BOUND, GRID, len(agents), exponents)
     rounds = [
         PricedRounds(
-            Responder(one.A, one.cost, one.box, 2.0**28, random.random, kept, haze=haze),
+            Responder(one.A, one.cost, one.box, m // 2, figures, random.random, kept, haze=haze),
             prices,
             MOST_ROUNDS,
         )
         for one, kept in zip(agents, kept_draws(agents), strict=True)
     ]
     sums: Floats | None = None
-    while (told := [one(sums) for one in rounds])[0] is not None:
+    slopes, answers = np.zeros(m), []
+    while True:
+        due = prices.due
+        told = [one(sums) for one in rounds]
+        if prices.sums and due is Due.SLOPES:
+            powers = 2 * prices.exponents + prices.slope_exponents
+            slopes = np.ldexp(prices.sums[-1][:m], -powers)
+        elif prices.sums and due is Due.ANSWERS:
+            answers.append(np.ldexp(prices.sums[-1][:m], -prices.exponents))
+        if told[0] is None:
+            break
         total = np.sum([np.rint(one / GRID) * GRID for one in told if one is not None], axis=0)
-        sums = total if sums is None else total + np.append(own, 0.0)
-    opened = prices.sums
-    return Opened(opened[0][:m], opened[1][:m], opened[-1][:m], prices.answered, prices.learned)
+        part = np.append(np.ldexp(own, prices.exponents), 0.0)
+        sums = total if rounds[0].alone else total + part
+    return Opened(slopes, answers[0], answers[-1], prices.answered, prices.curvature)
+
+
+def _largest(agents: Sequence[Private], figures: Floats) -> Floats:
+    """Of each row what an agent can reach, or the operator's figure."""
+    reach = [box_bound(one.A, *one.box.sides) for one in agents]
+    found: Floats = np.max([*reach, figures], axis=0)
+    return found
 
 
 class Errors(NamedTuple):
@@ -176,8 +198,11 @@ def repeated(count: int, hours: int, seed: int, pairs: int, *, kept: bool) -> fl
     wish = left.best(nothing)
 
     def first(those: Sequence[Private], draws: Sequence[Own | None]) -> Floats:
+        figures = np.exp2(np.ceil(np.log2(np.abs(own))))
         told = [
-            Responder(one.A, one.cost, one.box, 2.0**28, random.random, draw).answer(nothing)[:-1]
+            Responder(
+                one.A, one.cost, one.box, nothing.size // 2, figures, random.random, draw
+            ).answer(nothing)[0]
             for one, draw in zip(those, draws, strict=True)
         ]
         total: Floats = np.sum(told, axis=0)

@@ -33,10 +33,15 @@ VERDICT = (
 
 
 def sums_plan(
-    problem: CoupledQpRequest, count: int, bound: float, clip: float, budget: Budget
+    problem: CoupledQpRequest,
+    count: int,
+    bound: float,
+    clip: float,
+    budget: Budget,
+    units: bounds.Units | None,
 ) -> Plan:
     """The plan of `count` agents whose contributions have entries up to `bound` and norms up to
-    `clip`."""
+    `clip`; `units` of the rows, of a method that scales them."""
     event = None
     if problem.noise is not None:
         event = noise_event(
@@ -47,8 +52,10 @@ def sums_plan(
             clip=clip,
             fraction_bits=problem.encryption.fraction_bits,
         )
-    sums = parameters_of(problem, count, bound, event, clip)
-    shown = None if problem.terms is None else exposure.of_sums(sums, count)
+    sums = parameters_of(problem, count, bound, event, clip, units)
+    shown = (
+        None if problem.terms is None else exposure.of_sums(sums, count, prices=units is not None)
+    )
     neighbours = exposure.HIDDEN if problem.terms is None else exposure.protects(sums, count)
     noise: tuple[NoiseSummary, ...] = ()
     if event is not None:
@@ -86,12 +93,18 @@ def sums_plan(
             "constraints": problem.rows()[1],
             "sums": sums.fields,
             **problem.way.signed,
+            **({} if units is None else {"rows": units.signed}),
         },
     )
 
 
 def parameters_of(
-    problem: CoupledQpRequest, count: int, bound: float, event: DiscreteGaussian | None, clip: float
+    problem: CoupledQpRequest,
+    count: int,
+    bound: float,
+    event: DiscreteGaussian | None,
+    clip: float,
+    units: bounds.Units | None,
 ) -> secure_sum.Parameters:
     encryption = problem.encryption
     if encryption.colluding > count - 2:
@@ -100,6 +113,12 @@ def parameters_of(
     if encryption.scheme == "masking" and encryption.slot_bits != 64:
         raise InvalidInput(
             "masking adds modulo 2^64: slot_bits must be 64",
+            pointer="/problem/encryption/slot_bits",
+        )
+    needed = problem.way.slot_bits
+    if needed is not None and encryption.slot_bits != needed:
+        raise InvalidInput(
+            f"method {problem.way.name} needs slots of {needed} bits, not {encryption.slot_bits}",
             pointer="/problem/encryption/slot_bits",
         )
     if encryption.fraction_bits >= encryption.slot_bits:
@@ -116,8 +135,6 @@ def parameters_of(
             )
     parameters = secure_sum.Parameters(
         dimension=problem.dimension(),
-        operator_from=problem.way.operator_from,
-        operator_until=problem.way.operator_until,
         rounds=problem.way.iterations,
         bound=bound,
         scheme=encryption.scheme,
@@ -129,7 +146,7 @@ def parameters_of(
         clip=0.0 if event is None else clip,
         exposure=None if problem.terms is None or event is not None else problem.exposure,
         tolerance=None if event is not None else problem.tolerance,
-        **_bounds_of_sums(problem),
+        **_bounds_of_sums(problem, units),
     )
     try:
         parameters.fixed_point(count)
@@ -145,12 +162,16 @@ def parameters_of(
     return parameters
 
 
-def _bounds_of_sums(problem: CoupledQpRequest) -> dict[str, Any]:
-    """The limits of contributions and sums that the owner signs, if the request sets them."""
+def _bounds_of_sums(problem: CoupledQpRequest, units: bounds.Units | None) -> dict[str, Any]:
+    """The limits of contributions and sums that the owner signs, in the units of the sums, if the
+    request sets them."""
     public = problem.agents
     if not isinstance(public, FederatedAgents) or public.reach is None:
         return {}
-    return {
+    limits = {
         "reach": bounds.of_rows(public, sum(problem.rows())),
         "most": bounds.of_sums(problem.operator, public),
     }
+    if units is None:
+        return limits
+    return {name: units.scaled(limit or ()) for name, limit in limits.items()}
