@@ -47,8 +47,10 @@ from discreet.problems.dr_ensemble.result import (
     DrEnsembleResult,
     matrix_rows,
     policy_rows,
+    signal_rows,
     states_of,
 )
+from discreet.problems.dr_ensemble.signal import chosen, worlds_of
 from discreet.problems.dr_ensemble.synthesis import SYNTHESIS
 from discreet.problems.dr_ensemble.truth import truth
 from discreet.problems.numbers import Budget
@@ -272,12 +274,25 @@ class DrEnsemble(DrEnsembleRequest, SumsOverParts):
         price, multipliers = control.price(transitions, start)
         control = replace(control, guess=multipliers)
         policy = control.solve(transitions, progress, price=price)
-        answer = control.answer(transitions, policy, start)
+        worlds = worlds_of(control, estimate, initial)
+        signal = chosen(control, estimate, worlds, start)
+        saved = intervals.saved_of(control, worlds, signal, policy)
+        followed = control.followed(transitions[None], signal, start)
+        answer = {name: value[0] for name, value in followed.items()}
+        answer["policy_saving"] = float(control.ordered(transitions[None], policy, start)[0])
+        if worlds.posteriors:
+            answer |= {name: intervals.middle_of(draws) for name, draws in saved.items()}
+        drawn, before = answer["expected_power"].sum(), answer["default_power"].sum()
+        if before > 0:
+            answer["energy_ratio"] = float(max(drawn, 0.0) / before)
         values = {
             public.matrix: Output(
                 transitions.tolist,
                 numbers=transitions.size,
                 table=lambda: matrix_rows(transitions, mask),
+            ),
+            "signal": Output(
+                signal.tolist, numbers=signal.size, table=lambda: signal_rows(signal)
             ),
             "policy": Output(
                 lambda: [policy.at(step).tolist() for step in range(horizon - 1)],
@@ -289,16 +304,15 @@ class DrEnsemble(DrEnsembleRequest, SumsOverParts):
             **answer,
         }
         if self.uncertainty:
-            answer[public.matrix] = transitions
             values["uncertainty"] = intervals.uncertainty(
-                control, estimate, policy, initial, answer
+                control, estimate, worlds, signal, saved, initial, answer
             )
         if self.limits is not None:
             values["limits"] = limits.told(
-                self.limits, public, control, transitions, policy, start, price, answer
+                self.limits, public, control, transitions, policy, start, price
             )
         if {"true_counts", "true_transitions"} & released.keys():
-            values |= truth(self, public, plan, released, control, policy)
+            values |= truth(self, public, plan, released, control, signal, policy)
         return Result.of(self.Fields, values)
 
     def _bound(self, plan: Plan) -> float | None:
@@ -326,4 +340,7 @@ class DrEnsemble(DrEnsembleRequest, SumsOverParts):
             limits=None if self.limits is None else self.limits.of_one(public, self.horizon),
             event=event_steps(self.event, self.price, self.horizon),
             hours=1.0 if public.meters is None else public.meters.interval_seconds / HOUR,
+            edges=None
+            if self.power is not None or public.edges is None
+            else np.array(public.edges),
         )
