@@ -161,9 +161,7 @@ def expectations(
     told_of = control.followed(drawn, own, start)
     achieved = control.followed(np.broadcast_to(model, drawn.shape), own, start)
     wider = (
-        _wider(public, plan, control, true, signal, answer, initial, start, draws)
-        if counts
-        else {}
+        _wider(public, plan, control, true, signal, answer, initial, start, draws) if counts else {}
     )
     lost = counts and _relies_on_noise(public, control, model, start, visits * total, deviation)
     wide = stretch * float(ndtri((1 + confidence) / 2))

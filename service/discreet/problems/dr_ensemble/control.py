@@ -4,6 +4,7 @@ or one made from public figures."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -161,10 +162,13 @@ class Control:
         )
         return self._with_energies(vars(found))
 
-    def ordered(self, matrices: Floats, policy: lsmdp.Policy, start: Floats) -> Floats:
-        """What it saves float64[B] to order the probabilities of the policy instead."""
+    def ordered(
+        self, worlds: Sequence[Floats], policy: lsmdp.Policy, start: Floats
+    ) -> list[Floats]:
+        """What it saves to order the probabilities of the policy instead: float64[B] of each of the
+        `worlds`."""
         return signals.ordered(
-            matrices, policy, self.utility, self.discomfort_weight, start, at=self.at
+            worlds, policy, self.utility, self.discomfort_weight, start, at=self.at
         )
 
     def _with_energies(self, answer: dict[str, Any]) -> dict[str, Any]:

@@ -53,8 +53,8 @@ def uncertainty(
     achieves: of the true loads, not of the best that could be done. Whether there is one is chosen
     by public figures, but for `mostly_noise`.
 
-    Of transitions those of `share_ends`, in which no row tells of another. Of savings the 5 and
-    95 % quantiles of the draws of each posterior, made wider, together, and of the bare chains; of
+    Of transitions those of `share_ends`, in which no row tells of another. Of savings the 5 and 95
+    % quantiles of the draws of each posterior, made wider, together, and of the bare chains; of
     loads and costs those of the draws of the first posterior, made wider where they do not hold the
     answer.
 
@@ -68,10 +68,10 @@ def uncertainty(
     something in which its noise is large, and all draws believe it. So it does not matter which
     rows are called noise, and answers that rely on these have intervals too, wide ones.
 
-    saved: see `saved_of`; initial: float64[n], or None for that of the release. No intervals of loads and costs are given
-    for an answer whose counts are mostly noise, and none at all for one too large to be drawn often
-    enough. Where counts are mostly noise, or loads rely on rows of noise, and the sign of the
-    saving is not known, the answer is called mostly noise.
+    saved: see `saved_of`; initial: float64[n], or None for that of the release. No intervals of
+    loads and costs are given for an answer whose counts are mostly noise, and none at all for one
+    too large to be drawn often enough. Where counts are mostly noise, or loads rely on rows of
+    noise, and the sign of the saving is not known, the answer is called mostly noise.
     """
     rows = estimate.noise_dominates()
     start = control.start(estimate.visits) if initial is None else initial
@@ -127,14 +127,14 @@ def uncertainty(
 
 
 def saved_of(
-    control: Control, worlds: Worlds, signal: Floats, policy: Policy
+    control: Control, worlds: Worlds, signal: Floats, policy: Policy, start: Floats
 ) -> dict[str, list[Floats]]:
-    """What it saves to follow the signal, and to order the probabilities of the policy: in the draws
-    of each posterior, then in the bare chains."""
+    """What it saves to follow the signal, and to order the probabilities of the policy: in the
+    draws of each posterior, then in the bare chains. The policy is ordered from `start`."""
     every = (*worlds.posteriors, worlds.bare)
     return {
-        "saving": [control.savings(moves, signal[None], start)[:, 0] for moves, start in every],
-        "policy_saving": [control.ordered(moves, policy, start) for moves, start in every],
+        "saving": [control.savings(moves, signal[None], begun)[:, 0] for moves, begun in every],
+        "policy_saving": control.ordered([moves for moves, _ in every], policy, start),
     }
 
 
@@ -186,8 +186,8 @@ def _within_bins(
     transitions: Floats,
     said: Uncertainty,
 ) -> None:
-    """Extends the intervals of energies by what bins leave open of the power of a state, where it is
-    the middle of its bin, and cuts them to what is possible: no load draws less than the lowest
+    """Extends the intervals of energies by what bins leave open of the power of a state, where it
+    is the middle of its bin, and cuts them to what is possible: no load draws less than the lowest
     edge or more than the highest, and none is saved that would not be drawn."""
     edges = control.edges
     low, high = (control.power.min(), control.power.max()) if edges is None else edges[[0, -1]]

@@ -276,12 +276,13 @@ class DrEnsemble(DrEnsembleRequest, SumsOverParts):
         policy = control.solve(transitions, progress, price=price)
         worlds = worlds_of(control, estimate, initial)
         signal = chosen(control, estimate, worlds, start)
-        saved = intervals.saved_of(control, worlds, signal, policy)
+        saved = intervals.saved_of(control, worlds, signal, policy, start)
         followed = control.followed(transitions[None], signal, start)
         answer = {name: value[0] for name, value in followed.items()}
-        answer["policy_saving"] = float(control.ordered(transitions[None], policy, start)[0])
         if worlds.posteriors:
             answer |= {name: intervals.middle_of(draws) for name, draws in saved.items()}
+        else:
+            answer["policy_saving"] = control.ordered([transitions[None]], policy, start)[0][0]
         drawn, before = answer["expected_power"].sum(), answer["default_power"].sum()
         if before > 0:
             answer["energy_ratio"] = float(max(drawn, 0.0) / before)
@@ -291,9 +292,7 @@ class DrEnsemble(DrEnsembleRequest, SumsOverParts):
                 numbers=transitions.size,
                 table=lambda: matrix_rows(transitions, mask),
             ),
-            "signal": Output(
-                signal.tolist, numbers=signal.size, table=lambda: signal_rows(signal)
-            ),
+            "signal": Output(signal.tolist, numbers=signal.size, table=lambda: signal_rows(signal)),
             "policy": Output(
                 lambda: [policy.at(step).tolist() for step in range(horizon - 1)],
                 numbers=(horizon - 1) * mask.size,

@@ -1,21 +1,23 @@
-"""The signal that a result recommends: chosen by maximin over the worlds that a release leaves open.
+"""The signal that a result recommends: chosen by maximin over the worlds that a release leaves
+open.
 
 A signal (`solvers.control.signals`) is compared by what following it saves in each world: draws of
-two posteriors, of loads that may go anywhere (`Estimate.draw`) and of loads that mostly stay or move
-nearby (`Estimate.near`), and chains in which moves that noise may hide are never made
-(`Estimate.bare`). Signals that save something in the lower tenth of each posterior and in every such
-chain are compared by the part of the most that any of them saves in that world, since worlds in
-which little can be saved would choose otherwise; the one is taken whose lower tenth of it is the
+two posteriors, of loads that may go anywhere (`Estimate.draw`) and of loads that mostly stay or
+move nearby (`Estimate.near`), and chains in which moves that noise may hide are never made
+(`Estimate.bare`). Signals that save something in the lower tenth of each posterior and in every
+such chain are compared by the part of the most that any of them saves in that world, since worlds
+in which little can be saved would choose otherwise; the one is taken whose lower tenth of it is the
 largest in the worse posterior. Where no signal saves something in all worlds, no control is
 recommended: a signal of zeros.
 
-All of it follows from the release and public figures, so it is free. How many draws and signals there
-are follows from public sizes alone.
+All of it follows from the release and public figures, so it is free. How many draws and signals
+there are follows from public sizes alone.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from itertools import product
 
 import numpy as np
 
@@ -32,10 +34,9 @@ problems get fewer draws; those that would get fewer than `LEAST_DRAWS` get none
 COMPARED = 40
 """Draws of each posterior by which signals are compared; intervals are of all."""
 TENTH = 0.1
-STAYS = (0.5, 0.7, 0.85, 0.95)
-KERNELS = ((0.5, 1e-3), (1.5, 1e-2), (1.0, 1.0))
+PUBLIC = tuple(product((0.5, 0.7, 0.85, 0.95), ((0.5, 1e-3), (1.5, 1e-2), (1.0, 1.0))))
 """Public chains whose signals are compared too: the probability of staying, and the distance by
-which moves to neighbours fade and the part that goes anywhere (`Moves.kernel`)."""
+which moves to neighbours fade and the part of them that goes anywhere."""
 MOST_WORK = 2_000_000_000
 """Transitions of all steps, worlds and signals together; with more, public chains are left out."""
 
@@ -71,8 +72,9 @@ def worlds_of(control: Control, estimate: Estimate, initial: Floats | None) -> W
 
 
 def chosen(control: Control, estimate: Estimate, worlds: Worlds, start: Floats) -> Floats:
-    """The signal float64[T, n], in money: what a state costs more than the cheapest one of its step;
-    zeros for no control. With limits it is that of the released transitions, which keeps them."""
+    """The signal float64[T, n], in money: what a state costs more than the cheapest one of its
+    step; zeros for no control. With limits it is that of the released transitions, which keeps
+    them."""
     none = np.zeros_like(control.utility)
     own = control.values(estimate.transitions[None], start[None])[0]
     if control.limits is not None:
@@ -110,14 +112,11 @@ def _candidates(control: Control, estimate: Estimate, worlds: Worlds) -> list[Fl
     public = estimate.public
     mask, (horizon, states) = public.mask(), control.utility.shape
     compared = COMPARED * len(worlds.posteriors) + len(worlds.bare[0])
-    if horizon * states**2 * compared * (len(found) + len(STAYS) * len(KERNELS)) > MOST_WORK:
+    if horizon * states**2 * compared * (len(found) + len(PUBLIC)) > MOST_WORK:
         return found
     moves = Moves(1, states, *np.nonzero(mask))
-    matrices = np.zeros((len(STAYS) * len(KERNELS), *mask.shape))
-    matrices[:, mask] = [
-        moves.kernel(stay, reach, tail) for stay in STAYS for reach, tail in KERNELS
-    ]
+    matrices = np.zeros((len(PUBLIC), *mask.shape))
+    matrices[:, mask] = [moves.kernel(stay, *moved) for stay, moved in PUBLIC]
     if public.day is not None:
         matrices = np.repeat(matrices[:, None], public.blocks, axis=1)
-    start = np.full(states, 1 / states)
-    return [*found, *control.values(matrices, start)]
+    return [*found, *control.values(matrices, np.full(states, 1 / states))]

@@ -45,7 +45,7 @@ def truth(
         },
         "achieved_power": achieved["expected_power"][0],
         "achieved_saving": control.savings(true, signal[None], start)[0, 0],
-        "achieved_policy_saving": control.ordered(true, policy, start)[0],
+        "achieved_policy_saving": control.ordered([true], policy, start)[0][0],
     }
     # With limits the best is that of one start, and no state has a best of its own.
     if problem.limits is None:

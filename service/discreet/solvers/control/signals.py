@@ -6,10 +6,10 @@ step t, by
     q_t(a | b) = P(a | b) e_t[a] / s_t[b],   e_t[a] = exp(-(V[t+1][a] - min V[t+1]) / gamma),
 
 s the sums of its row: it draws where it would go anyway, accepts that with probability e_t, and
-else draws again. It need not know P, and neither need whoever made V: the divergence from its habits
-is finite whatever P is, and an error of V costs of second order, where a policy of probabilities made
-of a wrong P pays gamma times the divergence of P in every row and step. With the V that is optimal
-for P (`cost_to_go`), q is the optimal policy of `linearly_solvable_mdp`.
+else draws again. It need not know P, and neither need whoever made V: the divergence from its
+habits is finite whatever P is, and an error of V costs of second order, where a policy of
+probabilities made of a wrong P pays gamma times the divergence of P in every row and step. With the
+V that is optimal for P (`cost_to_go`), q is the optimal policy of `linearly_solvable_mdp`.
 
 Never below no control. Let D be the cost to go without control, C that of following V, and x the
 distribution of the loads that follow. By the performance difference lemma (Kakade & Langford 2002)
@@ -30,6 +30,7 @@ Matrices are from (row) to (column). Nothing here is private or adds noise.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -99,9 +100,9 @@ def costs(
     at: Ints | None = None,
     steps: bool = False,
 ) -> Floats:
-    """The expected cost from each state at step 0 of following each of the signals float64[C, T, n],
-    or of [B, C, T, n] those of each world: float64[B, C, n], discomfort included; with `steps` from
-    each step, float64[B, C, T, n]."""
+    """The expected cost from each state at step 0 of following each of the signals float64[C, T,
+    n], or of [B, C, T, n] those of each world: float64[B, C, n], discomfort included; with `steps`
+    from each step, float64[B, C, T, n]."""
     horizon, n = utility.shape
     tilts = _tilts(signals, discomfort_weight)
     shape = (len(transitions), n, signals.shape[-3])
@@ -138,7 +139,8 @@ def savings(
     at: Ints | None = None,
 ) -> Floats:
     """What following each of the signals float64[C, T, n] saves loads of each of the transitions
-    against no control: float64[B, C]; exactly 0 for a signal that tells no states apart. initial: float64[n] or [B, n]."""
+    against no control: float64[B, C]; exactly 0 for a signal that tells no states apart. initial:
+    float64[n] or [B, n]."""
     start = np.broadcast_to(initial, (len(transitions), utility.shape[1]))
     alone = _default(transitions, utility, start, at)
     cost = costs(transitions, signals, utility, discomfort_weight, at=at)
@@ -159,9 +161,7 @@ def followed(
 ) -> Outcomes:
     """What follows if loads of each of the transitions follow a signal float64[T, n], or of
     [B, T, n] each its own, and if they follow none."""
-    tilts = np.broadcast_to(
-        _tilts(signal, discomfort_weight), (len(transitions), *utility.shape)
-    )
+    tilts = np.broadcast_to(_tilts(signal, discomfort_weight), (len(transitions), *utility.shape))
     start = np.broadcast_to(initial, (len(transitions), utility.shape[1]))
     default, controlled = np.empty((2, len(utility), *start.shape))
     default[0] = controlled[0] = start
@@ -172,8 +172,8 @@ def followed(
         shares = (controlled[t] / np.maximum(some, LEAST_SUM))[:, None]
         controlled[t + 1] = (shares @ moves)[:, 0] * accepted
         for world in np.flatnonzero((some < LEAST_SUM).any(axis=1)).tolist():
-            controlled[t + 1, world] = (
-                controlled[t, world] @ tilted(moves[world], tilts[world, t + 1])
+            controlled[t + 1, world] = controlled[t, world] @ tilted(
+                moves[world], tilts[world, t + 1]
             )
     own = signal[None] if signal.ndim == 2 else signal[:, None]
     cost = costs(transitions, own, utility, discomfort_weight, at=at)[:, 0]
@@ -206,41 +206,37 @@ def tilted(moves: Floats, tilt: Floats) -> Floats:
 
 
 def ordered(
-    transitions: Floats,
+    worlds: Sequence[Floats],
     policy: Policy,
     utility: Floats,
     discomfort_weight: float,
-    initial: Floats,
+    start: Floats,
     *,
     at: Ints | None = None,
-) -> Floats:
-    """What it saves float64[B] to order the probabilities of a policy, in place of a signal.
+) -> list[Floats]:
+    """What it saves to order the probabilities of a policy in place of a signal, from `start`
+    float64[n]: float64[B] of each of the `worlds`, transitions as of `followed`.
 
-    The distribution of the loads then follows from the policy alone, so the cost is linear in ln P;
-    moves that a load never makes count as those of `LEAST_PROBABILITY`.
+    Where the loads are then follows from the policy alone, so the cost is linear in ln P; moves
+    that a load never makes count as those of `LEAST_PROBABILITY`.
     """
-    start = np.broadcast_to(initial, (len(transitions), utility.shape[1]))
-    alone, support = _default(transitions, utility, start, at), policy.support
-    blocks = 1 if at is None else transitions.shape[1]
-    matrices = transitions[:, None] if at is None else transitions
-    log_p = np.log(np.maximum(support.gather(matrices), LEAST_PROBABILITY))
-    begun = np.unique(start, axis=0)
-    if len(begun) > 1:  # loads begin where a draw has them: the cost is linear in that too
-        begun = np.eye(start.shape[1])
-    found = np.empty((len(begun), len(transitions)))
-    for place, spread in enumerate(begun):
-        flow, cost = np.zeros((blocks, support.to.size)), 0.0
-        for t in range(len(utility) - 1):
-            log_q = policy.log_cells(t)
-            moved = spread[support.origin] * np.exp(log_q)
-            cost += discomfort_weight * float(moved[moved > 0] @ log_q[moved > 0])
-            cost -= float(spread @ utility[t])
-            flow[0 if at is None else at[t]] += moved
-            spread = np.bincount(support.to, moved, minlength=spread.size)
-        cost -= float(spread @ utility[-1])
-        found[place] = cost - discomfort_weight * np.einsum("kc,bkc->b", flow, log_p)
-    cost = found[0] if len(begun) == 1 else np.einsum("bn,nb->b", start, found)
-    return alone - cost
+    support, spread, cost = policy.support, start, 0.0
+    flow = np.zeros((1 if at is None else int(at.max(initial=0)) + 1, support.to.size))
+    for t in range(len(utility) - 1):
+        log_q = policy.log_cells(t)
+        moved = spread[support.origin] * np.exp(log_q)
+        cost += discomfort_weight * float(moved[moved > 0] @ log_q[moved > 0])
+        cost -= float(spread @ utility[t])
+        flow[0 if at is None else at[t]] += moved
+        spread = np.bincount(support.to, moved, minlength=spread.size)
+    cost -= float(spread @ utility[-1])
+    found = []
+    for moves in worlds:
+        alone = _default(moves, utility, np.broadcast_to(start, (len(moves), start.size)), at)
+        blocks = moves[:, None] if at is None else moves[:, : len(flow)]
+        logs = np.log(np.maximum(support.gather(blocks), LEAST_PROBABILITY))
+        found.append(alone - cost + discomfort_weight * np.einsum("kc,bkc->b", flow, logs))
+    return found
 
 
 def _tilts(signals: Floats, discomfort_weight: float) -> Floats:

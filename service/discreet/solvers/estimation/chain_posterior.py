@@ -3,11 +3,12 @@ alike.
 
 Each count has a Gamma prior whose mean is of its own: the time spent in its state, times the share
 of the move. Shares come from coarse to fine: a kernel of distance (a load stays, moves near, or
-anywhere), then all blocks together around the kernel, then each block around all of them. Kernel and
-shapes are chosen by marginal likelihood; the time spent in states comes in the same way from the row
-sums. So a row of which noise leaves little takes after its neighbours, where `count_posterior`,
-whose cells are exchangeable, believes what the noise suggests. It is NOT for states without order
-that move far: no prior rules that out, and draws of both posteriors are asked (`worlds`).
+anywhere), then all blocks together around the kernel, then each block around all of them. Kernel
+and shapes are chosen by marginal likelihood; the time spent in states comes in the same way from
+the row sums. So a row of which noise leaves little takes after its neighbours, where
+`count_posterior`, whose cells are exchangeable, believes what the noise suggests. It is NOT for
+states without order that move far: no prior rules that out, and draws of both posteriors are asked
+(`worlds`).
 
 Empirical Bayes (Robbins 1956; Gelman et al. 2013, 5.3). Only released numbers are read.
 """
@@ -36,6 +37,7 @@ PULL = (0.0, 0.5, 1.0)
 """The kernel: the probability of staying, the distance by which moves to neighbours fade, the share
 of moves that go anywhere, and the power of the time spent in states that draws moves there: with .5
 as many go there as come back (detailed balance)."""
+LEAST_STAY = 1e-3
 LEAST_MEAN = 1e-3
 """Of a count, in scales of the noise."""
 SCENARIOS = 20
@@ -61,24 +63,34 @@ class Moves:
         """float64[..., blocks, cells]."""
         return counts.reshape(*counts.shape[:-1], self.blocks, self.origin.size)
 
-    def kernel(
-        self, stay: float, reach: float, tail: float, pull: float = 0.0, time: Floats | None = None
+    def kernel(self, stay: float, reach: float, tail: float) -> Floats:
+        """float64[cells]: the probabilities of the moves of a load that stays with probability
+        `stay`, and else moves to a state nearby, the less likely the farther by `reach`, or with
+        probability `tail` anywhere."""
+        return self.kernels(np.array([stay]), reach, tail)[0]
+
+    def kernels(
+        self,
+        stay: Floats,
+        reach: float,
+        tail: float,
+        time: Floats | None = None,
+        pull: float = 0.0,
     ) -> Floats:
-        """float64[cells]: the probabilities of a load's moves, if the states draw them by the
-        `time` float64[states] spent there."""
-        away = np.abs(self.to - self.origin).astype(np.float64)
+        """float64[stay, cells]: those of each `stay`, if states draw moves by a power of the `time`
+        float64[states] that is spent there."""
         starts = np.flatnonzero(np.diff(self.origin, prepend=-1))
-        near = np.where(away > 0, np.exp(-(away - 1) / reach), 0.0)
-        far = np.where(away > 0, 1.0, 0.0)
-        parts = [
-            part / np.maximum(np.add.reduceat(part, starts)[self.origin], 1e-300)
-            for part in (near, far)
-        ]
-        moved = (1 - stay) * ((1 - tail) * parts[0] + tail * parts[1])
+        away = np.abs(self.to - self.origin).astype(np.float64)
+        moved = np.zeros(away.size)
+        for part, weight in ((np.exp(-(away - 1) / reach), 1 - tail), (np.ones(away.size), tail)):
+            part[away == 0] = 0.0
+            moved += weight * part / np.maximum(np.add.reduceat(part, starts), 1e-300)[self.origin]
         if time is not None:
             moved *= (time[self.to] / time[self.origin]) ** pull
-        found = np.where(away > 0, moved, max(stay, 1e-3))
-        normalized: Floats = found / np.add.reduceat(found, starts)[self.origin]
+        found = np.where(
+            away > 0, (1 - stay[:, None]) * moved, np.maximum(stay[:, None], LEAST_STAY)
+        )
+        normalized: Floats = found / np.add.reduceat(found, starts, axis=1)[:, self.origin]
         return normalized
 
 
@@ -137,24 +149,25 @@ def draw_counts(
     return counts[rng.permutation(len(counts))[:draws]] * scale
 
 
-def _kernels(
-    moves: Moves, z: Floats, variance: float, time: Floats
-) -> tuple[Floats, Floats]:
-    """Kernels float64[kernels, cells] and their weights: marginal likelihoods of all blocks' counts,
-    taken for normal, with the best shape of each."""
+def _kernels(moves: Moves, z: Floats, variance: float, time: Floats) -> tuple[Floats, Floats]:
+    """Kernels float64[kernels, cells] and their weights: marginal likelihoods of all blocks'
+    counts, taken for normal, with the best shape of each."""
     shapes = np.array(SHAPES)[:, None]
     popular = np.maximum(time, 1e-4 * time.sum())
-    kernels, logs = list[Floats](), list[float]()
-    for stay, reach, tail, pull in product(STAY, REACHES, TAIL, PULL):
-        kernel = moves.kernel(stay, reach, tail, pull, popular)
+    kernels = np.concatenate(
+        [
+            moves.kernels(np.array(STAY), reach, tail, popular, pull)
+            for reach, tail, pull in product(REACHES, TAIL, PULL)
+        ]
+    )
+    logs = np.empty(len(kernels))
+    for place, kernel in enumerate(kernels):
         mean = time[moves.origin] * kernel
         spread = variance + mean**2 / shapes
-        each = -0.5 * ((z - mean) ** 2 / spread + np.log(spread)).sum(axis=1)
-        kernels.append(kernel)
-        logs.append(float(each.max()))
-    weight = np.exp(np.array(logs) - max(logs))
+        logs[place] = -0.5 * ((z - mean) ** 2 / spread + np.log(spread)).sum(axis=1).min()
+    weight = np.exp(logs - logs.max())
     some = weight > 1e-3
-    return np.array(kernels)[some], weight[some] / weight[some].sum()
+    return kernels[some], weight[some] / weight[some].sum()
 
 
 @dataclass(frozen=True)
