@@ -83,6 +83,10 @@ class Estimate(ABC):
         states earlier in the `order` float64[n]; those to later ones."""
         return self.transitions[None], self.visits[None]
 
+    def barest(self) -> Floats:
+        """The transitions if no load ever made a move that may be noise alone."""
+        return self.transitions
+
     def row_shares(self) -> RowShares | None:
         """What noise leaves open of the row of each move; None where that is not known."""
         return None
@@ -228,10 +232,18 @@ class NoisyCounts(Estimate):
                 *(np.where(hidden & (way == side), less, self.counts) for side in (-1, 1)),
             ]
         )
-        cells = np.where(
-            np.repeat(self._row_sums(kept) > 0, public.widths(), axis=-1), kept, self.counts
-        )
+        cells = self._with_rows(kept)
         return floored(public, cells), self._visits(cells)
+
+    def barest(self) -> Floats:
+        noisy = self.counts if self.noisy is None else self.noisy
+        kept = np.where(noisy < HIDDEN * self.deviation, 0.0, self.counts)
+        return floored(self.public, self._with_rows(kept))
+
+    def _with_rows(self, kept: Floats) -> Floats:
+        """The counts that are kept, and those of the answer in rows without any."""
+        some = np.repeat(self._row_sums(kept) > 0, self.public.widths(), axis=-1)
+        return np.where(some, kept, self.counts)
 
     def row_shares(self) -> RowShares | None:
         """By the noise of each count alone, without the prior of the answer; the answer is held

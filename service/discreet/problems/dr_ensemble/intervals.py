@@ -45,7 +45,7 @@ def uncertainty(
     estimate: Estimate,
     worlds: Worlds,
     signal: Floats,
-    saved: Mapping[str, list[Floats]],
+    saved: list[Floats],
     initial: Floats | None,
     answer: Mapping[str, Any],
 ) -> Uncertainty:
@@ -83,11 +83,7 @@ def uncertainty(
     relied = (
         max(float(start[first].sum()), *(float(time[rows].sum()) for time in times)) > MOST_RELIED
     )
-    values = {
-        name: _of_saving(drawn, estimate.share)
-        for name, drawn in saved.items()
-        if worlds.posteriors
-    }
+    values = {"saving": _of_saving(saved, estimate.share)} if worlds.posteriors else {}
     least: Any = values["saving"]["lower"] if values else 0.0
     # What a person asks for is the saving: where that is known the answer is not noise.
     noise = (estimate.mostly_noise or relied) and not least > 0
@@ -118,7 +114,7 @@ def uncertainty(
     )
     stretch = STRETCH[0] + max(STRETCH[1] * estimate.share, relying)
     said["values"][matrix] = _of_moves(estimate.public, shares)
-    for name in found.keys() - saved.keys():
+    for name in found.keys() - {"saving"}:
         ends = _ends(control, answer[name]) if name in LOADS else None
         said["values"][name] = _interval(found[name], answer[name], stretch, moved[name], ends)
     if control.event is not None:
@@ -126,29 +122,33 @@ def uncertainty(
     return said
 
 
-def saved_of(
-    control: Control, worlds: Worlds, signal: Floats, policy: Policy, start: Floats
-) -> dict[str, list[Floats]]:
-    """What it saves to follow the signal, and to order the probabilities of the policy: in the
-    draws of each posterior, then in the bare chains. The policy is ordered from `start`."""
+def saved_of(control: Control, worlds: Worlds, signal: Floats) -> list[Floats]:
+    """What it saves to follow the signal: in the draws of each posterior, then in the bare
+    chains."""
     every = (*worlds.posteriors, worlds.bare)
-    return {
-        "saving": [control.savings(moves, signal[None], begun)[:, 0] for moves, begun in every],
-        "policy_saving": control.ordered([moves for moves, _ in every], policy, start),
-    }
+    return [control.savings(moves, signal[None], start)[:, 0] for moves, start in every]
 
 
-def middle_of(saved: list[Floats]) -> float:
-    """The median of all draws."""
-    return float(np.median(np.concatenate(saved[:-1])))
+def policy_saving(
+    control: Control, estimate: Estimate, worlds: Worlds, policy: Policy, start: Floats
+) -> float:
+    """What it saves at least to order the probabilities of the policy instead: the least of the
+    lower ends of the posteriors, and if no load ever made a move that may be noise alone. Most of
+    its cost is of those."""
+    every = [moves for moves, _ in worlds.posteriors]
+    *drawn, bare = control.ordered([*every, estimate.barest()[None]], policy, start)
+    return min(float(bare[0]), *(_stretched(one, estimate.share)[0] for one in drawn))
+
+
+def _stretched(drawn: Floats, share: float) -> tuple[float, float]:
+    stretch, tail = STRETCH[0] + STRETCH[1] * share, (1 - LEVEL) / 2
+    low, middle, high = np.quantile(drawn, (tail, 0.5, 1 - tail)).tolist()
+    return middle - stretch * (middle - low), middle + stretch * (high - middle)
 
 
 def _of_saving(saved: list[Floats], share: float) -> Interval:
-    stretch, tail = STRETCH[0] + STRETCH[1] * share, (1 - LEVEL) / 2
     ends = [(float(saved[-1][:BARE].min()), float(saved[-1][:BARE].max()))]
-    for drawn in saved[:-1]:
-        low, middle, high = np.quantile(drawn, (tail, 0.5, 1 - tail)).tolist()
-        ends.append((middle - stretch * (middle - low), middle + stretch * (high - middle)))
+    ends += [_stretched(drawn, share) for drawn in saved[:-1]]
     return Interval(lower=min(low for low, _ in ends), upper=max(high for _, high in ends))
 
 

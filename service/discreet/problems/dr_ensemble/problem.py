@@ -276,13 +276,12 @@ class DrEnsemble(DrEnsembleRequest, SumsOverParts):
         policy = control.solve(transitions, progress, price=price)
         worlds = worlds_of(control, estimate, initial)
         signal = chosen(control, estimate, worlds, start)
-        saved = intervals.saved_of(control, worlds, signal, policy, start)
+        saved = intervals.saved_of(control, worlds, signal)
         followed = control.followed(transitions[None], signal, start)
         answer = {name: value[0] for name, value in followed.items()}
+        answer["policy_saving"] = intervals.policy_saving(control, estimate, worlds, policy, start)
         if worlds.posteriors:
-            answer |= {name: intervals.middle_of(draws) for name, draws in saved.items()}
-        else:
-            answer["policy_saving"] = control.ordered([transitions[None]], policy, start)[0][0]
+            answer["saving"] = float(np.median(np.concatenate(saved[:-1])))
         drawn, before = answer["expected_power"].sum(), answer["default_power"].sum()
         if before > 0:
             answer["energy_ratio"] = float(max(drawn, 0.0) / before)

@@ -140,8 +140,8 @@ class DrEnsembleResult(SummedFields, total=False):
     policy_saving: Annotated[
         float,
         shown(
-            "What ordering the probabilities of `policy` saves instead, net of discomfort; often a "
-            "loss, as discomfort grows with every error of the released transitions",
+            "What ordering the probabilities of `policy` saves at least, net of discomfort; often "
+            "a loss, as discomfort grows with every error of the released transitions",
             unit=MONEY,
         ),
     ]
