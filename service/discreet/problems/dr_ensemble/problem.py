@@ -281,7 +281,7 @@ class DrEnsemble(DrEnsembleRequest, SumsOverParts):
         answer = {name: value[0] for name, value in followed.items()}
         answer["policy_saving"] = intervals.policy_saving(control, estimate, worlds, policy, start)
         if worlds.posteriors:
-            answer["saving"] = float(np.median(np.concatenate(saved[:-1])))
+            answer["saving"] = min(float(np.median(drawn)) for drawn in saved[:-1])
         drawn, before = answer["expected_power"].sum(), answer["default_power"].sum()
         if before > 0:
             answer["energy_ratio"] = float(max(drawn, 0.0) / before)

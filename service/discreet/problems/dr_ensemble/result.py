@@ -132,8 +132,8 @@ class DrEnsembleResult(SummedFields, total=False):
     saving: Annotated[
         float,
         shown(
-            "What following the signal saves over all steps from `initial`, net of discomfort: the "
-            "median of what loads behind the release may be",
+            "What following the signal saves over all steps from `initial`, net of discomfort: of "
+            "loads that may lie behind the release, the lower of two models' medians",
             unit=MONEY,
         ),
     ]

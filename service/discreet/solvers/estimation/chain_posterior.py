@@ -31,11 +31,11 @@ PIECES = 48
 """Of the range of one count."""
 SHAPES = (0.1, 0.25, 0.6, 1.5, 4.0, 12.0)
 STAY = (0.0, 0.25, 0.5, 0.7, 0.85, 0.95)
-REACHES = (0.5, 1.0, 2.0)
+REACHES = tuple(product((0.5, 1.0, 2.0), (1, 2)))
 TAIL = (1e-4, 1e-2, 0.1, 0.4, 1.0)
 PULL = (0.0, 0.5, 1.0)
-"""The kernel: the probability of staying, the distance by which moves to neighbours fade, the share
-of moves that go anywhere, and the power of the time spent in states that draws moves there: with .5
+"""The kernel: the probability of staying, the distance by which moves to neighbours fade and its
+power, the share of moves that go anywhere, and the power of the time spent in states that draws moves there: with .5
 as many go there as come back (detailed balance)."""
 LEAST_STAY = 1e-3
 LEAST_MEAN = 1e-3
@@ -53,6 +53,13 @@ class Moves:
     states: int
     origin: Ints
     to: Ints
+
+    @property
+    def kinds(self) -> list[NDArray[np.bool_]]:
+        """bool[cells]: those of loads that stay, and those of loads that move. Shapes are of each
+        kind."""
+        stays = self.origin == self.to
+        return [kind for kind in (stays, ~stays) if kind.any()]
 
     def row_sums(self, counts: Floats) -> Floats:
         """float64[..., blocks, states]."""
@@ -76,13 +83,14 @@ class Moves:
         tail: float,
         time: Floats | None = None,
         pull: float = 0.0,
+        power: int = 1,
     ) -> Floats:
         """float64[stay, cells]: those of each `stay`, if states draw moves by a power of the `time`
         float64[states] that is spent there."""
         starts = np.flatnonzero(np.diff(self.origin, prepend=-1))
         away = np.abs(self.to - self.origin).astype(np.float64)
         moved = np.zeros(away.size)
-        for part, weight in ((np.exp(-(away - 1) / reach), 1 - tail), (np.ones(away.size), tail)):
+        for part, weight in ((np.exp(-(((away - 1) / reach) ** power)), 1 - tail), (np.ones(away.size), tail)):
             part[away == 0] = 0.0
             moved += weight * part / np.maximum(np.add.reduceat(part, starts), 1e-300)[self.origin]
         if time is not None:
@@ -137,15 +145,20 @@ def draw_counts(
     kernels, weight = _kernels(moves, z.sum(axis=0), sd**2 * blocks, middle.sum(axis=0))
     shares = kernels[rng.choice(len(kernels), SCENARIOS, p=weight)]
     if blocks > 1:
-        unit = np.full(moves.origin.size, sd * math.sqrt(blocks))
-        cells = _Cells.of(z.sum(axis=0) / unit, "gaussian")
-        mean = rows.sum(axis=1)[:, moves.origin] * shares
-        found = cells.means(mean / unit, rng) * unit
+        unit = sd * math.sqrt(blocks)
+        mean = rows.sum(axis=1)[:, moves.origin] * shares / unit
+        found = np.empty_like(mean)
+        for own in moves.kinds:
+            cells = _Cells.of(z.sum(axis=0)[own] / unit, "gaussian")
+            found[:, own] = cells.means(mean[:, own], rng)
         starts = np.flatnonzero(np.diff(moves.origin, prepend=-1))
         shares = found / np.add.reduceat(found, starts, axis=1)[:, moves.origin]
     mean = (rows[:, :, moves.origin] * shares[:, None, :]).reshape(SCENARIOS, -1)
     each = -(-draws // SCENARIOS)
-    counts = _Cells.of(z.ravel(), kind).draw(mean, each, rng)
+    counts = np.empty((SCENARIOS * each, z.size))
+    for kind_of in moves.kinds:
+        own = np.tile(kind_of, blocks)
+        counts[:, own] = _Cells.of(z.ravel()[own], kind).draw(mean[:, own], each, rng)
     return counts[rng.permutation(len(counts))[:draws]] * scale
 
 
@@ -156,8 +169,8 @@ def _kernels(moves: Moves, z: Floats, variance: float, time: Floats) -> tuple[Fl
     popular = np.maximum(time, 1e-4 * time.sum())
     kernels = np.concatenate(
         [
-            moves.kernels(np.array(STAY), reach, tail, popular, pull)
-            for reach, tail, pull in product(REACHES, TAIL, PULL)
+            moves.kernels(np.array(STAY), reach, tail, popular, pull, power)
+            for (reach, power), tail, pull in product(REACHES, TAIL, PULL)
         ]
     )
     logs = np.empty(len(kernels))
