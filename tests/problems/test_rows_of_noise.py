@@ -219,6 +219,10 @@ def test_plans_say_how_wide_intervals_will_be_that_allow_for_noise() -> None:
             found.append(float(np.nanmean(-np.subtract(*ends))) / 2)
     for name, found in widths.items():
         interval = told[name].interval
+        if name == "saving":  # of the signal, whose errors are of second order
+            assert interval is None
+            assert 0.5 < np.median(found) / told[name].within < 1.6
+            continue
         assert interval is not None
         assert interval > 1.4 * told[name].within  # errors alone are not what intervals allow for
         assert 0.6 < np.median(found) / interval < 1.6

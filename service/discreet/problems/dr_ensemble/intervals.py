@@ -83,7 +83,10 @@ def uncertainty(
     relied = (
         max(float(start[first].sum()), *(float(time[rows].sum()) for time in times)) > MOST_RELIED
     )
-    values = {"saving": _of_saving(saved, estimate.share)} if worlds.posteriors else {}
+    values = {}
+    if worlds.posteriors:
+        both = np.maximum(*times)
+        values["saving"] = _of_saving(control, estimate, signal, saved, start, both)
     least: Any = values["saving"]["lower"] if values else 0.0
     # What a person asks for is the saving: where that is known the answer is not noise.
     noise = (estimate.mostly_noise or relied) and not least > 0
@@ -137,7 +140,7 @@ def policy_saving(
     its cost is of those."""
     every = [moves for moves, _ in worlds.posteriors]
     *drawn, bare = control.ordered([*every, estimate.barest()[None]], policy, start)
-    return min(float(bare[0]), *(_stretched(one, estimate.share)[0] for one in drawn))
+    return min([float(bare[0]), *(_stretched(one, estimate.share)[0] for one in drawn)])
 
 
 def _stretched(drawn: Floats, share: float) -> tuple[float, float]:
@@ -146,10 +149,30 @@ def _stretched(drawn: Floats, share: float) -> tuple[float, float]:
     return middle - stretch * (middle - low), middle + stretch * (high - middle)
 
 
-def _of_saving(saved: list[Floats], share: float) -> Interval:
+def _of_saving(
+    control: Control,
+    estimate: Estimate,
+    signal: Floats,
+    saved: list[Floats],
+    start: Floats,
+    relied: Floats,
+) -> Interval:
+    """Of following the signal; rows that are mostly noise may be anything that noise leaves open,
+    as draws of both posteriors make the same of them."""
     ends = [(float(saved[-1][:BARE].min()), float(saved[-1][:BARE].max()))]
-    ends += [_stretched(drawn, share) for drawn in saved[:-1]]
-    return Interval(lower=min(low for low, _ in ends), upper=max(high for _, high in ends))
+    ends += [_stretched(drawn, estimate.share) for drawn in saved[:-1]]
+    lower, upper = min(low for low, _ in ends), max(high for _, high in ends)
+    public, shares = estimate.public, estimate.row_shares()
+    most = 2 * len(saved[0])
+    rows = _weak(estimate.noise_dominates(), relied, public.widths(), most)
+    if rows.size and shares is not None:
+        alone = np.concatenate(
+            [estimate.transitions[None], single_moves(public, estimate.transitions, rows)]
+        )
+        moved = control.savings(alone, signal[None], start)[:, 0]
+        down, up = _reach(public, shares, rows, moved[1:] - moved[0])
+        lower, upper = lower + float(down), upper + float(up)
+    return Interval(lower=lower, upper=upper)
 
 
 def reaches(
