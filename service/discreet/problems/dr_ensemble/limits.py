@@ -234,8 +234,8 @@ def _kept(asked: LoadLimits, public: DrEnsemblePublic, cost: float) -> str:
         parts.append(f"changes by at most {_written(asked.ramp, public)} from step to step")
     takes = "takes nothing" if cost < 1e-12 else f"takes {plain(cost, 3)}"
     return (
-        f"{_whose(asked, public).capitalize()} {' and '.join(parts)}, which {takes} from what "
-        "each saves"
+        f"{_whose(asked, public).capitalize()} {' and '.join(parts)}, by the released "
+        f"transitions, which {takes} from what each saves"
     )
 
 

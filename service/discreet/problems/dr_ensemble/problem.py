@@ -2,8 +2,8 @@
 power.
 
 Loads move between the states of a public partition of power; how likely each move is by default is
-private. One of two mechanisms releases a transition matrix; the control policy of the
-linearly-solvable Markov decision process, whichever of the paper's four, and the load it leads to
+private. One of two mechanisms releases a transition matrix; a signal by which loads tilt their own
+moves, what following it achieves, and the policies of the linearly-solvable Markov decision process
 are post-processing of that matrix. The paper (Hassan et al. 2020) calls policies private that are
 functions of the private matrix; see `docs/problems/dr_ensemble.md`.
 """
@@ -73,7 +73,7 @@ class DrEnsemble(DrEnsembleRequest, SumsOverParts):
 
     title: ClassVar[str] = "Demand response"
     private: ClassVar[str] = "how participants of a demand-response ensemble use power"
-    published: ClassVar[str] = "a transition matrix, a control policy, the expected load"
+    published: ClassVar[str] = "a transition matrix, a control signal, the expected load"
     words: ClassVar[Mapping[str, str]] = {"horizon": "Steps of the horizon"}
     Dataset: ClassVar[type[DrEnsembleDataset]] = DrEnsembleDataset
     Fields: ClassVar[Any] = DrEnsembleResult

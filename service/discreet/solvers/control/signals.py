@@ -178,6 +178,7 @@ def followed(
     own = signal[None] if signal.ndim == 2 else signal[:, None]
     cost = costs(transitions, own, utility, discomfort_weight, at=at)[:, 0]
     saving = -np.einsum("tbn,tn->b", default, utility) - np.einsum("bn,bn->b", start, cost)
+    saving = np.where(np.ptp(tilts, axis=2).max(axis=1) == 0, 0.0, saving)  # not a rounding
     return Outcomes((default @ power).T, (controlled @ power).T, cost, saving)
 
 
