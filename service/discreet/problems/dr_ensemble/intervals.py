@@ -26,6 +26,9 @@ STRETCH = (1.1, 0.5)
 of the noise or the noise of the rows that the answer relies on and that are not weak, whichever is
 more. Without it, 90 % intervals of loads covered the truth .88 times at a share of .01 and .52
 times at one of .7: cells are not quite exchangeable."""
+SAVING_STRETCH = 1.25
+"""The same of savings, in place of 1.1: of loads without order, of which noise hides nothing, 90 %
+intervals held .88 and .94 of 16 releases with 1.1."""
 MOST_RELIED = 0.1
 """The share of loads at step 0, or of all their steps, in states whose rows are noise, beyond which
 the load and the saving are said to be mostly noise."""
@@ -144,7 +147,7 @@ def policy_saving(
 
 
 def _stretched(drawn: Floats, share: float) -> tuple[float, float]:
-    stretch, tail = STRETCH[0] + STRETCH[1] * share, (1 - LEVEL) / 2
+    stretch, tail = SAVING_STRETCH + STRETCH[1] * share, (1 - LEVEL) / 2
     low, middle, high = np.quantile(drawn, (tail, 0.5, 1 - tail)).tolist()
     return middle - stretch * (middle - low), middle + stretch * (high - middle)
 
