@@ -413,7 +413,7 @@ def test_the_signal_has_a_shade_for_each_step_and_state() -> None:
     problem, plan, result = solved("dr_ensemble")
     signal = by_name(result_charts(problem, plan, result))["signal"]
     (drawn,) = signal.figure["data"]
-    assert np.array(drawn["z"]).T == pytest.approx(np.array(result["signal"]), abs=1e-3)
+    assert pytest.approx(np.array(result["signal"]), abs=1e-3) == np.array(drawn["z"]).T
     idle = {**result, "signal": np.zeros_like(result["signal"]).tolist()}
     assert "signal" not in by_name(result_charts(problem, plan, idle))
 

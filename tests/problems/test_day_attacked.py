@@ -178,12 +178,13 @@ def test_a_day_from_its_middle_over_several_days() -> None:
                 weights = matrices[step] * np.exp((ahead - ahead.max()) / gamma)
                 found.insert(0, weights / weights.sum(axis=1, keepdims=True))
 
-            def earned(moves: Any, later: Any, step: int = step, matrices: Any = matrices) -> Any:
+            values = []
+            for moves, later in ((policy[0], best), (followed[0], value)):
                 some = moves > 0
                 ratio = np.where(some, moves, 1) / np.where(some, matrices[step], 1)
-                return utility[step] + (moves * (later - gamma * np.log(ratio))).sum(axis=1)
-
-            best, value = earned(policy[0], best), earned(followed[0], value)
+                gain = moves * (later - gamma * np.log(ratio))
+                values.append(utility[step] + gain.sum(axis=1))
+            best, value = values
         assert np.array(result["policy"]) == pytest.approx(np.array(policy), abs=1e-9)
         assert result["cost_to_go"] == pytest.approx(-value, rel=1e-9, abs=1e-9)
         alone, led = [initial], [initial]

@@ -491,9 +491,6 @@ def test_rows_of_noise_are_marked_and_moves_of_which_nothing_is_known_have_no_in
     2.8 a cell."""
     some = finished(1.0, 5)["uncertainty"]
     assert some["noise_dominates"]["transitions"] == [False, False, False, True]
-    assert some[
-        "mostly_noise"
-    ]  # a quarter of the loads begin in that state: load and saving are noise
     upper, lower = (
         np.array(some["values"]["transitions"][end], dtype=float) for end in ("upper", "lower")
     )
@@ -501,7 +498,11 @@ def test_rows_of_noise_are_marked_and_moves_of_which_nothing_is_known_have_no_in
     assert np.isfinite((upper - lower)[:3]).all()
     assert (upper - lower)[:3].max() < 0.3
     assert some["noise_dominates"]["cost_to_go"] == [False, False, False, True]
-    assert some["noise_dominates"]["saving"]
+    # A quarter of the loads begin in that state: the load is noise. The saving is not: whatever
+    # that row is, following the signal saves something.
+    assert some["noise_dominates"]["expected_power"]
+    assert not some["mostly_noise"]
+    assert some["values"]["saving"]["lower"] > 0
     # Whether there is one does not follow from the noise: answers that rely on it have wide ones.
     whole = {"transitions", "default_power", "expected_power", "cost_to_go", "saving"}
     assert some["values"].keys() >= whole
@@ -512,7 +513,8 @@ def test_rows_of_noise_are_marked_and_moves_of_which_nothing_is_known_have_no_in
     assert apart["values"].keys() >= {"saving", "expected_power"}
     nothing = finished(0.05, 5)["uncertainty"]
     assert nothing["mostly_noise"]
-    assert nothing["values"] == {}
+    assert nothing["values"].keys() == {"saving"}
+    assert nothing["values"]["saving"]["lower"] < 0
 
 
 def test_intervals_of_the_load_stay_within_what_states_draw() -> None:

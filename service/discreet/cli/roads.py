@@ -150,9 +150,7 @@ def in_the_fields_form(
         raise InvalidInput(str(error)) from None
 
 
-def _of_loads(
-    client: Client, answer: Mapping[str, Any], form: str, start: str | None
-) -> bytes:
+def _of_loads(client: Client, answer: Mapping[str, Any], form: str, start: str | None) -> bytes:
     """The signal of a demand response as CSV or as an OpenADR event, or a report of the load."""
     from discreet_client.openadr import event_of, report_of  # noqa: PLC0415 - for this alone
 

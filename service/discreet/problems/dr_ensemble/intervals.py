@@ -160,14 +160,18 @@ def _of_saving(
     start: Floats,
     relied: Floats,
 ) -> Interval:
-    """Of following the signal; rows that are mostly noise may be anything that noise leaves open,
-    as draws of both posteriors make the same of them."""
+    """Of following the signal; rows that are mostly noise, though a tenth of the loads begins there
+    or passes its time, may be anything that noise leaves open: both posteriors make the same of
+    them."""
     ends = [(float(saved[-1][:BARE].min()), float(saved[-1][:BARE].max()))]
     ends += [_stretched(drawn, estimate.share) for drawn in saved[:-1]]
     lower, upper = min(low for low, _ in ends), max(high for _, high in ends)
     public, shares = estimate.public, estimate.row_shares()
     most = 2 * len(saved[0])
-    rows = _weak(estimate.noise_dominates(), relied, public.widths(), most)
+    begun = np.zeros(relied.size)
+    begun[control.first_rows(np.arange(relied.size))] = start
+    noise = estimate.noise_dominates() & (np.maximum(begun, relied) > MOST_RELIED)
+    rows = _weak(noise, relied, public.widths(), most)
     if rows.size and shares is not None:
         alone = np.concatenate(
             [estimate.transitions[None], single_moves(public, estimate.transitions, rows)]

@@ -35,7 +35,8 @@ REACHES = tuple(product((0.5, 1.0, 2.0), (1, 2)))
 TAIL = (1e-4, 1e-2, 0.1, 0.4, 1.0)
 PULL = (0.0, 0.5, 1.0)
 """The kernel: the probability of staying, the distance by which moves to neighbours fade and its
-power, the share of moves that go anywhere, and the power of the time spent in states that draws moves there: with .5
+"""The kernel: the probability of staying, the distance by which moves to neighbours fade and its
+power, the share of moves that go anywhere, and the power of the time spent in states that draws
 as many go there as come back (detailed balance)."""
 LEAST_STAY = 1e-3
 LEAST_MEAN = 1e-3
@@ -90,7 +91,10 @@ class Moves:
         starts = np.flatnonzero(np.diff(self.origin, prepend=-1))
         away = np.abs(self.to - self.origin).astype(np.float64)
         moved = np.zeros(away.size)
-        for part, weight in ((np.exp(-(((away - 1) / reach) ** power)), 1 - tail), (np.ones(away.size), tail)):
+        for part, weight in (
+            (np.exp(-(((away - 1) / reach) ** power)), 1 - tail),
+            (np.ones(away.size), tail),
+        ):
             part[away == 0] = 0.0
             moved += weight * part / np.maximum(np.add.reduceat(part, starts), 1e-300)[self.origin]
         if time is not None:
