@@ -14,6 +14,7 @@
     │                         pointers
     ├── PayloadTooLarge       a body over its limit
     ├── TooManyRequests       the key has used up its requests for now
+    ├── TooManyAtOnce         too much of a key or tenant is in flight: uploads, bodies, streams
     ├── ResultAltered         a stored result is not what was published
     ├── Unavailable           a part that discreet needs does not answer
     └── StateHeld             another process owns the state folder
@@ -26,6 +27,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from typing import ClassVar
 
 
 @dataclass(frozen=True)
@@ -185,32 +187,40 @@ class TooManyRequests(DiscreetError):
         self.seconds_left = seconds_left
 
 
-class TooManyUploads(DiscreetError):
+class TooManyAtOnce(DiscreetError):
+    """So much of this key or tenant is in flight already; again when some of it has ended."""
+
+    doing: ClassVar[str]
+    """What is in flight, after its number."""
+
+    def __init__(self, limit: Limit, seconds_left: int) -> None:
+        super().__init__(
+            f"{limit.allowed} {self.doing} ({limit.setting}); send this one again when one of them "
+            "is done"
+        )
+        self.limit = limit
+        self.seconds_left = seconds_left
+
+
+class TooManyUploads(TooManyAtOnce):
     """Too many contents of this tenant are being registered."""
 
     code = "too_many_uploads"
-
-    def __init__(self, limit: Limit, seconds_left: int) -> None:
-        super().__init__(
-            f"{limit.allowed} contents of this tenant are being registered ({limit.setting}); send "
-            "this one again when one of them is done"
-        )
-        self.limit = limit
-        self.seconds_left = seconds_left
+    doing = "contents of this tenant are being registered"
 
 
-class TooManyBodies(DiscreetError):
+class TooManyBodies(TooManyAtOnce):
     """Too many large requests of this tenant are being worked on, and none ended in time."""
 
     code = "too_many_bodies"
+    doing = "large requests of this tenant are being worked on"
 
-    def __init__(self, limit: Limit, seconds_left: int) -> None:
-        super().__init__(
-            f"{limit.allowed} large requests of this tenant are being worked on ({limit.setting}); "
-            "send this one again when one of them is done"
-        )
-        self.limit = limit
-        self.seconds_left = seconds_left
+
+class TooManyStreams(TooManyAtOnce):
+    """This key has as many event streams open as one may have."""
+
+    code = "too_many_streams"
+    doing = "event streams of this key are open"
 
 
 class Unavailable(DiscreetError):

@@ -10,12 +10,13 @@ production. A setting that holds a password need not stand in the environment: D
 from __future__ import annotations
 
 import os
+import re
 import tempfile
 from pathlib import Path
-from typing import Literal
+from typing import Annotated, Literal
 
 import platformdirs
-from pydantic import Field
+from pydantic import AfterValidator, Field
 from pydantic_settings import (
     BaseSettings,
     PydanticBaseSettingsSource,
@@ -31,26 +32,54 @@ CREDENTIALS = ("DISCREET_CREDENTIALS", "CREDENTIALS_DIRECTORY")
 """Variables that name a folder of credentials: discreet's and systemd's."""
 
 
-class Settings(BaseSettings):
-    """Everything that can be set from outside."""
+_DATABASE = re.compile(
+    r"postgres(ql)?://"
+    r"((?:[^\s/?@:%]|%[0-9A-Fa-f]{2})*(?::(?:[^\s/?@%]|%[0-9A-Fa-f]{2})*)?@)?"  # user, password
+    r"(?:(?:\[[0-9A-Fa-f:.]+\]|(?:[A-Za-z0-9._~-]|%[0-9A-Fa-f]{2})*)(?::[0-9]{0,5})?(?:,|(?=[/?]|$)))*"
+    r"(/(?:[^\s?%]|%[0-9A-Fa-f]{2})*)?(\?(?:[^\s%]|%[0-9A-Fa-f]{2})*)?"
+)
 
-    model_config = SettingsConfigDict(env_prefix="DISCREET_", frozen=True, extra="ignore")
+
+def _database_url(url: str) -> str:
+    """What a driver says of a URL that it cannot read repeats it, with the password."""
+    if not _DATABASE.fullmatch(url):
+        raise ValueError(
+            "must be postgresql://USER:PASSWORD@HOST:PORT/DATABASE, with the characters of user "
+            "and password that mean something else in it percent-encoded (% is %25, @ is %40, / is "
+            "%2F, ? is %3F, a blank is %20)"
+        )
+    return url
+
+
+DatabaseUrl = Annotated[str, AfterValidator(_database_url)]
+
+
+class Settings(BaseSettings):
+    """Everything that can be set from outside. No message repeats a value: it may be a secret, or
+    one that was meant for another setting."""
+
+    model_config = SettingsConfigDict(
+        env_prefix="DISCREET_", frozen=True, extra="ignore", hide_input_in_errors=True
+    )
 
     state: Path = Field(
         default_factory=lambda: platformdirs.user_data_path("discreet"),
         description="Folder of the embedded database, keys and ready file",
     )
-    database_url: str | None = Field(
+    database_url: DatabaseUrl | None = Field(
         default=None,
+        repr=False,
         description="postgresql:// URL of the application role, which may lead through a pooler; "
         "unset: embedded PostgreSQL",
     )
-    database_direct_url: str | None = Field(
+    database_direct_url: DatabaseUrl | None = Field(
         default=None,
+        repr=False,
         description="The same without the pooler, for what needs a session; unset: the same",
     )
-    migration_database_url: str | None = Field(
+    migration_database_url: DatabaseUrl | None = Field(
         default=None,
+        repr=False,
         description="postgresql:// URL of the owner role, without a pooler; unset: the application "
         "role migrates",
     )
@@ -59,6 +88,7 @@ class Settings(BaseSettings):
     )
     keys: str = Field(
         default="file",
+        repr=False,
         description="Where keys are kept: `file`, `pkcs11:token=…?module-path=…` or "
         "`awskms:///KEY`. Of several, separated by spaces, the first makes new keys and the "
         "others open their own",
@@ -151,17 +181,26 @@ class Settings(BaseSettings):
         description="JSON file of the places that `content_from` may name, and who may name them; "
         "unset: none",
     )
+    place_failures: int = Field(
+        default=50,
+        ge=1,
+        le=10_000,
+        description="Reads of places that may fail for one tenant in 24 hours: each tells its "
+        "owner a little of what lies there",
+    )
     object_url: str | None = Field(
         default=None,
+        repr=False,
         description="Where large contents are stored, as an fsspec URL (file:///…, s3://…); "
         "unset: the database",
     )
     archive_url: str | None = Field(
         default=None,
+        repr=False,
         description="Where `discreet archive` keeps backups of your own PostgreSQL: an fsspec URL",
     )
-    archive_database_url: str | None = Field(
-        default=None, description="A role with REPLICATION, for `discreet archive base`"
+    archive_database_url: DatabaseUrl | None = Field(
+        default=None, repr=False, description="A role with REPLICATION, for `discreet archive base`"
     )
     object_bytes: int = Field(
         default=1 << 20, ge=0, description="Sealed contents above this size go to `object_url`"
@@ -250,6 +289,14 @@ class Settings(BaseSettings):
         default=30_000,
         ge=1,
         description="Requests of one key in a window, over all API processes",
+    )
+    key_requests: int = Field(
+        default=32,
+        ge=1,
+        description="Requests of one key that one API process works on at once; others wait",
+    )
+    key_streams: int = Field(
+        default=200, ge=1, description="Event streams that one key has open in one API process"
     )
     rate_limit_seconds: int = Field(default=60, ge=1, le=3600, description="Length of that window")
     watchdog_seconds: float | None = Field(

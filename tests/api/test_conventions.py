@@ -6,6 +6,7 @@ from __future__ import annotations
 import ast
 import asyncio
 import json
+import re
 import socket
 import threading
 from collections.abc import Iterator
@@ -21,6 +22,7 @@ import psycopg
 import pytest
 import uvicorn
 from fastapi import FastAPI
+from fastapi.routing import APIRoute
 
 from discreet.api import examples
 from discreet.api.app import create_app
@@ -271,6 +273,37 @@ def test_answers_carry_their_headers(api_only: Installation) -> None:
         )
 
 
+def test_no_route_answers_to_a_parameter_that_it_does_not_know() -> None:
+    """`?sttae=failed` was answered with all jobs."""
+    app = create_app(Settings())
+    routes = [route for route in app.routes if isinstance(route, APIRoute) and route.operation_id]
+    assert len(routes) > 50
+
+    async def ask() -> dict[str, tuple[int, str, str]]:
+        found = {}
+        transport = httpx.ASGITransport(app=app)
+        async with httpx.AsyncClient(transport=transport, base_url="http://x") as http:
+            for route in routes:
+                path = re.sub(r"{[^}]*}", "1", route.path)
+                for method in route.methods:
+                    answer = await http.request(method, f"{path}?sttae=failed")
+                    problem = answer.json()
+                    found[f"{method} {path}"] = (
+                        answer.status_code,
+                        problem["code"],
+                        problem["errors"][0]["pointer"],
+                    )
+            typo = (await http.get("/v1/jobs?page_sice=1")).json()["errors"]
+            twice = (await http.get("/v1/jobs?page_size=1&page_size=2")).json()["errors"]
+        assert "did you mean `page_size`?" in typo[0]["detail"]
+        assert twice[0]["detail"] == "this parameter may be given once"
+        return found
+
+    answers = asyncio.run(ask())
+    assert {name for name, one in answers.items() if one[:2] != (422, "invalid_parameter")} == set()
+    assert {pointer for *_, pointer in answers.values()} == {"/query/sttae"}
+
+
 # One process with small limits --------------------------------------------------------------------
 
 
@@ -297,6 +330,34 @@ def first_key(settings: Settings) -> str:
             return key
 
     return asyncio.run(make())
+
+
+def test_event_streams_are_counted_by_key(settings: Settings) -> None:
+    small = settings.model_copy(update={"key_streams": 2})
+    headers = {"Authorization": f"Bearer {first_key(settings)}"}
+    app = create_app(small)
+    install(app)
+    with served(app) as url, httpx.Client(base_url=url, headers=headers, trust_env=False) as http:
+        dataset = http.post("/v1/datasets", json=bodies.dataset()).json()["id"]
+        job = http.post(
+            "/v1/jobs", json=bodies.job(dataset), headers={"Idempotency-Key": "streams"}
+        ).json()["id"]
+        path = f"/v1/jobs/{job}/events"
+        with http.stream("GET", path), http.stream("GET", path):
+            # A stream counts a little after its answer has begun.
+            told = eventually(lambda: _opened(http, path, 429), "a third stream is refused")
+            valid({"$ref": "#/components/schemas/ProblemDocument"}, told.json())
+            assert (told.json()["code"], told.headers["retry-after"]) == ("too_many_streams", "5")
+            assert http.get(f"/v1/jobs/{job}").status_code == 200  # only streams are refused
+        eventually(lambda: _opened(http, path, 200), "a stream that has ended makes room")
+
+
+def _opened(http: httpx.Client, path: str, status: int) -> httpx.Response | None:
+    """The answer to a request for a stream, if it has this status."""
+    with http.stream("GET", path) as answer:
+        if answer.status_code == 429:
+            answer.read()
+        return answer if answer.status_code == status else None
 
 
 def test_uploads_at_once_are_counted_by_tenant(settings: Settings) -> None:

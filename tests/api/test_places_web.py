@@ -18,9 +18,10 @@ from typing import Any
 
 import pytest
 
+from discreet import outbound
 from discreet.errors import PayloadTooLarge
 from discreet.settings import Settings
-from discreet.usecases.places import hosts, web
+from discreet.usecases.places import web
 from discreet.usecases.places.addresses import PlaceRefused, PlaceUnavailable
 from discreet.usecases.rpc_tls import self_signed
 from tests.conftest import settings_for
@@ -236,7 +237,7 @@ def test_the_address_that_was_checked_is_the_one_that_is_asked(
     """A name that leads elsewhere a moment later (DNS rebinding) leads nobody there."""
     other, stranger = serve(tmp_path, "127.0.0.2", server.port)
     try:
-        monkeypatch.setattr(hosts, "is_public", lambda one: one == "127.0.0.1")
+        monkeypatch.setattr(outbound, "is_public", lambda one: one == "127.0.0.1")
         names["data.test"] = [["127.0.0.1"], ["127.0.0.2"]]
         allowed = setting(private=False)
         assert fetched(allowed, address(server, "/exports/whole.parquet"))[0] == CONTENT
@@ -269,6 +270,8 @@ def test_the_address_that_was_checked_is_the_one_that_is_asked(
         ),
         ("file:///etc/passwd", "no content is read from this address"),
         ("https://[", "the server redirects to an address"),
+        ("javascript:alert(1)", "the server redirects to an address"),
+        ("https://a:b:c", "the server redirects to an address"),
         ("", "redirects more than 5 times"),
         ("/exports/first.parquet", "redirects more than 5 times"),
     ],
@@ -337,9 +340,9 @@ def test_a_server_that_is_busy_is_asked_again(
 def test_a_server_that_sends_too_slowly_is_not_waited_for(
     setting: Callable[..., Settings], server: Server, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(web, "SLOW_BYTES", 1e15)
+    monkeypatch.setattr(outbound, "SLOW_BYTES", 1e15)
     assert fetched(setting(), address(server, "/exports/whole.parquet"))[0] == CONTENT
-    monkeypatch.setattr(web, "SLOW_SECONDS", 0.0)
+    monkeypatch.setattr(outbound, "SLOW_SECONDS", 0.0)
     with pytest.raises(PlaceUnavailable, match="too slowly"):
         fetched(setting(), address(server, "/exports/whole.parquet"))
 

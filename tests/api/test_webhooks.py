@@ -18,9 +18,9 @@ from typing import Any
 
 import pytest
 
+from discreet.outbound import is_allowed_port, is_public
 from discreet.settings import Settings
 from discreet.usecases import webhooks
-from discreet.usecases.public_addresses import is_public
 from discreet.usecases.services import open_services
 from discreet_client.client import ApiError
 from tests import bodies
@@ -212,7 +212,6 @@ def test_a_webhook_that_fails_for_long_is_disabled(stored: Installation) -> None
                 assert await sender.take() == 1
                 await asyncio.gather(*sender._under_way)
             assert await sender.take() == 0
-            await sender._client.aclose()
 
     for worker in stored.workers:
         worker.send_signal(signal.SIGSTOP)
@@ -264,10 +263,7 @@ def test_the_address_that_was_checked_is_the_one_that_is_called(
                 "content_key_id": keys.content_key_id,
                 "sealed_secret": sealed,
             }
-            try:
-                return await sender._send(delivery)
-            finally:
-                await sender._client.aclose()
+            return await sender._send(delivery)
 
     assert asyncio.run(run()) == 204
     assert looks == ["rebinding.example"]
@@ -369,8 +365,8 @@ def test_an_address_of_a_link_is_not_public() -> None:
 )
 def test_ports(ports: str, inside: tuple[int, ...], outside: tuple[int, ...]) -> None:
     chosen = Settings(webhook_ports=ports).webhook_ports
-    assert all(webhooks.is_allowed_port(chosen, port) for port in inside)
-    assert not any(webhooks.is_allowed_port(chosen, port) for port in outside)
+    assert all(is_allowed_port(chosen, port) for port in inside)
+    assert not any(is_allowed_port(chosen, port) for port in outside)
 
 
 @pytest.mark.parametrize("ports", ["", "https", "443;80", "-1", "443,", "1-2-3"])

@@ -15,10 +15,11 @@ from tests.conftest import Installation
 
 @dataclass(frozen=True)
 class Reached:
-    """What an attack reached, in words with figures, and whether the defence held."""
+    """What an attack reached, in words with figures, and whether the defence held: None where the
+    attack could not be made on this machine."""
 
     figures: str
-    held: bool
+    held: bool | None
 
 
 @dataclass(frozen=True)

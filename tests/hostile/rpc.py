@@ -20,7 +20,14 @@ from tests.hostile import Attack, Reached
 from tests.postgres_fixture import make_template
 from tests.processes import until
 from tests.rpc.conftest import Federation, federation
-from tests.rpc.crowds import enrolments, first_messages, memory_of, silence
+from tests.rpc.crowds import (
+    endless_headers,
+    enrolments,
+    first_messages,
+    memory_of,
+    settled_memory,
+    silence,
+)
 from tests.rpc.helpers import run
 from tests.test_up import started
 
@@ -50,7 +57,7 @@ def _session_runs(where: Federation) -> bool:
 def large_first_messages(_service: Installation) -> Reached:
     with _federation() as where:
         pid = where.rpcs[0].pid
-        before = memory_of(pid)
+        before = settled_memory(pid)
         answers = asyncio.run(first_messages(where.rpc_port, 230, 4_000_000))
         with contextlib.suppress(AssertionError):  # free memory is given back every other second
             until(lambda: memory_of(pid) - before < 24 * MEGABYTE, seconds=30)
@@ -58,6 +65,25 @@ def large_first_messages(_service: Installation) -> Reached:
         refused = answers["RESOURCE_EXHAUSTED", "message_too_large"]
     return Reached(
         f"{refused} refused, {kept} MB kept of {230 * 4}", held=refused == 230 and kept < 24
+    )
+
+
+def headers_without_end(_service: Installation) -> Reached:
+    """gRPC reads up to 16 MB of a header block whatever its limits say; what counts is that it is
+    given back."""
+    with _federation() as where, ExitStack() as stack:
+        pid = where.rpcs[0].pid
+        before = settled_memory(pid)
+        for _ in range(10):
+            stack.enter_context(endless_headers(where.rpc_port, 16 * MEGABYTE))
+        most = max(0, memory_of(pid) - before) // MEGABYTE
+        with contextlib.suppress(AssertionError):
+            until(lambda: memory_of(pid) - before < 100 * MEGABYTE, seconds=30)
+        kept = max(0, memory_of(pid) - before) // MEGABYTE
+        runs = _session_runs(where)
+    return Reached(
+        f"{most} MB at most, {kept} MB kept while they are open; agents let in: {runs}",
+        held=kept < 100 and most < 320 and runs,
     )
 
 
@@ -75,7 +101,7 @@ def flood_of_enrolments(_service: Installation) -> Reached:
     with _federation() as where:
         job = where.submit(agents=2, rounds=2, mode="simulation")
         session = Link.parse(where.invite(job, 1)[0]).session
-        before = memory_of(where.rpcs[0].pid)
+        before = settled_memory(where.rpcs[0].pid)
         answers = asyncio.run(enrolments(where.rpc_port, 2000, session, "guess", at_once=500))
         kept = max(0, memory_of(where.rpcs[0].pid) - before) // MEGABYTE
         runs = _session_runs(where)

@@ -259,13 +259,13 @@ def _asked(line: token_session.Line) -> int | None:
     ("uri", "why"),
     [
         ("", "names no place"),
-        ("vault:secret", "`vault` is not a place for keys; choose file, pkcs11"),
+        ("vault:secret", "none for keys; choose file, pkcs11"),
         ("pkcs11:token=discreet", "module-path"),
         ("pkcs11:object=x?module-path=/x", "token=LABEL"),
-        ("pkcs11:token=x?module-path=/x&pin-value=1234", "pin-value is not understood"),
+        ("pkcs11:token=x?module-path=/x&pin-value=1234", "and nothing else"),
         (
             "pkcs11:token=x?module-path=/x&pin-source=/nowhere",
-            "the PIN of the token cannot be read from /nowhere",
+            "the PIN of the token cannot be read from the file",
         ),
         ("awskms:alias/x", "awskms:///KEY"),
         ("awskms:///", "awskms:///KEY"),

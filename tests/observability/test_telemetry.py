@@ -547,3 +547,26 @@ def test_without_a_collector_nothing_is_loaded_to_send() -> None:
         [sys.executable, "-c", code], check=False, capture_output=True, text=True, env=environment
     )
     assert done.returncode == 0, done.stderr
+
+
+def test_a_full_disk_below_the_log_fails_nothing_that_writes_to_it() -> None:
+    """/dev/full answers every write as a full disk does."""
+    program = """
+import logging, structlog, warnings
+from discreet.observability import telemetry
+telemetry.configure("worker")
+for _ in range(100):
+    structlog.get_logger().warning("a line", detail="x" * 1000)
+    logging.getLogger("library").warning("a line of a library")
+warnings.warn("a warning")
+print("alive")
+"""
+    with open("/dev/full", "w") as full:
+        done = subprocess.run(
+            [sys.executable, "-c", program],
+            stdout=subprocess.PIPE,
+            stderr=full,
+            text=True,
+            check=False,
+        )
+    assert done.stdout == "alive\n"

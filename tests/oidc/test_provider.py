@@ -42,11 +42,7 @@ def configuration(**values: Any) -> Configuration:
 
 def with_provider(issuer: str, work: Callable[[Provider], Awaitable[T]]) -> T:
     async def run() -> T:
-        provider = Provider(configuration(oidc_issuer=issuer))
-        try:
-            return await work(provider)
-        finally:
-            await provider.close()
+        return await work(Provider(configuration(oidc_issuer=issuer)))
 
     return asyncio.run(run())
 
@@ -217,7 +213,6 @@ def test_a_provider_that_says_nothing_is_waited_for_once(monkeypatch: pytest.Mon
             found = await asyncio.gather(*(provider.key("k", "RS256") for _ in range(20)))
             return asked[0], asked[1], [one.kid or "" for one in found if one is not None]
         finally:
-            await provider.close()
             server.close()
 
     about_metadata, about_keys, kids = asyncio.run(run())

@@ -455,6 +455,5 @@ def test_words_of_a_policy_hold_no_letter_that_cannot_be_seen(letter: str) -> No
     stored = public(target_policy="treat the old").model_dump(mode="json")
     stored["target_policy"] = f"tre{letter}at the old"
     with pytest.raises(ValidationError, match="is invisible"):
-        OffPolicyDataset.read_public(stored, new=True)  # of a source that is made
-    assert OffPolicyDataset.read_public(stored).target_policy == f"tre{letter}at the old"
+        OffPolicyDataset.read_public(stored)  # of a source that is made
     assert public(target_policy="lactate ≥ 2 → traiter, sinon «rien»").target_policy

@@ -204,8 +204,10 @@ def fill_up(settings: Settings, server: object) -> dict[str, object]:
     from sqlalchemy.exc import DBAPIError
 
     from discreet.installation.postgres import EmbeddedPostgres
+    from discreet.observability.monitoring import run_checks
     from discreet.storage.database import trouble
     from discreet.usecases import access, restoring
+    from discreet.usecases.metrics import checks
     from discreet.usecases.services import open_services
     from tests import bodies
     from tests.test_backup import register, submit
@@ -232,6 +234,7 @@ def fill_up(settings: Settings, server: object) -> dict[str, object]:
                     errors.append("" if found is None else found.code)
                     if len(errors) == 3:
                         break
+            ready = await run_checks(checks(services))
             filler.unlink()
             server.start()  # does nothing while it runs
             for _ in range(50):
@@ -248,6 +251,8 @@ def fill_up(settings: Settings, server: object) -> dict[str, object]:
                 ]
         return {
             "errors": errors,
+            "ready": ready["database"],
+            "again": (await run_checks(checks(services)))["database"],
             "accepted": sorted(accepted),
             "jobs": jobs,
             "entries": verified.entries,
@@ -266,6 +271,8 @@ def test_full_disk_refuses_and_loses_nothing(tmp_path: Path) -> None:
         "No space left on device|could not extend file", first
     )  # as PostgreSQL meets it
     assert then["errors"], "the disk was never full"
+    assert then["ready"] != "ok"  # readiness tries a write
+    assert then["again"] == "ok"
     # Each that was accepted is there, none that was refused.
     assert then["jobs"] == then["accepted"]
     assert then["entries"] == 1 + len(then["jobs"])  # and each is reserved once

@@ -6,6 +6,8 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import os
+import socket
+import struct
 import time
 from collections import Counter
 from collections.abc import AsyncIterator, Iterator
@@ -27,6 +29,19 @@ def memory_of(pid: int) -> int:
     """Resident bytes of a process."""
     with open(f"/proc/{pid}/statm", encoding="ascii") as file:
         return int(file.read().split()[1]) * os.sysconf("SC_PAGE_SIZE")
+
+
+def settled_memory(pid: int, seconds: float = 30.0) -> int:
+    """Resident bytes of a process once they have stood still for two seconds, within 2 MiB: what a
+    start still gives back must not hide what an attack took."""
+    end, before = time.monotonic() + seconds, memory_of(pid)
+    while time.monotonic() < end:
+        time.sleep(2)
+        now = memory_of(pid)
+        if abs(now - before) < 2 << 20:
+            return now
+        before = now
+    return before
 
 
 @asynccontextmanager
@@ -76,6 +91,52 @@ async def first_messages(
 
         await asyncio.gather(*(send(number) for number in range(count)))
     return answers
+
+
+@contextmanager
+def endless_headers(port: int, size: int) -> Iterator[None]:
+    """A connection whose call begins with a header block of `size` bytes and more: CONTINUATION
+    frames (RFC 9113, section 6.10) none of which ends it."""
+
+    def frame(kind: int, stream: int, payload: bytes) -> bytes:
+        return (
+            struct.pack(">I", len(payload))[1:]
+            + bytes([kind, 0])
+            + struct.pack(">I", stream)
+            + payload
+        )
+
+    def literal(name: bytes, value: bytes) -> bytes:
+        """A header field without indexing (RFC 7541, section 6.2.2)."""
+        return b"\0" + b"".join(_integer(len(part)) + part for part in (name, value))
+
+    fields = {
+        b":method": b"POST",
+        b":scheme": b"http",
+        b":path": ENROLL.encode(),
+        b":authority": b"x",
+    }
+    begin = b"".join(literal(name, value) for name, value in fields.items())
+    more = frame(9, 1, literal(b"a", b"b" * 16_000))
+    with socket.create_connection(("127.0.0.1", port), timeout=30) as connection:
+        connection.sendall(
+            b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" + frame(4, 0, b"") + frame(1, 1, begin)
+        )
+        with contextlib.suppress(OSError):  # closed on us: that is a defence too
+            for _ in range(size // len(more) + 1):
+                connection.sendall(more)
+        yield
+
+
+def _integer(number: int) -> bytes:
+    """A length of seven bits and more (RFC 7541, section 5.1)."""
+    if number < 127:
+        return bytes([number])
+    coded, number = [127], number - 127
+    while number >= 128:
+        coded.append(number % 128 | 128)
+        number //= 128
+    return bytes([*coded, number])
 
 
 async def enrolments(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import socket
+from contextlib import AsyncExitStack
 from typing import Any
 from urllib.parse import parse_qs, quote, urlsplit
 
@@ -19,6 +20,7 @@ from discreet.storage import migrations
 from discreet.storage.database import (
     SYSTEM,
     Database,
+    act_for,
     connection_string,
     libpq_url,
     raw,
@@ -27,7 +29,7 @@ from discreet.storage.database import (
     user_of,
 )
 from discreet.usecases.services import open_services
-from discreet.worker.main import queue_app
+from discreet.worker.main import alongside, queue_app
 from discreet.worker.runner import Runner
 from tests.transactions import idle_timeout
 
@@ -151,3 +153,71 @@ def test_hosts_that_are_not_what_was_asked_for_are_refused(settings: Settings) -
 
     with pytest.raises(OperationalError, match="standby"):
         asyncio.run(look())
+
+
+def test_a_crowd_of_one_key_or_tenant_leaves_connections_to_others(settings: Settings) -> None:
+    """Of ten connections a key has four and a tenant six, however many ask; a transaction within
+    another waits for nobody."""
+
+    async def go() -> tuple[list[int], list[str]]:
+        database = Database(settings.model_copy(update={"pool_size": 10}))
+        inside, leave = 0, asyncio.Event()
+        counts: list[int] = []
+        passed: list[str] = []
+
+        async def stay(key: str, tenant: str) -> None:
+            nonlocal inside
+            act_for(key)
+            async with database.transaction(tenant):
+                inside += 1
+                await leave.wait()
+                inside -= 1
+
+        async def settle() -> None:
+            for _ in range(20):
+                await asyncio.sleep(0.02)
+            counts.append(inside)
+
+        async def pass_by(tenant: str) -> None:
+            async with database.transaction(tenant):
+                passed.append(tenant)
+
+        try:
+            crowd = [asyncio.create_task(stay("one", "a")) for _ in range(30)]
+            await settle()
+            crowd += [asyncio.create_task(stay("two", "a")) for _ in range(30)]
+            await settle()
+            async with asyncio.timeout(10):
+                await asyncio.gather(pass_by("b"), pass_by(SYSTEM))
+            leave.set()
+            await asyncio.gather(*crowd)
+            act_for("one")
+            async with AsyncExitStack() as nested:
+                for _ in range(7):
+                    await nested.enter_async_context(database.transaction("a"))
+        finally:
+            await database.close()
+        return counts, passed
+
+    counts, passed = asyncio.run(go())
+    assert counts == [4, 6]
+    assert sorted(passed) == ["*", "b"]
+
+
+def test_a_worker_ends_when_a_part_of_it_ends() -> None:
+    """What repairs jobs died once of a full disk below its log, and the worker went on without."""
+
+    async def fails() -> None:
+        await asyncio.sleep(0)
+        raise OSError("no room")
+
+    async def stays() -> None:
+        await asyncio.Event().wait()
+
+    async def go(*helpers: Any) -> None:
+        async with alongside(helpers):
+            await asyncio.sleep(0.2 if len(helpers) == 1 else 60)
+
+    asyncio.run(go(stays()))  # a block that ends ends its helpers
+    with pytest.raises(OSError, match="no room"):
+        asyncio.run(go(stays(), fails()))

@@ -13,7 +13,8 @@ import uuid
 import warnings
 from collections.abc import Callable, Generator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from decimal import Decimal
+from decimal import ROUND_DOWN, Context, Decimal
+from fractions import Fraction
 from pathlib import Path
 from typing import Any, BinaryIO, Generic, Literal, TypeVar, cast
 
@@ -36,6 +37,7 @@ from discreet_client.errors import (
     JobFailed,
     LeftOut,
     OtherAccounts,
+    RoundedDown,
     Unauthenticated,
     Unreachable,
 )
@@ -158,9 +160,39 @@ def _answered(response: httpx.Response) -> Any:
     return response.text if media.startswith("text/") else response.content
 
 
+DECIMALS = {"epsilon": 9, "delta": 18, "rho": 18}
+"""In which the service counts; more it refuses."""
+
+
+def _counted(name: str, value: Any) -> Any:
+    """A figure of a budget in the service's steps, rounded down, and said: `1/3` has more decimals.
+    What would be nothing, or is no number, goes as it is: the service says what is wrong."""
+    if name not in DECIMALS or isinstance(value, bool | str) or value is None:
+        return value
+    if isinstance(value, Fraction):
+        value = Decimal(value.numerator) / Decimal(value.denominator)
+    exact = value if isinstance(value, Decimal) else Decimal(repr(value))
+    if not exact.is_finite() or exact.adjusted() > 30:
+        return value
+    down = exact.quantize(Decimal(1).scaleb(-DECIMALS[name]), ROUND_DOWN, Context(prec=60))
+    if down in (0, exact):
+        return value
+    warnings.warn(
+        f"{name} {value} is sent as {down.normalize():f}: the service counts in steps of "
+        f"1e-{DECIMALS[name]}",
+        RoundedDown,
+        stacklevel=4,
+    )
+    return down
+
+
+def _in_steps(figures: Mapping[str, Any]) -> Json:
+    return {name: _counted(name, value) for name, value in figures.items()}
+
+
 def _figures(epsilon: Amount, delta: Amount) -> Any:
     """As numbers of a body, where `dumps` takes decimals too."""
-    return {"epsilon": epsilon, "delta": delta}
+    return _in_steps({"epsilon": epsilon, "delta": delta})
 
 
 # Sources
@@ -296,8 +328,8 @@ def dataset_body(
         public, content = reading.public, reading.columns
         if reading.notes:
             warnings.warn("; ".join(reading.notes), LeftOut, stacklevel=3)
-    if cap is not None and not isinstance(cap, Mapping):
-        cap = _figures(cap, 0)
+    if cap is not None:
+        cap = _in_steps(cap) if isinstance(cap, Mapping) else _figures(cap, 0)
     given = {"name": name or f"{kind} dataset", "kind": kind, "public": public}
     given |= _placed(content, stays) if placed else {"content": content}
     rest = {"cap": cap, "mode": mode, "account": account}
@@ -459,7 +491,7 @@ def job_body(
             kept = {name: value for name, value in kept.items() if name not in ways}
         if stated.keys() & {"preset", "accuracy"}:  # with which delta is `auto`
             kept.pop("delta", None)
-        body["privacy"] = {**kept, **stated}
+        body["privacy"] = {**kept, **_in_steps(stated)}
     return {
         **body,
         **{
@@ -508,10 +540,10 @@ def submit(body: Mapping[str, Any], idempotency_key: str | None) -> Call[models.
 def ladder(epsilon: Amount | None, epsilons: Sequence[Amount] | None) -> Sequence[Amount] | None:
     """The steps of a rehearsal, of which one may be said like that of a job. TypeError for both."""
     if epsilon is None:
-        return epsilons
+        return epsilons and [_counted("epsilon", one) for one in epsilons]
     if epsilons is not None:
         raise TypeError("epsilon or epsilons, not both")
-    return [epsilon]
+    return [_counted("epsilon", epsilon)]
 
 
 def rehearsal_body(
@@ -536,7 +568,7 @@ def rehearsal_body(
         for name in ("problem", "public", "epsilons", "units", "around", "seed")
         if name in body
     }
-    privacy = None if delta is None else {"epsilon": 1, "delta": delta}
+    privacy = None if delta is None else _in_steps({"epsilon": 1, "delta": delta})
     stated = {
         "epsilons": epsilons,
         "privacy": privacy,

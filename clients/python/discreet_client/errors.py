@@ -20,6 +20,7 @@ OtherAccounts               a warning: the people of a new dataset may be in oth
                             accounts, too
 LeftOut                     a warning: what a reader of tables left out, or took in another way than
                             it stands there
+RoundedDown                 a warning: a budget had more decimals than the service counts
 """
 
 from __future__ import annotations
@@ -36,6 +37,10 @@ class ClientError(Exception):
 class LeftOut(UserWarning):
     """What a reader of tables left out, or read differently from how it is written, in a
     sentence."""
+
+
+class RoundedDown(UserWarning):
+    """A budget has more decimals than the service counts, and was rounded down."""
 
 
 class OtherAccounts(UserWarning):

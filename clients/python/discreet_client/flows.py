@@ -21,6 +21,7 @@ import numpy as np
 
 from discreet_client.closing import names_of, node_name
 from discreet_client.errors import MissingExtra
+from discreet_client.names import spreadsheet_cell
 
 Json = dict[str, Any]
 
@@ -198,7 +199,7 @@ def _written(rows: list[Json], fields: list[str], decimal: str = ".") -> bytes:
             for name, one in row.items()
             if isinstance(one, float)
         }
-        writer.writerow(row | figures)
+        writer.writerow({name: spreadsheet_cell(one) for name, one in (row | figures).items()})
     return text.getvalue().encode()
 
 

@@ -1,5 +1,7 @@
-"""Names of people in tables, in a canonical form: a person written in two ways would count as two
-people, and two people with the same name as one.
+"""Names that people make.
+
+Those of people in tables are read in a canonical form: a person written in two ways would count as
+two people, and two people with the same name as one.
 
 Spaces around a name, the Unicode form of its accents, and the `.0` that spreadsheets append to
 whole numbers are ignored. Everything else counts: `007` and `7` are two people.
@@ -19,7 +21,40 @@ _TOTAL = re.compile(
     r"(sum|summe|total|gesamt|insgesamt|mean|mittel|mittelwert|average|durchschnitt)", re.IGNORECASE
 )
 _WHOLE = re.compile(r"([+-]?[0-9]+)\.0*")
+_NUMBER = re.compile(r"[+-]?[0-9]*[.,]?[0-9]+([eE][+-]?[0-9]+)?")
 _KEPT = 1 << 16
+_BLANK = frozenset("\u034f\u115f\u1160\u17b4\u17b5\u2800\u3164\uffa0")
+"""Letters and marks that are drawn as nothing."""
+_JOINERS = "\u200c\u200d"
+"""Persian and Indic words need them, and emojis of several parts."""
+_FORMULA = "=+-@\t\r\uff1d\uff0b\uff0d\uff20"
+"""With these a spreadsheet's formula begins."""
+
+
+def unseen(name: str) -> str | None:
+    """The first character of a name that nobody sees, or that turns about what is seen: a control,
+    one of direction, one without width. None if everybody reads the name as it is."""
+    if name.isascii() and name.isprintable():
+        return None
+    for place, letter in enumerate(name):
+        if letter in _JOINERS and not name[max(0, place - 1) : place + 2].isascii():
+            before, after = name[place - 1 : place], name[place + 1 : place + 2]
+            if before > "\x7f" and after > "\x7f" and before not in _JOINERS:
+                continue
+        is_tag = 0xE0000 <= ord(letter) <= 0xE0FFF
+        if unicodedata.category(letter)[0] == "C" or letter in _BLANK or is_tag:
+            return letter
+        if letter in "\u2028\u2029\u180b\u180c\u180d\u180f":
+            return letter
+    return None
+
+
+def spreadsheet_cell(value: Any) -> Any:
+    """The value as a cell of a file for spreadsheets: a text that one would take for a formula
+    begins with an apostrophe, so that it stays a text. Numbers stay numbers, also in texts."""
+    if not isinstance(value, str) or not value.lstrip()[:1] or value.lstrip()[0] not in _FORMULA:
+        return value
+    return value if _NUMBER.fullmatch(value) else f"'{value}"
 
 
 @lru_cache(_KEPT)

@@ -146,7 +146,7 @@ export function createDiscreet({ baseUrl, key, fetch: send = (request) => fetch(
     const known = typeof dataset === "object" && dataset !== null && "id" in dataset ? { dataset: dataset.id } : {};
     return {
       problem: { ...problem, ...known },
-      ...(stated.length ? { privacy: Object.fromEntries(stated) } : {}),
+      ...(stated.length ? { privacy: Object.fromEntries(stated.map(([key, value]) => [key, inSteps(key, value)])) } : {}),
       ...(seed === undefined ? {} : { seed }),
       ...(name === undefined ? {} : { name }),
     } as components["schemas"]["JobRequest"];
@@ -290,9 +290,10 @@ export function createDiscreet({ baseUrl, key, fetch: send = (request) => fetch(
         await api.POST("/v1/rehearsals", {
           body: {
             ...rehearsed,
-            ...(epsilon === undefined ? {} : { epsilons: [epsilon] }),
+            ...(epsilon === undefined ? {} : { epsilons: [inSteps("epsilon", epsilon)] }),
             ...(delta === undefined ? {} : { privacy: { epsilon: 1, delta } }),
             ...options,
+            ...(options.epsilons === undefined ? {} : { epsilons: options.epsilons.map((one) => inSteps("epsilon", one)) }),
           } as components["schemas"]["RehearsalRequest"],
           params: { header: { "idempotency-key": idempotencyKey ?? crypto.randomUUID() } },
           ...(signal ? { signal } : {}),
@@ -325,6 +326,23 @@ export function createDiscreet({ baseUrl, key, fetch: send = (request) => fetch(
 }
 
 /** The data of an answer; throws what the server refused. */
+/** Decimals in which the service counts; more it refuses. */
+const DECIMALS: Record<string, number> = { epsilon: 9, delta: 18, rho: 18 };
+
+/** A figure of a budget in the service's steps, rounded down, and said: 1 / 3 has more decimals. */
+export function inSteps<T>(name: string, value: T): T | number {
+  const most = DECIMALS[name];
+  if (most === undefined || typeof value !== "number" || !Number.isFinite(value)) return value;
+  const [written = "", power = "0"] = value.toExponential().split("e");
+  const digits = written.replace(".", "");
+  const last = Number(power) - digits.length + 1; // the power of ten of the last digit
+  const kept = digits.slice(0, Math.max(0, digits.length + Math.min(0, last + most)));
+  if (last + most >= 0 || !/[1-9]/.test(kept)) return value; // the service refuses what would be nothing
+  const down = Number(`${kept}e${-most}`);
+  console.warn(`${name} ${value} is sent as ${down}: the service counts in steps of 1e-${most}`);
+  return down;
+}
+
 function taken<T>(answer: { data?: T; error?: unknown; response: Response }): T {
   if (!answer.response.ok) {
     const problem = typeof answer.error === "object" && answer.error !== null ? (answer.error as ProblemDocument) : {};

@@ -1237,7 +1237,7 @@ export interface components {
              * Action
              * @enum {string}
              */
-            action: "cap.grant" | "cap.set" | "budget_request.decline" | "dataset.erase" | "dataset.place" | "dataset.register" | "dataset.retention" | "key.create" | "key.revoke" | "login.end" | "login.end_by_provider" | "login.key" | "login.link" | "login.link_made" | "login.provider" | "object.add" | "object.remove" | "person.remove" | "person.restore" | "roster.remove_member" | "roster.sign" | "session.tokens" | "source.create" | "source.rule" | "tenant.create" | "webhook.create" | "webhook.remove";
+            action: "cap.grant" | "cap.set" | "budget_request.decline" | "dataset.erase" | "dataset.place" | "dataset.register" | "dataset.retention" | "key.create" | "key.revoke" | "login.end" | "login.end_by_provider" | "login.key" | "login.link" | "login.link_made" | "login.provider" | "object.add" | "object.remove" | "person.remove" | "person.restore" | "place.fail" | "roster.remove_member" | "roster.sign" | "session.tokens" | "source.create" | "source.rule" | "tenant.create" | "webhook.create" | "webhook.remove";
             /**
              * At
              * Format: date-time
@@ -6165,6 +6165,15 @@ export interface operations {
                     "application/json": components["schemas"]["HealthAnswer"];
                 };
             };
+            /** @description `invalid_parameter`: A parameter is not valid */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemDocument"];
+                };
+            };
             /** @description `database_busy`: The database is too busy; `database_full`: The database's disk is full; `database_read_only`: The database takes no changes; `database_unavailable`: The database does not answer; `keys_unavailable`: The place where keys lie does not answer; `ledger_rolled_back`: The database lacks entries of the ledger; `unavailable`: The service cannot answer now; `wrong_schema`: The database has the schema of another version */
             503: {
                 headers: {
@@ -6196,6 +6205,15 @@ export interface operations {
                     "text/plain": string;
                 };
             };
+            /** @description `invalid_parameter`: A parameter is not valid */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemDocument"];
+                };
+            };
             /** @description `database_busy`: The database is too busy; `database_full`: The database's disk is full; `database_read_only`: The database takes no changes; `database_unavailable`: The database does not answer; `keys_unavailable`: The place where keys lie does not answer; `ledger_rolled_back`: The database lacks entries of the ledger; `unavailable`: The service cannot answer now; `wrong_schema`: The database has the schema of another version */
             503: {
                 headers: {
@@ -6225,6 +6243,15 @@ export interface operations {
                 };
                 content: {
                     "application/json": components["schemas"]["HealthAnswer"];
+                };
+            };
+            /** @description `invalid_parameter`: A parameter is not valid */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemDocument"];
                 };
             };
             /** @description `database_busy`: The database is too busy; `database_full`: The database's disk is full; `database_read_only`: The database takes no changes; `database_unavailable`: The database does not answer; `keys_unavailable`: The place where keys lie does not answer; `ledger_rolled_back`: The database lacks entries of the ledger; `not_ready`: The process is not ready; `unavailable`: The service cannot answer now; `wrong_schema`: The database has the schema of another version */
@@ -6660,7 +6687,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["ProblemDocument"];
                 };
             };
-            /** @description `invalid_input`: A field is not valid */
+            /** @description `invalid_input`: A field is not valid; `invalid_parameter`: A parameter is not valid */
             422: {
                 headers: {
                     [name: string]: unknown;
@@ -6737,6 +6764,15 @@ export interface operations {
             };
             /** @description `not_found`: There is no such object */
             404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemDocument"];
+                };
+            };
+            /** @description `invalid_parameter`: A parameter is not valid */
+            422: {
                 headers: {
                     [name: string]: unknown;
                 };
@@ -6850,7 +6886,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["ProblemDocument"];
                 };
             };
-            /** @description `invalid_input`: A field is not valid */
+            /** @description `invalid_input`: A field is not valid; `invalid_parameter`: A parameter is not valid */
             422: {
                 headers: {
                     [name: string]: unknown;
@@ -6966,7 +7002,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["ProblemDocument"];
                 };
             };
-            /** @description `invalid_input`: A field is not valid */
+            /** @description `invalid_input`: A field is not valid; `invalid_parameter`: A parameter is not valid */
             422: {
                 headers: {
                     [name: string]: unknown;
@@ -7032,6 +7068,15 @@ export interface operations {
             };
             /** @description `forbidden`: The key's role does not allow this; `no_role`: The identity provider gives the person no role here; `several_tenants`: The identity provider gives the person roles in several tenants */
             403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemDocument"];
+                };
+            };
+            /** @description `invalid_parameter`: A parameter is not valid */
+            422: {
                 headers: {
                     [name: string]: unknown;
                 };
@@ -7147,7 +7192,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["ProblemDocument"];
                 };
             };
-            /** @description `invalid_input`: A field is not valid */
+            /** @description `invalid_input`: A field is not valid; `invalid_parameter`: A parameter is not valid */
             422: {
                 headers: {
                     [name: string]: unknown;
@@ -7242,7 +7287,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["ProblemDocument"];
                 };
             };
-            /** @description `invalid_input`: A field is not valid */
+            /** @description `invalid_input`: A field is not valid; `invalid_parameter`: A parameter is not valid */
             422: {
                 headers: {
                     [name: string]: unknown;
@@ -7457,7 +7502,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["ProblemDocument"];
                 };
             };
-            /** @description `invalid_input`: A field is not valid; `place_refused`: Nothing is read from this address; `query_refused`: The database does not run this query, or its rows are not read */
+            /** @description `invalid_input`: A field is not valid; `invalid_parameter`: A parameter is not valid; `place_refused`: Nothing is read from this address; `query_refused`: The database does not run this query, or its rows are not read */
             422: {
                 headers: {
                     [name: string]: unknown;
@@ -7466,7 +7511,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["ProblemDocument"];
                 };
             };
-            /** @description `rate_limited`: The key has used up its requests for now; `too_many_bodies`: Too many large requests of this tenant are being worked on; `too_many_uploads`: Too many contents of this tenant are being registered */
+            /** @description `rate_limited`: The key has used up its requests for now; `too_many_bodies`: Too many large requests of this tenant are being worked on; `too_many_failed_reads`: Too many reads of places failed for this tenant; `too_many_uploads`: Too many contents of this tenant are being registered */
             429: {
                 headers: {
                     /** @description Seconds to wait before asking again */
@@ -7543,6 +7588,15 @@ export interface operations {
             };
             /** @description `not_found`: There is no such object */
             404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemDocument"];
+                };
+            };
+            /** @description `invalid_parameter`: A parameter is not valid */
+            422: {
                 headers: {
                     [name: string]: unknown;
                 };
@@ -7641,6 +7695,15 @@ export interface operations {
             };
             /** @description `dataset_in_use`: A job needs the dataset */
             409: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemDocument"];
+                };
+            };
+            /** @description `invalid_parameter`: A parameter is not valid */
+            422: {
                 headers: {
                     [name: string]: unknown;
                 };
@@ -7836,7 +7899,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["ProblemDocument"];
                 };
             };
-            /** @description `idempotency_key_reused`: The idempotency key was used with another body; `invalid_input`: A field is not valid */
+            /** @description `idempotency_key_reused`: The idempotency key was used with another body; `invalid_input`: A field is not valid; `invalid_parameter`: A parameter is not valid */
             422: {
                 headers: {
                     [name: string]: unknown;
@@ -7938,6 +8001,15 @@ export interface operations {
                     "application/problem+json": components["schemas"]["ProblemDocument"];
                 };
             };
+            /** @description `invalid_parameter`: A parameter is not valid */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemDocument"];
+                };
+            };
             /** @description `rate_limited`: The key has used up its requests for now */
             429: {
                 headers: {
@@ -8017,6 +8089,15 @@ export interface operations {
             };
             /** @description `job_ended`: The job has ended */
             409: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemDocument"];
+                };
+            };
+            /** @description `invalid_parameter`: A parameter is not valid */
+            422: {
                 headers: {
                     [name: string]: unknown;
                 };
@@ -8110,6 +8191,15 @@ export interface operations {
             };
             /** @description `no_result`: The job has no result */
             409: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemDocument"];
+                };
+            };
+            /** @description `invalid_parameter`: A parameter is not valid */
+            422: {
                 headers: {
                     [name: string]: unknown;
                 };
@@ -8228,6 +8318,15 @@ export interface operations {
                     "application/problem+json": components["schemas"]["ProblemDocument"];
                 };
             };
+            /** @description `invalid_parameter`: A parameter is not valid */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemDocument"];
+                };
+            };
             /** @description `rate_limited`: The key has used up its requests for now */
             429: {
                 headers: {
@@ -8324,7 +8423,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["ProblemDocument"];
                 };
             };
-            /** @description `rate_limited`: The key has used up its requests for now */
+            /** @description `rate_limited`: The key has used up its requests for now; `too_many_streams`: The key has as many event streams open as one may have */
             429: {
                 headers: {
                     /** @description Seconds to wait before asking again */
@@ -8419,6 +8518,15 @@ export interface operations {
             };
             /** @description `result_gone`: The result was deleted at the end of its retention period */
             410: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemDocument"];
+                };
+            };
+            /** @description `invalid_parameter`: A parameter is not valid */
+            422: {
                 headers: {
                     [name: string]: unknown;
                 };
@@ -8539,6 +8647,15 @@ export interface operations {
                     "application/problem+json": components["schemas"]["ProblemDocument"];
                 };
             };
+            /** @description `invalid_parameter`: A parameter is not valid */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemDocument"];
+                };
+            };
             /** @description `rate_limited`: The key has used up its requests for now */
             429: {
                 headers: {
@@ -8605,6 +8722,15 @@ export interface operations {
             };
             /** @description `forbidden`: The key's role does not allow this; `no_role`: The identity provider gives the person no role here; `several_tenants`: The identity provider gives the person roles in several tenants */
             403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemDocument"];
+                };
+            };
+            /** @description `invalid_parameter`: A parameter is not valid */
+            422: {
                 headers: {
                     [name: string]: unknown;
                 };
@@ -8707,7 +8833,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["ProblemDocument"];
                 };
             };
-            /** @description `invalid_input`: A field is not valid */
+            /** @description `invalid_input`: A field is not valid; `invalid_parameter`: A parameter is not valid */
             422: {
                 headers: {
                     [name: string]: unknown;
@@ -8789,6 +8915,15 @@ export interface operations {
                     "application/problem+json": components["schemas"]["ProblemDocument"];
                 };
             };
+            /** @description `invalid_parameter`: A parameter is not valid */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemDocument"];
+                };
+            };
             /** @description `rate_limited`: The key has used up its requests for now */
             429: {
                 headers: {
@@ -8846,6 +8981,15 @@ export interface operations {
             };
             /** @description `forbidden`: The key's role does not allow this; `no_role`: The identity provider gives the person no role here; `several_tenants`: The identity provider gives the person roles in several tenants */
             403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemDocument"];
+                };
+            };
+            /** @description `invalid_parameter`: A parameter is not valid */
+            422: {
                 headers: {
                     [name: string]: unknown;
                 };
@@ -8917,6 +9061,15 @@ export interface operations {
                     "application/problem+json": components["schemas"]["ProblemDocument"];
                 };
             };
+            /** @description `invalid_parameter`: A parameter is not valid */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemDocument"];
+                };
+            };
             /** @description `rate_limited`: The key has used up its requests for now */
             429: {
                 headers: {
@@ -8981,6 +9134,15 @@ export interface operations {
                     "application/problem+json": components["schemas"]["ProblemDocument"];
                 };
             };
+            /** @description `invalid_parameter`: A parameter is not valid */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemDocument"];
+                };
+            };
             /** @description `rate_limited`: The key has used up its requests for now */
             429: {
                 headers: {
@@ -9032,6 +9194,15 @@ export interface operations {
                     "application/problem+json": components["schemas"]["ProblemDocument"];
                 };
             };
+            /** @description `invalid_parameter`: A parameter is not valid */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemDocument"];
+                };
+            };
             /** @description `database_busy`: The database is too busy; `database_full`: The database's disk is full; `database_read_only`: The database takes no changes; `database_unavailable`: The database does not answer; `keys_unavailable`: The place where keys lie does not answer; `ledger_rolled_back`: The database lacks entries of the ledger; `unavailable`: The service cannot answer now; `wrong_schema`: The database has the schema of another version */
             503: {
                 headers: {
@@ -9067,6 +9238,15 @@ export interface operations {
             };
             /** @description `not_found`: There is no such object */
             404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemDocument"];
+                };
+            };
+            /** @description `invalid_parameter`: A parameter is not valid */
+            422: {
                 headers: {
                     [name: string]: unknown;
                 };
@@ -9251,7 +9431,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["ProblemDocument"];
                 };
             };
-            /** @description `invalid_input`: A field is not valid */
+            /** @description `invalid_input`: A field is not valid; `invalid_parameter`: A parameter is not valid */
             422: {
                 headers: {
                     [name: string]: unknown;
@@ -9337,6 +9517,15 @@ export interface operations {
             };
             /** @description `not_found`: There is no such object */
             404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemDocument"];
+                };
+            };
+            /** @description `invalid_parameter`: A parameter is not valid */
+            422: {
                 headers: {
                     [name: string]: unknown;
                 };
@@ -9435,6 +9624,15 @@ export interface operations {
                     "application/problem+json": components["schemas"]["ProblemDocument"];
                 };
             };
+            /** @description `invalid_parameter`: A parameter is not valid */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemDocument"];
+                };
+            };
             /** @description `rate_limited`: The key has used up its requests for now */
             429: {
                 headers: {
@@ -9492,6 +9690,15 @@ export interface operations {
             };
             /** @description `forbidden`: The key's role does not allow this; `no_role`: The identity provider gives the person no role here; `several_tenants`: The identity provider gives the person roles in several tenants */
             403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemDocument"];
+                };
+            };
+            /** @description `invalid_parameter`: A parameter is not valid */
+            422: {
                 headers: {
                     [name: string]: unknown;
                 };
@@ -9678,7 +9885,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["ProblemDocument"];
                 };
             };
-            /** @description `invalid_input`: A field is not valid */
+            /** @description `invalid_input`: A field is not valid; `invalid_parameter`: A parameter is not valid */
             422: {
                 headers: {
                     [name: string]: unknown;
@@ -9884,7 +10091,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["ProblemDocument"];
                 };
             };
-            /** @description `invalid_input`: A field is not valid */
+            /** @description `invalid_input`: A field is not valid; `invalid_parameter`: A parameter is not valid */
             422: {
                 headers: {
                     [name: string]: unknown;
@@ -10013,7 +10220,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["ProblemDocument"];
                 };
             };
-            /** @description `idempotency_key_reused`: The idempotency key was used with another body; `invalid_input`: A field is not valid */
+            /** @description `idempotency_key_reused`: The idempotency key was used with another body; `invalid_input`: A field is not valid; `invalid_parameter`: A parameter is not valid */
             422: {
                 headers: {
                     [name: string]: unknown;
@@ -10106,6 +10313,15 @@ export interface operations {
                     "application/problem+json": components["schemas"]["ProblemDocument"];
                 };
             };
+            /** @description `invalid_parameter`: A parameter is not valid */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemDocument"];
+                };
+            };
             /** @description `rate_limited`: The key has used up its requests for now */
             429: {
                 headers: {
@@ -10182,6 +10398,15 @@ export interface operations {
             };
             /** @description `not_awaiting_agents`: The job waits for no agents; `roster_signed`: The roster is signed */
             409: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemDocument"];
+                };
+            };
+            /** @description `invalid_parameter`: A parameter is not valid */
+            422: {
                 headers: {
                     [name: string]: unknown;
                 };
@@ -10295,7 +10520,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["ProblemDocument"];
                 };
             };
-            /** @description `invalid_input`: A field is not valid */
+            /** @description `invalid_input`: A field is not valid; `invalid_parameter`: A parameter is not valid */
             422: {
                 headers: {
                     [name: string]: unknown;
@@ -10381,6 +10606,15 @@ export interface operations {
             };
             /** @description `no_roster`: There is no roster yet */
             409: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemDocument"];
+                };
+            };
+            /** @description `invalid_parameter`: A parameter is not valid */
+            422: {
                 headers: {
                     [name: string]: unknown;
                 };
@@ -10494,7 +10728,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["ProblemDocument"];
                 };
             };
-            /** @description `invalid_input`: A field is not valid */
+            /** @description `invalid_input`: A field is not valid; `invalid_parameter`: A parameter is not valid */
             422: {
                 headers: {
                     [name: string]: unknown;
@@ -10691,7 +10925,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["ProblemDocument"];
                 };
             };
-            /** @description `invalid_input`: A field is not valid */
+            /** @description `invalid_input`: A field is not valid; `invalid_parameter`: A parameter is not valid */
             422: {
                 headers: {
                     [name: string]: unknown;
@@ -10777,6 +11011,15 @@ export interface operations {
             };
             /** @description `not_found`: There is no such object */
             404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemDocument"];
+                };
+            };
+            /** @description `invalid_parameter`: A parameter is not valid */
+            422: {
                 headers: {
                     [name: string]: unknown;
                 };
@@ -10916,7 +11159,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["ProblemDocument"];
                 };
             };
-            /** @description `invalid_input`: A field is not valid; `place_refused`: Nothing is read from this address; `query_refused`: The database does not run this query, or its rows are not read */
+            /** @description `invalid_input`: A field is not valid; `invalid_parameter`: A parameter is not valid; `place_refused`: Nothing is read from this address; `query_refused`: The database does not run this query, or its rows are not read */
             422: {
                 headers: {
                     [name: string]: unknown;
@@ -10925,7 +11168,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["ProblemDocument"];
                 };
             };
-            /** @description `rate_limited`: The key has used up its requests for now; `too_many_bodies`: Too many large requests of this tenant are being worked on; `too_many_uploads`: Too many contents of this tenant are being registered */
+            /** @description `rate_limited`: The key has used up its requests for now; `too_many_bodies`: Too many large requests of this tenant are being worked on; `too_many_failed_reads`: Too many reads of places failed for this tenant; `too_many_uploads`: Too many contents of this tenant are being registered */
             429: {
                 headers: {
                     /** @description Seconds to wait before asking again */
@@ -11022,7 +11265,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["ProblemDocument"];
                 };
             };
-            /** @description `invalid_input`: A field is not valid */
+            /** @description `invalid_input`: A field is not valid; `invalid_parameter`: A parameter is not valid */
             422: {
                 headers: {
                     [name: string]: unknown;
@@ -11126,7 +11369,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["ProblemDocument"];
                 };
             };
-            /** @description `invalid_input`: A field is not valid */
+            /** @description `invalid_input`: A field is not valid; `invalid_parameter`: A parameter is not valid */
             422: {
                 headers: {
                     [name: string]: unknown;
@@ -11192,6 +11435,15 @@ export interface operations {
             };
             /** @description `forbidden`: The key's role does not allow this; `no_role`: The identity provider gives the person no role here; `several_tenants`: The identity provider gives the person roles in several tenants */
             403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemDocument"];
+                };
+            };
+            /** @description `invalid_parameter`: A parameter is not valid */
+            422: {
                 headers: {
                     [name: string]: unknown;
                 };
@@ -11294,7 +11546,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["ProblemDocument"];
                 };
             };
-            /** @description `invalid_input`: A field is not valid */
+            /** @description `invalid_input`: A field is not valid; `invalid_parameter`: A parameter is not valid */
             422: {
                 headers: {
                     [name: string]: unknown;
@@ -11369,6 +11621,15 @@ export interface operations {
             };
             /** @description `not_found`: There is no such object */
             404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemDocument"];
+                };
+            };
+            /** @description `invalid_parameter`: A parameter is not valid */
+            422: {
                 headers: {
                     [name: string]: unknown;
                 };

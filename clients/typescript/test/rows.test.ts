@@ -3,6 +3,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { createDiscreet, ServerError, type Answer } from "../src/index.js";
+import { inSteps } from "../src/client.js";
 import { rowsOf } from "../src/rows.js";
 
 const NETWORK = {
@@ -127,4 +128,15 @@ test("an answer has rows without its network, and asks again for one that did no
   network = "net_2";
   assert.deepEqual(await (await answered()).rows("link_flows"), [{ link: 0, link_flows: 1 }, { link: 1, link_flows: 2 }]);
   assert.equal(left.length, 0);
+});
+
+test("a budget between the service's steps is rounded down, and said", (context) => {
+  const said = context.mock.method(console, "warn", () => {});
+  const sent = [1 / 3, 2 / 3, 0.1, 1, 1e-10, 0.57, 123.4567890129, 1e21].map((one) => inSteps("epsilon", one));
+  assert.deepEqual(sent, [0.333333333, 0.666666666, 0.1, 1, 1e-10, 0.57, 123.456789012, 1e21]);
+  assert.equal(said.mock.callCount(), 3);
+  assert.equal(inSteps("delta", 1e-6 / 3), 3.33333333333e-7);
+  assert.equal(inSteps("delta", 1e-6), 1e-6);
+  assert.equal(inSteps("delta", "auto"), "auto");
+  assert.equal(inSteps("seed", 1 / 3), 1 / 3);
 });

@@ -13,11 +13,13 @@ import structlog
 import uvicorn
 from fastapi import FastAPI
 from fastapi.openapi.utils import get_openapi
+from fastapi.routing import APIRoute
 from pydantic.json_schema import models_json_schema
 from starlette.responses import RedirectResponse, Response
 
 from discreet.api.connections import bounded_protocol
 from discreet.api.documentation import documentation_page
+from discreet.api.operations import strict_query
 from discreet.api.routes import (
     budgets,
     datasets,
@@ -94,7 +96,7 @@ def create_app(settings: Settings, pages: Pages | None = None) -> FastAPI:
         async with open_services(settings) as services:
             with contextlib.suppress(DatabaseTrouble):  # who listens asks again
                 await services.database.require_sessions()
-            hub = Hub(services.database)
+            hub = Hub(services.database, settings.key_streams)
             keyring = Keyring(services, on_change=hub.wake_all, provider=provider)
             app.state.provider = provider
             app.state.services = services
@@ -116,8 +118,6 @@ def create_app(settings: Settings, pages: Pages | None = None) -> FastAPI:
                 for task in tasks:
                     task.cancel()
                 await asyncio.gather(*tasks, return_exceptions=True)
-                if provider is not None:
-                    await provider.close()
 
     app = FastAPI(
         title="discreet",
@@ -147,9 +147,12 @@ def create_app(settings: Settings, pages: Pages | None = None) -> FastAPI:
     ):
         # One flat list: an included router is searched twice for every request.
         app.router.routes.extend(router.routes)
+        for route in router.routes:
+            assert isinstance(route, APIRoute)
+            strict_query(route)
     inner = app.build_middleware_stack
     # Around everything, and so around what Starlette answers to an unexpected error as well.
-    app.build_middleware_stack = lambda: Envelope(inner())  # type: ignore[method-assign]
+    app.build_middleware_stack = lambda: Envelope(inner(), settings.key_requests)  # type: ignore[method-assign]
 
     @app.get("/docs", include_in_schema=False)
     async def docs() -> Response:

@@ -5,13 +5,19 @@ roles, and tests compare the answers with it. `roles=None` is for calls without 
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from datetime import datetime
 from email.utils import format_datetime
 from typing import Any
 
+from fastapi.dependencies.models import Dependant
+from fastapi.routing import APIRoute
 from pydantic import BaseModel
+from starlette.datastructures import QueryParams
+from starlette.types import Receive, Scope, Send
 
+from discreet.errors import FieldIssue, InvalidInput
+from discreet.intake.field_issues import MOST_ISSUES, place, unknown_name
 from discreet.web import problem_details
 from discreet.web.codes import CODES
 
@@ -85,7 +91,7 @@ def operation(
 ) -> dict[str, Any]:
     """Arguments of a route's decorator. `deprecated`: its date of deprecation and its sunset
     (`docs/api.md`)."""
-    refusals = [*codes, *DATABASE_CODES]
+    refusals = [*codes, "invalid_parameter", *DATABASE_CODES]
     if roles is not None:
         refusals += KEY_CODES
     if body is not None:
@@ -112,6 +118,35 @@ def operation(
         "status_code": next(iter(answers)),
         "responses": {**responses, **problems(*refusals)},
     }
+
+
+def strict_query(route: APIRoute) -> None:
+    """Let a route refuse parameters of its query that it does not know, or has twice: `?sttae=` was
+    answered with everything."""
+    known = sorted(_parameters(route.dependant))
+    inner = route.app
+
+    async def strict(scope: Scope, receive: Receive, send: Send) -> None:
+        given = [name for name, _ in QueryParams(scope["query_string"]).multi_items()]
+        issues = []
+        for name in dict.fromkeys(given):
+            where, says = place(("query", name), unknown_name(name, known, "parameter"))
+            if name in known:
+                says = "this parameter may be given once"
+            if name not in known or given.count(name) > 1:
+                issues.append(FieldIssue(where, says))
+        if issues:
+            raise InvalidInput(issues[:MOST_ISSUES], code="invalid_parameter")
+        await inner(scope, receive, send)
+
+    route.app = strict
+
+
+def _parameters(dependant: Dependant) -> Iterator[str]:
+    """Of a route's query, those of what it depends on included."""
+    yield from (field.alias for field in dependant.query_params)
+    for other in dependant.dependencies:
+        yield from _parameters(other)
 
 
 def problems(*codes: str) -> dict[int | str, dict[str, Any]]:

@@ -311,19 +311,20 @@ def check(
 ) -> None:
     """Ask a process whether it is ready: exit 0 for 200, else 1 and the check that fails. For
     probes."""
-    import httpx  # noqa: PLC0415
+    from discreet.outbound import Asks, OutboundError, Reach, fetch  # noqa: PLC0415
 
     try:
-        answer = httpx.get(url, timeout=seconds, trust_env=False)
-        body = answer.json()
-    except (httpx.HTTPError, httpx.InvalidURL) as error:
-        raise Unavailable(f"{url} does not answer: {type(error).__name__}") from error
-    except ValueError as error:
-        raise Unavailable(f"{url} answers {answer.status_code} and no JSON") from error
-    if answer.status_code != httpx.codes.OK:
+        asks = Asks("GET", url, silent_seconds=seconds)
+        answer = asyncio.run(fetch(asks, Reach("any", http=True), 1 << 20, seconds))
+        body = dict(json.loads(answer.body))
+    except OutboundError as error:
+        raise Unavailable(f"{url} does not answer: {error.why}") from error
+    except (ValueError, TypeError, RecursionError) as error:
+        raise Unavailable(f"{url} answers {answer.status} and no JSON object") from error
+    if answer.status != 200:
         failed = [f"{name}: {why}" for name, why in body.get("checks", {}).items() if why != "ok"]
         raise Unavailable(
-            "; ".join(failed) or str(body.get("detail", f"{url} answers {answer.status_code}"))
+            "; ".join(failed) or str(body.get("detail", f"{url} answers {answer.status}"))
         )
     tell(body, as_json, lambda: print(body.get("status", "ok")))
 

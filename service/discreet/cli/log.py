@@ -43,9 +43,9 @@ def log_key(
     from discreet.witness.remote import RemoteLog  # noqa: PLC0415
 
     url, _ = address_and_key(state, server, key)
-    with client_of(state, server, key) as client, RemoteLog(url) as log:
+    with client_of(state, server, key) as client:
         public = base64.b64decode(client.ledger_head()["public_key"])
-        text = Verifier(log.checkpoint().origin, public).text
+    text = Verifier(RemoteLog(url).checkpoint().origin, public).text
     tell({"key": text}, as_json, lambda: print(text))
 
 
@@ -78,12 +78,11 @@ def watch_log(
 
     keys = _verifiers(log_key or [])
     others = [_checkpoint(one) for one in seen or []]
-    with RemoteLog(url) as log:
-        while True:
-            _look(log, kept, others, keys, as_json)
-            if every is None:
-                return
-            time.sleep(every)
+    while True:
+        _look(RemoteLog(url), kept, others, keys, as_json)
+        if every is None:
+            return
+        time.sleep(every)
 
 
 def _look(

@@ -19,6 +19,7 @@ from starlette.responses import Response
 
 from discreet.dashboard import cookies, forms
 from discreet.errors import Forbidden, Unauthenticated, Unavailable
+from discreet.storage.database import act_for
 from discreet.storage.tenants import Principal
 from discreet.usecases import logins
 from discreet.usecases.access import require
@@ -82,6 +83,7 @@ async def viewer(request: Request) -> Viewer:
     keyring = request.app.state.keyring
     assert isinstance(keyring, Keyring)
     request.state.rate = await keyring.count(login.principal)
+    act_for(login.principal.key_id)
     if request.method not in ("GET", "HEAD"):
         await check_form(request, found.csrf)
     return found

@@ -61,6 +61,7 @@ CHANGES = {
     "source.create": "source made",
     "source.rule": "shares of a source set",
     "tenant.create": "tenant made",
+    "place.fail": "content not read from its place",
     "webhook.create": "webhook made",
     "webhook.remove": "webhook removed",
 }

@@ -31,7 +31,7 @@ from pathlib import Path
 from typing import IO, Any, cast
 
 import psycopg
-from psycopg.conninfo import conninfo_to_dict, make_conninfo
+from psycopg.conninfo import make_conninfo
 
 from discreet.errors import DiscreetError
 from discreet.installation.archived_log import (
@@ -44,6 +44,7 @@ from discreet.installation.archived_log import (
 from discreet.installation.binaries import Binaries
 from discreet.private_files import sync_folder
 from discreet.settings import CONNECT_SECONDS, Settings
+from discreet.storage.database import url_parameters
 from discreet.storage.objects import Objects
 
 _BASE_OBJECT = re.compile(r"[0-9]{8}T[0-9]{6}Z\.(tar\.gz|json)")
@@ -212,7 +213,10 @@ def _server_at(url: str) -> int:
     """The system identifier of a running server, as a role with REPLICATION asks for it."""
     try:
         with psycopg.connect(
-            url, replication="true", autocommit=True, connect_timeout=int(CONNECT_SECONDS)
+            make_conninfo(**url_parameters(url)),
+            replication="true",
+            autocommit=True,
+            connect_timeout=int(CONNECT_SECONDS),
         ) as connection:
             row = connection.execute("IDENTIFY_SYSTEM").fetchone()
     except psycopg.Error as error:
@@ -245,7 +249,7 @@ def _output(stream: IO[bytes]) -> Iterator[bytes]:
 def _address(url: str) -> tuple[dict[str, str], str]:
     """The environment with the password, which no other user may read on a command line, and the
     address without."""
-    parts: dict[str, Any] = conninfo_to_dict(url, connect_timeout=CONNECT_SECONDS)
+    parts: dict[str, Any] = {"connect_timeout": CONNECT_SECONDS, **url_parameters(url)}
     password = parts.pop("password", None)
     return {} if password is None else {"PGPASSWORD": str(password)}, make_conninfo(**parts)
 

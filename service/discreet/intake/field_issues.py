@@ -251,17 +251,22 @@ def _detail(error: Mapping[str, Any], schema: Schema | None) -> str:
         return f"this field is needed: one of {', '.join(tags)}" if tags else "this field is needed"
     if kind in UNKNOWN:
         names = sorted(_fields(schema, error["loc"][:-1]))
-        name = str(error["loc"][-1])
-        near = difflib.get_close_matches(name, names, n=1) if len(name) <= LONGEST_TYPO else ()
-        if near:
-            return f"there is no such field here; did you mean `{near[0]}`?"
-        if 0 < len(names) <= MOST_NAMES:
-            return f"there is no such field here; the fields are {', '.join(names)}"
+        return unknown_name(str(error["loc"][-1]), names, "field")
     if kind == "missing" and (means := _meaning(_at(schema, error["loc"][:-1]), error["loc"][-1])):
         return f"{sentence(error)}: {means}"
     if kind in LIMITS and (why := (_at(schema, error["loc"]) or {}).get(WHY)):
         return f"{sentence(error)}: {why}"
     return sentence(error)
+
+
+def unknown_name(name: str, known: Sequence[str], what: str) -> str:
+    """That there is no such field or parameter, with those that there are."""
+    near = difflib.get_close_matches(name, known, n=1) if len(name) <= LONGEST_TYPO else ()
+    if near:
+        return f"there is no such {what} here; did you mean `{near[0]}`?"
+    if 0 < len(known) <= MOST_NAMES:
+        return f"there is no such {what} here; the {what}s are {', '.join(known)}"
+    return f"there is no such {what} here"
 
 
 def _meaning(holder: Schema | None, name: object) -> str:

@@ -19,9 +19,9 @@ import os
 import sys
 import uuid
 from collections.abc import Iterator, MutableMapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from importlib.metadata import version
-from typing import Any
+from typing import Any, TextIO, cast
 
 import structlog
 from opentelemetry import trace
@@ -46,6 +46,19 @@ _tracer = trace.get_tracer("discreet")
 _propagator = TraceContextTextMapPropagator()
 
 
+class LossyStream:
+    """Standard error, but a line that it does not take is lost: a full disk below the log must not
+    fail what writes to it."""
+
+    def write(self, text: str) -> None:
+        with suppress(OSError):
+            sys.stderr.write(text)
+
+    def flush(self) -> None:
+        with suppress(OSError):
+            sys.stderr.flush()
+
+
 def configure(part: str = "", level: int = logging.INFO) -> None:
     """Set up the logs of this process, warnings of libraries included, and traces if it is a part
     of the service. A command whose standard output is its answer needs this too: structlog would
@@ -61,7 +74,7 @@ def configure(part: str = "", level: int = logging.INFO) -> None:
     structlog.configure(
         processors=[*told, written],
         wrapper_class=structlog.make_filtering_bound_logger(level),
-        logger_factory=structlog.WriteLoggerFactory(sys.stderr),
+        logger_factory=structlog.WriteLoggerFactory(cast(TextIO, LossyStream())),
     )
     if not part:
         logging.basicConfig(

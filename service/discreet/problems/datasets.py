@@ -14,7 +14,7 @@ from pydantic import BeforeValidator, Field, StringConstraints
 
 from discreet.errors import FieldIssue, InvalidInput
 from discreet.problems.contents import PRIVATE, Content, Mode, Packed
-from discreet.problems.numbers import Delta, Epsilon, Flag, Frozen
+from discreet.problems.numbers import Delta, Epsilon, Flag, Frozen, Seen
 from discreet.problems.unit_rows import UnitRows
 
 
@@ -37,7 +37,7 @@ class Cap(Frozen):
     delta: Delta = Field(default=Decimal(0))
 
 
-Name = Annotated[str, StringConstraints(min_length=1, max_length=200, strip_whitespace=True)]
+Name = Annotated[str, StringConstraints(min_length=1, max_length=200, strip_whitespace=True), Seen]
 
 
 class DatasetSettings(Frozen):
@@ -149,11 +149,6 @@ DATES_ASKED = FileQuestion(
 )
 
 
-STORED = "stored"
-"""In the context of a validation: whether the value is read again, and rules that came after it was
-written leave it alone."""
-
-
 class Dataset(DatasetSettings):
     """A dataset of one kind to register: `public` is published, `content` never leaves except by a
     mechanism."""
@@ -195,11 +190,10 @@ class Dataset(DatasetSettings):
     content: Any = Field(json_schema_extra=PRIVATE)
 
     @classmethod
-    def read_public(cls, public: Any, *, new: bool = False) -> Any:
-        """The public part as its model; pydantic's ValidationError when it is not valid. One that
-        is not `new` is stored, or was checked: what was taken once stays readable."""
+    def read_public(cls, public: Any) -> Any:
+        """The public part as its model; pydantic's ValidationError when it is not valid."""
         model: Any = cls.model_fields["public"].annotation
-        return model.model_validate(public, context={STORED: not new})
+        return model.model_validate(public)
 
     @classmethod
     @abstractmethod

@@ -21,6 +21,7 @@ from pydantic import (
 
 from discreet.intake.field_issues import FieldError
 from discreet.privacy.units import DELTA_UNIT, EPSILON_UNIT, delta_units, epsilon_units, rho_units
+from discreet_client.names import unseen
 
 PRESETS = {"strict": Decimal("0.1"), "usual": Decimal(1), "loose": Decimal(4)}
 """Epsilons in words."""
@@ -37,6 +38,20 @@ class Frozen(BaseModel):
     """A value: frozen, no unknown fields, no NaN and no infinity."""
 
     model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
+
+
+def _all_seen(name: str) -> str:
+    hidden = unseen(name)
+    if hidden is not None:
+        raise ValueError(
+            f"the character U+{ord(hidden):04X} is invisible: everybody must be able to read this "
+            "text"
+        )
+    return name
+
+
+Seen = AfterValidator(_all_seen)
+"""Of every name and text of people's making that others are shown: datasets, keys, zones, links."""
 
 
 def _exact(value: Any) -> Decimal:

@@ -22,7 +22,7 @@ from discreet.intake.field_issues import FieldError
 from discreet.intake.items import InPieces
 from discreet.problems.contents import Content
 from discreet.problems.datasets import Cap, DatasetOfRows, Name
-from discreet.problems.numbers import Frozen
+from discreet.problems.numbers import Frozen, Seen
 from discreet.problems.plans import PlannedSource
 from discreet.problems.reuse import ProblemOnData
 
@@ -44,7 +44,9 @@ Share = Annotated[
     Field(gt=0, le=1, decimal_places=6),
     WithJsonSchema({"type": "number", "exclusiveMinimum": 0, "maximum": 1}),
 ]
-BlockName = Annotated[str, StringConstraints(min_length=1, max_length=100, strip_whitespace=True)]
+BlockName = Annotated[
+    str, StringConstraints(min_length=1, max_length=100, strip_whitespace=True), Seen
+]
 
 
 class SourceSettings(Frozen):

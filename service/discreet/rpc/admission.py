@@ -67,8 +67,6 @@ class WaitingRoom:
     """
 
     def __init__(self, places: int) -> None:
-        self.refused_bytes = 0
-        """What was refused because of its length since somebody set this to 0."""
         self._places = places
         self._there: dict[Visitor, None] = {}  # in the order of their coming
 
@@ -146,7 +144,6 @@ class Messages:
         size = len(message)
         if size > self.most:
             del message
-            self._room.refused_bytes += size
             raise too_long(size, self.most)
         now = time.monotonic()  # a token bucket of one second
         self._left = min(self._rate, self._left + (now - self._last) * self._rate)

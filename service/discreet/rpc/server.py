@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import ctypes
 import gc
+import resource
 import secrets
 import signal
 import socket
@@ -193,7 +194,7 @@ async def serve(
             await checks.set(name, health_pb2.HealthCheckResponse.SERVING)
         log.info("gRPC answers", host=host, port=bound, tls=rpc_tls.uses_tls(settings, host))
         sweeping = asyncio.create_task(coordinators.sweep())
-        returning = asyncio.create_task(_return_memory(room))
+        returning = asyncio.create_task(_return_memory())
         try:
             seen = processes.present(services, "rpc", zygote)
             async with beating(settings.watchdog_seconds), settling(), seen:
@@ -239,15 +240,22 @@ def options(settings: Settings) -> list[tuple[str, int]]:
     ]
 
 
-async def _return_memory(room: WaitingRoom) -> None:
-    """After many large messages, return the free memory inside malloc's arenas to the system;
-    only for glibc, other allocators do it by themselves."""
+async def _return_memory() -> None:
+    """Whenever this process has grown, return the free memory inside malloc's arenas to the system:
+    large messages and headers that were refused leave it there, and gRPC's own reading says nothing
+    of these. Only for glibc; other allocators do it by themselves."""
     trim = getattr(ctypes.CDLL(None), "malloc_trim", None)
+    trimmed = _resident_bytes()
     while trim is not None:
         await asyncio.sleep(RETURN_SECONDS)
-        if room.refused_bytes > RETURN_BYTES:
-            room.refused_bytes = 0
+        if _resident_bytes() > trimmed + RETURN_BYTES:
             await asyncio.to_thread(trim, 0)
+            trimmed = _resident_bytes()
+
+
+def _resident_bytes() -> int:
+    with open("/proc/self/statm", encoding="ascii") as file:
+        return int(file.read().split()[1]) * resource.getpagesize()
 
 
 def _reached(host: str) -> str:

@@ -36,6 +36,7 @@ Action = Literal[
     "object.remove",
     "person.remove",
     "person.restore",
+    "place.fail",
     "roster.remove_member",
     "roster.sign",
     "session.tokens",

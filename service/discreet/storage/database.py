@@ -5,8 +5,10 @@ from __future__ import annotations
 import asyncio
 import os
 from collections.abc import AsyncIterator, Mapping, Sequence
-from contextlib import asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager
+from contextvars import ContextVar
 from typing import Any, LiteralString
+from weakref import WeakValueDictionary
 
 import psycopg
 import structlog
@@ -56,8 +58,19 @@ def _configure(connection: Any, record: object) -> None:
 
 def user_of(url: str) -> str | None:
     """The role that a URL names."""
-    name = conninfo.conninfo_to_dict(libpq_url(url)).get("user")
+    name = url_parameters(url).get("user")
     return None if name is None else str(name)
+
+
+def url_parameters(url: str) -> dict[str, Any]:
+    """What a URL says, as libpq reads it. Unavailable, without its own words, which repeat the
+    URL and so the password."""
+    try:
+        return conninfo.conninfo_to_dict(libpq_url(url))
+    except psycopg.Error:
+        raise Unavailable(
+            "a URL of the database (DISCREET_DATABASE_URL or one beside it) cannot be read by libpq"
+        ) from None
 
 
 def libpq_url(url: str) -> str:
@@ -71,7 +84,7 @@ def connection_string(url: str) -> str:
     """The connection string of the service: the URL, and a timeout of CONNECT_SECONDS per host
     unless the URL (`connect_timeout`) or PGCONNECT_TIMEOUT sets one."""
     found = libpq_url(url)
-    if "connect_timeout" in conninfo.conninfo_to_dict(found) or "PGCONNECT_TIMEOUT" in os.environ:
+    if "connect_timeout" in url_parameters(url) or "PGCONNECT_TIMEOUT" in os.environ:
         return found
     return conninfo.make_conninfo(found, connect_timeout=CONNECT_SECONDS)
 
@@ -166,6 +179,57 @@ def may_be_other_schema(error: BaseException) -> bool:
     return isinstance(cause, psycopg.Error) and cause.sqlstate in _STRANGE_SCHEMA
 
 
+POOL_SECONDS = 30
+"""How long a transaction waits for a connection before the database counts as too busy."""
+
+_acting: ContextVar[str | None] = ContextVar("acting", default=None)
+_in_turn: ContextVar[bool] = ContextVar("in_turn", default=False)
+
+
+def act_for(key_id: str) -> None:
+    """Transactions of this task are for this key, or person, from now on."""
+    _acting.set(key_id)
+
+
+class _Turns:
+    """Of the connections of a process, a tenant has at most three in five and one key of it two in
+    five, first come first served. Others wait only for as many, however large a crowd is."""
+
+    def __init__(self, pool_size: int) -> None:
+        self._of_tenant = max(1, pool_size * 3 // 5)
+        self._of_key = max(1, pool_size * 2 // 5)
+        self._turns: WeakValueDictionary[str, asyncio.Semaphore] = WeakValueDictionary()
+
+    @asynccontextmanager
+    async def taken(self, tenant: str) -> AsyncIterator[None]:
+        """A turn of the tenant and of the key that this task acts for. A transaction within another
+        has the turn of that one, and so has the system's own work, which no crowd can multiply."""
+        if tenant == SYSTEM or _in_turn.get():
+            yield
+            return
+        key = _acting.get()
+        async with AsyncExitStack() as held:
+            try:
+                async with asyncio.timeout(POOL_SECONDS):
+                    if key is not None:
+                        await held.enter_async_context(self._turn(f"key {key}", self._of_key))
+                    await held.enter_async_context(self._turn(f"tenant {tenant}", self._of_tenant))
+            except TimeoutError:
+                raise DatabaseTrouble(
+                    "this tenant's other requests have all connections that it may have; "
+                    f"{_NOT_DONE}; try again",
+                    code="database_busy",
+                ) from None
+            _in_turn.set(True)
+            try:
+                yield
+            finally:
+                _in_turn.set(False)
+
+    def _turn(self, name: str, most: int) -> asyncio.Semaphore:
+        return self._turns.setdefault(name, asyncio.Semaphore(most))
+
+
 class Database:
     """A pool of connections to PostgreSQL, as the application role.
 
@@ -182,11 +246,12 @@ class Database:
         self._sessions_kept = False
         self.log_memory = LogMemory(settings.log_memory_path)
         self._pool_size = settings.pool_size
+        self._turns = _Turns(settings.pool_size)
         self.engine: AsyncEngine = create_async_engine(
             _ENGINE_URL,
             pool_size=settings.pool_size,
             max_overflow=0,
-            pool_timeout=30,
+            pool_timeout=POOL_SECONDS,
             isolation_level="AUTOCOMMIT",
             hide_parameters=True,  # an error's text goes to logs, and values may be private
         )
@@ -214,12 +279,13 @@ class Database:
         begin = (_BEGIN_SNAPSHOT if snapshot else _BEGIN).format(
             tenant=sql.Literal(tenant), idle=sql.Literal(f"{IDLE_IN_TRANSACTION_SECONDS}s")
         )
-        connection = await self._begun(begin)
-        try:
-            async with connection.begin():
-                yield connection
-        finally:
-            await connection.close()
+        async with self._turns.taken(tenant):
+            connection = await self._begun(begin)
+            try:
+                async with connection.begin():
+                    yield connection
+            finally:
+                await connection.close()
 
     async def ask(self, statement: Executable, values: Mapping[str, Any]) -> Sequence[RowMapping]:
         """The rows of one statement, a transaction of its own, in one round trip.

@@ -65,10 +65,12 @@ class Objects:
         self._names = names
         try:
             self._files, self._root = fsspec.url_to_fs(url, **_impatience(url.partition("://")[0]))
-        except (ImportError, ValueError) as error:
+        except ImportError:
             raise Unavailable(
-                f"object storage {url.partition(':')[0]}: cannot be used ({error})"
-            ) from error
+                "the object storage cannot be used: its driver is not installed"
+            ) from None
+        except Exception:  # a driver's words may repeat the URL, and so a secret in it
+            raise Unavailable("the object storage cannot be used: its URL cannot be read") from None
         self._local = "file" in _protocols(self._files)
         self._impatience = Impatience("object-storage")
 

@@ -7,9 +7,9 @@ import asyncio
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-import httpx
 import structlog
 
+from discreet import outbound
 from discreet.errors import DiscreetError
 from discreet.ledger.checkpoints import BadNote, Checkpoint, Verifier, read_checkpoint
 from discreet.ledger.tree import Tree, tiles_of
@@ -77,11 +77,10 @@ async def keep(services: Services) -> None:
 async def collect(services: Services, asked: Sequence[Address]) -> bool:
     """Ask each of these witnesses that has not signed the newest checkpoint; whether all have. A
     failure of one does not affect the others."""
-    async with httpx.AsyncClient(timeout=SECONDS, trust_env=False) as http:
-        return all(await asyncio.gather(*(_ask(services, http, one) for one in asked)))
+    return all(await asyncio.gather(*(_ask(services, one) for one in asked)))
 
 
-async def _ask(services: Services, http: httpx.AsyncClient, witness: Address) -> bool:
+async def _ask(services: Services, witness: Address) -> bool:
     """Whether the witness has signed the newest checkpoint, now or before."""
     name = witness.verifier.name
     async with services.database.transaction(SYSTEM, snapshot=True) as connection:
@@ -91,12 +90,8 @@ async def _ask(services: Services, http: httpx.AsyncClient, witness: Address) ->
         return True
     checkpoint = read_checkpoint(newest[1])
     try:
-        status, kind, text = await _post(services, http, witness, old, checkpoint)
-        if (
-            status == httpx.codes.CONFLICT
-            and kind.startswith(SIZE_TYPE)
-            and text.strip().isdecimal()
-        ):
+        status, kind, text = await _post(services, witness, old, checkpoint)
+        if status == 409 and kind.startswith(SIZE_TYPE) and text.strip().isdecimal():
             known = int(text)  # it has signed more than was heard of here
             if known > checkpoint.size:
                 log.error(
@@ -106,14 +101,14 @@ async def _ask(services: Services, http: httpx.AsyncClient, witness: Address) ->
                     size=checkpoint.size,
                 )
                 return False
-            status, _, text = await _post(services, http, witness, known, checkpoint)
-        if status != httpx.codes.OK:
+            status, _, text = await _post(services, witness, known, checkpoint)
+        if status != 200:
             log.warning("a witness does not sign", witness=name, status=status, detail=text[:200])
             return False
         lines = text.splitlines()
         if not checkpoint.cosigned(lines).signed_by(witness.verifier):
             raise BadNote("no signature of its own")
-    except (httpx.HTTPError, httpx.InvalidURL, BadNote, UnicodeDecodeError) as error:
+    except (outbound.OutboundError, BadNote, UnicodeDecodeError) as error:
         log.warning("a witness does not sign", witness=name, error=type(error).__name__)
         return False
     line = next(line for line in lines if checkpoint.cosigned([line]).signed_by(witness.verifier))
@@ -123,7 +118,7 @@ async def _ask(services: Services, http: httpx.AsyncClient, witness: Address) ->
 
 
 async def _post(
-    services: Services, http: httpx.AsyncClient, witness: Address, old: int, checkpoint: Checkpoint
+    services: Services, witness: Address, old: int, checkpoint: Checkpoint
 ) -> tuple[int, str, str]:
     """Status, media type and text of the answer of a witness that has signed the first `old`
     leaves."""
@@ -133,10 +128,8 @@ async def _post(
             checkpoint.size, await leaves.tiles(connection, places, checkpoint.size)
         ).consistency(old)
     content = request_text(old, path, checkpoint)
-    body = b""
-    async with http.stream("POST", f"{witness.url}/add-checkpoint", content=content) as answer:
-        async for part in answer.aiter_bytes():
-            body += part
-            if len(body) > LONGEST_ANSWER:
-                raise BadNote("the answer is too long")
-    return answer.status_code, answer.headers.get("content-type", ""), body.decode()
+    asks = outbound.Asks(
+        "POST", f"{witness.url}/add-checkpoint", content=content.encode(), silent_seconds=SECONDS
+    )
+    answer = await outbound.fetch(asks, outbound.Reach("any", http=True), LONGEST_ANSWER, SECONDS)
+    return answer.status, answer.headers.get("content-type", ""), answer.body.decode()

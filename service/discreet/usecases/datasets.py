@@ -35,11 +35,12 @@ from discreet.usecases.content_sizes import ContentSizes
 from discreet.usecases.dataset_accounts import check_account, require_movable
 from discreet.usecases.known_contents import require_same_use
 from discreet.usecases.places.fetching import fetch
+from discreet.usecases.places.reading import tried
 from discreet.usecases.places.rules import Located
 from discreet.usecases.places.staying import Stay, keep_alike, open_again
 from discreet.usecases.rotation import still_known
 from discreet.usecases.services import Services
-from discreet.usecases.uploads import Upload, reading_job
+from discreet.usecases.uploads import Read, Upload, reading_job
 
 
 class MasterKeyUnknown(Unavailable):
@@ -102,29 +103,13 @@ async def register(
         if (request.cap is None) == (request.account is None):
             says = "either a cap is needed or the account of other data about the same people"
             raise InvalidInput([FieldIssue("/cap", says)])
-        located = request.source
-        if isinstance(located, Located):
-            request = replace(request, source=await fetch(services, principal, located.text))
-        async with sealed_content(services, principal, request) as content:
-            sealed = kept_as(located, principal, request, content)
+        async with sealed_content(services, principal, request) as sealed:
             return await keep(
                 services, sealed, partial(_store, services, principal, request, sealed)
             )
     finally:
         if isinstance(request.source, Upload):
             request.source.close()
-
-
-def kept_as(
-    source: object, principal: Principal, request: Registration, sealed: SealedContent
-) -> SealedContent:
-    """The content as it came from that source: without its bytes where they stay there."""
-    if not isinstance(source, Located) or not source.stays:
-        return sealed
-    stay = Stay(source.text, principal.name, request.block, request.most_bytes)
-    # A key of its own: the one at hand has sealed the content while it was read.
-    key = sealing.new_data_key()
-    return replace(sealed, data_key=key, parts=lambda: iter(()), stay=stay)
 
 
 Store = Callable[[str | None], Awaitable[tuple[dict[str, Any], bool]]]
@@ -162,28 +147,26 @@ async def keep(
 async def sealed_content(
     services: Services, principal: Principal, request: Registration
 ) -> AsyncIterator[SealedContent]:
-    """The content of a request, read, checked and sealed."""
+    """The content of a request, fetched from where it lies, read, checked and sealed."""
     dataset_id, data_key = new_id("dst"), sealing.new_data_key()
     settings, digest_key = services.settings, services.secrets.digest_key
-    if isinstance(request.source, Upload):
-        job = reading_job(
-            settings,
-            digest_key,
-            tenant=principal.tenant_id,
-            kind=request.kind,
-            public=request.public,
-            mode=request.mode,
-            name=dataset_id,
-            data_key=data_key,
-            block=request.block,
-            most_bytes=request.most_bytes,
-        )
-        read = await services.reader.read(
-            request.source, settings.spool_folder, job, settings.job_memory_bytes
-        )
-        request.source.close()  # its room on the disk is not needed any more
+    source = request.source
+    if isinstance(source, Located | Upload):
+        stay = None
+        if isinstance(source, Located):
+            async with tried(services, principal, source, request.kind):
+                upload = await fetch(services, principal, source.text)
+                try:
+                    read = await _read(services, principal, request, upload, dataset_id, data_key)
+                finally:
+                    upload.close()
+            if source.stays:
+                stay = Stay(source.text, principal.name, request.block, request.most_bytes)
+        else:
+            read = await _read(services, principal, request, source, dataset_id, data_key)
+            source.close()  # its room on the disk is not needed any more
         with read.file as file:
-            yield SealedContent(
+            sealed = SealedContent(
                 dataset_id,
                 data_key,
                 read.digest,
@@ -191,9 +174,11 @@ async def sealed_content(
                 read.sealed_bytes,
                 lambda: file.parts(sealing.STREAM_CHUNK_BYTES),
             )
+            if stay is not None:  # with a key of its own: that one has sealed the content
+                key = sealing.new_data_key()
+                sealed = replace(sealed, data_key=key, parts=lambda: iter(()), stay=stay)
+            yield sealed
         return
-    source = request.source
-    assert not isinstance(source, Located)  # `register` has fetched it
 
     def prepare() -> SealedContent:
         content = source()
@@ -222,6 +207,36 @@ async def sealed_content(
         )
 
     yield await anyio.to_thread.run_sync(prepare)
+
+
+async def _read(
+    services: Services,
+    principal: Principal,
+    request: Registration,
+    upload: Upload,
+    dataset_id: str,
+    data_key: bytes,
+) -> Read:
+    settings = services.settings
+    job = reading_job(
+        settings,
+        services.secrets.digest_key,
+        tenant=principal.tenant_id,
+        kind=request.kind,
+        public=request.public,
+        mode=request.mode,
+        name=dataset_id,
+        data_key=data_key,
+        block=request.block,
+        most_bytes=request.most_bytes,
+    )
+    return await services.reader.read(
+        upload,
+        settings.spool_folder,
+        job,
+        settings.job_memory_bytes,
+        logged=not isinstance(request.source, Located),
+    )
 
 
 async def _store(

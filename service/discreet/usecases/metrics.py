@@ -28,18 +28,32 @@ FRESH_SECONDS = 5.0
 """Figures of the database are read at most so often, however many ask."""
 
 
+_TRIES_TO_WRITE = tuple(
+    text(statement)
+    for statement in (
+        # Refused by a database that takes no changes, although it would change nothing.
+        "UPDATE processes SET id = id WHERE false",
+        # More than a sort may hold in memory goes to the server's disk, and needs room there.
+        "SET LOCAL work_mem = '64kB'",
+        "SELECT count(*) FROM (SELECT n, repeat('x', 200) FROM generate_series(1, 2000) AS n "
+        "ORDER BY -n OFFSET 0) AS sorted",
+    )
+)
+
+
 def checks(services: Services) -> dict[str, Check]:
-    """What every process needs: a database that answers, with a schema that this version can use,
-    and the keys that the secrets file names."""
+    """What every process needs: a database that takes changes and has room, with a schema that this
+    version can use, and the keys that the secrets file names."""
 
     async def database() -> None:
         try:
             async with services.database.transaction(SYSTEM) as connection:
-                await connection.execute(text("SELECT 1"))
+                for statement in _TRIES_TO_WRITE:
+                    await connection.execute(statement)
         except DiscreetError:
             raise
         except Exception as error:
-            raise Unavailable("the database does not answer") from error
+            raise trouble(error) or Unavailable("the database does not answer") from error
 
     async def schema() -> None:
         try:

@@ -12,7 +12,7 @@ from discreet.intake.field_issues import FieldError
 from discreet.intake.items import InPieces
 from discreet.problems import AnyDataset, AnyProblem
 from discreet.problems.datasets import Cap, DatasetSettings, Name
-from discreet.problems.numbers import Epsilon, Flag, Frozen, Positive, Privacy
+from discreet.problems.numbers import Epsilon, Flag, Frozen, Positive, Privacy, Seen
 from discreet.problems.rehearsals.job import LADDER, MOST_STEPS
 from discreet.problems.reuse import JobId
 from discreet.problems.road_networks.network import RoadNetwork
@@ -134,7 +134,7 @@ class JobRequest(Frozen):
         default=None,
         description="The budget; required unless the guarantee is cryptographic, and left out then",
     )
-    seed: Annotated[int, Field(strict=True, ge=0, lt=2**63)] | None = Field(
+    seed: Annotated[int, Field(strict=True, ge=0, le=2**53 - 1)] | None = Field(
         default=None, description="For datasets of mode simulation only"
     )
     name: Name | None = Field(
@@ -172,7 +172,7 @@ class RehearsalRequest(Frozen):
         description="A job of this kind that has a release: the synthetic data are then made from "
         "that release instead of public figures only",
     )
-    seed: Annotated[int, Field(strict=True, ge=0, lt=2**63)] = Field(
+    seed: Annotated[int, Field(strict=True, ge=0, le=2**53 - 1)] = Field(
         default=0, description="Seed of the data and the noise"
     )
     name: Name | None = Field(
@@ -187,7 +187,9 @@ class GrantRequest(Frozen):
     """A new cap."""
 
     cap: Cap
-    reason: Annotated[str, StringConstraints(min_length=1, max_length=1000, strip_whitespace=True)]
+    reason: Annotated[
+        str, StringConstraints(min_length=1, max_length=1000, strip_whitespace=True), Seen
+    ]
     request: RequestId | None = Field(
         default=None,
         description="The request that this grant answers; the ledger's reason then names who "
@@ -199,13 +201,17 @@ class BudgetRequestRequest(Frozen):
     """More of a budget, for a reason: asked of an owner."""
 
     more: Cap = Field(description="How much the cap should be raised by")
-    reason: Annotated[str, StringConstraints(min_length=1, max_length=500, strip_whitespace=True)]
+    reason: Annotated[
+        str, StringConstraints(min_length=1, max_length=500, strip_whitespace=True), Seen
+    ]
 
 
 class DeclineRequest(Frozen):
     """An owner's answer to a request that is not granted."""
 
-    answer: Annotated[str, StringConstraints(min_length=1, max_length=500, strip_whitespace=True)]
+    answer: Annotated[
+        str, StringConstraints(min_length=1, max_length=500, strip_whitespace=True), Seen
+    ]
 
 
 class CapRequest(Frozen):
@@ -217,7 +223,9 @@ class CapRequest(Frozen):
         description="Whose cap it is, with scope `principal`; it outlives the principal's keys",
     )
     cap: Cap
-    reason: Annotated[str, StringConstraints(min_length=1, max_length=1000, strip_whitespace=True)]
+    reason: Annotated[
+        str, StringConstraints(min_length=1, max_length=1000, strip_whitespace=True), Seen
+    ]
 
 
 class CertificateRequest(Frozen):

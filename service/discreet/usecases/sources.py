@@ -23,7 +23,6 @@ from discreet.usecases import dataset_accounts, datasets, source_rules
 from discreet.usecases.access import require
 from discreet.usecases.budgets import best_balance, cap_amounts, figures, filter_limits, units_of
 from discreet.usecases.datasets import Registration, SealedContent
-from discreet.usecases.places.fetching import fetch
 from discreet.usecases.places.rules import Located
 from discreet.usecases.places.staying import keep_alike
 from discreet.usecases.requests import SourceRequest
@@ -116,7 +115,7 @@ def _public_part(asked: SourceRequest) -> dict[str, Any]:
             )
         raise InvalidInput(says, pointer="/kind")
     try:
-        public = kind.read_public(asked.public, new=True)
+        public = kind.read_public(asked.public)
     except ValidationError as error:
         issues = issues_of(error.errors(include_url=False), asked.public)
         raise InvalidInput(issues).under("/public") from None
@@ -189,9 +188,6 @@ async def add_block(
     try:
         require(principal, "owner")
         block = block_name(source["block_by"], name)
-        located = content
-        if isinstance(content, Located):
-            content = await fetch(services, principal, content.text)
         tenant = f"{principal.tenant_id}/{source['id']}"
         own = f"{tenant}/{block}"
         request = Registration(
@@ -213,8 +209,7 @@ async def add_block(
             },
             most_bytes=source["block_bytes"],
         )
-        async with datasets.sealed_content(services, principal, request) as read:
-            sealed = datasets.kept_as(located, principal, request, read)
+        async with datasets.sealed_content(services, principal, request) as sealed:
             if sealed.public != source["public"]:
                 raise InvalidInput("the content's own public part differs from that of the source")
             return await datasets.keep(

@@ -1,9 +1,8 @@
 """Webhooks: an owner's addresses that are told what became of jobs, signed as Standard Webhooks
 say.
 
-A message holds ids and states and nothing else. It goes to the address that was looked up and
-checked, not to the name again (a name can point somewhere else a moment later), follows no
-redirects, and of the answer only the status is read.
+A message holds ids and states and nothing else. It goes through the client of `discreet.outbound`;
+of the answer only the status is read.
 """
 
 from __future__ import annotations
@@ -15,17 +14,14 @@ import hashlib
 import hmac
 import random
 import secrets as secure
-import socket
 import time
 from collections.abc import Iterable
-from functools import cached_property
 from typing import Any, get_args
-from urllib.parse import SplitResult, urlsplit
 
-import httpx
 import structlog
 
-from discreet.errors import Conflict, DiscreetError, FieldIssue, InvalidInput, NotFound
+from discreet import outbound
+from discreet.errors import Conflict, FieldIssue, InvalidInput, NotFound
 from discreet.observability import faults
 from discreet.settings import Settings
 from discreet.storage import audit_log, sealing, webhooks
@@ -34,7 +30,6 @@ from discreet.storage.identifiers import new_id
 from discreet.storage.jobs import WebhookEvent
 from discreet.storage.tenants import Principal
 from discreet.usecases.access import require
-from discreet.usecases.public_addresses import is_public
 from discreet.usecases.rotation import sealing_step, still_known
 from discreet.usecases.services import Services
 
@@ -49,12 +44,6 @@ LONGEST_WAIT_SECONDS = 6 * 3600.0
 GONE = 410
 
 
-class Refused(DiscreetError):
-    """Webhooks may not be sent to this address."""
-
-    code = "address_refused"
-
-
 # What owners do -----------------------------------------------------------------------------------
 
 
@@ -65,11 +54,13 @@ async def create(
     """A new webhook; its secret is shown this once."""
     require(principal, "owner")
     chosen = sorted(set(events))
+    reach = reach_of(services.settings)
     try:
-        await resolve(services.settings, url)
-    except Refused as error:
-        raise InvalidInput(error.detail, pointer="/url") from error
-    except OSError:
+        target = outbound.Target.of(url, reach)
+        await outbound.resolve(target.host, target.port, reach.networks)
+    except outbound.AddressRefused as error:
+        raise InvalidInput(error.why, pointer="/url") from error
+    except outbound.OutboundError:
         pass  # the name is not known now; what it leads to is checked again at every delivery
     secret = secret or SECRET_PREFIX + base64.b64encode(secure.token_bytes(SECRET_BYTES)).decode()
     signing_key(secret)
@@ -137,61 +128,13 @@ def signature(secret: str, message_id: str, timestamp: int, body: str) -> str:
     return "v1," + base64.b64encode(mac).decode()
 
 
-# Where messages may go ----------------------------------------------------------------------------
-
-
-async def resolve(settings: Settings, url: str) -> tuple[SplitResult, list[str]]:
-    """The parts of the address and the IP addresses of its host.
-
-    Refused when its form or its port is not allowed, or when any address that its name has is not
-    public; OSError when the name is not known.
-    """
-    try:
-        parts = urlsplit(url)
-        port = parts.port
-    except ValueError as error:
-        raise Refused("this is not a valid address") from error
-    if parts.scheme != "https" and not (parts.scheme == "http" and settings.webhook_allow_http):
-        raise Refused("an address that begins with https:// is needed")
-    if (
-        not parts.hostname
-        or parts.username is not None
-        or parts.password is not None
-        or parts.fragment
-    ):
-        raise Refused("an address with a host, without user and fragment is needed")
-    if not url.isascii() or any(character.isspace() or ord(character) < 32 for character in url):
-        raise Refused(
-            "an address of printable ASCII is needed; write other letters percent-encoded or as "
-            "punycode"
-        )
-    port = port if port is not None else 443 if parts.scheme == "https" else 80
-    if not is_allowed_port(settings.webhook_ports, port):
-        raise Refused(
-            f"webhooks go to port {settings.webhook_ports} only (DISCREET_WEBHOOK_PORTS), not to "
-            f"{port}"
-        )
-    loop = asyncio.get_running_loop()
-    try:
-        async with asyncio.timeout(settings.webhook_seconds):
-            found = await loop.getaddrinfo(parts.hostname, port, type=socket.SOCK_STREAM)
-    except UnicodeError as error:  # a part of the name is too long
-        raise Refused("this is not the name of a host") from error
-    addresses = [str(entry[4][0]) for entry in found]
-    if not settings.webhook_allow_private and not all(is_public(address) for address in addresses):
-        raise Refused(
-            "this address leads into a network that is not the public internet: loopback, private "
-            "or special"
-        )
-    if not addresses:
-        raise OSError("no address")
-    return parts, addresses
-
-
-def is_allowed_port(ports: str, port: int) -> bool:
-    """Whether `ports` (`443,8000-8999`) has this one."""
-    ranges = (word.partition("-") for word in ports.split(","))
-    return any(int(first) <= port <= int(last or first) for first, _, last in ranges)
+def reach_of(settings: Settings) -> outbound.Reach:
+    """Where messages may go."""
+    return outbound.Reach(
+        "private" if settings.webhook_allow_private else "public",
+        http=settings.webhook_allow_http,
+        ports=settings.webhook_ports,
+    )
 
 
 # What workers do ----------------------------------------------------------------------------------
@@ -204,14 +147,6 @@ class Sender:
         self._services = services
         self._at_once = at_once
         self._under_way: set[asyncio.Task[None]] = set()
-
-    @cached_property
-    def _client(self) -> httpx.AsyncClient:
-        """Made for the first delivery: with all the world's certificate authorities it takes 10
-        MB."""
-        # No proxy of the environment, which would look the name up again.
-        seconds = self._services.settings.webhook_seconds
-        return httpx.AsyncClient(trust_env=False, follow_redirects=False, timeout=seconds)
 
     async def run(self, pause_seconds: float = 1.0) -> None:
         try:
@@ -227,8 +162,6 @@ class Sender:
             for task in self._under_way:
                 task.cancel()
             await asyncio.gather(*self._under_way, return_exceptions=True)
-            if "_client" in vars(self):
-                await self._client.aclose()
 
     async def take(self) -> int:
         """Begin what is due, as far as there is room; the number of deliveries begun."""
@@ -251,13 +184,13 @@ class Sender:
         try:
             async with asyncio.timeout(2 * settings.webhook_seconds):
                 why, status = None, await self._send(delivery)
-        except Refused:
-            why, status = "address_refused", None
         except sealing.SealBroken:
             why, status = "secret_unreadable", None
-        except (TimeoutError, httpx.TimeoutException):
+        except outbound.AddressRefused:
+            why, status = "address_refused", None
+        except (TimeoutError, outbound.NotInTime):
             why, status = "timeout", None
-        except (OSError, httpx.HTTPError):
+        except outbound.OutboundError:
             why, status = "no_connection", None
         if status is not None and not 200 <= status < 300:
             why = f"status_{status}"
@@ -282,10 +215,6 @@ class Sender:
 
     async def _send(self, delivery: dict[str, Any]) -> int:
         """The status that the address answers."""
-        parts, addresses = await resolve(self._services.settings, delivery["url"])
-        address = addresses[
-            (delivery["attempts"] - 1) % len(addresses)
-        ]  # one that is dead costs one attempt
         secret = sealing.unseal_whole(
             self._services.secrets,
             delivery["content_key_id"],
@@ -293,24 +222,19 @@ class Sender:
             bytes(delivery["sealed_secret"]),
         ).decode()
         timestamp = int(time.time())
-        host = f"[{address}]" if ":" in address else address
-        target = parts._replace(netloc=host if parts.port is None else f"{host}:{parts.port}")
-        assert parts.hostname is not None
-        request = self._client.build_request(
+        settings = self._services.settings
+        asks = outbound.Asks(
             "POST",
-            target.geturl(),
-            content=delivery["body"].encode(),
-            headers={
-                "Host": parts.netloc,
+            delivery["url"],
+            {
                 "Content-Type": "application/json",
-                "User-Agent": "discreet",
                 "webhook-id": delivery["id"],
                 "webhook-timestamp": str(timestamp),
                 "webhook-signature": signature(secret, delivery["id"], timestamp, delivery["body"]),
             },
-            # The certificate must be that of the name, whatever the address.
-            extensions={"sni_hostname": parts.hostname},
+            content=delivery["body"].encode(),
+            silent_seconds=settings.webhook_seconds,
+            attempt=delivery["attempts"],
         )
-        answer = await self._client.send(request, stream=True)
-        await answer.aclose()  # the body is nobody's business
-        return answer.status_code
+        async with outbound.ask(asks, reach_of(settings)) as answer:
+            return answer.status  # the body is nobody's business

@@ -13,9 +13,8 @@ from discreet.errors import (
     InvalidInput,
     NotFound,
     PayloadTooLarge,
-    TooManyBodies,
+    TooManyAtOnce,
     TooManyRequests,
-    TooManyUploads,
     Unauthenticated,
     Unavailable,
 )
@@ -30,8 +29,7 @@ STATUS: tuple[tuple[type[DiscreetError], int], ...] = (
     (Conflict, 409),
     (PayloadTooLarge, 413),
     (TooManyRequests, 429),
-    (TooManyUploads, 429),
-    (TooManyBodies, 429),
+    (TooManyAtOnce, 429),
     (Unavailable, 503),
     (DiscreetError, 500),
 )

@@ -41,14 +41,15 @@ async def job_events(
 ) -> Response:
     """The events of a job after number `after`; the stream ends with the job, with the server, and
     as soon as `still_allowed` says no: it is asked before each look. NotFound for a job that
-    `principal` may not see."""
+    `principal` may not see, TooManyStreams."""
     services: Services = request.app.state.services
-    await jobs.find(services, principal, job_id)
     hub = request.app.state.hub
+    hub.require_room(principal.key_id)
+    await jobs.find(services, principal, job_id)
 
     async def events() -> AsyncIterator[str]:
         seen = min(after, _LAST_EVENT)
-        with hub.waiting(job_id) as changed:
+        with hub.waiting(job_id, principal.key_id) as changed:
             while not hub.closing:
                 changed.clear()
                 if not await still_allowed():

@@ -1,11 +1,13 @@
-"""Around every request: how long it took, and the headers of every answer. Plain ASGI, since
-that costs only microseconds."""
+"""Around every request: its turn among those of its key, how long it took, and the headers of every
+answer. Plain ASGI, since that costs only microseconds."""
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import re
 import time
+from weakref import WeakValueDictionary
 
 from prometheus_client import Counter, Histogram
 from starlette.datastructures import Headers, MutableHeaders
@@ -41,20 +43,57 @@ _seconds = Histogram(
 _METHODS = frozenset({"GET", "POST", "PUT", "DELETE", "HEAD", "OPTIONS", "PATCH"})
 
 
+class _Turn:
+    """One request's turn among those of its credential."""
+
+    def __init__(self, free: asyncio.Semaphore | None) -> None:
+        self._free = free
+
+    async def come(self) -> None:
+        if self._free is not None:
+            await self._free.acquire()
+
+    def end(self) -> None:
+        """Once: an event stream gives its turn back when it begins, as it may stay for hours."""
+        if self._free is not None:
+            self._free.release()
+            self._free = None
+
+
 class Envelope:
     """Measures, and completes the headers: quota, deprecation, no sniffing, no caching unless an
     answer says otherwise.
 
+    Of the requests of one credential, `at_once` are worked on and the others wait here, before
+    anything was done for them: the loop serves all keys, and takes what is ready in turn.
+
     A path with a NUL byte names nothing, and no database takes it: 404.
     """
 
-    def __init__(self, app: ASGIApp) -> None:
+    def __init__(self, app: ASGIApp, at_once: int) -> None:
         self._app = app
+        self._at_once = at_once
+        self._free: WeakValueDictionary[str, asyncio.Semaphore] = WeakValueDictionary()
+
+    def _turn(self, scope: Scope) -> _Turn:
+        headers = Headers(scope=scope)
+        credential = headers.get("authorization") or headers.get("cookie")
+        if credential is None:
+            return _Turn(None)
+        return _Turn(self._free.setdefault(credential, asyncio.Semaphore(self._at_once)))
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
+        turn = self._turn(scope)
+        await turn.come()
+        try:
+            await self._answer(scope, receive, send, turn)
+        finally:
+            turn.end()
+
+    async def _answer(self, scope: Scope, receive: Receive, send: Send, turn: _Turn) -> None:
         started = time.perf_counter()
         status = 500
 
@@ -62,7 +101,10 @@ class Envelope:
             nonlocal status
             if message["type"] == "http.response.start":
                 status = message["status"]
-                _complete(MutableHeaders(raw=message["headers"]), scope)
+                headers = MutableHeaders(raw=message["headers"])
+                _complete(headers, scope)
+                if headers.get("content-type", "").startswith("text/event-stream"):
+                    turn.end()
             await send(message)
 
         method = scope["method"] if scope["method"] in _METHODS else "other"

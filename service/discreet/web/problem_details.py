@@ -27,9 +27,8 @@ from discreet.errors import (
     InvalidInput,
     NotFound,
     ReleaseDiffers,
-    TooManyBodies,
+    TooManyAtOnce,
     TooManyRequests,
-    TooManyUploads,
 )
 from discreet.intake.field_issues import pointer, sentence
 from discreet.storage.database import trouble
@@ -159,7 +158,7 @@ def of_error(error: DiscreetError) -> JSONResponse:
             error.limit.allowed if error.limit else 0, error.window_seconds, 0, error.seconds_left
         )
         headers = {"Retry-After": str(error.seconds_left), **rate_headers(spent)}
-    if isinstance(error, TooManyUploads | TooManyBodies):
+    if isinstance(error, TooManyAtOnce):
         headers = {"Retry-After": str(error.seconds_left)}
     return document(status, error.code, error.detail, issues, extra, headers)
 

@@ -102,12 +102,32 @@ REQUEST_CODES: dict[str, Code] = {
         "one of them is done",
         {"limit": {"setting": "tenant_uploads", "unit": "uploads", "allowed": 4, "came": 5}},
     ),
+    "too_many_failed_reads": Code(
+        429,
+        "Too many reads of places failed for this tenant",
+        "50 reads of places failed for this tenant within a day (place_failures); again in 3600 s",
+        {"limit": {"setting": "place_failures", "unit": "failed reads", "allowed": 50}},
+    ),
     "too_many_bodies": Code(
         429,
         "Too many large requests of this tenant are being worked on",
         "4 large requests of this tenant are being worked on (tenant_bodies); send this one again "
         "when one of them is done",
         {"limit": {"setting": "tenant_bodies", "unit": "bodies", "allowed": 4, "came": 5}},
+    ),
+    "too_many_streams": Code(
+        429,
+        "The key has as many event streams open as one may have",
+        "200 event streams of this key are open (key_streams); send this one again when one of "
+        "them is done",
+        {
+            "limit": {
+                "setting": "key_streams",
+                "unit": "event streams",
+                "allowed": 200,
+                "came": 201,
+            }
+        },
     ),
     # Fields
     "invalid_input": Code(

@@ -8,6 +8,7 @@ from fastapi import Depends, Request
 from fastapi.security import HTTPBearer
 
 from discreet.errors import Forbidden, Unauthenticated
+from discreet.storage.database import act_for
 from discreet.storage.tenants import Principal
 from discreet.usecases import access
 from discreet.usecases.keyring import Keyring
@@ -46,6 +47,7 @@ async def principal(request: Request, _: Annotated[None, Depends(_bearer)]) -> P
     assert isinstance(keyring, Keyring)
     found, request.state.rate = await keyring.admit(bearer(request))
     request.state.tenant_id = found.tenant_id
+    act_for(found.key_id)
     extra = request.scope["route"].openapi_extra or {}
     if "x-roles" not in extra:
         raise Forbidden("no role may make this call")

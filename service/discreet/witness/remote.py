@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from types import TracebackType
-
-import httpx
+import asyncio
 
 from discreet.errors import DiscreetError
 from discreet.ledger.checkpoints import LONGEST_NOTE, BadNote, Checkpoint, read_checkpoint
 from discreet.ledger.tree import Tile, Tree, tile_path, tiles_of, width
+from discreet.outbound import Asks, OutboundError, Reach, fetch
 
 SECONDS = 30.0
 
@@ -23,20 +22,7 @@ class RemoteLog:
     """The log of a service at a URL."""
 
     def __init__(self, url: str) -> None:
-        self._http = httpx.Client(
-            base_url=f"{url.rstrip('/')}/v1/log", timeout=SECONDS, trust_env=False
-        )
-
-    def __enter__(self) -> RemoteLog:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        self._http.close()
+        self._url = f"{url.rstrip('/')}/v1/log"
 
     def checkpoint(self) -> Checkpoint:
         """The newest checkpoint; its signatures are not checked here."""
@@ -65,15 +51,11 @@ class RemoteLog:
 
     def _get(self, path: str, most: int) -> bytes:
         """The body of an answer; LogUnreadable as soon as it is longer than `most` bytes."""
-        body = b""
+        asks = Asks("GET", self._url + path)
         try:
-            with self._http.stream("GET", path) as answer:
-                if answer.status_code != httpx.codes.OK:
-                    raise LogUnreadable(f"the log answers {answer.status_code} to {path}")
-                for part in answer.iter_bytes():
-                    body += part
-                    if len(body) > most:
-                        raise LogUnreadable(f"the answer to {path} is too long")
-        except (httpx.HTTPError, httpx.InvalidURL) as error:
-            raise LogUnreadable(f"the log does not answer: {type(error).__name__}") from None
-        return body
+            answer = asyncio.run(fetch(asks, Reach("any", http=True), most, SECONDS))
+        except OutboundError as error:
+            raise LogUnreadable(f"the log does not answer: {error.why}") from None
+        if answer.status != 200:
+            raise LogUnreadable(f"the log answers {answer.status} to {path}")
+        return answer.body

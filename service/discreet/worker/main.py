@@ -4,8 +4,11 @@ behind."""
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import socket
+from collections.abc import AsyncIterator, Coroutine, Sequence
 from dataclasses import replace
+from typing import Any
 
 import structlog
 from procrastinate import App, JobContext
@@ -110,18 +113,18 @@ async def _serve(settings: Settings, services: Services, zygote: Zygote) -> None
     hears = await listens(services)
     await keys_open(services)
     await zygote.start()
-    helpers = [
-        asyncio.create_task(_repair_forever(services, zygote)),
-        asyncio.create_task(_expire_forever(services)),
-        asyncio.create_task(_decide_forever(services)),
-        asyncio.create_task(webhooks.Sender(services).run()),
-        asyncio.create_task(transparency.keep_memory(services)),
-    ]
     app = queue_app(services, Runner(services, zygote))
     placed = app.job_manager
     assert isinstance(placed, PlacedJobs)
+    helpers = [
+        _repair_forever(services, zygote),
+        _expire_forever(services),
+        _decide_forever(services),
+        webhooks.Sender(services).run(),
+        transparency.keep_memory(services),
+    ]
     if settings.help_others:
-        helpers.append(asyncio.create_task(Helper(services, zygote, placed).run()))
+        helpers.append(Helper(services, zygote, placed).run())
     seen = processes.present(
         services,
         "worker",
@@ -130,7 +133,13 @@ async def _serve(settings: Settings, services: Services, zygote: Zygote) -> None
         queue_worker=lambda: placed.worker,
     )
     try:
-        async with app.open_async(), beating(settings.watchdog_seconds), settling(), seen:
+        async with (
+            app.open_async(),
+            beating(settings.watchdog_seconds),
+            settling(),
+            seen,
+            alongside(helpers),
+        ):
             await app.run_worker_async(
                 queues=[QUEUE, LONG_QUEUE],
                 concurrency=settings.worker_concurrency,
@@ -140,10 +149,38 @@ async def _serve(settings: Settings, services: Services, zygote: Zygote) -> None
                 shutdown_graceful_timeout=GRACE_SECONDS,
             )
     finally:
-        for helper in helpers:
-            helper.cancel()
-        await asyncio.gather(*helpers, return_exceptions=True)
         await zygote.stop()
+
+
+@contextlib.asynccontextmanager
+async def alongside(helpers: Sequence[Coroutine[Any, Any, None]]) -> AsyncIterator[None]:
+    """Run these until the block ends. Where one ends before, so does the block, by its error: a
+    worker that repairs nothing any more must not go on as if it did."""
+    body = asyncio.current_task()
+    assert body is not None
+    ended: list[asyncio.Task[None]] = []
+
+    def end(task: asyncio.Task[None]) -> None:
+        if not ended:
+            ended.append(task)
+            body.cancel()
+
+    tasks = [asyncio.create_task(helper) for helper in helpers]
+    for task in tasks:
+        task.add_done_callback(end)
+    try:
+        yield
+    except asyncio.CancelledError:
+        if not ended:
+            raise
+        body.uncancel()
+        ended[0].result()  # its error
+        raise RuntimeError("a part of the worker that never ends has ended") from None
+    finally:
+        for task in tasks:
+            task.remove_done_callback(end)
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
 
 
 async def listens(services: Services) -> bool:

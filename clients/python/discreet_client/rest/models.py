@@ -101,6 +101,7 @@ class AuditEntry(TypedDict):
         "object.remove",
         "person.remove",
         "person.restore",
+        "place.fail",
         "roster.remove_member",
         "roster.sign",
         "session.tokens",
@@ -3149,7 +3150,7 @@ class JobRequest(TypedDict):
     """The budget; required unless the guarantee is cryptographic, and left out then"""
     problem: Routing | DrEnsemble | OffPolicyEvaluation | MultiAgent | CoupledQp
     seed: NotRequired[int | None]
-    """For datasets of mode simulation only; >= 0, < 9223372036854775808"""
+    """For datasets of mode simulation only; >= 0, <= 9007199254740991"""
     wait: NotRequired[float | None]
     """
     Days that it may wait for budget, on blocks of a source with a rule: 3 if absent, at most
@@ -3234,7 +3235,7 @@ class RehearsalRequest(TypedDict):
     public: NotRequired[dict[str, Any] | None]
     """The public part that a dataset would have; absent: that of the problem's dataset"""
     seed: NotRequired[int]
-    """Seed of the data and the noise; >= 0, < 9223372036854775808; default `0`"""
+    """Seed of the data and the noise; >= 0, <= 9007199254740991; default `0`"""
     units: NotRequired[int | None]
     """
     Number of privacy units in the synthetic data; absent: the public number, or the kind's

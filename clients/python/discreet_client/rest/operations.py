@@ -20,6 +20,7 @@ def check_health() -> Operation[models.HealthAnswer]:
     Answers 200. Roles: none is needed.
 
     Problem codes:
+    422 invalid_parameter
     503 database_busy, database_full, database_read_only, database_unavailable,
         keys_unavailable, ledger_rolled_back, unavailable, wrong_schema
     """
@@ -33,6 +34,7 @@ def read_metrics() -> Operation[str]:
     Answers 200. Roles: none is needed.
 
     Problem codes:
+    422 invalid_parameter
     503 database_busy, database_full, database_read_only, database_unavailable,
         keys_unavailable, ledger_rolled_back, unavailable, wrong_schema
     """
@@ -46,6 +48,7 @@ def check_readiness() -> Operation[models.HealthAnswer]:
     Answers 200. Roles: none is needed.
 
     Problem codes:
+    422 invalid_parameter
     503 database_busy, database_full, database_read_only, database_unavailable,
         keys_unavailable, ledger_rolled_back, not_ready, unavailable, wrong_schema
     """
@@ -173,7 +176,7 @@ def grant_budget(account_id: str, body: models.GrantRequest) -> Operation[models
     404 not_found
     409 cap_below_spent, request_answered
     413 payload_too_large
-    422 invalid_input
+    422 invalid_input, invalid_parameter
     429 rate_limited, too_many_bodies
     503 database_busy, database_full, database_read_only, database_unavailable,
         keys_unavailable, ledger_rolled_back, provider_unavailable, unavailable, wrong_schema
@@ -192,6 +195,7 @@ def list_budget_requests(account_id: str) -> Operation[models.BudgetRequestList]
         token_expired, token_invalid, unauthenticated
     403 forbidden, no_role, several_tenants
     404 not_found
+    422 invalid_parameter
     429 rate_limited
     503 database_busy, database_full, database_read_only, database_unavailable,
         keys_unavailable, ledger_rolled_back, provider_unavailable, unavailable, wrong_schema
@@ -215,7 +219,7 @@ def request_budget(
     404 not_found
     409 too_many_open_requests
     413 payload_too_large
-    422 invalid_input
+    422 invalid_input, invalid_parameter
     429 rate_limited, too_many_bodies
     503 database_busy, database_full, database_read_only, database_unavailable,
         keys_unavailable, ledger_rolled_back, provider_unavailable, unavailable, wrong_schema
@@ -238,7 +242,7 @@ def decline_budget_request(
     404 not_found
     409 request_answered
     413 payload_too_large
-    422 invalid_input
+    422 invalid_input, invalid_parameter
     429 rate_limited, too_many_bodies
     503 database_busy, database_full, database_read_only, database_unavailable,
         keys_unavailable, ledger_rolled_back, provider_unavailable, unavailable, wrong_schema
@@ -257,6 +261,7 @@ def list_caps() -> Operation[models.CapList]:
     401 key_expired, key_malformed, key_revoked, key_unknown, person_removed, token_ended,
         token_expired, token_invalid, unauthenticated
     403 forbidden, no_role, several_tenants
+    422 invalid_parameter
     429 rate_limited
     503 database_busy, database_full, database_read_only, database_unavailable,
         keys_unavailable, ledger_rolled_back, provider_unavailable, unavailable, wrong_schema
@@ -278,7 +283,7 @@ def set_cap(body: models.CapRequest) -> Operation[models.BudgetAnswer]:
     403 forbidden, no_role, several_tenants
     409 cap_below_spent
     413 payload_too_large
-    422 invalid_input
+    422 invalid_input, invalid_parameter
     429 rate_limited, too_many_bodies
     503 database_busy, database_full, database_read_only, database_unavailable,
         keys_unavailable, ledger_rolled_back, provider_unavailable, unavailable, wrong_schema
@@ -299,7 +304,7 @@ def verify_certificate(body: models.CertificateRequest) -> Operation[models.Cert
         token_expired, token_invalid, unauthenticated
     403 forbidden, no_role, several_tenants
     413 payload_too_large
-    422 invalid_input
+    422 invalid_input, invalid_parameter
     429 rate_limited, too_many_bodies
     503 database_busy, database_full, database_read_only, database_unavailable,
         keys_unavailable, ledger_rolled_back, provider_unavailable, unavailable, wrong_schema
@@ -346,8 +351,8 @@ def register_dataset(
     404 not_found
     409 content_changed, content_known, unit_differs
     413 payload_too_large
-    422 invalid_input, place_refused, query_refused
-    429 rate_limited, too_many_bodies, too_many_uploads
+    422 invalid_input, invalid_parameter, place_refused, query_refused
+    429 rate_limited, too_many_bodies, too_many_failed_reads, too_many_uploads
     503 database_busy, database_full, database_read_only, database_unavailable,
         keys_unavailable, ledger_rolled_back, not_isolated, not_read, place_unavailable,
         places_unreadable, provider_unavailable, reader_not_started, spool_unavailable,
@@ -372,6 +377,7 @@ def delete_dataset(
     403 forbidden, no_role, several_tenants
     404 not_found
     409 dataset_in_use
+    422 invalid_parameter
     429 rate_limited
     503 database_busy, database_full, database_read_only, database_unavailable,
         keys_unavailable, ledger_rolled_back, provider_unavailable, unavailable, wrong_schema
@@ -389,6 +395,7 @@ def get_dataset(dataset_id: str) -> Operation[models.DatasetAnswer]:
         token_expired, token_invalid, unauthenticated
     403 forbidden, no_role, several_tenants
     404 not_found
+    422 invalid_parameter
     429 rate_limited
     503 database_busy, database_full, database_read_only, database_unavailable,
         keys_unavailable, ledger_rolled_back, provider_unavailable, unavailable, wrong_schema
@@ -448,7 +455,7 @@ def submit_job(
     404 not_found
     409 budget_exhausted, budget_held, exposed, no_release, release_differs, request_in_flight
     413 payload_too_large
-    422 idempotency_key_reused, invalid_input
+    422 idempotency_key_reused, invalid_input, invalid_parameter
     429 rate_limited, too_many_bodies
     500 object_altered
     503 database_busy, database_full, database_read_only, database_unavailable,
@@ -467,6 +474,7 @@ def get_job(job_id: str) -> Operation[models.JobAnswer]:
         token_expired, token_invalid, unauthenticated
     403 forbidden, no_role, several_tenants
     404 not_found
+    422 invalid_parameter
     429 rate_limited
     503 database_busy, database_full, database_read_only, database_unavailable,
         keys_unavailable, ledger_rolled_back, provider_unavailable, unavailable, wrong_schema
@@ -487,6 +495,7 @@ def cancel_job(job_id: str) -> Operation[models.CancelAnswer]:
     403 forbidden, no_role, several_tenants
     404 not_found
     409 job_ended
+    422 invalid_parameter
     429 rate_limited
     503 database_busy, database_full, database_read_only, database_unavailable,
         keys_unavailable, ledger_rolled_back, provider_unavailable, unavailable, wrong_schema
@@ -507,6 +516,7 @@ def get_certificate(job_id: str) -> Operation[models.EnvelopeAnswer]:
     403 forbidden, no_role, several_tenants
     404 not_found
     409 no_result
+    422 invalid_parameter
     429 rate_limited
     500 result_altered
     503 database_busy, database_full, database_read_only, database_unavailable,
@@ -529,6 +539,7 @@ def get_charts(job_id: str) -> Operation[models.ChartList]:
     404 not_found
     409 no_result
     410 result_gone
+    422 invalid_parameter
     429 rate_limited
     500 object_altered, result_altered
     503 database_busy, database_full, database_read_only, database_unavailable,
@@ -552,7 +563,7 @@ def watch_job(job_id: str, *, last_event_id: int | None = None) -> Operation[str
     403 forbidden, no_role, several_tenants
     404 not_found
     422 invalid_parameter
-    429 rate_limited
+    429 rate_limited, too_many_streams
     503 database_busy, database_full, database_read_only, database_unavailable,
         keys_unavailable, ledger_rolled_back, provider_unavailable, unavailable, wrong_schema
     """
@@ -575,6 +586,7 @@ def get_result(job_id: str) -> Operation[models.ResultAnswer]:
     404 not_found
     409 no_result
     410 result_gone
+    422 invalid_parameter
     429 rate_limited
     500 result_altered
     503 database_busy, database_full, database_read_only, database_unavailable,
@@ -596,6 +608,7 @@ def get_result_table(job_id: str, table: str) -> Operation[bytes]:
     404 not_found
     409 no_result
     410 result_gone
+    422 invalid_parameter
     429 rate_limited
     500 result_altered
     503 database_busy, database_full, database_read_only, database_unavailable,
@@ -614,6 +627,7 @@ def list_keys() -> Operation[models.KeyList]:
     401 key_expired, key_malformed, key_revoked, key_unknown, person_removed, token_ended,
         token_expired, token_invalid, unauthenticated
     403 forbidden, no_role, several_tenants
+    422 invalid_parameter
     429 rate_limited
     503 database_busy, database_full, database_read_only, database_unavailable,
         keys_unavailable, ledger_rolled_back, provider_unavailable, unavailable, wrong_schema
@@ -633,7 +647,7 @@ def create_key(body: models.KeyRequest) -> Operation[models.KeyAnswer]:
     403 forbidden, no_role, several_tenants
     404 not_found
     413 payload_too_large
-    422 invalid_input
+    422 invalid_input, invalid_parameter
     429 rate_limited, too_many_bodies
     503 database_busy, database_full, database_read_only, database_unavailable,
         keys_unavailable, ledger_rolled_back, provider_unavailable, unavailable, wrong_schema
@@ -651,6 +665,7 @@ def revoke_key(key_id: str) -> Operation[None]:
         token_expired, token_invalid, unauthenticated
     403 forbidden, no_role, several_tenants
     404 not_found
+    422 invalid_parameter
     429 rate_limited
     503 database_busy, database_full, database_read_only, database_unavailable,
         keys_unavailable, ledger_rolled_back, provider_unavailable, unavailable, wrong_schema
@@ -668,6 +683,7 @@ def export_ledger() -> Operation[bytes]:
     401 key_expired, key_malformed, key_revoked, key_unknown, person_removed, token_ended,
         token_expired, token_invalid, unauthenticated
     403 forbidden, no_role, several_tenants
+    422 invalid_parameter
     429 rate_limited
     503 database_busy, database_full, database_read_only, database_unavailable,
         keys_unavailable, ledger_rolled_back, provider_unavailable, unavailable, wrong_schema
@@ -685,6 +701,7 @@ def get_ledger_head() -> Operation[models.HeadAnswer]:
     401 key_expired, key_malformed, key_revoked, key_unknown, person_removed, token_ended,
         token_expired, token_invalid, unauthenticated
     403 forbidden, no_role, several_tenants
+    422 invalid_parameter
     429 rate_limited
     503 database_busy, database_full, database_read_only, database_unavailable,
         keys_unavailable, ledger_rolled_back, provider_unavailable, unavailable, wrong_schema
@@ -702,6 +719,7 @@ def get_ledger_head_statement() -> Operation[models.EnvelopeAnswer]:
     401 key_expired, key_malformed, key_revoked, key_unknown, person_removed, token_ended,
         token_expired, token_invalid, unauthenticated
     403 forbidden, no_role, several_tenants
+    422 invalid_parameter
     429 rate_limited
     503 database_busy, database_full, database_read_only, database_unavailable,
         keys_unavailable, ledger_rolled_back, provider_unavailable, unavailable, wrong_schema
@@ -718,6 +736,7 @@ def get_log_checkpoint() -> Operation[str]:
 
     Problem codes:
     404 not_found
+    422 invalid_parameter
     503 database_busy, database_full, database_read_only, database_unavailable,
         keys_unavailable, ledger_rolled_back, unavailable, wrong_schema
     """
@@ -733,6 +752,7 @@ def get_log_tile(tile: str) -> Operation[bytes]:
 
     Problem codes:
     404 not_found
+    422 invalid_parameter
     503 database_busy, database_full, database_read_only, database_unavailable,
         keys_unavailable, ledger_rolled_back, unavailable, wrong_schema
     """
@@ -775,7 +795,7 @@ def add_network(body: models.NetworkRequest) -> Operation[models.NetworkAnswer]:
     403 forbidden, no_role, several_tenants
     409 too_many_objects
     413 payload_too_large
-    422 invalid_input
+    422 invalid_input, invalid_parameter
     429 rate_limited, too_many_bodies
     503 database_busy, database_full, database_read_only, database_unavailable,
         keys_unavailable, ledger_rolled_back, provider_unavailable, unavailable, wrong_schema
@@ -795,6 +815,7 @@ def delete_network(network_id: str) -> Operation[None]:
     403 forbidden, no_role, several_tenants
     404 not_found
     409 object_in_use
+    422 invalid_parameter
     429 rate_limited
     503 database_busy, database_full, database_read_only, database_unavailable,
         keys_unavailable, ledger_rolled_back, provider_unavailable, unavailable, wrong_schema
@@ -812,6 +833,7 @@ def get_network(network_id: str) -> Operation[models.NetworkAnswer]:
         token_expired, token_invalid, unauthenticated
     403 forbidden, no_role, several_tenants
     404 not_found
+    422 invalid_parameter
     429 rate_limited
     500 object_altered
     503 database_busy, database_full, database_read_only, database_unavailable,
@@ -830,6 +852,7 @@ def read_operations() -> Operation[models.OperationsAnswer]:
     401 key_expired, key_malformed, key_revoked, key_unknown, person_removed, token_ended,
         token_expired, token_invalid, unauthenticated
     403 forbidden, no_role, several_tenants
+    422 invalid_parameter
     429 rate_limited
     503 database_busy, database_full, database_read_only, database_unavailable,
         keys_unavailable, ledger_rolled_back, provider_unavailable, unavailable, wrong_schema
@@ -873,7 +896,7 @@ def set_person(body: models.PersonRequest) -> Operation[models.PersonState]:
     404 not_found
     409 oneself
     413 payload_too_large
-    422 invalid_input
+    422 invalid_input, invalid_parameter
     429 rate_limited, too_many_bodies
     503 database_busy, database_full, database_read_only, database_unavailable,
         keys_unavailable, ledger_rolled_back, provider_unavailable, unavailable, wrong_schema
@@ -916,7 +939,7 @@ def price_job(body: models.JobRequest) -> Operation[models.PlanAnswer]:
     404 not_found
     409 exposed, no_release, release_differs
     413 payload_too_large
-    422 invalid_input
+    422 invalid_input, invalid_parameter
     429 rate_limited, too_many_bodies
     500 object_altered
     503 database_busy, database_full, database_read_only, database_unavailable,
@@ -944,7 +967,7 @@ def rehearse_job(
     404 not_found
     409 no_release, request_in_flight
     413 payload_too_large
-    422 idempotency_key_reused, invalid_input
+    422 idempotency_key_reused, invalid_input, invalid_parameter
     429 rate_limited, too_many_bodies
     500 object_altered
     503 database_busy, database_full, database_read_only, database_unavailable,
@@ -965,6 +988,7 @@ def get_session(job_id: str) -> Operation[models.SessionAnswer]:
         token_expired, token_invalid, unauthenticated
     403 forbidden, no_role, several_tenants
     404 not_found
+    422 invalid_parameter
     429 rate_limited
     503 database_busy, database_full, database_read_only, database_unavailable,
         keys_unavailable, ledger_rolled_back, provider_unavailable, unavailable, wrong_schema
@@ -984,6 +1008,7 @@ def remove_agent(job_id: str, fingerprint: str) -> Operation[None]:
     403 forbidden, no_role, several_tenants
     404 not_found
     409 not_awaiting_agents, roster_signed
+    422 invalid_parameter
     429 rate_limited
     503 database_busy, database_full, database_read_only, database_unavailable,
         keys_unavailable, ledger_rolled_back, provider_unavailable, unavailable, wrong_schema
@@ -1007,7 +1032,7 @@ def approve_roster(job_id: str, body: models.RosterRequest) -> Operation[models.
     409 budget_exhausted, exposed, not_awaiting_agents, roster_signed, roster_stale,
         session_full, unit_differs
     413 payload_too_large
-    422 invalid_input
+    422 invalid_input, invalid_parameter
     429 rate_limited, too_many_bodies
     503 database_busy, database_full, database_read_only, database_unavailable,
         keys_unavailable, ledger_rolled_back, provider_unavailable, unavailable, wrong_schema
@@ -1028,6 +1053,7 @@ def get_session_statement(job_id: str) -> Operation[models.EnvelopeAnswer]:
     403 forbidden, no_role, several_tenants
     404 not_found
     409 no_roster
+    422 invalid_parameter
     429 rate_limited
     503 database_busy, database_full, database_read_only, database_unavailable,
         keys_unavailable, ledger_rolled_back, provider_unavailable, unavailable, wrong_schema
@@ -1050,7 +1076,7 @@ def invite_agents(
     404 not_found
     409 not_awaiting_agents, owner_pinned, roster_signed, session_full
     413 payload_too_large
-    422 invalid_input
+    422 invalid_input, invalid_parameter
     429 rate_limited, too_many_bodies
     503 database_busy, database_full, database_read_only, database_unavailable,
         keys_unavailable, ledger_rolled_back, no_rpc, provider_unavailable, unavailable,
@@ -1092,7 +1118,7 @@ def create_source(body: models.SourceRequest) -> Operation[models.SourceAnswer]:
     403 forbidden, no_role, several_tenants
     409 name_taken
     413 payload_too_large
-    422 invalid_input
+    422 invalid_input, invalid_parameter
     429 rate_limited, too_many_bodies
     503 database_busy, database_full, database_read_only, database_unavailable,
         keys_unavailable, ledger_rolled_back, provider_unavailable, unavailable, wrong_schema
@@ -1111,6 +1137,7 @@ def get_source(source_id: str) -> Operation[models.SourceAnswer]:
         token_expired, token_invalid, unauthenticated
     403 forbidden, no_role, several_tenants
     404 not_found
+    422 invalid_parameter
     429 rate_limited
     503 database_busy, database_full, database_read_only, database_unavailable,
         keys_unavailable, ledger_rolled_back, provider_unavailable, unavailable, wrong_schema
@@ -1134,8 +1161,8 @@ def add_block(
     404 not_found
     409 content_changed, content_known
     413 payload_too_large
-    422 invalid_input, place_refused, query_refused
-    429 rate_limited, too_many_bodies, too_many_uploads
+    422 invalid_input, invalid_parameter, place_refused, query_refused
+    429 rate_limited, too_many_bodies, too_many_failed_reads, too_many_uploads
     503 database_busy, database_full, database_read_only, database_unavailable,
         keys_unavailable, ledger_rolled_back, not_isolated, not_read, place_unavailable,
         places_unreadable, provider_unavailable, reader_not_started, spool_unavailable,
@@ -1157,7 +1184,7 @@ def set_source_rule(source_id: str, body: models.SourceRule) -> Operation[models
     403 forbidden, no_role, several_tenants
     404 not_found
     413 payload_too_large
-    422 invalid_input
+    422 invalid_input, invalid_parameter
     429 rate_limited, too_many_bodies
     503 database_busy, database_full, database_read_only, database_unavailable,
         keys_unavailable, ledger_rolled_back, provider_unavailable, unavailable, wrong_schema
@@ -1177,7 +1204,7 @@ def create_tenant(body: models.TenantRequest) -> Operation[models.TenantAnswer]:
     403 forbidden, no_role, several_tenants
     409 name_taken
     413 payload_too_large
-    422 invalid_input
+    422 invalid_input, invalid_parameter
     429 rate_limited, too_many_bodies
     503 database_busy, database_full, database_read_only, database_unavailable,
         keys_unavailable, ledger_rolled_back, provider_unavailable, unavailable, wrong_schema
@@ -1194,6 +1221,7 @@ def list_webhooks() -> Operation[models.WebhookList]:
     401 key_expired, key_malformed, key_revoked, key_unknown, person_removed, token_ended,
         token_expired, token_invalid, unauthenticated
     403 forbidden, no_role, several_tenants
+    422 invalid_parameter
     429 rate_limited
     503 database_busy, database_full, database_read_only, database_unavailable,
         keys_unavailable, ledger_rolled_back, provider_unavailable, unavailable, wrong_schema
@@ -1213,7 +1241,7 @@ def create_webhook(body: models.WebhookRequest) -> Operation[models.WebhookCreat
     403 forbidden, no_role, several_tenants
     409 too_many_webhooks
     413 payload_too_large
-    422 invalid_input
+    422 invalid_input, invalid_parameter
     429 rate_limited, too_many_bodies
     503 database_busy, database_full, database_read_only, database_unavailable,
         keys_unavailable, ledger_rolled_back, provider_unavailable, unavailable, wrong_schema
@@ -1231,6 +1259,7 @@ def delete_webhook(webhook_id: str) -> Operation[None]:
         token_expired, token_invalid, unauthenticated
     403 forbidden, no_role, several_tenants
     404 not_found
+    422 invalid_parameter
     429 rate_limited
     503 database_busy, database_full, database_read_only, database_unavailable,
         keys_unavailable, ledger_rolled_back, provider_unavailable, unavailable, wrong_schema

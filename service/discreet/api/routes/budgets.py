@@ -33,9 +33,7 @@ QueryDelta = Annotated[
 
 @router.get(
     "",
-    **operation(
-        "list_budgets", roles=EVERYBODY, answers={200: BudgetList}, codes=["invalid_parameter"]
-    ),
+    **operation("list_budgets", roles=EVERYBODY, answers={200: BudgetList}),
 )
 async def list_budgets(
     services: CurrentServices, principal: CurrentPrincipal, delta: QueryDelta = Decimal(0)
@@ -51,7 +49,7 @@ async def list_budgets(
         "get_budget",
         roles=EVERYBODY,
         answers={200: BudgetAnswer},
-        codes=["not_found", "invalid_parameter"],
+        codes=["not_found"],
         etag=True,
     ),
 )
@@ -162,7 +160,7 @@ async def decline_budget_request(
         "list_entries",
         roles=EVERYBODY,
         answers={200: EntryPage},
-        codes=["not_found", "invalid_parameter", "invalid_page_token"],
+        codes=["not_found", "invalid_page_token"],
     ),
 )
 async def list_entries(

@@ -35,7 +35,7 @@ router = APIRouter(prefix="/v1/datasets", tags=["datasets"])
                 "spool_unavailable",
                 "reader_not_started",
             ),
-            *("not_read", "not_isolated", "too_many_uploads"),
+            *("not_read", "not_isolated", "too_many_uploads", "too_many_failed_reads"),
             *("place_refused", "query_refused", "place_unavailable", "places_unreadable"),
             "content_changed",
         ],
@@ -61,7 +61,7 @@ async def register(request: Request, principal: CurrentPrincipal) -> Response:
         "list_datasets",
         roles=EVERYBODY,
         answers={200: DatasetPage},
-        codes=["invalid_parameter", "invalid_page_token"],
+        codes=["invalid_page_token"],
     ),
 )
 async def list_datasets(

@@ -184,7 +184,7 @@ async def rehearse_job(
         "list_jobs",
         roles=EVERYBODY,
         answers={200: JobPage},
-        codes=["invalid_parameter", "invalid_page_token"],
+        codes=["invalid_page_token"],
     ),
 )
 async def list_jobs(
@@ -332,7 +332,7 @@ async def cancel_job(
         "watch_job",
         roles=EVERYBODY,
         answers={200: "text/event-stream"},
-        codes=["not_found", "invalid_parameter"],
+        codes=["not_found", "too_many_streams"],
     ),
 )
 async def watch_job(

@@ -59,7 +59,7 @@ async def add_network(
         "list_networks",
         roles=EVERYBODY,
         answers={200: NetworkPage},
-        codes=["invalid_parameter", "invalid_page_token"],
+        codes=["invalid_page_token"],
     ),
 )
 async def list_networks(

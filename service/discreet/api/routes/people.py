@@ -25,9 +25,7 @@ Word = Annotated[str | None, Query(max_length=500, pattern=r"^[^\x00]*$")]
 
 @router.get(
     "/people",
-    **operation(
-        "list_people", roles=access.KEEPERS, answers={200: PersonList}, codes=["invalid_parameter"]
-    ),
+    **operation("list_people", roles=access.KEEPERS, answers={200: PersonList}),
 )
 async def list_people(
     services: CurrentServices, principal: CurrentPrincipal, subject: Word = None
@@ -74,7 +72,7 @@ async def set_person(
         "remove_person",
         roles=access.KEEPERS,
         answers={204: None},
-        codes=["not_found", "oneself", "invalid_parameter"],
+        codes=["not_found", "oneself"],
     ),
 )
 async def remove_person(
@@ -91,7 +89,7 @@ async def remove_person(
         "list_changes",
         roles=audit_log.READERS,
         answers={200: AuditLogPage},
-        codes=["invalid_parameter", "invalid_page_token"],
+        codes=["invalid_page_token"],
     ),
 )
 async def list_changes(

@@ -54,7 +54,7 @@ async def create_source(
         "list_sources",
         roles=EVERYBODY,
         answers={200: SourcePage},
-        codes=["invalid_parameter", "invalid_page_token"],
+        codes=["invalid_page_token"],
     ),
 )
 async def list_sources(
@@ -123,7 +123,7 @@ async def set_source_rule(
                 "spool_unavailable",
                 "reader_not_started",
             ),
-            *("not_read", "not_isolated", "too_many_uploads"),
+            *("not_read", "not_isolated", "too_many_uploads", "too_many_failed_reads"),
             *("place_refused", "query_refused", "place_unavailable", "places_unreadable"),
             "content_changed",
         ],

@@ -72,11 +72,12 @@ async def watch_jobs(
     """The rows of the list's first page, sent again whenever one has changed: server-sent events
     `row` and `gone`."""
     hub = request.app.state.hub
+    hub.require_room(viewer.principal.key_id)
     chosen = state if state in STATES else None
 
     async def stream() -> AsyncIterator[str]:
         shown: dict[str, str] = {}
-        with hub.waiting(ANY_JOB) as changed:
+        with hub.waiting(ANY_JOB, viewer.principal.key_id) as changed:
             while not hub.closing and await is_logged_in(request):
                 changed.clear()
                 rows = await jobs.page(

@@ -5,16 +5,14 @@ from __future__ import annotations
 import math
 import sys
 from typing import Annotated, Any, Literal, Self
-from unicodedata import category
 
 import numpy as np
 from numpy.typing import NDArray
-from pydantic import AfterValidator, Field, StringConstraints, ValidationInfo, model_validator
+from pydantic import Field, StringConstraints, model_validator
 
 from discreet.intake.field_issues import FieldError
 from discreet.intake.items import InPieces
-from discreet.problems.datasets import STORED
-from discreet.problems.numbers import Count, Flag, Frozen, Positive, Real
+from discreet.problems.numbers import Count, Flag, Frozen, Positive, Real, Seen
 from discreet.solvers.evaluation import visit_counts
 
 Floats = NDArray[np.float64]
@@ -31,29 +29,10 @@ UNDECLARED_TRAJECTORIES, UNDECLARED_ROWS = 100_000, 250_000
 """Rows of a private content whose owner declares no bound: releases take the time of so many."""
 
 
-FeatureName = Annotated[str, StringConstraints(min_length=1, max_length=200, strip_whitespace=True)]
-
-
-def _all_seen(words: str, info: ValidationInfo) -> str:
-    """Text that answers repeat: no character is invisible or changes the direction of text."""
-    for letter in words:
-        if category(letter) in UNSEEN and not (info.context or {}).get(STORED):
-            raise ValueError(
-                f"the character U+{ord(letter):04X} is invisible: everybody must be able to read "
-                f"this text"
-            )
-    return words
-
-
-UNSEEN = frozenset(("Cc", "Cf", "Cs", "Zl", "Zp"))
-"""Unicode's categories of letters that are not seen, or that turn about what is seen."""
-
-
-PolicyName = Annotated[
-    str,
-    StringConstraints(min_length=1, max_length=200, strip_whitespace=True),
-    AfterValidator(_all_seen),
+FeatureName = Annotated[
+    str, StringConstraints(min_length=1, max_length=200, strip_whitespace=True), Seen
 ]
+PolicyName = FeatureName
 
 
 class FeatureRange(Frozen):

@@ -94,7 +94,7 @@ class Rehearsal(Problem):
     around: Annotated[
         Earlier | None, Field(description="The job from whose release the data are made")
     ] = None
-    seed: Annotated[int, Field(strict=True, ge=0, lt=2**63)] = 0
+    seed: Annotated[int, Field(strict=True, ge=0, le=2**53 - 1)] = 0
 
     @classmethod
     def example(cls) -> dict[str, Any]:

@@ -18,7 +18,7 @@ from discreet.errors import FieldIssue
 from discreet.intake.field_issues import WHY, and_more
 from discreet.intake.items import InPieces
 from discreet.problems.columns import MAX_ISSUES
-from discreet.problems.numbers import Frozen, Real
+from discreet.problems.numbers import Frozen, Real, Seen
 from discreet.problems.objects import PublicObject
 from discreet.problems.road_networks.files import FILES
 from discreet.solvers.traffic.traffic_assignment import Latency, Network, unreachable_pairs
@@ -61,7 +61,7 @@ class Link:
 Coordinate = Annotated[Real, Field(ge=-1e12, le=1e12)]
 Point = tuple[Coordinate, Coordinate]
 Line = Annotated[tuple[Point, ...], Field(fail_fast=True)]
-Label = Annotated[str, StringConstraints(min_length=1, max_length=200)]
+Label = Annotated[str, StringConstraints(min_length=1, max_length=200), Seen]
 MOST = 1_000_000
 """Nodes or links of a network."""
 

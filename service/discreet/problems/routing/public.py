@@ -8,7 +8,7 @@ from pydantic import Field, StringConstraints, field_validator
 
 from discreet.intake.field_issues import WHY
 from discreet.intake.items import InPieces
-from discreet.problems.numbers import Frozen, Positive, Real
+from discreet.problems.numbers import Frozen, Positive, Real, Seen
 
 MAX_TRIPS = 10**6
 """The most trips of one person, in one row and as a clip."""
@@ -22,6 +22,7 @@ MOST_CLASSES = 8
 ClassName = Annotated[
     str,
     StringConstraints(pattern=r"^[^\s/]([^\x00-\x1f\x7f/]{0,38}[^\s/])?$"),
+    Seen,
     Field(json_schema_extra={WHY: "a name of at most 40 letters, without a slash"}),
 ]
 

@@ -35,9 +35,8 @@ REACHES = tuple(product((0.5, 1.0, 2.0), (1, 2)))
 TAIL = (1e-4, 1e-2, 0.1, 0.4, 1.0)
 PULL = (0.0, 0.5, 1.0)
 """The kernel: the probability of staying, the distance by which moves to neighbours fade and its
-"""The kernel: the probability of staying, the distance by which moves to neighbours fade and its
 power, the share of moves that go anywhere, and the power of the time spent in states that draws
-as many go there as come back (detailed balance)."""
+moves there: with .5 as many go there as come back (detailed balance)."""
 LEAST_STAY = 1e-3
 LEAST_MEAN = 1e-3
 """Of a count, in scales of the noise."""

@@ -79,17 +79,22 @@ class KmsKeys(KeyProvider):
     @classmethod
     def at(cls, uri: str) -> KmsKeys:
         """By its URI; SecretsError where that is none."""
-        parts = urlsplit(uri)
-        key, query = parts.path.lstrip("/"), parse_qs(parts.query)
+        wrong = SecretsError(
+            "DISCREET_KEYS: awskms:///KEY?region=REGION is needed, KEY as id, ARN or alias/NAME"
+        )
+        try:
+            parts = urlsplit(uri)
+            key, query = parts.path.lstrip("/"), parse_qs(parts.query)
+            _ = parts.port
+        except ValueError:  # whose words may repeat it
+            raise wrong from None
         if (
             not uri.startswith("awskms://")
             or not key
             or set(query) - {"region"}
             or parts.username is not None
         ):
-            raise SecretsError(
-                "DISCREET_KEYS: awskms:///KEY?region=REGION is needed, KEY as id, ARN or alias/NAME"
-            )
+            raise wrong
         scheme = "http" if parts.hostname in LOOPBACK else "https"
         # Its log of debugging shows bodies, in which keys stand.
         logging.getLogger("botocore").setLevel(logging.WARNING)
@@ -106,7 +111,13 @@ class KmsKeys(KeyProvider):
                     retries={"mode": "standard", "total_max_attempts": ATTEMPTS},
                 ),
             )
-        except (NoRegionError, UnknownEndpointError, DataNotFoundError, ValueError) as error:
+        except (
+            NoRegionError,
+            UnknownEndpointError,
+            DataNotFoundError,
+            ValueError,
+            IndexError,
+        ) as error:
             raise SecretsError(
                 "DISCREET_KEYS: awskms: no region; add ?region=… or set AWS_DEFAULT_REGION"
             ) from error

@@ -114,7 +114,7 @@ def _provider(uri: str, pin: str | None) -> KeyProvider:
         ) from error
     if uri != "file":
         raise SecretsError(
-            f"DISCREET_KEYS: `{scheme}` is not a place for keys; choose file, pkcs11:… or "
+            "DISCREET_KEYS: a place that it names is none for keys; choose file, pkcs11:… or "
             "awskms:///…"
         )
     return FileKeys()

@@ -72,17 +72,19 @@ class TokenKeys(KeyProvider):
         path, query = _parts(uri)
         strange = (set(path) - {"token", "object"}) | (set(query) - {"module-path", "pin-source"})
         if strange or "token" not in path or "module-path" not in query:
-            odd = f" ({', '.join(sorted(strange))} is not understood)" if strange else ""
             raise SecretsError(
                 "DISCREET_KEYS: pkcs11:token=LABEL?module-path=LIBRARY is needed, with object=…"
-                f" before and pin-source=FILE behind where wanted{odd}"
+                " before and pin-source=FILE behind where wanted, and nothing else"
             )
         if "pin-source" in query:
             source = Path(query["pin-source"].removeprefix("file:"))
             try:
                 pin = source.read_text(encoding="utf-8").rstrip("\n")
             except (OSError, UnicodeDecodeError) as error:
-                raise SecretsError(f"the PIN of the token cannot be read from {source}") from error
+                raise SecretsError(
+                    "the PIN of the token cannot be read from the file that pin-source names "
+                    f"({type(error).__name__})"
+                ) from None
         if not pin:
             raise SecretsError(
                 "the token needs a PIN: set DISCREET_KEYS_PIN, or pin-source=FILE in DISCREET_KEYS"

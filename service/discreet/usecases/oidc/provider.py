@@ -1,29 +1,27 @@
 """What the OpenID provider publishes: its addresses (discovery) and the keys that its tokens are
 signed with.
 
-Outbound calls go to the provider that the settings name and to addresses that it publishes, over
-TLS; they have a short time, short answers, and follow no redirects. Keys are kept for KEYS_SECONDS.
-A token that names an unknown key has them fetched again, but not within UNKNOWN_SECONDS of the last
-time: strangers cannot make this service ask more often.
+Calls go to the provider that the settings name and to addresses that it publishes, through the
+client of `discreet.outbound`, over TLS; they have a short time and short answers. Keys are kept for
+KEYS_SECONDS. A token that names an unknown key has them fetched again, but not within
+UNKNOWN_SECONDS of the last time: strangers cannot make this service ask more often.
 """
 
 from __future__ import annotations
 
 import asyncio
 import json
-import ssl
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass
-from functools import cached_property
 from typing import Any
 
-import httpx
 import structlog
 from cryptography.exceptions import UnsupportedAlgorithm
 from joserfc.errors import JoseError
 from joserfc.jwk import ECKey, Key, OKPKey, RSAKey, import_key
 
+from discreet import outbound
 from discreet.errors import Unavailable
 from discreet.usecases.oidc.configuration import Configuration, is_safe
 
@@ -83,10 +81,6 @@ class Provider:
         self._keys: tuple[Key, ...] = ()
         self._metadata_lock, self._keys_lock = asyncio.Lock(), asyncio.Lock()
 
-    async def close(self) -> None:
-        if "_client" in vars(self):
-            await self._client.aclose()
-
     async def metadata(self) -> Metadata:
         """The provider's addresses. ProviderUnavailable when they cannot be had, or are not those
         of this issuer."""
@@ -141,49 +135,35 @@ class Provider:
             raise ProviderUnavailable(
                 "the identity provider publishes an address that is not https"
             )
-        body = b""
+        asks = outbound.Asks(
+            method,
+            url,
+            {"Accept": "application/json", **(headers or {})},
+            (data or "").encode(),
+            authority=self.configuration.authorities,
+            silent_seconds=SECONDS,
+        )
+        reach = outbound.Reach("private", http=True)  # where `is_safe` lets http be loopback's
         try:
-            async with (
-                asyncio.timeout(2 * SECONDS),
-                self._asking,
-                self._client.stream(
-                    method,
-                    url,
-                    content=data,
-                    headers={"Accept": "application/json", **(headers or {})},
-                ) as answer,
-            ):
-                async for part in answer.aiter_bytes():
-                    body += part
-                    if len(body) > LONGEST_ANSWER:
-                        raise ProviderUnavailable("the identity provider's answer is too long")
-            found = json.loads(body)
-        except (TimeoutError, OSError, httpx.HTTPError, httpx.InvalidURL) as error:
+            async with asyncio.timeout(2 * SECONDS), self._asking:
+                answer = await outbound.fetch(asks, reach, LONGEST_ANSWER, 2 * SECONDS)
+        except (TimeoutError, outbound.OutboundError) as error:
             log.warning("the identity provider does not answer", error=type(error).__name__)
             raise ProviderUnavailable() from None
+        try:
+            found = json.loads(answer.body)
         except (ValueError, RecursionError):
             found = None
         if not isinstance(found, dict):
             raise ProviderUnavailable("the identity provider's answer is not a JSON object")
-        return answer.status_code, found
-
-    @cached_property
-    def _client(self) -> httpx.AsyncClient:
-        """Made for the first call: with all the world's certificate authorities it takes 10 MB."""
-        authorities = self.configuration.authorities
-        verify = (
-            True if authorities is None else ssl.create_default_context(cafile=str(authorities))
-        )
-        return httpx.AsyncClient(
-            trust_env=False, follow_redirects=False, timeout=SECONDS, verify=verify
-        )
+        return answer.status, found
 
     async def _discover(self) -> Metadata:
         issuer = self.configuration.issuer
         status, found = await self.ask(
             "GET", issuer.rstrip("/") + "/.well-known/openid-configuration"
         )
-        if status != httpx.codes.OK or found.get("issuer") != issuer:
+        if status != 200 or found.get("issuer") != issuer:
             raise ProviderUnavailable("the metadata there is that of another issuer")
         needed: list[Any] = [
             found.get(name) for name in ("authorization_endpoint", "token_endpoint", "jwks_uri")
@@ -220,7 +200,7 @@ class Provider:
             if now - self._tried_at >= min(age, UNKNOWN_SECONDS) and now - self._keys_at >= age:
                 try:
                     status, found = await self.ask("GET", metadata.jwks_uri)
-                    if status != httpx.codes.OK or not isinstance(found.get("keys"), list):
+                    if status != 200 or not isinstance(found.get("keys"), list):
                         raise ProviderUnavailable("the identity provider publishes no keys")
                     self._keys, self._keys_at = _usable(found["keys"]), now
                 except ProviderUnavailable as error:

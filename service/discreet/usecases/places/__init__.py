@@ -3,5 +3,5 @@ databases that the operator allows.
 
 `addresses` reads them; `rules` says which are allowed, and to whom; `fetching` passes what is at an
 address, encrypted, to the reader of uploads, as if it had been uploaded. `local`, `web`, `buckets`
-and `databases` (with `wire` and `rows`) each handle one kind of place; `hosts` are the servers'.
+and `databases` (with `wire` and `rows`) each handle one kind of place.
 """

@@ -4,13 +4,12 @@ The role in the operator's file decides what may be read, and is refused where i
 the server than read tables (`_FORBIDDEN`). Besides, the query runs in a transaction that reads
 only, at one snapshot. It is parsed alone first, as one statement, and then read by a cursor, which
 the grammar lets have nothing but a SELECT. What the server says of a query is told to its owner
-only while it is parsed, when no rows are read: later its words may hold values, and only the code
-of the error is told.
+only while it is parsed, when no rows are read: later its words may hold values, and its code may
+depend on them, so that it failed is all that is told.
 """
 
 from __future__ import annotations
 
-import socket
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -18,13 +17,13 @@ from typing import NoReturn
 
 from psycopg import errors
 
+from discreet.outbound import CONNECT_SECONDS
 from discreet.usecases.places.addresses import (
     Address,
     NothingThere,
     PlaceUnavailable,
     QueryRefused,
 )
-from discreet.usecases.places.hosts import CONNECT_SECONDS, resolve
 from discreet.usecases.places.rows import Column, Rows, columns_of
 from discreet.usecases.places.rules import DatabasePlace
 from discreet.usecases.places.wire import Broken, Late, NotConnected, SqlError, TooLarge, Wire
@@ -71,16 +70,6 @@ that are gone, its own faults."""
 _CANCELLED, _SYNTAX = "57014", "42601"
 _NOTHING = ("42P01", "3F000", "42501")
 """No such table, no such schema, no right to read it."""
-
-
-async def hosts_of(place: DatabasePlace, address: Address) -> list[str]:
-    """The IP addresses of its server. PlaceRefused, PlaceUnavailable."""
-    try:
-        return await resolve(address, private=place.private)
-    except socket.gaierror as error:
-        raise PlaceUnavailable("the name of the server is not known") from error
-    except OSError as error:  # also TimeoutError
-        raise PlaceUnavailable("the name of the server is not told in time") from error
 
 
 def copy(
@@ -230,21 +219,25 @@ class _Query:
         return min(self._until, time.monotonic() + self._seconds + GRACE_SECONDS)
 
     def _refuse(self, error: SqlError, *, parsing: bool = False) -> NoReturn:
-        """What the owner of the query is told of an error."""
+        """What the owner of the query is told of an error. Once rows are read that is one sentence
+        for all errors of the query: which of them it is, the owner could make depend on a row."""
         code = f"SQLSTATE {error.state}"
         if error.state == _CANCELLED:
-            says = f"the database ended the query, which may take {self._seconds:g} s ({code})"
+            says = f"the database ended the query, which may take {self._seconds:g} s"
             raise PlaceUnavailable(says) from None
         if error.state.startswith(_PASSING):
-            raise PlaceUnavailable(f"the database cannot run the query now ({code})") from None
-        says = f"the query fails while it runs: {_condition(error.state)} ({code})"
+            raise PlaceUnavailable("the database cannot run the query now") from None
         if parsing and error.state.startswith("42"):
             at = "" if error.position is None else f", at character {error.position}"
             says = f"the database refuses the query: {error.message}{at} ({code})"
-        elif error.state == "42501":
-            says = f"the place's user may not read all that the query names ({code})"
-        refused = NothingThere if error.state in _NOTHING else QueryRefused
-        raise refused(says) from None
+            raise (NothingThere if error.state in _NOTHING else QueryRefused)(says) from None
+        if parsing:
+            says = f"the database refuses the query: {_condition(error.state)} ({code})"
+            raise QueryRefused(says) from None
+        raise QueryRefused(
+            "the query fails while it runs, or the place's user may not read all that it names; "
+            "run it yourself to see why"
+        ) from None
 
 
 def _condition(state: str) -> str:

@@ -131,7 +131,7 @@ async def _copy(
         case WebPlace():
             await web.copy(address, place_for, upload, room)
         case DatabasePlace():
-            hosts = await databases.hosts_of(place, address)
+            hosts = await web.addresses_of(place, address)
             await anyio.to_thread.run_sync(
                 databases.copy, place, address, hosts, upload, room, until, limiter=_threads()
             )

@@ -249,7 +249,7 @@ def read_places(settings: Settings) -> list[Place]:
     except OSError as error:
         raise PlacesUnreadable(
             f"the file of places (DISCREET_CONTENT_PLACES): {error.strerror}"
-        ) from error
+        ) from None
     try:
         whole = json.loads(text)
         entries = (

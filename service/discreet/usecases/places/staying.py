@@ -36,6 +36,7 @@ from discreet.usecases.known_contents import require_same_way
 from discreet.usecases.places.addresses import NothingThere, PlaceRefused, PlaceUnavailable, parse
 from discreet.usecases.places.fetching import Owner, fetch
 from discreet.usecases.places.local import ContentChanged
+from discreet.usecases.places.reading import shown
 from discreet.usecases.places.rules import PlacesUnreadable
 from discreet.usecases.rotation import still_known
 from discreet.usecases.services import Services
@@ -149,14 +150,7 @@ async def with_address(
         place = await anyio.to_thread.run_sync(_opened, secrets, row)
     except (KeysUnavailable, sealing.SealBroken):
         return view
-    shown = place["address"].partition("?")[0] if _may_be_signed(place) else place["address"]
-    return {**view, "place": {**view["place"], "address": shown}}
-
-
-def _may_be_signed(place: Mapping[str, Any]) -> bool:
-    """In addresses of files and objects a question mark is a wildcard; behind one of a database
-    there is SQL."""
-    return parse(place["address"]).scheme == "https"
+    return {**view, "place": {**view["place"], "address": shown(place["address"])}}
 
 
 async def fetch_again(services: Services, row: Mapping[str, Any]) -> Fetched:
@@ -222,7 +216,7 @@ def _failure(row: Mapping[str, Any], error: DiscreetError) -> DiscreetError:
     if isinstance(error, PlaceUnavailable) and error.kind_of_cause is not None:
         cause += f": {error.kind_of_cause}"
     elif isinstance(error.__cause__, ChildFailed) and isinstance(error, Unavailable):
-        cause += f": {error.__cause__.code}, {error.__cause__.detail}"
+        cause += f": {error.__cause__.code}"
     fails = partial(PlaceFails, row, cause=cause)
     match error:
         case NothingThere():

@@ -1,0 +1,139 @@
+"""What a read of a place may tell: whoever registers a content from there need not be allowed to
+see it.
+
+An owner who writes the query of a database decides what fails, and where: `pw AS count`, or `1 / 0`
+where a row is as they guess. So nothing that came is repeated: neither a value nor a row, a count
+or a size, but the first column that is not as it should be, and which kind of rule that breaks, in
+words of this file. That it failed is a bit too, so failed reads are noted in the audit log with
+their address, and a tenant has a number of them a day (`place_failures`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from datetime import UTC, datetime, timedelta
+from math import ceil
+from typing import Any
+
+import anyio
+
+from discreet.errors import (
+    DiscreetError,
+    FieldIssue,
+    InvalidInput,
+    Limit,
+    PayloadTooLarge,
+    TooManyUploads,
+    Unavailable,
+)
+from discreet.problems import DATASETS
+from discreet.storage import audit_log
+from discreet.storage.tenants import Principal
+from discreet.usecases.places.addresses import DATABASE, POINTER, parse
+from discreet.usecases.places.rules import Located
+from discreet.usecases.services import Services
+
+WINDOW = timedelta(days=1)
+NOT_TOLD = "of what is read from a place no row, value or number is told: look at it there"
+RULES: tuple[tuple[tuple[str, ...], str], ...] = (
+    (("differ in their columns",), "the files differ in their columns or types"),
+    (("is missing", "not known here", "appears twice"), "the columns are not those of the kind"),
+    (("missing value", "value is missing", "is empty", "null"), "a value is missing"),
+    (("needed", "holds", "must be a", "valid"), "a value is not of the type that is needed"),
+    (("must be", "too large", "count from", "at least", "at most"), "a value is out of its bounds"),
+    (("cannot be read as", "not JSON", "file is not read"), "the file is not what its name says"),
+    (("date", "block"), "a date is not of this block, or none"),
+)
+"""What sentences of checks hold, and what is told in their place; the first that fits."""
+OTHERWISE = "the rows break a rule of the kind"
+
+
+class TooManyFailedReads(TooManyUploads):
+    """Too many reads of places failed for this tenant."""
+
+    code = "too_many_failed_reads"
+
+    def __init__(self, limit: Limit, seconds_left: int) -> None:
+        DiscreetError.__init__(
+            self,
+            f"{limit.allowed} reads of places failed for this tenant within a day "
+            f"({limit.setting}); again in {seconds_left} s",
+        )
+        self.limit, self.seconds_left = limit, seconds_left
+
+
+@asynccontextmanager
+async def tried(
+    services: Services, principal: Principal, located: Located, kind: str
+) -> AsyncIterator[None]:
+    """Around all that reads a content of this kind from a place: what goes wrong says nothing of
+    the content, is noted, and counts. TooManyFailedReads where too many went wrong already."""
+    parse(located.text)  # what is no address tells nothing
+    await _require_few(services, principal)
+    try:
+        yield
+    except BaseException as error:
+        with anyio.move_on_after(5, shield=True):
+            await _note(services, principal, located, getattr(error, "code", "ended"))
+        if isinstance(error, DiscreetError):
+            raise untold(error, kind) from None
+        raise
+
+
+def untold(error: DiscreetError, kind: str) -> DiscreetError:
+    """The error without anything of the content. Errors of places themselves say nothing of it."""
+    if isinstance(error, InvalidInput) and any(
+        not issue.pointer.startswith(POINTER) for issue in error.issues
+    ):
+        says = f"{_rule(error.issues[0], kind)}; {NOT_TOLD}"
+        return InvalidInput([FieldIssue(POINTER, says)], code=error.code)
+    if isinstance(error, PayloadTooLarge):
+        limit = error.limit
+        known = None if limit is None else Limit(limit.setting, limit.unit, limit.allowed)
+        return PayloadTooLarge(
+            f"the content is more than this service reads; {NOT_TOLD}", limit=known
+        )
+    if isinstance(error, Unavailable) and error.code == "not_read":
+        return Unavailable(
+            f"the reader of the content ended without an answer; {NOT_TOLD}", code=error.code
+        )
+    return error
+
+
+def _rule(issue: FieldIssue, kind: str) -> str:
+    """The column, where it is one of the kind's own names, and the kind of rule."""
+    own = {name for _, table in DATASETS[kind].sample_tables() for name in table}
+    said = issue.detail.partition("; ")[0]
+    words = {*issue.pointer.split("/"), *said.split("'")}
+    column = min(own & words, default=None)
+    rule = next((rule for signs, rule in RULES if any(one in said for one in signs)), OTHERWISE)
+    return rule if column is None else f"column {column!r}: {rule}"
+
+
+async def _require_few(services: Services, principal: Principal) -> None:
+    most, now = services.settings.place_failures, datetime.now(UTC)
+    async with services.database.transaction(principal.tenant_id) as connection:
+        failed = await audit_log.page(
+            connection, principal.tenant_id, action="place.fail", since=now - WINDOW, size=most
+        )
+    if len(failed) >= most:
+        left = ceil((failed[-1]["at"] + WINDOW - now).total_seconds())
+        raise TooManyFailedReads(Limit("place_failures", "failed reads", most), max(1, left))
+
+
+async def _note(services: Services, principal: Principal, located: Located, code: str) -> None:
+    async with services.database.transaction(principal.tenant_id) as connection:
+        details: dict[str, Any] = {"code": code, "address": shown(located.text)}
+        await audit_log.note(connection, principal, "place.fail", **details)
+
+
+def shown(text: str) -> str:
+    """An address as its owners may see it: of a web server without a query, which may be a
+    signature. In addresses of files and objects a question mark is a wildcard; behind one of a
+    database there is SQL."""
+    try:
+        scheme = parse(text).scheme
+    except InvalidInput:
+        scheme = ""
+    return text if scheme in ("file", "s3", DATABASE) else text.partition("?")[0][:200]
