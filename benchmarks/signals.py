@@ -33,7 +33,7 @@ Truth = tuple[dict[str, Any], NDArray[np.int64], dict[str, Any]]
 def households(people: int = 500) -> Truth:
     """A day of quarter-hours; each household stays as long as it likes."""
     rng, steps = np.random.default_rng([91, 0]), 96
-    day = {"steps": steps, "blocks": [0, 24, 36, 64, 88]}
+    begin = [0, 24, 36, 64, 88]
     wanted = np.array(
         [
             [0.6, 0.25, 0.1, 0.04, 0.01],
@@ -47,7 +47,7 @@ def households(people: int = 500) -> Truth:
     moves = near * wanted[:, None]
     moves /= moves.sum(axis=2, keepdims=True)
     matrices = 0.6 * np.eye(5) + 0.4 * moves
-    block = np.searchsorted(day["blocks"], np.arange(steps), side="right") - 1
+    block = np.searchsorted(begin, np.arange(steps), side="right") - 1
     states = np.empty((people, steps), dtype=np.int64)
     states[:, 0] = rng.choice(5, people, p=wanted[0])
     stay = np.maximum(rng.uniform(0.3, 0.85, people) - 0.55, 0.0)
@@ -58,7 +58,11 @@ def households(people: int = 500) -> Truth:
     public = {"unit": "participant", "states": 5, "steps": steps, "participants": people}
     price = [0.05] * 68 + [0.1] * 12 + [0.05] * 16
     fields = {"power": [0.15, 0.55, 1.2, 2.3, 4.5], "price": price, "discomfort_weight": 0.2}
-    return {**public, "day": day}, states, {**fields, "initial": "released"}
+    return (
+        {**public, "day": {"steps": steps, "blocks": begin}},
+        states,
+        {**fields, "initial": "released"},
+    )
 
 
 def sticky(seed: int = 0, people: int = 1000, states: int = 20) -> Truth:

@@ -211,7 +211,8 @@ class NoisyCounts(Estimate):
         if self.known is None:
             return draws
         constraints, cells = self.known.weights.shape
-        return min(draws, MOST_OPERATIONS // (constraints**2 * cells))
+        most: int = MOST_OPERATIONS // (constraints**2 * cells)
+        return min(draws, most)
 
     def bare(self, order: Floats) -> tuple[Floats, Floats]:
         """Without the counts below a deviation of their noise; without those below `HIDDEN`

@@ -224,7 +224,7 @@ def _within_bins(
     hours, event = control.hours, control.event
     assert event is not None
     loads = said["values"]["default_power"]
-    ends = [np.array(loads[end], dtype=float) for end in ("lower", "upper")]  # type: ignore[literal-required]
+    ends = [np.array(loads[end], dtype=float) for end in ("lower", "upper")]
     least, most = (
         np.where(np.isnan(found), other, found)
         for found, other in zip(ends, (low, high), strict=True)
@@ -248,7 +248,7 @@ def _within_bins(
         ENERGIES, (saved, drawn), (more[0], more[1][::-1]), strict=True
     ):
         one = said["values"][name]
-        lower, upper = float(one["lower"]) - less, float(one["upper"]) + over  # type: ignore[arg-type]
+        lower, upper = float(one["lower"]) - less, float(one["upper"]) + over
         said["values"][name] = Interval(
             lower=float(np.clip(lower, bottom, top)), upper=float(np.clip(upper, bottom, top))
         )

@@ -76,9 +76,10 @@ def chosen(control: Control, estimate: Estimate, worlds: Worlds, start: Floats) 
     step; zeros for no control. With limits it is that of the released transitions, which keeps
     them."""
     none = np.zeros_like(control.utility)
-    own = control.values(estimate.transitions[None], start[None])[0]
+    own: Floats = control.values(estimate.transitions[None], start[None])[0]
     if control.limits is not None:
-        return own - own.min(axis=1, keepdims=True)
+        own -= own.min(axis=1, keepdims=True)
+        return own
     if not worlds.posteriors and estimate.mostly_noise:
         return none
     every = np.array([own, *_candidates(control, estimate, worlds)])
@@ -96,7 +97,8 @@ def chosen(control: Control, estimate: Estimate, worlds: Worlds, start: Floats) 
     if not saves.any():
         return none
     best: Floats = every[int(np.argmax(np.where(saves, part, -np.inf)))]
-    return best - best.min(axis=1, keepdims=True)
+    best = best - best.min(axis=1, keepdims=True)
+    return best
 
 
 def _candidates(control: Control, estimate: Estimate, worlds: Worlds) -> list[Floats]:

@@ -77,7 +77,9 @@ def cost_to_go(
 
     With `prices` float64[B, T], for `power` float64[n] that costs this much more in each step.
     """
-    paid = utility if prices is None else utility - prices[:, :, None] * power
+    paid = utility
+    if prices is not None and power is not None:
+        paid = utility - prices[:, :, None] * power
     policies = solve_many(transitions, paid, discomfort_weight, at=at)
     return np.array([-discomfort_weight * policy.log_desirability for policy in policies])
 
@@ -221,7 +223,8 @@ def ordered(
     Where the loads are then follows from the policy alone, so the cost is linear in ln P; moves
     that a load never makes count as those of `LEAST_PROBABILITY`.
     """
-    support, spread, cost = policy.support, start, 0.0
+    support, cost = policy.support, 0.0
+    spread: Floats = start
     flow = np.zeros((1 if at is None else int(at.max(initial=0)) + 1, support.to.size))
     for t in range(len(utility) - 1):
         log_q = policy.log_cells(t)
@@ -229,7 +232,7 @@ def ordered(
         cost += discomfort_weight * float(moved[moved > 0] @ log_q[moved > 0])
         cost -= float(spread @ utility[t])
         flow[0 if at is None else at[t]] += moved
-        spread = np.bincount(support.to, moved, minlength=spread.size)
+        spread = np.bincount(support.to, moved, minlength=spread.size).astype(np.float64)
     cost -= float(spread @ utility[-1])
     found = []
     for moves in worlds:
@@ -252,7 +255,8 @@ def _moves(transitions: Floats, at: Ints | None, t: int) -> Floats:
 
 def _default(transitions: Floats, utility: Floats, start: Floats, at: Ints | None) -> Floats:
     """The expected cost without control, float64[B]."""
-    spread, cost = start, -start @ utility[0]
+    spread = start
+    cost: Floats = -start @ utility[0]
     for t in range(len(utility) - 1):
         spread = (spread[:, None] @ _moves(transitions, at, t))[:, 0]
         cost = cost - spread @ utility[t + 1]

@@ -74,7 +74,8 @@ class Moves:
         """float64[cells]: the probabilities of the moves of a load that stays with probability
         `stay`, and else moves to a state nearby, the less likely the farther by `reach`, or with
         probability `tail` anywhere."""
-        return self.kernels(np.array([stay]), reach, tail)[0]
+        found: Floats = self.kernels(np.array([stay]), reach, tail)[0]
+        return found
 
     def kernels(
         self,
@@ -148,11 +149,11 @@ def draw_counts(
     kernels, weight = _kernels(moves, z.sum(axis=0), sd**2 * blocks, middle.sum(axis=0))
     shares = kernels[rng.choice(len(kernels), SCENARIOS, p=weight)]
     if blocks > 1:
-        unit = sd * math.sqrt(blocks)
-        mean = rows.sum(axis=1)[:, moves.origin] * shares / unit
+        wide = sd * math.sqrt(blocks)
+        mean = rows.sum(axis=1)[:, moves.origin] * shares / wide
         found = np.empty_like(mean)
         for own in moves.kinds:
-            cells = _Cells.of(z.sum(axis=0)[own] / unit, "gaussian")
+            cells = _Cells.of(z.sum(axis=0)[own] / wide, "gaussian")
             found[:, own] = cells.means(mean[:, own], rng)
         starts = np.flatnonzero(np.diff(moves.origin, prepend=-1))
         shares = found / np.add.reduceat(found, starts, axis=1)[:, moves.origin]
