@@ -40,8 +40,9 @@ from discreet_client.secure_sum import agent as agent_module
 from discreet_client.secure_sum import masks
 from discreet_client.secure_sum.frames import HEADER, NOTHING, OPERATOR, PROTOCOL, Kind
 from discreet_client.secure_sum.masks import PaillierScheme
+from discreet_client.settling import Asked, Certificate, Own
 from discreet_client.stubs import federation_pb2 as pb
-from discreet_client.updates import Participant, Rounds, Steps, Trend
+from discreet_client.updates import Participant, Rounds, Steps
 from tests import edwards
 
 PATH = Path(__file__).parents[1] / "protos" / "vectors.json"
@@ -972,49 +973,93 @@ def steps() -> Json:
         "upper": [2.0, 1.0],
     }
     chosen = {"primal": 0.1, "dual": 0.3, "shrink": 0.9, "regularization": 0.01, "iterations": 14}
-    arrays = {name: np.array(one) for name, one in data.items()}
+    {name: np.array(one) for name, one in data.items()}
     taken = Steps(*(chosen[name] for name in ("primal", "dual", "shrink", "regularization")))
-    cost, box = QuadraticCost(arrays["A_q"], arrays["a_l"]), Box(arrays["lower"], arrays["upper"])
-    rounds = Rounds(
-        Participant(arrays["A_u"], arrays["A_g"], cost, box, taken), int(chosen["iterations"])
-    )
+    asked = Asked(1e-3, 3, 1024.0, 2.0**-31, np.array([9.0, 9.0, 9.0]))
     begin = np.array([1.0, -0.5])
-    rounds.participant.x = begin.copy()
     given = [[1.0 + 0.5**k, -0.5 + 0.25**k, 0.125 - 0.3 * 0.5**k] for k in range(14)]
+    given += [[4.0, 2.0, 6.0], [1024.0, 0.0, 0.0]]  # sizes, and one vote against
+
+    def rounds_of(own: Mapping[str, Any], start: Any, steps: Steps, iterations: int) -> Rounds:
+        part = {name: np.array(one, dtype=np.float64) for name, one in own.items()}
+        cost = QuadraticCost(part["A_q"].reshape(-1, part["a_l"].size), part["a_l"])
+        box = Box(part["lower"], part["upper"])
+        made = Rounds(Participant(part["A_u"], part["A_g"], cost, box, steps), iterations, asked)
+        made.participant.x = np.array(start)
+        return made
+
+    rounds = rounds_of(data, begin, taken, int(chosen["iterations"]))
     seen, opened = [], None
-    for one in [None, *given]:
-        opened = None if one is None else np.array(one)
-        sent = rounds(opened)
-        trend = rounds.trend
-        seen.append(
-            {
-                "contribution": None if sent is None else sent.tolist(),
-                "x": rounds.participant.x.tolist(),
-                "multipliers": rounds.participant.multipliers.tolist(),
-                "moving": _finite(trend.moving),
-                "violation": _finite(trend.violation),
-                "settled": {"0.001": rounds.settled(1e-3), "0.5": rounds.settled(0.5)},
-            }
+    with mock.patch("secrets.randbits", lambda bits: (1 << (bits - 2)) - 1):  # a draw of 1/4
+        for one in [None, *given]:
+            opened = None if one is None else np.array(one)
+            sent = rounds(opened)
+            seen.append(
+                {
+                    "contribution": None if sent is None else sent.tolist(),
+                    "x": rounds.participant.x.tolist(),
+                    "multipliers": rounds.participant.multipliers.tolist(),
+                }
+            )
+    # What an agent votes: at its best point, beside it, with a cost that is flat, at a bound.
+    plain = {**chosen, "shrink": 1.0, "iterations": 1}
+    steady = Steps(0.1, 0.3, 1.0, 0.01)
+    sums = np.array([1.25, -0.25, -0.5])
+    sizes = [4.0, 2.0, 6.0]
+    votes = []
+    for changes in ({}, {"A_q": []}, {"a_l": [5.0, -9.0]}):
+        own = {**data, **changes}
+        one = rounds_of(own, begin, steady, 1).participant
+        part = Own(one.A_u, one.A_g, one.cost, one.domain, 0.01)
+        best = begin
+        for _ in range(200):
+            best = part._best(sums[:2], np.zeros(1), best)[0]
+        for start in (best, best * 1.01 + 0.01):
+            voting = rounds_of(own, start, steady, 1)
+            for opened in (None, sums, np.array(sizes)):
+                sent = voting(opened)
+            assert sent is not None
+            votes.append({**changes, "begin": start.tolist(), "against": bool(sent[0] > 0)})
+    assert [one["against"] for one in votes[:2]] == [False, True]
+    verdicts = []
+    for excess, price, size, against in (
+        (-1.0, 0.0, 4.0, 0),
+        (-1.0, 0.5, 4.0, 0),
+        (2.0**-9, 0.5, 4.0, 0),
+        (2.0**-8, 0.5, 4.0, 0),
+        (-(2.0**-9), 0.5, 4.0, 0),
+        (2.0**-9, 0.5, 4.0, 1),
+        (0.0, 0.5, 0.0, 0),
+        (1.0, 0.0, 0.0, 0),
+        (2.0**-30, 0.0, 2.0**-24, 0),
+        (-1.0, 0.0, -1.0, 0),
+        (-1.0, 0.0, 10.0, 0),
+    ):
+        end = Certificate(asked, 2)
+        end.sizes, end.votes = np.array([4.0, 2.0, size]), against
+        said = end.settled(np.array([1.0, 1.0, excess]), np.array([price]))
+        verdicts.append(
+            {"excess": excess, "price": price, "size": size, "votes": against, "settled": said}
         )
-    still, standing = (
-        Trend(2),
-        [[1.0, 1.0, 0.5], [2.0, 1.5, -0.5], *([2.0 + 1e-10 * k, 1.5, -0.5] for k in range(11))],
-    )
-    for one in standing:
-        still.follow(np.array(one))
-    rest = {"sums": standing, "moving": still.moving, "violation": still.violation}
     return {
         **data,
         "steps": chosen,
         "begin": begin.tolist(),
+        "asked": {
+            "tolerance": asked.tolerance,
+            "agents": asked.agents,
+            "bound": asked.bound,
+            "rounding": asked.rounding,
+            "ceiling": [9.0, 9.0, 9.0],
+        },
+        "draw": 0.25,
         "sums": given,
         "after": seen,
-        "standing": rest,
+        "settled": rounds.settled(1e-3),
+        "violations": rounds.violations.tolist(),
+        "votes": {"steps": plain, "sums": sums.tolist(), "sizes": sizes, "agents": votes},
+        "verdicts": verdicts,
     }
-
-
-def _finite(number: float) -> float | None:
-    return number if math.isfinite(number) else None
 
 
 def _raises(expected: type[Exception], work: Callable[[], Any]) -> Exception:

@@ -911,8 +911,9 @@ def test_what_is_known_with_another_public_part_says_what_differs_and_what_to_do
     with api_only.client() as client, pytest.raises(ApiError) as refused:
         client.register({**MONTH, "public": {**MONTH["public"], "period_minutes": 7}})
     says = f"this content is registered with another public part as november trips ({dataset})"
-    do = "; they differ in period_minutes, and a content keeps its public part for good: "
-    do += "submit jobs on that dataset, or undo the difference here"
+    do = "; they differ in period_minutes: submit jobs on that dataset, undo the difference here, "
+    do += f"or correct it, since nothing was given away: discreet dataset correct {dataset} "
+    do += f"--set FIELD=VALUE, PATCH /v1/datasets/{dataset}, or its page"
     assert refused.value.problem["detail"] == says + do
 
 

@@ -1,7 +1,7 @@
 -- Datasets: their public part, and their sealed content; sources, whose blocks are datasets; and public objects,
 -- which are public as a whole.
 
--- A source: data that keep arriving, in blocks, each of which is a dataset. Its row never changes.
+-- A source: data that keep arriving, in blocks, each of which is a dataset. Of its row only the public part may be corrected.
 CREATE TABLE sources (
   id text PRIMARY KEY,  -- identifies the source
   tenant_id text NOT NULL REFERENCES tenants,  -- whose it is
@@ -18,6 +18,7 @@ CREATE TABLE sources (
   chain_id text REFERENCES accounts,  -- the chain that has the entries of all blocks; null: each block has a chain of its own
   created_by text NOT NULL,  -- the principal who made it
   created_at timestamptz NOT NULL DEFAULT now(),  -- when that was
+  revision integer NOT NULL DEFAULT 1,  -- which public part that is: one more with each correction
   CONSTRAINT sources_name UNIQUE (tenant_id, name),
   CONSTRAINT sources_mode CHECK (mode IN ('private', 'simulation')),
   CONSTRAINT sources_block_by CHECK (block_by IN ('day', 'month', 'label')),
@@ -27,7 +28,7 @@ CREATE INDEX sources_page ON sources (tenant_id, created_at, id);
 ALTER TABLE sources ENABLE ROW LEVEL SECURITY;
 ALTER TABLE sources FORCE ROW LEVEL SECURITY;
 CREATE POLICY own_tenant ON sources USING (current_setting('discreet.tenant', true) IN (tenant_id, '*'));
-GRANT SELECT, INSERT ON sources TO discreet_app;
+GRANT SELECT, INSERT, UPDATE (public, revision) ON sources TO discreet_app;
 
 -- A registered dataset. Its content is stored sealed, in chunks or in an object, or stays where it lies; a keyed digest
 -- tells it from others.
@@ -55,6 +56,7 @@ CREATE TABLE datasets (
   stays text,  -- file, https, s3 or postgresql: the kind of place at which the content stays, to be fetched by each job; null: it is stored
   place bytea,  -- the address there, and for whom it is fetched, sealed under the content's own key; null: erased, or it is stored
   seen_at timestamptz,  -- when the content was last found unchanged at its place; null: it is stored
+  revision integer NOT NULL DEFAULT 1,  -- which public part and content that are: one more with each correction
   CONSTRAINT datasets_mode CHECK (mode IN ('private', 'simulation')),
   CONSTRAINT datasets_in_source CHECK (
     (source_id IS NULL) = (block IS NULL) AND (source_id IS NULL) = (version IS NULL)
@@ -63,7 +65,7 @@ CREATE TABLE datasets (
     (stays IS NULL OR stays IN ('file', 'https', 's3', 'postgresql') AND object_name IS NULL) AND (stays IS NULL) = (seen_at IS NULL)
     AND (place IS NULL OR stays IS NOT NULL))
 );
-CREATE UNIQUE INDEX datasets_live ON datasets (tenant_id, digest) WHERE deleted_at IS NULL;
+CREATE INDEX datasets_live ON datasets (tenant_id, digest) WHERE deleted_at IS NULL;
 CREATE INDEX datasets_page ON datasets (tenant_id, created_at, id);
 CREATE INDEX datasets_expiry ON datasets (expires_at) WHERE deleted_at IS NULL;
 CREATE INDEX ix_datasets_account_id ON datasets (account_id);
@@ -78,8 +80,25 @@ ALTER TABLE datasets FORCE ROW LEVEL SECURITY;
 CREATE POLICY own_tenant ON datasets USING (current_setting('discreet.tenant', true) IN (tenant_id, '*'));
 GRANT SELECT, INSERT, MAINTAIN,
   UPDATE (content_key_id, wrapped_key, sealed_bytes, object_name, expires_at, delete_after_job, deleted_at, stays, place,
-    seen_at)
+    seen_at, public, digest, revision)
   ON datasets TO discreet_app;  -- MAINTAIN to vacuum what was erased; before PostgreSQL 17, which has no such right, not
+
+-- What a dataset was before a correction. Its digest still finds the account, so that no content comes to a second budget.
+CREATE TABLE dataset_revisions (
+  dataset_id text NOT NULL REFERENCES datasets,  -- which dataset
+  revision integer NOT NULL,  -- which revision of it that was
+  tenant_id text NOT NULL REFERENCES tenants,  -- whose it is
+  digest bytea NOT NULL,  -- of the content that it had
+  public jsonb NOT NULL,  -- the public part that it had
+  corrected_by text NOT NULL,  -- the principal who corrected it
+  corrected_at timestamptz NOT NULL DEFAULT now(),  -- when that was
+  PRIMARY KEY (dataset_id, revision)
+);
+CREATE INDEX dataset_revisions_digest ON dataset_revisions (tenant_id, digest);
+ALTER TABLE dataset_revisions ENABLE ROW LEVEL SECURITY;
+ALTER TABLE dataset_revisions FORCE ROW LEVEL SECURITY;
+CREATE POLICY own_tenant ON dataset_revisions USING (current_setting('discreet.tenant', true) IN (tenant_id, '*'));
+GRANT SELECT, INSERT ON dataset_revisions TO discreet_app;
 
 CREATE FUNCTION datasets_numbered() RETURNS trigger
 LANGUAGE plpgsql AS $$

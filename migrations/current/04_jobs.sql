@@ -281,13 +281,15 @@ LANGUAGE plpgsql AS $$
 --   known          the same request was accepted before, as job_id; nothing
 --   reused         the key was used with another request; nothing
 --   dataset_gone   it, or a block that it names, was deleted, or its time is over; nothing
+--   dataset_changed  it, or the source, was corrected after the plan was made; nothing
 --   object_gone    a public object that it names was deleted; nothing
 --   refused        standings: each account whose cap does not let the price pass; nothing
 --   accepted       everything; reusable: earlier jobs that have released the same
 -- Together, because whoever has an account's lock keeps it until the commit is on the disk; all lock the same accounts, so
 -- that they do it in one order. An error writes nothing of any of them.
 -- _orders is a list of {key, digest (hex), job, dataset, kind, problem, plan, seed, total, price, events (canonical text),
--- session, terms, budget, traceparent, seal, release_key (hex), released_by, name, objects, source, versions}. Without a
+-- session, terms, budget, traceparent, seal, release_key (hex), released_by, name, objects, source, versions, revision}: the
+-- last is that of the dataset or of the source of which the plan was made. Without a
 -- dataset and with released_by a job reads what these jobs released. objects are ids of the public objects that the problem
 -- names; source has the blocks that it reads, of which versions are the numbers, as a multirange. Code from before schema
 -- 0034 says blocks instead of both: ids of versions.
@@ -354,7 +356,7 @@ BEGIN
     END IF;
     IF dataset IS NOT NULL THEN
       -- Shared, so that the dataset cannot be erased before this transaction ends.
-      PERFORM FROM datasets AS d WHERE d.id = dataset AND d.tenant_id = _tenant AND d.deleted_at IS NULL
+      SELECT d.revision INTO there FROM datasets AS d WHERE d.id = dataset AND d.tenant_id = _tenant AND d.deleted_at IS NULL
         AND (d.expires_at IS NULL OR d.expires_at > now())
         AND NOT (d.delete_after_job AND EXISTS (SELECT FROM jobs AS j WHERE j.dataset_id = d.id AND j.state = 'succeeded'))
         FOR SHARE OF d;
@@ -363,11 +365,22 @@ BEGIN
         RETURN NEXT;
         CONTINUE;
       END IF;
+      IF there <> coalesce((one ->> 'revision')::integer, 1) THEN
+        outcome := 'dataset_changed';
+        RETURN NEXT;
+        CONTINUE;
+      END IF;
     END IF;
     IF parts IS NOT NULL THEN
       PERFORM source_keep(source);
       IF NOT versions_offered(_tenant, source, parts) THEN
         outcome := 'dataset_gone';
+        RETURN NEXT;
+        CONTINUE;
+      END IF;
+      SELECT s.revision INTO there FROM sources AS s WHERE s.id = source AND s.tenant_id = _tenant;
+      IF there <> coalesce((one ->> 'revision')::integer, 1) THEN
+        outcome := 'dataset_changed';
         RETURN NEXT;
         CONTINUE;
       END IF;

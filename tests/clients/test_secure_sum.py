@@ -187,26 +187,39 @@ def test_the_paper_example_encrypted_and_in_the_clear(scheme: Scheme) -> None:
         assert np.max(np.abs(agent.multipliers - twin.multipliers)) < 1e-8
 
 
-def test_all_end_together_when_the_sums_settle() -> None:
-    """By a threshold on the sums that all agents see; the plaintext twin ends at the same
-    iteration."""
-    parts, c, d = paper()
-    steps, planned, threshold = Steps(0.016, 0.8), 3000, 1e-6
+@pytest.mark.parametrize("scheme", SCHEMES)
+def test_two_sums_without_the_operators_part_tell_how_it_ended(scheme: Scheme) -> None:
+    """The sizes of rows and the votes, from agents alone: were c in them, here a million times what
+    agents use, they would say nothing."""
+    parts, _, d = paper()
+    asked = Parameters(
+        4,
+        302,
+        2.0**20,
+        scheme,
+        2048,
+        tolerance=1e-3,
+        operator_until=300,
+        reach=(3.0,) * 4,
+        most=(2e6,) * 4,
+    )
     updates = [
-        Rounds(Participant(p.A_u, p.A_g, p.cost, p.domain, steps), planned, threshold)
+        Rounds(Participant(p.A_u, p.A_g, p.cost, p.domain, Steps(0.016, 0.8)), 300, asked.asked(3))
         for p in parts
     ]
-    outcome = run_in_process(
-        updates, np.concatenate([c, d]), Parameters(4, planned, 12.0, "masking")
-    )
-    twin = solve(
-        parts, c, d, steps=steps, iterations=planned, threshold=threshold, resolution=RESOLUTION
-    )
-    assert twin.status == "converged"
-    assert {update.done for update in updates} == {twin.iterations}
-    assert outcome.operator.opened == twin.iterations + 1 < planned
-    for update, x in zip(updates, twin.x, strict=True):
-        np.testing.assert_array_equal(update.participant.x, x)
+    far = np.array([1e6, -1e6])
+    outcome = run_in_process(updates, np.concatenate([far, d]), asked, window=4)
+    assert outcome.operator.opened == 302
+    for update in updates:
+        assert update._end is not None
+        sizes = update._end.sizes
+        assert sizes is not None
+        x = [one.x for one in updates]
+        used = sum(
+            np.vstack([abs(p.A_u), abs(p.A_g)]) @ abs(one) for p, one in zip(parts, x, strict=True)
+        )
+        assert np.all((used / 2 <= sizes + 1e-8) & (sizes <= used + 1e-8))
+        assert update.opened == 302
 
 
 def test_masks_come_from_hkdf_as_rfc_5869_has_it() -> None:

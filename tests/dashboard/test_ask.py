@@ -200,7 +200,7 @@ def test_roads_are_closed(
         found = owner.job(answered(page))
         assert found["problem"]["network"] == first["problem"]["network"]
         assert found["problem"]["closed_links"] == [ends.index(out)]
-        page.get_by_text("closed, all trips of a period together take").first.wait_for()
+        page.get_by_text("to total travel time (90 % NI: ").first.wait_for()
         assert (found["price"]["epsilon"], found["release"]) == (0, [first["id"]])
         assert found["name"] == f"Closed links {out}"
         page.get_by_label("Closed Links: 2").focus()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 from typing import Any
 
@@ -142,7 +143,7 @@ def test_loads_of_which_no_saving_is_known_promise_no_energy_and_tell_how_far_no
     assert one.text == (
         "Following the signal saves 1.0 per meter (90 % interval 0.0–3.0), net of discomfort"
     )
-    assert one.good_for == "This cannot be told from 0."
+    assert one.good_for == "Not distinguishable from 0."
     assert every.text.endswith(
         "highest load 45 (30 to 60, 90 %) kW, 80 (20 to 240, 90 %) kW without control"
     )
@@ -167,23 +168,16 @@ def test_travel_times_have_the_unit_that_the_network_says() -> None:
     minutes = {**asked, "network": {**asked["network"], "time_unit": "minutes"}}
     for one in (asked, {**asked, "network": "net_1"}):
         first, truth = (sentence.text for sentence in headlines_of(one, result))
-        sent = "of travel time, where they are sent so that all together lose least"
-        says = f"All trips of a period together take 2,060 {sent}"
-        assert first == f"{says} (system optimum), in the unit of the links' times"
-        assert (
-            truth
-            == "On the true trips it takes 2,100, 5 % more than the best there is (simulation)"
-        )
+        assert first == "Total travel time at the system optimum: 2,060 per period"
+        says = "Simulation: on the true trips these routes take 2,100"
+        assert truth == f"{says}, 5 % above the optimum"
     first, truth = (sentence.text for sentence in headlines_of(minutes, result))
-    assert first == f"{says.replace(',060', ',060 minutes')} (system optimum)"
-    assert (
-        truth
-        == "On the true trips it takes 2,100 minutes, 5 % more than the best there is (simulation)"
-    )
+    assert first == "Total travel time at the system optimum: 2,060 minutes per period"
+    assert truth == f"{says} minutes, 5 % above the optimum"
     first_link, *others = asked["network"]["links"]
     tolled = {**minutes["network"], "links": [{**first_link, "fixed_cost": 0.5}, *others]}
     costs = headlines_of({**minutes, "network": tolled}, result)[0].text
-    assert " 2,060 minutes of travel time, including fixed costs such as tolls, where" in costs
+    assert costs.startswith("Total travel time and fixed costs at the system optimum: 2,060 min")
     public = None if dataset is None else dataset.public
     for body, unit in ((asked, "the time unit of free_flow_time"), (minutes, "minutes")):
         advice = type(problem).model_validate(body).plan(public, budget).advice[0]
@@ -193,29 +187,23 @@ def test_travel_times_have_the_unit_that_the_network_says() -> None:
 @pytest.mark.parametrize(
     ("result", "says"),
     [
-        (
-            told(3.1, 2.8, 3.4),
-            "Precise enough to distinguish values that differ by more than 9.7 %.",
-        ),
-        (told(3.1, 1.1, 5.1), "Good for the order of magnitude: ± 65 %."),
-        (told(1.3, 1.0, 5.0), "Good for the order of magnitude: ± 67 %."),
-        (told(0.5, 0.02, 1.1), "Good for telling it from 0, and no more"),
-        (told(-0.5, -1.1, -0.02), "Good for telling it from 0, and no more"),
-        (told(0.5, 0.005, 1.1), "This cannot be told from 0."),  # it is written as 0
-        (told(0.2, -0.1, 0.5), "This cannot tell the sign: 0 lies within the interval."),
-        (told(0.2, 0.0, 0.5), "This cannot be told from 0."),
-        (
-            told(-3.1, -3.4, -2.8),
-            "Precise enough to distinguish values that differ by more than 9.7 %.",
-        ),
-        (told(0.0, 0.0, 0.0), "This cannot be told from 0."),
-        (told(0.2, None, None), "How far noise has moved it is unknown."),
+        (told(3.1, 2.8, 3.4), "±9.7 % (90 %)."),
+        (told(3.1, 1.1, 5.1), "±65 % (90 %)."),
+        (told(1.3, 1.0, 5.0), "±67 % (90 %)."),
+        (told(0.5, 0.02, 1.1), "Nonzero; size uncertain."),
+        (told(-0.5, -1.1, -0.02), "Nonzero; size uncertain."),
+        (told(0.5, 0.005, 1.1), "Not distinguishable from 0."),  # it is written as 0
+        (told(0.2, -0.1, 0.5), "Sign undetermined."),
+        (told(0.2, 0.0, 0.5), "Not distinguishable from 0."),
+        (told(-3.1, -3.4, -2.8), "±9.7 % (90 %)."),
+        (told(0.0, 0.0, 0.0), "Not distinguishable from 0."),
+        (told(0.2, None, None), "No interval available."),
         (
             {
                 "saving": 0.2,
                 "uncertainty": told(1, 1, 1)["uncertainty"] | {"values": {}, "noise_dominates": {}},
             },
-            "How",
+            "No interval available.",
         ),
         ({"saving": 0.2}, ""),  # nothing was noised
     ],
@@ -235,6 +223,18 @@ def test_large_figures_are_in_millions_with_their_interval() -> None:
     assert (
         figure(told(7_481_234.0, None, None, noise=True), "saving")
         == "7.481 million (mostly noise)"
+    )
+
+
+def test_an_interval_names_its_kind() -> None:
+    """Noise alone, or noise and who came; with the ends apart by a dash, where that is no minus."""
+    asked = told(7_481_234.0, 7_302_000.0, 7_604_000.0), told(0.15, -0.08, 0.38)
+    assert figure(asked[0], "saving", "NI", " per period") == (
+        "7.48 million per period (90 % NI: 7.30–7.60)"
+    )
+    assert figure(asked[1], "saving", "CI") == "0.15 (90 % CI: -0.08 to 0.38)"
+    assert figure(told(73_500.0, 73_000.0, 74_000.0, noise=True), "saving", "NI") == (
+        "73,500 (90 % NI: 73,000–74,000, mostly noise)"
     )
 
 
@@ -268,35 +268,32 @@ def test_people_read_both_policies_and_the_difference() -> None:
     }
     first, second, third = headlines_of({"kind": "off_policy_evaluation"}, result)
     assert first.text == (
-        "Under the target policy people like these would have had 0.65 (0.41 to 0.87, 90 %); under "
-        "what was done 0.500 (0.470 to 0.530, 90 %)"
+        "Target policy: 0.65 (90 % CI: 0.41–0.87). Behaviour policy: 0.500 (0.470–0.530)"
     )
-    named = headlines_of(
-        {"kind": "off_policy_evaluation"}, {**result, "target_policy": "treat when lactate > 2"}
-    )[0]
-    assert named.text.startswith(
-        "Under the target policy (treat when lactate > 2) people like these would have had"
-    )
-    assert second.text.endswith("a difference of 0.15 (-0.08 to 0.38, 90 %)")
-    assert second.good_for == "This cannot tell the sign: without clips it may be either."
+    for policy in ("treat when lactate > 2", "treat when " + "lactate > 2 and " * 9 + "age > 65"):
+        named = headlines_of({"kind": "off_policy_evaluation"}, {**result, "target_policy": policy})
+        assert len(named[0].text) <= 120
+        assert any(policy in one.text for one in named)
+        assert not any("…" in one.text for one in named)
+    assert second.text == "Target minus behaviour: +0.15 (90 % CI: -0.08 to 0.38)"
+    assert second.good_for == "Sign undetermined: clipped weights could reverse it."
     assert third.text == (
-        "That is whatever the clips hide, which cut off some 2 % of the weights; with clipped "
-        "weights alone the value lies between 0.5 and 0.8 (90 %), and the difference between 0.01 "
-        "and 0.29 (90 %)"
+        "Clipping removed some 2 % of the importance weights; the interval allows for it. With "
+        "clipped weights alone: 0.5–0.8 (90 % CI), difference 0.01–0.29 (90 % CI)"
     )
     result["clipped_difference"] = {"lower": -0.05, "upper": 0.29}  # noise alone hides the sign
     second = headlines_of({"kind": "off_policy_evaluation"}, result)[1]
-    assert second.good_for == "This cannot tell the sign: 0 lies within the interval."
-    for ends, told in (((0.0, 0.07), "at most 7 % of"), ((0.01, 0.03), "1 % to 3 % of")):
+    assert second.good_for == "Sign undetermined."
+    for ends, told in (((0.0, 0.07), "at most 7 % of"), ((0.01, 0.03), "1–3 % of")):
         values["clipped_mass"] = dict(zip(("lower", "upper"), ends, strict=True))
         assert (
-            f"cut off {told} the weights"
+            f"Clipping removed {told} the importance weights"
             in headlines_of({"kind": "off_policy_evaluation"}, result)[2].text
         )
     bare = {name: one for name, one in result.items() if name != "uncertainty"}
     (first, _, third) = headlines_of({"kind": "off_policy_evaluation"}, bare)
-    assert "people like these would have had 0.65; under" in first.text
-    assert third.text.endswith("the target policy is worth between 0.41 and 0.87 (90 %)")
+    assert "Target policy: 0.65. Behaviour policy: 0.5" in first.text
+    assert third.text.endswith("the target policy is worth 0.41–0.87 (90 % CI)")
     for ends in ({"lower": 0.0, "upper": 0.0}, None):
         values.pop("clipped_mass", None)
         if ends:
@@ -333,14 +330,13 @@ def test_an_earlier_result_is_told_with_the_ends_that_allow_for_clips() -> None:
     }
     problem = {"kind": "off_policy_evaluation", "discount": 1}
     first, second, third = headlines_of(problem, result)
-    assert " would have had 1.4 (0.3 to 4.0, 90 %); under what was done" in first.text
-    assert second.text.endswith("-0.7 (-1.8 to 1.9, 90 %)")
-    assert first.good_for.startswith("Good for telling it from 0, and no more")
-    assert second.good_for == "This cannot tell the sign: without clips it may be either."
+    assert first.text.startswith("Target policy: 1.4 (90 % CI: 0.3–4.0). Behaviour policy: ")
+    assert second.text.endswith("-0.7 (90 % CI: -1.8 to 1.9)")
+    assert first.good_for == "Nonzero; size uncertain."
+    assert second.good_for == "Sign undetermined: clipped weights could reverse it."
     assert third.text == (
-        "That is whatever the clips hide, which cut off 48.2 % to 71.2 % of the weights; with "
-        "clipped weights alone the value lies between 0.89 and 1.88 (90 %), and the difference "
-        "between -1.17 and -0.21 (90 %)"
+        "Clipping removed 48.2–71.2 % of the importance weights; the interval allows for it. With "
+        "clipped weights alone: 0.89–1.88 (90 % CI), difference -1.17 to -0.21 (90 % CI)"
     )
     (chart,) = charts_of(problem, {}, result)
     rows = {row[0]: row[1:] for row in chart.table.rows}
@@ -348,7 +344,7 @@ def test_an_earlier_result_is_told_with_the_ends_that_allow_for_clips() -> None:
     assert rows["target policy, clipped weights"] == ("1.43", "0.89", "1.88")
     del values["behaviour_value"]
     _, second, _ = headlines_of(problem, result)
-    assert second.text.endswith("a difference of -0.65")
+    assert second.text == "Target minus behaviour: -0.65"
 
 
 def test_what_has_not_settled_says_so_first() -> None:
@@ -368,9 +364,10 @@ def test_what_has_not_settled_says_so_first() -> None:
     apart = {name: value for name, value in local.items() if name != "objective"}
     (said,) = headlines_of(problem, apart)
     assert said.text == "The sums had not settled after 3 rounds: what agents hold is no optimum"
-    assert (
-        "each holds its own part" in headlines_of(problem, {**apart, "status": "converged"})[0].text
-    )
+    said = headlines_of(problem, {**apart, "status": "converged"})[0]
+    assert "each holds its own part of the joint optimum" in said.text
+    regularized = headlines_of({**problem, "method": "rpds"}, {**apart, "status": "converged"})[0]
+    assert "part of the regularized problem's optimum" in regularized.text
     silent = {name: value for name, value in apart.items() if name != "status"}
     assert "nobody was asked" in headlines_of(problem, silent)[0].text
 
@@ -394,9 +391,20 @@ def test_agents_constraints_are_kept_broken_or_open() -> None:
         first.text
         == "Of 3 shared constraints 1 is kept beyond the noise, 1 broken, 1 too near to tell"
     )
-    assert second.text == "The dearest constraint, b - 1 ≤ 0, has a price of 4"
+    # At a saddle point a constraint with a price is at its limit; this one is broken.
+    assert second.text == "The dearest constraint, b - 1 ≤ 0, has a price of 4; it has not settled"
+    near = headlines_of(problem, {**result, "average_multipliers": [0.0, 0.0, 1.5]})[1]
+    assert near.text == "The dearest constraint, a + b - 1 ≤ 0, has a price of 1.5"
+    slack = headlines_of(problem, {**result, "average_multipliers": [0.5, 0.0, 0.0]})[1]
+    assert slack.text.endswith("a price of 0.5; it has not settled")
+    free = headlines_of(problem, {**result, "average_multipliers": [0.0, 0.0, 0.0]})[1]
+    assert free.text == "No constraint has a price, and one is broken: prices have not settled"
+    ends["lower"][1] = -0.5
     free = headlines_of(problem, {**result, "average_multipliers": [0.0, 0.0, 0.0]})[1]
     assert free.text == "No constraint has a price: none holds the agents back"
+    for one in (first, second, near, slack, free):
+        assert not re.search("converged|optim", one.text + one.good_for)
+        assert "settled" not in one.text.replace("not settled", "")
 
 
 @pytest.mark.parametrize(

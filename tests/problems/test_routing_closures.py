@@ -11,7 +11,7 @@ import pytest
 from benchmarks.coverage import Case, finished
 from discreet.errors import InvalidInput
 from discreet.privacy.noise import Noise
-from discreet.problems.answers import headlines_of
+from discreet.problems.answers import headlines_of, stored_headline
 from discreet.problems.numbers import Privacy
 from discreet.problems.road_networks.network import AffineLatency, BprLatency, RoadNetwork
 from discreet.problems.routing import closures, laws
@@ -68,9 +68,7 @@ def test_closed_links_without_names_are_told_in_words() -> None:
     said = headlines_of(
         {"kind": "routing", "network": plain}, answered(network=plain, closed_links=[0])
     )
-    assert said[0].text.startswith(
-        f"With the road from {tail} to {head} closed, all trips of a period together take "
-    )
+    assert said[0].text.startswith(f"Closing the road from {tail} to {head} adds ")
     assert said[0].unit == "trips a period times the unit of the links' times"
 
 
@@ -124,13 +122,18 @@ def _exact(case: Case) -> dict[str, Any]:
 def test_an_answer_names_closed_roads_and_its_law() -> None:
     found = answered(closed_links=[0, 1], latency={"type": "bpr"})
     problem = {"kind": "routing", "network": NAMED, "objective": "user_equilibrium"}
-    first, change, law, *_ = headlines_of(problem, found)
-    assert first.text.startswith(
-        "With Main (Inn → Mill) and Main (back) (Mill → Inn) closed, all trips of a period "
-        "together take "
-    )
-    assert change.text.startswith("Closing adds ")
-    assert "90 %) minutes to what the same trips take on all roads, " in change.text
+    change, total, law, *_ = headlines_of(problem, found)
+    assert change.text.startswith("Closing Main (Inn → Mill) and Main (back) (Mill → Inn) adds ")
+    assert " minutes (" in change.text
+    assert " %) to total travel time (90 % NI: " in change.text
+    assert total.text.startswith("Total travel time at the user equilibrium with these closed: ")
+    # What the command prints, and lists of jobs, is the sentence itself.
+    long = {**found, "closed": [f"Street of a very long name indeed {n}" for n in range(9)]}
+    for one in (found, long):
+        said = headlines_of(problem, one)[0].text
+        assert stored_headline(problem, one) == said
+        assert "minutes" in said
+        assert said.endswith(")")
     assert law.text == "Travel times grow by the BPR law: 0.15, power 4 of flow over capacity"
     assert law.good_for == "Another law can be applied to what was released, for free."
     assert closures.told(list("abcdef")) == "a, b, c, d and 2 more links"

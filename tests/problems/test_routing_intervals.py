@@ -3,6 +3,8 @@ anything is released."""
 
 from __future__ import annotations
 
+import json
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -12,16 +14,22 @@ from scipy import stats
 from benchmarks.coverage import Case, Silent, finished, measured
 from benchmarks.coverage_routing import cases
 from discreet.errors import InvalidInput
+from discreet.privacy import calibration
 from discreet.privacy.noise import Noise
 from discreet.problems import results
+from discreet.problems.accuracy import LEVEL
+from discreet.problems.answers import headlines_of
 from discreet.problems.numbers import Budget, Privacy
 from discreet.problems.road_networks.network import AffineLatency, RoadNetwork
 from discreet.problems.routing import advice, intervals
 from discreet.problems.routing.advice import roads_of
 from discreet.problems.routing.around import roads_around
+from discreet.problems.routing.charts import charts_of, draw
+from discreet.problems.routing.counts import demand_of
 from discreet.problems.routing.dataset import RoutingContent, RoutingDataset
 from discreet.problems.routing.problem import Routing
 from discreet.problems.routing.public import RoutingPublic
+from discreet_client import flows
 from tests import bodies
 
 RELEASES = 40
@@ -78,7 +86,10 @@ def test_a_pair_has_its_own_noise_and_intervals_hold_their_results() -> None:
     )
     demand = found["values"]["demand"]
     assert (demand["lower"][0][1], demand["upper"][0][1]) == (200 - reach, 200 + reach)
-    assert (demand["lower"][2][0], demand["upper"][2][0]) == (0, -1.5 + reach)
+    assert (demand["lower"][2][0], demand["upper"][2][0]) == (
+        0,
+        reach,
+    )  # below 0 it is as good as 0
     assert demand["lower"][1][1] == demand["upper"][1][1] == 0
     for name, ends in found["values"].items():
         assert (np.array(ends["lower"]) <= np.array(shown[name])).all()
@@ -90,6 +101,72 @@ def test_a_pair_has_its_own_noise_and_intervals_hold_their_results() -> None:
         True,
     ]  # 7 + 7 in the mean, of 430, 700 and 7 trips
     assert found["noise_dominates"]["total_travel_time"] is found["mostly_noise"] is False
+
+
+@pytest.mark.parametrize("epsilon", [0.3, 3.0])
+def test_no_interval_is_nothing_and_small_counts_are_held(epsilon: float) -> None:
+    """1,560 pairs of 0 to 4 trips in all, five times: until November one in twenty of those
+    without trips had [0, 0], and so had pairs that had some."""
+    public = RoutingPublic(unit="request", zones=40, periods=10, period_minutes=60)
+    event = calibration.discrete_laplace(1, round(epsilon * 10**9), neighbours="trips")
+    apart = ~np.eye(40, dtype=bool)
+    trips = np.random.default_rng(1).integers(0, 5, (40, 40)) * apart
+    held = np.zeros(5)
+    for seed in range(5):
+        noisy = (Noise.seeded(seed).add(event, trips.ravel()).reshape(40, 40)) * apart
+        demand = demand_of(public, noisy)
+        reach = event.reach(LEVEL) / 10
+        least = np.where(apart, 0.1, 0.0)
+        lower, upper = intervals._around(noisy / 10, np.where(apart, reach, 0.0), demand, least)
+        assert (upper[apart] >= max(reach, 0.1) - 1e-12).all()
+        inside = (lower <= trips / 10 + 1e-12) & (trips / 10 <= upper + 1e-12)
+        held += [float(inside[apart & (trips == count)].mean()) for count in range(5)]
+    assert (held / 5 >= 0.88).all(), held / 5
+
+
+def test_flows_that_are_left_open_have_no_interval_and_are_called_so(tmp_path: Path) -> None:
+    """A road that fills and two ways of equal and constant cost: the total is the same in all
+    optima, and so is the flow of the first."""
+    links = [
+        {"tail": 1, "head": 2, "free_flow_time": 1, "capacity": 100, "b": 1, "power": 1},
+        *(
+            {"tail": tail, "head": head, "free_flow_time": 1, "capacity": 100, "b": 0, "power": 0}
+            for tail, head in ((1, 3), (3, 2), (1, 4), (4, 2), (2, 1))
+        ),
+    ]
+    network = {"nodes": 4, "links": links}
+    values = {"network": network, "objective": "user_equilibrium"}
+    found = opened(values)
+    assert found["undetermined_links"] == [1, 2, 3, 4]
+    said = found["uncertainty"]["values"]
+    ends = said["link_flows"]
+    assert [one is None for one in ends["lower"]] == [False, True, True, True, True, False]
+    assert ends["lower"][0] == pytest.approx(100)
+    assert ends["upper"][0] == pytest.approx(100)
+    assert said["total_travel_time"]["lower"] < found["total_travel_time"]
+    told = [one.text for one in headlines_of({"kind": "routing", **values}, found)]
+    assert any("Flows of 4 of 6 links are not determined" in one for one in told)
+    rows = flows.link_flows(found, network, "csv").decode()
+    assert rows.count("False") == 4
+    charts = charts_of({"network": network}, {}, found)
+    assert any("does not determine" in one.caption for one in charts)
+    draw({"network": network}, found, tmp_path / "open.svg")
+    assert "flow not determined (4)" in (tmp_path / "open.svg").read_text()
+    closed = opened({**values, "closed_links": [0]})
+    assert closed["uncertainty"]["values"]["link_flow_changes"]["lower"][1:5] == [None] * 4
+    rising = {**network, "links": [{**link, "b": 1, "power": 1} for link in links]}
+    assert "undetermined_links" not in opened({**values, "network": rising})
+
+
+def opened(values: dict[str, Any]) -> dict[str, Any]:
+    """The result of 300 trips from 1 to 2 in each of two periods, with noise."""
+    asked = {"kind": "routing", "dataset": "dst_x", **values}
+    problem = Routing.model_validate(asked)
+    public = RoutingPublic(unit="request", zones=2, periods=2, period_minutes=60)
+    plan = problem.plan(public, Budget(epsilon=10**9, delta=0))
+    released = {"trips": np.array([[0, 603], [41, 0]])}
+    found = problem.finish(public, plan, released, lambda step, total: None).to_json()
+    return dict(json.loads(json.dumps(found, allow_nan=False)))
 
 
 def test_without_intervals_the_result_is_what_it_was_and_nothing_is_derived(

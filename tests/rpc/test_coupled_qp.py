@@ -129,9 +129,9 @@ def test_three_agents_come_to_the_papers_optimum(shared: Federation, scheme: str
     )
     assert all(outcome["settled"] for outcome in outcomes)
     TypeAdapter(CoupledQp.Fields).validate_python(result, strict=True, extra="forbid")
-    assert result["rounds"] == 200
+    assert result["rounds"] == 202
     said = (
-        "The agents have settled after 200 rounds: each holds its own part of the joint optimum, "
+        "The agents have settled after 202 rounds: each holds its own part of the joint optimum, "
         "unless one of them lied"
     )
     assert answer["job"]["headline"] == said
@@ -146,7 +146,7 @@ def test_three_agents_come_to_the_papers_optimum(shared: Federation, scheme: str
         "neighbours": FROM_THE_SERVER,
     }
     section = certificate["cryptographic"]
-    assert (section["scheme"], section["rounds"]) == (scheme, 200)
+    assert (section["scheme"], section["rounds"]) == (scheme, 202)
     # Every agent has signed the transcript with the key that the owner has approved.
     assert secure_sum.unsigned(section) == []
     keys = {Identity.open(agent.folder / "agent.key").public_key.hex() for agent in agents}

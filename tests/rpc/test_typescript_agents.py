@@ -283,7 +283,7 @@ def test_a_typescript_agent_with_an_older_memory_answers_nothing(
 
 DEMANDS: list[tuple[dict[str, Any], str]] = [
     ({}, "this agent has not accepted that"),
-    ({"exposure": "accepted", "rounds": 4}, "5 sums would be opened; this agent allows 4"),
+    ({"exposure": "accepted", "rounds": 4}, "7 sums would be opened; this agent allows 4"),
     ({"exposure": "accepted", "agents": 4}, "a roster of 3 agents; this one asks for 4"),
     (
         {"exposure": "accepted", "colluding": 2},

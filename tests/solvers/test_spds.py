@@ -5,7 +5,6 @@ from __future__ import annotations
 import importlib.util
 import json
 import math
-from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +17,7 @@ from discreet.solvers.saddle.spds import Part, Solution, solve, step_sizes
 from discreet_client.convex_sets import Box, BudgetedBox
 from discreet_client.cost_terms import Entropy, LogBarrier, PiecewiseLinear, Power
 from discreet_client.costs import ConvexCost, Cost, QuadraticCost
-from discreet_client.updates import WINDOW, Participant, Steps, Trend
+from discreet_client.updates import Participant, Steps
 
 Floats = NDArray[np.float64]
 ROOT = Path(__file__).parents[2]
@@ -173,7 +172,7 @@ def test_random_instances_against_cvxpy(seed: int) -> None:
     parts, c, d = instance(seed, kinds)
     solution = solve(parts, c, d, iterations=60_000, threshold=1e-13)
     x, objective = by_cvxpy(parts, c, d)
-    assert solution.status == "converged"
+    assert solution.iterations < 60_000
     assert solution.objective == pytest.approx(objective, rel=1e-6, abs=1e-6)
     assert solution.violation < 1e-7
     np.testing.assert_allclose(np.concatenate(solution.x), x, atol=2e-5)
@@ -341,67 +340,4 @@ def test_an_infeasible_coupling_shows_in_the_violation() -> None:
     """No x makes `Σ A_g x + d <= 0`: the run ends as planned, and says what is violated."""
     parts, c, _ = paper()
     solution = solve(parts, c, np.array([5.0, 5.0]), iterations=2000)
-    assert solution.status == "iterations"
     assert solution.violation > 1
-
-
-def trend_of(sums: Iterable[Sequence[float]], coupled: int = 1) -> Trend:
-    trend = Trend(coupled)
-    for one in sums:
-        trend.follow(np.array(one))
-    return trend
-
-
-def test_sums_settle_where_they_contract_and_keep_the_constraints() -> None:
-    moves = [0.5**round_ for round_ in range(30)]
-    kept = trend_of([move, -1 + move] for move in moves)
-    assert kept.moving == pytest.approx(0.5 ** (30 - WINDOW - 1))
-    assert kept.violation == 0
-    assert kept.settled(1e-3)
-    assert not kept.settled(1e-7)
-    broken = trend_of(
-        [move, 0.25 + move] for move in moves
-    )  # stands still where the constraint does not hold
-    assert broken.moving == pytest.approx(kept.moving)
-    assert broken.violation == pytest.approx(0.2, rel=1e-3)
-    assert not broken.settled(1e-3)
-
-
-@pytest.mark.parametrize(
-    "sums",
-    [
-        [[1 - 1e-9 * round_, -1] for round_ in range(1000)],  # creeps
-        [
-            [math.cos(round_ / 5), -1] for round_ in range(1000)
-        ],  # swings, and stands still where it turns
-        [[1.5**round_, -1] for round_ in range(100)],  # diverges
-        [[0, 1e-3 * round_] for round_ in range(100)],  # cannot be kept
-        [[0.5**round_, -1] for round_ in range(WINDOW)],  # too few to tell
-        [],
-    ],
-    ids=["creeps", "swings", "diverges", "infeasible", "short", "none"],
-)
-def test_sums_that_have_not_settled(sums: list[list[float]]) -> None:
-    assert not trend_of(sums).settled(1e-3)
-
-
-def test_a_trend_goes_on_in_another_process_and_ignores_rounding() -> None:
-    first = trend_of([0.5**round_, -1.0] for round_ in range(20))
-    second = Trend(1)
-    second.resume(json.loads(json.dumps(first.state())))
-    for trend in (first, second):
-        trend.follow(np.array([0.0, -2.0]))
-    assert second.state() == first.state()
-    assert (second.moving, second.violation) == (first.moving, first.violation)
-    still = trend_of(
-        [3.0 + 2.0**-32 * (round_ % 2), -1.0] for round_ in range(20)
-    )  # begins where it ends
-    assert still.moving == 0
-
-
-def test_one_number_far_beyond_the_others_hides_what_comes_after_it() -> None:
-    """A limit that `docs/problems/coupled_qp.md` states: whoever finds a way around it may turn
-    this around."""
-    swings = [[math.cos(round_ / 5), -1.0 + round_ % 2] for round_ in range(1000)]
-    assert not trend_of(swings).settled(1e-3)
-    assert trend_of([*swings[:2], [1e6, -1.0], *swings[2:]]).settled(1e-3)

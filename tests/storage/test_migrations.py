@@ -502,15 +502,22 @@ def test_jobs_of_the_version_before_run_after_the_upgrade(
         *("source_id text", "block text", "version integer"),  # with 0019
         *("stays text", "place bytea", "seen_at timestamptz"),  # with 0031
         "number integer",  # with 0034
+        "revision integer DEFAULT 1",  # with 0036
     )
     administrator_url = postgres.url("postgres", empty.name)
     with psycopg.connect(administrator_url, autocommit=True) as administrator:
         for column in since:
             administrator.execute(f"ALTER TABLE datasets ADD COLUMN {column}".encode())
+        administrator.execute(
+            "CREATE TABLE dataset_revisions AS SELECT id AS dataset_id, tenant_id, digest, "
+            "created_at AS corrected_at FROM datasets"
+        )
+        administrator.execute("GRANT SELECT ON dataset_revisions TO PUBLIC")
     whole, swapped = asyncio.run(before())
     with psycopg.connect(administrator_url, autocommit=True) as administrator:
         for column in since:
             administrator.execute(f"ALTER TABLE datasets DROP COLUMN {column.split()[0]}".encode())
+        administrator.execute("DROP TABLE dataset_revisions")
         administrator.execute(
             "INSERT INTO job_events VALUES (%s, 0, 'trace', %s)",
             [whole, json.dumps({"traceparent": trace})],

@@ -14,7 +14,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from pathlib import Path
-from types import TracebackType
+from types import MappingProxyType, TracebackType
 from typing import Any, BinaryIO, Self, TypeVar, overload
 
 import httpx
@@ -91,18 +91,26 @@ class Sources:
         content: Mapping[str, Any] | str | Path | None,
         *,
         stays: bool = False,
+        accept_doubts: bool = False,
     ) -> models.BlockAnswer:
         """Register a whole block, or a later version of one: rows as in JSON, or the path of a
         CSV, Parquet or JSON file, with a `date` in every record where blocks are days or months;
         None for a block without records. An address (`s3://…`) is read by the service, where its
         operator allows that place; with `stays` its content is not stored, and each job reads it
-        there again."""
-        return await self._client._drive(calls.add_block(source_id, block, content, stays=stays))
+        there again. `accept_doubts`: even if a check finds that it cannot be right."""
+        given = calls.add_block(source_id, block, content, stays=stays, accept_doubts=accept_doubts)
+        return await self._client._drive(given)
 
     async def set_rule(self, source_id: str, rule: Mapping[str, Any]) -> models.RuleAnswer:
         """Set who may spend which share of each block from now on: `{shares: {name: share},
         lent_days}`."""
         return await self._client._run(calls.set_source_rule(source_id, rule))
+
+    async def correct(self, source_id: str, public: Mapping[str, Any]) -> models.SourceAnswer:
+        """Correct the public part of all blocks: the fields that are different; None takes one
+        away. While nothing was spent or reserved on any block, and no job on them waits or runs; of
+        a simulation while none waits or runs. `Conflict` afterwards."""
+        return await self._client._run(calls.correct_source(source_id, public))
 
     async def get(self, source_id: str) -> models.SourceAnswer:
         """One source, with what is spent, reserved and left of each of its blocks."""
@@ -180,6 +188,7 @@ class AsyncClient:
         account: str | None = None,
         columns: Mapping[str, str] | None = None,
         stays: bool = False,
+        accept_doubts: bool = False,
     ) -> models.DatasetAnswer: ...
 
     async def register(
@@ -194,6 +203,7 @@ class AsyncClient:
         account: str | None = None,
         columns: Mapping[str, str] | None = None,
         stays: bool = False,
+        accept_doubts: bool = False,
     ) -> models.DatasetAnswer:
         """Register a dataset: its kind, its public part, and its content as arrays, frame or
         file (`discreet_client.contents`); or the whole body in one mapping.
@@ -204,7 +214,7 @@ class AsyncClient:
         `public["reader"]` makes the content here; what it leaves out is a warning (`LeftOut`).
         An address as content (`s3://…`; `contents.rows_of` a database) is read by the service,
         where its operator allows that place; with `stays` it is not stored, and each job reads it
-        there again.
+        there again. `accept_doubts` registers a content that a check finds implausible.
         """
         body = calls.dataset_body(
             kind,
@@ -216,8 +226,15 @@ class AsyncClient:
             account=account,
             columns=columns,
             stays=stays,
+            accept_doubts=accept_doubts,
         )
         return await self._drive(calls.register(body))
+
+    async def correct_with(
+        self, dataset_id: str, public: Mapping[str, Any], content: BinaryIO, filename: str
+    ) -> models.DatasetAnswer:
+        """Correct a dataset with a Parquet, CSV or JSON file as it is; see `datasets.correct`."""
+        return await self._run(calls.correct_with(dataset_id, public, content, filename))
 
     async def upload(
         self, metadata: Mapping[str, Any], content: BinaryIO, filename: str
@@ -701,7 +718,8 @@ class AsyncClient:
 
 
 class Datasets:
-    """The datasets of a client: calling it lists them, and `add` registers one."""
+    """The datasets of a client: calling it lists them, `add` registers one and `correct` corrects
+    one."""
 
     def __init__(self, client: AsyncClient) -> None:
         self._client = client
@@ -748,3 +766,22 @@ class Datasets:
                 other_people=other_people,
             )
         )
+
+    async def correct(
+        self,
+        dataset: str | Mapping[str, Any],
+        public: Mapping[str, Any] = MappingProxyType({}),
+        content: Any = None,
+        *,
+        columns: Mapping[str, str] | None = None,
+        stays: bool = False,
+    ) -> models.DatasetAnswer:
+        """Correct the public part of a dataset, by its id or as it was registered, while nothing
+        was spent or reserved on its account and no job on it waits or runs (of a simulation while
+        none waits or runs); `Conflict` afterwards, which says what to do instead.
+
+        public: the fields that are different; None takes one away. content: the table again, where
+        a field differs that decides how rows are read, with `columns` and `public["reader"]` as
+        where it was registered; without it the stored content is checked anew.
+        """
+        return await self._client._drive(calls.correct(dataset, public, content, columns, stays))

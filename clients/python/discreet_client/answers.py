@@ -29,7 +29,10 @@ class CoupledQpAnswer(Answer):
     finds its own optimum itself."""
 
     KIND: ClassVar[str] = "coupled_qp"
-    AXES: ClassVar[Mapping[str, tuple[str, ...]]] = {"multipliers": ("constraint",)}
+    AXES: ClassVar[Mapping[str, tuple[str, ...]]] = {
+        "multipliers": ("constraint",),
+        "violations": ("constraint",),
+    }
     bytes_sent: int
     """By an agent, at most; of protocol job; unit: bytes"""
     evidence: dict[str, Any]
@@ -41,14 +44,17 @@ class CoupledQpAnswer(Answer):
     rounds: int
     """Rounds of the sums that were opened; 0 with protocol mpc, which opens none"""
     status: Literal["converged", "iteration_limit", "infeasible"]
-    """Whether the sums stood still at the end and kept the constraints, both within `tolerance`;
-    of agents apart all of them have signed it. `iteration_limit`: they did not, and x is no
-    optimum; with `mpc.iterations` it is the last step that moved nothing. `infeasible`: of
-    protocol mpc, nothing that the agents can do keeps the limit in every hour"""
+    """`converged`: within `tolerance` of what agents use at the end, x is the best that they can
+    do and keeps the constraints; of agents apart all of them have signed it.
+    `iteration_limit`: that is not so, or, of protocol mpc, its bounds are too wide to tell; x
+    is no optimum. `infeasible`: of protocol mpc, nothing that the agents can do keeps the
+    limit in every hour"""
     transcript: str
     """Hash of all broadcasts, hexadecimal"""
     violation: float
     """Largest entry of the constraints above zero; of protocol job"""
+    violations: Floats
+    """By how much each constraint is above zero, in its own unit; of protocol job; [constraint]"""
     x: Any
     """The optimum, one list an agent; of protocol job"""
 
@@ -302,6 +308,10 @@ class RoutingAnswer(Answer):
     times the unit of free_flow_time"""
     uncertainty: models.Uncertainty
     """How far the noise may have moved the numbers of this result"""
+    undetermined_links: Any
+    """Positions of links whose flow the model does not determine, from 0: they cost the same at
+    any flow and others are as good, so that optimal assignments differ there. Such flows have
+    no interval; the total travel time is the same in all"""
     unit_flows: Floats
     """Share of each pair's trips at each link; of the method gradient; [pair, link]"""
     user_classes: list[str]

@@ -209,10 +209,11 @@ def add_block(
     content: Mapping[str, Any] | str | Path | None,
     *,
     stays: bool = False,
+    accept_doubts: bool = False,
 ) -> Script[models.BlockAnswer]:
     """The same content of the same block again is the same version, so this may be repeated."""
     added: models.BlockAnswer
-    body: Any = {"block": block}
+    body: Any = {"block": block, **({"accept_doubts": True} if accept_doubts else {})}
     if _is_address(content, stays):
         body |= _placed(content, stays)
         added = yield call(operations.add_block(source_id, body), repeatable=True)
@@ -224,12 +225,16 @@ def add_block(
     path = Path(content)
     with path.open("rb") as file:
         multipart = {
-            "data": {"metadata": dumps({"block": block}).decode()},
+            "data": {"metadata": dumps(body).decode()},
             "files": {"content": (path.name, file)},
         }
         whole = call(operations.add_block(source_id, cast(Any, None)), repeatable=True)
         added = yield replace(whole, request={**whole.request, **multipart})
     return added
+
+
+def correct_source(source_id: str, public: Mapping[str, Any]) -> Call[models.SourceAnswer]:
+    return call(operations.correct_source(source_id, cast(Any, {"public": public})))
 
 
 def set_source_rule(source_id: str, rule: Mapping[str, Any]) -> Call[models.RuleAnswer]:
@@ -307,6 +312,7 @@ def dataset_body(
     account: str | None,
     columns: Mapping[str, str] | None = None,
     stays: bool = False,
+    accept_doubts: bool = False,
 ) -> Json:
     """The body of a registration, whole as it was given, or from its parts. With `columns`, or
     rules `public.reader`, the content is what the kind's reader makes of the table; none to be
@@ -332,7 +338,12 @@ def dataset_body(
         cap = _in_steps(cap) if isinstance(cap, Mapping) else _figures(cap, 0)
     given = {"name": name or f"{kind} dataset", "kind": kind, "public": public}
     given |= _placed(content, stays) if placed else {"content": content}
-    rest = {"cap": cap, "mode": mode, "account": account}
+    rest = {
+        "cap": cap,
+        "mode": mode,
+        "account": account,
+        "accept_doubts": accept_doubts or None,
+    }
     return {
         **given,
         **{field_name: value for field_name, value in rest.items() if value is not None},
@@ -407,19 +418,84 @@ def _warned(body: Mapping[str, Any], made: models.DatasetAnswer) -> Script[None]
         warnings.warn(OtherAccounts(says), stacklevel=_CALLER + 1)
 
 
+def correct(
+    given: str | Mapping[str, Any],
+    public: Mapping[str, Any],
+    content: Any,
+    columns: Mapping[str, str] | None,
+    stays: bool,
+) -> Script[models.DatasetAnswer]:
+    """Correct a dataset; its content, where it is given, is read by the whole new public part."""
+    dataset_id = given if isinstance(given, str) else str(given["id"])
+    corrected: models.DatasetAnswer
+    if content is None or _is_address(content, stays):
+        if columns is not None or "reader" in public:
+            raise TypeError("columns and public['reader'] need the table again, as content")
+        where = {} if content is None else _placed(content, stays)
+        corrected = yield _correction(dataset_id, {"public": public, **where})
+        return corrected
+    known = yield dataset(dataset_id)
+    kind, before = known["kind"], known["public"]
+    whole = _merged(before, public)
+    if isinstance(content, str | Path):
+        reads = readers.needed(kind, Path(content), whole, columns)
+    else:
+        reads = bool(columns) or readers.knows(kind, getattr(content, "columns", ()))
+    body = dataset_body(
+        kind,
+        whole,
+        content,
+        cap=None,
+        name=known["name"],
+        mode=None,
+        account=None,
+        columns=(columns or {}) if reads else None,
+    )
+    said = {**{name: None for name in before if name not in body["public"]}, **body["public"]}
+    sent = yield from _sent(kind, body["content"])
+    if isinstance(sent, File):
+        with sent.body:
+            corrected = yield _upload(
+                _correction(dataset_id, None), {"public": said}, sent.body, sent.name
+            )
+    else:
+        corrected = yield _correction(dataset_id, {"public": said, "content": sent})
+    return corrected
+
+
+def _correction(dataset_id: str, body: Any) -> Call[models.DatasetAnswer]:
+    return call(operations.correct_dataset(dataset_id, body))
+
+
+def _merged(value: Mapping[str, Any], patch: Mapping[str, Any]) -> Json:
+    """JSON Merge Patch (RFC 7396), as the service merges."""
+    found = dict(value)
+    for name, new in patch.items():
+        if new is None:
+            found.pop(name, None)
+        elif isinstance(new, Mapping):
+            old = found.get(name)
+            found[name] = _merged(old if isinstance(old, Mapping) else {}, new)
+        else:
+            found[name] = new
+    return found
+
+
+def _sent(kind: str, content: Any) -> Script[Any]:
+    """A content as it is sent: JSON, or a `File`."""
+    forms = CONTENTS.get(kind)
+    if not fits(content, forms):  # the service may know more kinds, and more of a kind
+        forms = forms_in(
+            (yield Call({"method": "GET", "url": "/openapi.json"}, _answered, True))
+        ).get(kind)
+    return content_of(kind, content, forms)
+
+
 def register(dataset: Mapping[str, Any]) -> Script[models.DatasetAnswer]:
     """The same content again is the same dataset, so this may be repeated."""
     content = None
     if "content" in dataset:
-        kind = str(dataset.get("kind"))
-        forms = CONTENTS.get(kind)
-        if not fits(
-            dataset["content"], forms
-        ):  # the service may know more kinds, and more of a kind
-            forms = forms_in(
-                (yield Call({"method": "GET", "url": "/openapi.json"}, _answered, True))
-            ).get(kind)
-        content = content_of(kind, dataset["content"], forms)
+        content = yield from _sent(str(dataset.get("kind")), dataset["content"])
     registered: models.DatasetAnswer
     if isinstance(content, File):
         metadata = {name: value for name, value in dataset.items() if name != "content"}
@@ -439,12 +515,26 @@ def _registration(whole: Any) -> Call[models.DatasetAnswer]:
 def upload(
     metadata: Mapping[str, Any], content: BinaryIO, filename: str
 ) -> Call[models.DatasetAnswer]:
+    registration = call(operations.register_dataset(cast(Any, None)), repeatable=content.seekable())
+    return _upload(registration, metadata, content, filename)
+
+
+def correct_with(
+    dataset_id: str, public: Mapping[str, Any], content: BinaryIO, filename: str
+) -> Call[models.DatasetAnswer]:
+    """Correct a dataset with a file as it is."""
+    return _upload(_correction(dataset_id, None), {"public": public}, content, filename)
+
+
+def _upload(
+    bare: Call[models.DatasetAnswer], metadata: Mapping[str, Any], content: BinaryIO, filename: str
+) -> Call[models.DatasetAnswer]:
+    """A call without a body, with the multipart form of a metadata and a content."""
     multipart = {
         "data": {"metadata": dumps(metadata).decode()},
         "files": {"content": (filename, content)},
     }
-    registration = call(operations.register_dataset(cast(Any, None)), repeatable=content.seekable())
-    return replace(registration, request={**registration.request, **multipart})
+    return replace(bare, request={**bare.request, **multipart})
 
 
 def dataset(dataset_id: str) -> Call[models.DatasetAnswer]:

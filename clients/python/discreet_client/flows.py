@@ -55,8 +55,9 @@ def link_flows(
 
 def busiest(result: Mapping[str, Any], network: Mapping[str, Any], most: int) -> list[Json]:
     """The links with the largest flows, at most so many, largest first: name, from_node, to_node,
-    flow, flow_over_capacity, flow_lower and flow_upper where there are intervals, and noise:
-    whether the flow is mostly noise. NotWritten as for `link_flows`."""
+    flow, flow_over_capacity, determined where some flows are not, flow_lower and flow_upper where
+    there are intervals (None where one has none), and noise: whether the flow is mostly noise.
+    NotWritten as for `link_flows`."""
     rows = _rows(result, network)
     noise = ((result.get("uncertainty") or {}).get("noise_dominates") or {}).get("link_flows")
     names = names_of(network)
@@ -103,7 +104,7 @@ def changes(result: Mapping[str, Any], network: Mapping[str, Any], most: int) ->
     ]
 
 
-_FIGURES = ("flow", "flow_over_capacity", "flow_lower", "flow_upper")
+_FIGURES = ("flow", "flow_over_capacity", "determined", "flow_lower", "flow_upper")
 
 
 def demand_matrix(result: Mapping[str, Any]) -> bytes:
@@ -218,6 +219,7 @@ def _rows(result: Mapping[str, Any], network: Mapping[str, Any]) -> list[Json]:
         )
     ends = _ends(result, "link_flows")
     lower, upper = ends.get("lower"), ends.get("upper")
+    left_open = set(result.get("undetermined_links") or ())
     return [
         {
             **_link_ids(network, place),
@@ -226,6 +228,7 @@ def _rows(result: Mapping[str, Any], network: Mapping[str, Any]) -> list[Json]:
             "capacity": link["capacity"],
             "flow": flow,
             "flow_over_capacity": flow / link["capacity"],
+            **({"determined": place not in left_open} if left_open else {}),
             **(
                 {}
                 if lower is None or upper is None

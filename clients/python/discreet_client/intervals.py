@@ -12,10 +12,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-MOSTLY_NOISE = (
-    "mostly noise: at this price the noise is as large as what it covers, so these "
-    "numbers tell little"
-)
+MOSTLY_NOISE = "mostly noise: at this epsilon, noise is as large as the answer"
 NOTHING = "nothing above the noise"
 """Said of a number that is 0 because everything released was noise, not because it is known to be
 0."""

@@ -57,6 +57,17 @@ class PricedRounds:
         return self.prices.answered[self.prices.coupled :]
 
     @property
+    def opened(self) -> int:
+        """The number of sums."""
+        return self.done
+
+    @property
+    def violations(self) -> Floats:
+        """By how much the last sum exceeds each constraint, float64[m_g], in its unit."""
+        prices = self.prices
+        return np.maximum(prices.sums[-1][prices.coupled : -1], 0.0)
+
+    @property
     def moving(self) -> float:
         """The duality gap as a fraction of the largest of the run; infinite before there is one."""
         prices = self.prices

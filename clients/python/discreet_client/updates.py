@@ -23,6 +23,7 @@ from numpy.typing import NDArray
 
 from discreet_client.convex_sets import ConvexSet
 from discreet_client.costs import Cost
+from discreet_client.settling import Asked, Certificate, Own
 
 Floats = NDArray[np.float64]
 
@@ -106,38 +107,45 @@ class Participant:
 
 
 class Rounds:
-    """A participant as the `Update` of a secure sum: `iterations` steps, or fewer once the sums
-    have settled.
+    """A participant as the `Update` of a secure sum: `iterations` steps, and if agents are `asked`
+    whether the sums have settled, two more sums in which the operator has no part
+    (`discreet_client.settling`)."""
 
-    With `threshold` > 0 it ends when no sum and no multiplier has moved by more than that since the
-    round before, without a further step: all agents see the same sums and end together, and the
-    operator learns when.
-
-    `trend` follows the sums, and says at the end whether they have settled.
-    """
-
-    def __init__(self, participant: Participant, iterations: int, threshold: float = 0.0) -> None:
-        self.participant, self.iterations, self.threshold = participant, iterations, threshold
+    def __init__(
+        self, participant: Participant, iterations: int, asked: Asked | None = None
+    ) -> None:
+        self.participant, self.iterations = participant, iterations
         self.done = 0
-        self.trend = Trend(participant.A_u.shape[0])
-        self._last: Floats | None = None
+        """The number of steps."""
+        self._last: Floats = np.zeros(0)
+        """The sums of the last step."""
         self._moved: Floats = np.zeros(0)
-        """The last change of the multipliers."""
+        """By how much it moved x."""
+        self._end = None if asked is None else Certificate(asked, participant.A_u.shape[0])
 
     def __call__(self, sums: Floats | None) -> Floats | None:
         """The next contribution, or None at the end."""
+        one, end = self.participant, self._end
         if sums is not None:
-            if self._last is not None and 0 < self.threshold >= float(
-                np.max(np.abs(np.concatenate([sums - self._last, self._moved])))
-            ):
-                return None
-            before = self.participant.multipliers
-            self.participant.update(sums)
-            self._moved = self.participant.multipliers - before
-            self.trend.follow(sums)
-            self._last = sums
-            self.done += 1
-        return None if self.done == self.iterations else self.participant.contribution()
+            if self.done < self.iterations:
+                before = one.x
+                one.update(sums)
+                self._last, self._moved = sums, one.x - before
+                self.done += 1
+            elif end is not None:
+                end.follow(sums)
+        if self.done < self.iterations:
+            return one.contribution()
+        if end is None or end.votes is not None:
+            return None
+        if end.sizes is None:
+            return end.row_sizes(np.vstack([one.A_u, one.A_g]), one.x)
+        own = Own(one.A_u, one.A_g, one.cost, one.domain, one.steps.regularization)
+        return end.vote(
+            not own.has_settled(
+                end.asked, end.sizes, self._last, one.multipliers, one.x, self._moved
+            )
+        )
 
     @property
     def x(self) -> Floats:
@@ -148,115 +156,51 @@ class Rounds:
         return self.participant.multipliers
 
     @property
-    def moving(self) -> float:
-        """See `Trend.moving`."""
-        return self.trend.moving
+    def opened(self) -> int:
+        """The number of sums."""
+        end = self._end
+        return self.done + (end is not None and (end.sizes is not None) + (end.votes is not None))
 
     @property
-    def violation(self) -> float:
-        """See `Trend.violation`."""
-        return self.trend.violation
+    def violations(self) -> Floats:
+        """By how much the last step's sums exceed each constraint, float64[m_g], in its unit."""
+        return np.maximum(self._last[self.participant.A_u.shape[0] :], 0.0)
 
     def settled(self, tolerance: float) -> bool:
-        """See `Trend.settled`."""
-        return self.trend.settled(tolerance)
+        """Whether all agents' x and the sums are within the tolerance that was asked for."""
+        assert self._end is not None
+        assert tolerance == self._end.asked.tolerance
+        return self._end.settled(self._last, self.multipliers)
 
     @property
     def why(self) -> str:
-        """The sentence that says why the sums have not settled."""
+        """The sentence that says why the sums have not settled; empty if they have."""
+        if self._end is None or self._end.settled(self._last, self.multipliers):
+            return ""
+        cause = self._end.why(self._last, self.multipliers)
         return (
-            f"after {self.done} rounds the sums still move by {self.moving:.2g} of the longest "
-            f"move, and the constraints are broken by {self.violation:.2g} of the largest sum: x "
-            "is no optimum. It takes more iterations, other steps, or constraints that can be "
-            "satisfied"
+            f"after {self.done} steps x is no optimum: {cause}. It takes more iterations, other "
+            "steps, or constraints that can be satisfied"
         )
 
     def state(self) -> dict[str, Any]:
         """The state as JSON, for `resume` in another process. Private: it holds x."""
-        x, multipliers = self.participant.x.tolist(), self.participant.multipliers.tolist()
-        return {"x": x, "multipliers": multipliers, "done": self.done, "trend": self.trend.state()}
-
-    def resume(self, state: Mapping[str, Any]) -> None:
-        self.participant.x, self.participant.multipliers = (
-            np.array(state["x"]),
-            np.array(state["multipliers"]),
-        )
-        self.done = state["done"]
-        if "trend" in state:  # older versions did not keep it
-            self.trend.resume(state["trend"])
-
-
-WINDOW = 10
-"""How many successive moves must all be small, since an oscillation stands still where it turns."""
-ROUNDING = 1e-9
-"""Moves below this fraction of the largest entry of any sum are rounding of the fixed point."""
-
-
-class Trend:
-    """Whether the opened sums still move, and whether they satisfy the constraints, which everybody
-    who sees them can compute.
-
-    A short move alone means little, since short steps make short moves. The last moves are compared
-    with the longest of the run: a contraction by rho a round makes them rho^rounds of it, whatever
-    the steps, while an iteration that creeps, oscillates or diverges keeps moving.
-    """
-
-    def __init__(self, coupled: int) -> None:
-        self.coupled = coupled
-        """The number of entries before those of the constraints, which must be at most 0."""
-        self.last: Floats | None = None
-        self.recent: list[float] = []
-        """Lengths of the last moves, newest last."""
-        self.longest = self.largest = 0.0
-
-    def follow(self, sums: Floats) -> None:
-        """Take the next sums, float64[m_u + m_g]."""
-        if self.last is not None:
-            moved = float(np.max(np.abs(sums - self.last), initial=0.0))
-            self.recent = [*self.recent, moved][-WINDOW:]
-            self.longest = max(self.longest, moved)
-        self.largest = max(self.largest, float(np.max(np.abs(sums), initial=0.0)))
-        self.last = sums
-
-    @property
-    def moving(self) -> float:
-        """The longest of the last moves as a fraction of the longest of the run; infinite before
-        there are enough."""
-        if len(self.recent) < WINDOW:
-            return math.inf
-        moved = max(self.recent)
-        return 0.0 if moved <= ROUNDING * self.largest else moved / self.longest
-
-    @property
-    def violation(self) -> float:
-        """The largest violation of a constraint in the last sums, as a fraction of the largest
-        entry of any sum."""
-        if self.last is None:
-            return math.inf
-        above = float(np.max(self.last[self.coupled :], initial=0.0))
-        return above / self.largest if above > 0 else 0.0
-
-    def settled(self, tolerance: float) -> bool:
-        """Whether the sums stand still and satisfy the constraints, both within the tolerance."""
-        return max(self.moving, self.violation) <= tolerance
-
-    def state(self) -> dict[str, Any]:
-        """The state as JSON, for `resume` in another process."""
-        last = None if self.last is None else self.last.tolist()
         return {
-            "last": last,
-            "recent": self.recent,
-            "longest": self.longest,
-            "largest": self.largest,
+            "x": self.x.tolist(),
+            "multipliers": self.multipliers.tolist(),
+            "done": self.done,
+            "last": self._last.tolist(),
+            "moved": self._moved.tolist(),
+            **({} if self._end is None else {"end": self._end.state()}),
         }
 
     def resume(self, state: Mapping[str, Any]) -> None:
-        self.last = None if state["last"] is None else np.array(state["last"])
-        self.recent, self.longest, self.largest = (
-            list(state["recent"]),
-            state["longest"],
-            state["largest"],
+        self.participant.x, self.participant.multipliers, self._last, self._moved = (
+            np.array(state[name]) for name in ("x", "multipliers", "last", "moved")
         )
+        self.done = state["done"]
+        if self._end is not None:
+            self._end.resume(state["end"])
 
 
 # Multi-agent problems through a cloud -------------------------------------------------------------

@@ -4,6 +4,7 @@
 export const AXES = {
   coupled_qp: {
     multipliers: ["constraint"],
+    violations: ["constraint"],
   },
   dr_ensemble: {
     achieved_power: ["step"],

@@ -75,6 +75,11 @@ export interface Discreet {
   readonly datasets: {
     /** Register a file: a File or Blob of a browser, or a stream. The same content again is the same dataset. */
     add(content: FileContent, about: DatasetAbout): Promise<Dataset>;
+    /**
+     * Correct the public part while nothing was spent or reserved on the dataset's account and no job on it waits or runs: the
+     * fields that are different (null takes one away); a file where one of them decides how rows are read.
+     */
+    correct(dataset: string | Dataset, fields: Record<string, unknown>, content?: FileContent, filename?: string): Promise<Dataset>;
     /** All datasets, newest first. */
     list(): AsyncGenerator<Dataset>;
   };
@@ -157,9 +162,23 @@ export function createDiscreet({ baseUrl, key, fetch: send = (request) => fetch(
   }
 
   async function add(content: FileContent, about: DatasetAbout): Promise<Dataset> {
-    const form = await formOf(content, about);
+    const { filename, ...said } = about;
+    const form = await formOf(content, said, filename);
     // The contract's types know the JSON body alone.
     return taken(await api.POST("/v1/datasets", { body: form as never, bodySerializer: () => form }));
+  }
+
+  async function correct(
+    dataset: string | Dataset,
+    fields: Record<string, unknown>,
+    content?: FileContent,
+    filename?: string,
+  ): Promise<Dataset> {
+    const params = { path: { dataset_id: typeof dataset === "string" ? dataset : dataset.id } };
+    const address = "/v1/datasets/{dataset_id}";
+    if (content === undefined) return taken(await api.PATCH(address, { params, body: { public: fields } as never }));
+    const form = await formOf(content, { public: fields }, filename);
+    return taken(await api.PATCH(address, { params, body: form as never, bodySerializer: () => form }));
   }
 
   async function* list(): AsyncGenerator<Dataset> {
@@ -262,7 +281,7 @@ export function createDiscreet({ baseUrl, key, fetch: send = (request) => fetch(
     api,
     networks,
     register,
-    datasets: { add, list },
+    datasets: { add, correct, list },
     submit,
     events,
     answer,

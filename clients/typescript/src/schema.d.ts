@@ -309,7 +309,12 @@ export interface paths {
         delete: operations["delete_dataset"];
         options?: never;
         head?: never;
-        patch?: never;
+        /**
+         * Correct Dataset
+         * @description Correct the public part while nothing was spent or reserved on the dataset's account and no
+         *     job on it waits or runs; of a simulation while none waits or runs. Id and account stay.
+         */
+        patch: operations["correct_dataset"];
         trace?: never;
     };
     "/v1/jobs": {
@@ -950,7 +955,12 @@ export interface paths {
         delete?: never;
         options?: never;
         head?: never;
-        patch?: never;
+        /**
+         * Correct Source
+         * @description Correct the public part of all blocks while nothing was spent or reserved on any of them and
+         *     no job on them waits or runs; of a simulation while none waits or runs.
+         */
+        patch: operations["correct_source"];
         trace?: never;
     };
     "/v1/sources/{source_id}/blocks": {
@@ -1237,7 +1247,7 @@ export interface components {
              * Action
              * @enum {string}
              */
-            action: "cap.grant" | "cap.set" | "budget_request.decline" | "dataset.erase" | "dataset.place" | "dataset.register" | "dataset.retention" | "key.create" | "key.revoke" | "login.end" | "login.end_by_provider" | "login.key" | "login.link" | "login.link_made" | "login.provider" | "object.add" | "object.remove" | "person.remove" | "person.restore" | "place.fail" | "roster.remove_member" | "roster.sign" | "session.tokens" | "source.create" | "source.rule" | "tenant.create" | "webhook.create" | "webhook.remove";
+            action: "cap.grant" | "cap.set" | "budget_request.decline" | "dataset.correct" | "dataset.erase" | "dataset.place" | "dataset.register" | "dataset.retention" | "key.create" | "key.revoke" | "login.end" | "login.end_by_provider" | "login.key" | "login.link" | "login.link_made" | "login.provider" | "object.add" | "object.remove" | "person.remove" | "person.restore" | "place.fail" | "roster.remove_member" | "roster.sign" | "session.tokens" | "source.correct" | "source.create" | "source.rule" | "tenant.create" | "webhook.create" | "webhook.remove";
             /**
              * At
              * Format: date-time
@@ -1427,6 +1437,12 @@ export interface components {
          * @description A block of a source, or a later version of one.
          */
         BlockRequest: {
+            /**
+             * Accept Doubts
+             * @description Register the content although a check finds that it cannot be right, such as behaviour probabilities whose weights have a mean far from 1. It is not kept, and nobody else is told
+             * @default false
+             */
+            accept_doubts?: boolean;
             /**
              * Block
              * @description Its day, month or label
@@ -1811,6 +1827,39 @@ export interface components {
             standard_deviation: number;
         };
         /**
+         * CorrectionRequest
+         * @description What is different in the public part of a dataset, and its content, where that is read
+         *     again.
+         */
+        CorrectionRequest: {
+            /**
+             * Content
+             * @description The content again, where a field differs that decides how rows are read; absent: the stored one is checked anew, or that at its place is read again
+             * @default null
+             */
+            content?: {
+                [key: string]: unknown;
+            } | null;
+            /**
+             * Content From
+             * @default null
+             */
+            content_from?: string | null;
+            /**
+             * Content Stays
+             * @description The content stays there and is not stored: each job fetches it again, and fails, uncharged, unless it is unchanged
+             * @default false
+             */
+            content_stays?: boolean;
+            /**
+             * Public
+             * @description Fields with their new values (JSON Merge Patch, RFC 7396: null takes a field away); all others stay. `unit` stays
+             */
+            public?: {
+                [key: string]: unknown;
+            };
+        };
+        /**
          * CoupledQp
          * @description Agents minimize a joint quadratic cost under joint constraints, over sums that only they can
          *     open.
@@ -1916,7 +1965,7 @@ export interface components {
             rounds: number;
             /**
              * Status
-             * @description Whether the sums stood still at the end and kept the constraints, both within `tolerance`; of agents apart all of them have signed it. `iteration_limit`: they did not, and x is no optimum; with `mpc.iterations` it is the last step that moved nothing. `infeasible`: of protocol mpc, nothing that the agents can do keeps the limit in every hour
+             * @description `converged`: within `tolerance` of what agents use at the end, x is the best that they can do and keeps the constraints; of agents apart all of them have signed it. `iteration_limit`: that is not so, or, of protocol mpc, its bounds are too wide to tell; x is no optimum. `infeasible`: of protocol mpc, nothing that the agents can do keeps the limit in every hour
              * @enum {string}
              */
             status?: "converged" | "iteration_limit" | "infeasible";
@@ -1935,6 +1984,11 @@ export interface components {
              * @description Largest entry of the constraints above zero; of protocol job
              */
             violation?: number;
+            /**
+             * Violations
+             * @description By how much each constraint is above zero, in its own unit; of protocol job
+             */
+            violations?: number[];
             /**
              * X
              * @description The optimum, one list an agent; of protocol job
@@ -1986,10 +2040,23 @@ export interface components {
                 [key: string]: unknown;
             };
             /**
+             * Revision
+             * @description 1, and one more with each correction of its public part
+             * @default 1
+             */
+            revision?: number;
+            /**
              * Source
              * @description The source, if it is a version of a block
              */
             source?: string | null;
+            /**
+             * Undeclared
+             * @description Public fields that are not declared and that later questions may need, each with what it buys; a correction declares them
+             */
+            undeclared?: {
+                [key: string]: string;
+            };
         };
         /**
          * DatasetName
@@ -2190,6 +2257,12 @@ export interface components {
          */
         DrEnsembleDataset: {
             /**
+             * Accept Doubts
+             * @description Register the content although a check finds that it cannot be right, such as behaviour probabilities whose weights have a mean far from 1. It is not kept, and nobody else is told
+             * @default false
+             */
+            accept_doubts?: boolean;
+            /**
              * Account
              * @description Account of another dataset about the same people; both are then charged there
              * @default null
@@ -2236,7 +2309,7 @@ export interface components {
          */
         DrEnsemblePublic: {
             /**
-             * @description Blocks of hours with transition matrices of their own, at the same noise. Absent: one matrix for all hours, by which an uncontrolled load goes to its mean and stays there. It cannot be added once the data are registered
+             * @description Blocks of hours with transition matrices of their own, at the same noise. Absent: one matrix for all hours, by which an uncontrolled load goes to its mean and stays there. It cannot be added once something was spent on the data
              * @default null
              */
             day?: components["schemas"]["Day"] | null;
@@ -3369,6 +3442,12 @@ export interface components {
          */
         MultiAgentDataset: {
             /**
+             * Accept Doubts
+             * @description Register the content although a check finds that it cannot be right, such as behaviour probabilities whose weights have a mean far from 1. It is not kept, and nobody else is told
+             * @default false
+             */
+            accept_doubts?: boolean;
+            /**
              * Account
              * @description Account of another dataset about the same people; both are then charged there
              * @default null
@@ -3615,6 +3694,12 @@ export interface components {
          * @description Trajectories of people under a behaviour policy.
          */
         OffPolicyDataset: {
+            /**
+             * Accept Doubts
+             * @description Register the content although a check finds that it cannot be right, such as behaviour probabilities whose weights have a mean far from 1. It is not kept, and nobody else is told
+             * @default false
+             */
+            accept_doubts?: boolean;
             /**
              * Account
              * @description Account of another dataset about the same people; both are then charged there
@@ -4168,6 +4253,12 @@ export interface components {
          */
         PlacedBlockRequest: {
             /**
+             * Accept Doubts
+             * @description Register the content although a check finds that it cannot be right, such as behaviour probabilities whose weights have a mean far from 1. It is not kept, and nobody else is told
+             * @default false
+             */
+            accept_doubts?: boolean;
+            /**
              * Block
              * @description Its day, month or label
              */
@@ -4190,6 +4281,12 @@ export interface components {
          *     (`DISCREET_CONTENT_PLACES`).
          */
         PlacedDatasetRequest: {
+            /**
+             * Accept Doubts
+             * @description Register the content although a check finds that it cannot be right, such as behaviour probabilities whose weights have a mean far from 1. It is not kept, and nobody else is told
+             * @default false
+             */
+            accept_doubts?: boolean;
             /**
              * Account
              * @description Account of another dataset about the same people; both are then charged there
@@ -5010,6 +5107,12 @@ export interface components {
          */
         RoutingDataset: {
             /**
+             * Accept Doubts
+             * @description Register the content although a check finds that it cannot be right, such as behaviour probabilities whose weights have a mean far from 1. It is not kept, and nobody else is told
+             * @default false
+             */
+            accept_doubts?: boolean;
+            /**
              * Account
              * @description Account of another dataset about the same people; both are then charged there
              * @default null
@@ -5257,6 +5360,11 @@ export interface components {
             /** @description How far the noise may have moved the numbers of this result */
             uncertainty?: components["schemas"]["Uncertainty"];
             /**
+             * Links whose flow is not determined
+             * @description Positions of links whose flow the model does not determine, from 0: they cost the same at any flow and others are as good, so that optimal assignments differ there. Such flows have no interval; the total travel time is the same in all
+             */
+            undetermined_links?: number[];
+            /**
              * Unit Flows
              * @description Share of each pair's trips at each link; of the method gradient
              */
@@ -5497,7 +5605,7 @@ export interface components {
         };
         /**
          * SourceAnswer
-         * @description A source: data that keep arriving, in blocks. Its fields never change.
+         * @description A source: data that keep arriving, in blocks. Only its public part may be corrected.
          */
         SourceAnswer: {
             /**
@@ -5554,6 +5662,12 @@ export interface components {
             };
             /** Retention Days */
             retention_days: number | null;
+            /**
+             * Revision
+             * @description 1, and one more with each correction of its public part
+             * @default 1
+             */
+            revision?: number;
             /** @description Who may spend which share; null if whoever comes first may spend. Not in lists */
             rule?: components["schemas"]["RuleAnswer"] | null;
         };
@@ -5620,6 +5734,19 @@ export interface components {
              * @default null
              */
             versions?: string[] | null;
+        };
+        /**
+         * SourceCorrection
+         * @description What is different in the public part of a source.
+         */
+        SourceCorrection: {
+            /**
+             * Public
+             * @description Fields with their new values (JSON Merge Patch, RFC 7396: null takes a field away); all others stay. `unit` stays
+             */
+            public: {
+                [key: string]: unknown;
+            };
         };
         /**
          * SourcePage
@@ -7723,6 +7850,130 @@ export interface operations {
                 };
             };
             /** @description `database_busy`: The database is too busy; `database_full`: The database's disk is full; `database_read_only`: The database takes no changes; `database_unavailable`: The database does not answer; `keys_unavailable`: The place where keys lie does not answer; `ledger_rolled_back`: The database lacks entries of the ledger; `provider_unavailable`: The identity provider does not answer; `unavailable`: The service cannot answer now; `wrong_schema`: The database has the schema of another version */
+            503: {
+                headers: {
+                    /** @description Seconds to wait before asking again */
+                    "Retry-After"?: number;
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemDocument"];
+                };
+            };
+        };
+    };
+    correct_dataset: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                dataset_id: string;
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["CorrectionRequest"];
+                "multipart/form-data": {
+                    /**
+                     * Format: binary
+                     * @description Parquet, CSV or JSON
+                     */
+                    content: string;
+                    /** @description The JSON body without its `content` */
+                    metadata: string;
+                };
+            };
+        };
+        responses: {
+            /** @description Successful Response */
+            200: {
+                headers: {
+                    /** @description `"requests";r=…;t=…`: what is left of the quota, and for how many seconds */
+                    RateLimit?: string;
+                    /** @description `"requests";q=…;w=…`: the quota of a key and its window in seconds */
+                    "RateLimit-Policy"?: string;
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["DatasetAnswer"];
+                };
+            };
+            /** @description `invalid_json`: The body is not strict JSON; `invalid_multipart`: The body is not a multipart form */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemDocument"];
+                };
+            };
+            /** @description `key_expired`: The API key has expired; `key_malformed`: This is not an API key; `key_revoked`: The API key was revoked; `key_unknown`: The API key is unknown; `person_removed`: The person was removed here; `token_ended`: The person was logged out at the identity provider; `token_expired`: The access token has expired; `token_invalid`: This is not an access token for this service; `unauthenticated`: An API key is needed */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemDocument"];
+                };
+            };
+            /** @description `forbidden`: The key's role does not allow this; `no_role`: The identity provider gives the person no role here; `several_tenants`: The identity provider gives the person roles in several tenants */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemDocument"];
+                };
+            };
+            /** @description `not_found`: There is no such object */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemDocument"];
+                };
+            };
+            /** @description `conflict`: The object's state does not allow this; `content_changed`: The content changed while it was read; `content_known`: The content is registered otherwise; `dataset_changed`: The data were corrected at the same moment; `dataset_in_use`: A job needs the dataset; `released`: Something was given away of these data, so their public part stays; `unit_differs`: The privacy units differ */
+            409: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemDocument"];
+                };
+            };
+            /** @description `payload_too_large`: The request is too large */
+            413: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemDocument"];
+                };
+            };
+            /** @description `invalid_input`: A field is not valid; `invalid_parameter`: A parameter is not valid; `place_refused`: Nothing is read from this address; `query_refused`: The database does not run this query, or its rows are not read */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemDocument"];
+                };
+            };
+            /** @description `rate_limited`: The key has used up its requests for now; `too_many_bodies`: Too many large requests of this tenant are being worked on; `too_many_uploads`: Too many contents of this tenant are being registered */
+            429: {
+                headers: {
+                    /** @description Seconds to wait before asking again */
+                    "Retry-After"?: number;
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemDocument"];
+                };
+            };
+            /** @description `database_busy`: The database is too busy; `database_full`: The database's disk is full; `database_read_only`: The database takes no changes; `database_unavailable`: The database does not answer; `keys_unavailable`: The place where keys lie does not answer; `ledger_rolled_back`: The database lacks entries of the ledger; `not_isolated`: Uploads are not read on this machine; `not_read`: The upload could not be read; `place_unavailable`: The place of the content does not answer; `places_unreadable`: The operator's file of places cannot be read; `provider_unavailable`: The identity provider does not answer; `reader_not_started`: Uploads cannot be read now; `spool_unavailable`: There is no room for the upload; `storage_denied`: The object storage refuses this service; `storage_full`: The object storage is full; `storage_unavailable`: The object storage does not answer; `unavailable`: The service cannot answer now; `wrong_schema`: The database has the schema of another version */
             503: {
                 headers: {
                     /** @description Seconds to wait before asking again */
@@ -11039,6 +11290,121 @@ export interface operations {
                 };
             };
             /** @description `database_busy`: The database is too busy; `database_full`: The database's disk is full; `database_read_only`: The database takes no changes; `database_unavailable`: The database does not answer; `keys_unavailable`: The place where keys lie does not answer; `ledger_rolled_back`: The database lacks entries of the ledger; `provider_unavailable`: The identity provider does not answer; `unavailable`: The service cannot answer now; `wrong_schema`: The database has the schema of another version */
+            503: {
+                headers: {
+                    /** @description Seconds to wait before asking again */
+                    "Retry-After"?: number;
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemDocument"];
+                };
+            };
+        };
+    };
+    correct_source: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                source_id: string;
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["SourceCorrection"];
+            };
+        };
+        responses: {
+            /** @description Successful Response */
+            200: {
+                headers: {
+                    /** @description `"requests";r=…;t=…`: what is left of the quota, and for how many seconds */
+                    RateLimit?: string;
+                    /** @description `"requests";q=…;w=…`: the quota of a key and its window in seconds */
+                    "RateLimit-Policy"?: string;
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["SourceAnswer"];
+                };
+            };
+            /** @description `invalid_json`: The body is not strict JSON */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemDocument"];
+                };
+            };
+            /** @description `key_expired`: The API key has expired; `key_malformed`: This is not an API key; `key_revoked`: The API key was revoked; `key_unknown`: The API key is unknown; `person_removed`: The person was removed here; `token_ended`: The person was logged out at the identity provider; `token_expired`: The access token has expired; `token_invalid`: This is not an access token for this service; `unauthenticated`: An API key is needed */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemDocument"];
+                };
+            };
+            /** @description `forbidden`: The key's role does not allow this; `no_role`: The identity provider gives the person no role here; `several_tenants`: The identity provider gives the person roles in several tenants */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemDocument"];
+                };
+            };
+            /** @description `not_found`: There is no such object */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemDocument"];
+                };
+            };
+            /** @description `content_changed`: The content changed while it was read; `dataset_changed`: The data were corrected at the same moment; `dataset_in_use`: A job needs the dataset; `released`: Something was given away of these data, so their public part stays */
+            409: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemDocument"];
+                };
+            };
+            /** @description `payload_too_large`: The request is too large */
+            413: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemDocument"];
+                };
+            };
+            /** @description `invalid_input`: A field is not valid; `invalid_parameter`: A parameter is not valid */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemDocument"];
+                };
+            };
+            /** @description `rate_limited`: The key has used up its requests for now; `too_many_bodies`: Too many large requests of this tenant are being worked on; `too_many_uploads`: Too many contents of this tenant are being registered */
+            429: {
+                headers: {
+                    /** @description Seconds to wait before asking again */
+                    "Retry-After"?: number;
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemDocument"];
+                };
+            };
+            /** @description `database_busy`: The database is too busy; `database_full`: The database's disk is full; `database_read_only`: The database takes no changes; `database_unavailable`: The database does not answer; `keys_unavailable`: The place where keys lie does not answer; `ledger_rolled_back`: The database lacks entries of the ledger; `not_isolated`: Uploads are not read on this machine; `not_read`: The upload could not be read; `provider_unavailable`: The identity provider does not answer; `reader_not_started`: Uploads cannot be read now; `spool_unavailable`: There is no room for the upload; `storage_unavailable`: The object storage does not answer; `unavailable`: The service cannot answer now; `wrong_schema`: The database has the schema of another version */
             503: {
                 headers: {
                     /** @description Seconds to wait before asking again */

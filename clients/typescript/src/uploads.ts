@@ -13,8 +13,8 @@ export type DatasetAbout = WithoutContent<DatasetBody> & {
   filename?: string;
 };
 
-/** The multipart form of a registration. */
-export async function formOf(content: FileContent, { filename, ...about }: DatasetAbout): Promise<FormData> {
+/** The multipart form of a registration, or of a correction. */
+export async function formOf(content: FileContent, about: object, filename?: string): Promise<FormData> {
   const name = filename ?? (content as Partial<File>).name;
   if (!name) throw new TypeError("filename is needed: its ending says whether the content is CSV, Parquet or JSON");
   const form = new FormData();

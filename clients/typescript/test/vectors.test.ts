@@ -36,7 +36,7 @@ import { minimize, stepOf } from "../src/agent/multiAgent.js";
 import { sumsOf } from "../src/agent/parameters.js";
 import type { Round } from "../src/agent/rounds.js";
 import * as signing from "../src/agent/signing.js";
-import { Participant, Trend } from "../src/agent/spds.js";
+import { haveSettled, Participant } from "../src/agent/spds.js";
 import { Exchange } from "../src/agent/streamKeys.js";
 
 // biome-ignore lint: the file is data of many forms
@@ -365,8 +365,8 @@ test("parameters that this agent does not know are refused", () => {
 });
 
 test("steps of a coupled quadratic program", () => {
-  const { A_u, A_g, A_q, a_l, lower, upper, steps, begin, sums, after: seen } = vectors.steps;
-  const participant = new Participant(A_u, A_g, { A_q, a_l }, { lower, upper }, steps, begin);
+  const { A_u, A_g, A_q, a_l, lower, upper, steps, begin, asked, draw, sums, after: seen } = vectors.steps;
+  const participant = new Participant(A_u, A_g, { A_q, a_l }, { lower, upper }, steps, begin, asked, () => draw);
   const near = (found: readonly number[], wanted: number[]): void => {
     assert.equal(found.length, wanted.length);
     found.forEach((one, place) => assert.ok(Math.abs(one - (wanted[place] as number)) < 1e-14, `${found} is not ${wanted}`));
@@ -378,14 +378,26 @@ test("steps of a coupled quadratic program", () => {
     if (sent !== undefined) near(sent, wanted.contribution);
     near(participant.x, wanted.x);
     assert.deepEqual(participant.multipliers, wanted.multipliers);
-    assert.equal(participant.trend.moving, wanted.moving ?? Number.POSITIVE_INFINITY);
-    assert.equal(participant.trend.violation, wanted.violation ?? Number.POSITIVE_INFINITY);
-    for (const [tolerance, settled] of Object.entries(wanted.settled)) assert.equal(participant.settled(Number(tolerance)), settled);
   });
-  const { standing } = vectors.steps;
-  const still = new Trend(2);
-  for (const opened of standing.sums) still.follow(opened);
-  assert.deepEqual([still.moving, still.violation], [standing.moving, standing.violation]);
-  assert.equal(standing.moving, 0); // moves below the fixed point's rounding are none
+  assert.equal(participant.opened, sums.length);
+  assert.equal(participant.settled(asked.tolerance), vectors.steps.settled);
+  assert.equal(participant.settled(asked.tolerance / 2), false); // another tolerance than was asked for
+  assert.deepEqual(participant.violations, vectors.steps.violations);
+});
+
+test("whether the sums of a coupled quadratic program have settled", () => {
+  const { A_u, A_g, A_q, a_l, lower, upper, asked, votes, verdicts } = vectors.steps;
+  for (const one of votes.agents) {
+    const cost = { A_q: one.A_q ?? A_q, a_l: one.a_l ?? a_l };
+    const agent = new Participant(A_u, A_g, cost, { lower, upper }, votes.steps, one.begin, asked);
+    agent.next(undefined);
+    agent.next(votes.sums);
+    assert.equal((agent.next(votes.sizes) as number[])[0], one.against ? asked.bound : 0, JSON.stringify(one));
+  }
+  for (const one of verdicts) {
+    const found = haveSettled(asked, 2, [1, 1, one.excess], [one.price], [4, 2, one.size], one.votes);
+    assert.equal(found, one.settled, JSON.stringify(one));
+  }
+  assert.ok(new Set(verdicts.map((one: { settled: boolean }) => one.settled)).size === 2);
 });
 

@@ -61,6 +61,8 @@ REQUEST_MODELS = (
     requests.DatasetRequest,
     requests.PlacedDatasetRequest,
     requests.PlacedBlockRequest,
+    requests.CorrectionRequest,
+    requests.SourceCorrection,
     requests.JobRequest,
     requests.NetworkRequest,
     requests.SourceRequest,

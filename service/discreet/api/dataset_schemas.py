@@ -42,6 +42,14 @@ class DatasetAnswer(BaseModel):
     delete_after_job: bool = Field(
         description="The content is erased after the first job that succeeds on it"
     )
+    revision: int = Field(
+        default=1, description="1, and one more with each correction of its public part"
+    )
+    undeclared: dict[str, str] = Field(
+        default_factory=dict,
+        description="Public fields that are not declared and that later questions may need, each "
+        "with what it buys; a correction declares them",
+    )
     source: str | None = Field(
         default=None, description="The source, if it is a version of a block"
     )

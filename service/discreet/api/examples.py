@@ -26,6 +26,10 @@ BUDGET_REQUESTS: dict[str, Any] = {
     }
 }
 DECLINES: dict[str, Any] = {"no": {"answer": "ask the release of May again: that costs nothing"}}
+CORRECTIONS: dict[str, Any] = {
+    "bound": {"public": {"max_ratio": 5}},
+    "none": {"public": {"max_total": None}},
+}
 CAPS: dict[str, Any] = {
     "tenant": {
         "scope": "tenant",

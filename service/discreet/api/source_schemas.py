@@ -54,12 +54,15 @@ class RuleAnswer(BaseModel):
 
 
 class SourceAnswer(BaseModel):
-    """A source: data that keep arriving, in blocks. Its fields never change."""
+    """A source: data that keep arriving, in blocks. Only its public part may be corrected."""
 
     id: str
     name: str
     kind: str
     public: dict[str, Any] = Field(description="The public part of each block")
+    revision: int = Field(
+        default=1, description="1, and one more with each correction of its public part"
+    )
     mode: Mode
     by: BlockBy
     cap: Figures = Field(description="The cap that a new account begins with")

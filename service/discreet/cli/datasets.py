@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -22,6 +22,7 @@ from discreet.cli.dataset_files import (
 )
 from discreet.cli.files import read_body
 from discreet.cli.options import (
+    AcceptDoubtsFlag,
     EncodingOption,
     JsonFlag,
     KeyOption,
@@ -32,7 +33,7 @@ from discreet.cli.options import (
     asked_of,
     require_address,
 )
-from discreet.cli.people import account_of, notes
+from discreet.cli.people import account_of, notes, undeclared
 from discreet.cli.questions import changed, field_of
 from discreet.cli.servers import client_of, dataset_id
 from discreet.cli.showing import show_dataset, show_datasets, tell
@@ -164,6 +165,7 @@ def add(
             "--delete-after-job", help="Erase the content after the first job that succeeds on it"
         ),
     ] = False,
+    accept_doubts: AcceptDoubtsFlag = False,
     stays: StaysFlag = False,
     query: QueryOption = None,
     state: StateOption = None,
@@ -206,6 +208,7 @@ def add(
         "mode": mode,
         "retention_days": retention_days,
         "delete_after_job": delete_after_job or None,
+        "accept_doubts": accept_doubts or None,
     }
     body = {
         "name": file.stem if where is None else name_of(where),
@@ -256,7 +259,7 @@ def add(
             with file.open("rb") as content:
                 made = client.upload(body, content, file.name)
     known = next((one for one in before if one["id"] == made["account"]), None)
-    for note in notes(known, unsaid, made):
+    for note in [*notes(known, unsaid, made), *undeclared(made)]:
         typer.echo(note, err=True)
     tell(made, as_json, lambda: show_dataset(made))
 
@@ -282,6 +285,98 @@ def _asked_whose(others: Sequence[people.Budget]) -> str | None:
             return account_of(others, given)
         except InvalidInput as error:
             print(f"{error}.")
+
+
+@app.command("correct")
+def correct(
+    dataset: DatasetArgument,
+    given: Annotated[
+        str | None,
+        typer.Argument(
+            metavar="[FILE|URL]",
+            help="The content again, as `dataset add` reads it: where a field is corrected that "
+            "decides how rows are read, such as zones or edges. Without it what is stored is "
+            "checked anew, or read again at the place where it stays",
+        ),
+    ] = None,
+    public: Annotated[
+        str | None,
+        typer.Option(help="Fields of the public part to correct: JSON text, or a file of it"),
+    ] = None,
+    fields: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--set",
+            metavar="FIELD=VALUE",
+            help="A field of the public part, such as max_total=5000; null takes it away; of a "
+            "FILE also rules such as reader.time_zone=Europe/Berlin; may be repeated",
+        ),
+    ] = None,
+    columns: Annotated[
+        str | None,
+        typer.Option(help="What the columns of FILE are called, as in `dataset add`"),
+    ] = None,
+    zones: Annotated[
+        str | None, typer.Option(help="The names of zones in FILE, as in `dataset add`")
+    ] = None,
+    encoding: EncodingOption = None,
+    form: Annotated[str | None, typer.Option("--format", help="As in `dataset add`")] = None,
+    stays: StaysFlag = False,
+    query: QueryOption = None,
+    state: StateOption = None,
+    server: ServerOption = None,
+    key: KeyOption = None,
+    as_json: JsonFlag = False,
+) -> None:
+    """Correct what is public of a dataset, while nothing was given away of it.
+
+    That is while nothing was spent or reserved on its account and no job on it waits or runs; a
+    simulation can be corrected while no job on it waits or runs. Id, account and unit stay. Later
+    the public part stays too: register the data beside it, with --same-people-as.
+    """
+    where = asked_of(given if given is not None and "://" in given else None, query)
+    require_address(where, stays)
+    file = Path(given) if given is not None and where is None else None
+    if file is not None:
+        check_file(file, form)
+    elif columns or zones or encoding or form:
+        says = "go with a file on this machine"
+        raise typer.BadParameter(says, param_hint="--columns, --zones, --encoding, --format")
+    said = {} if public is None else public_part(public)
+    said = changed(said, map(field_of, fields or ()))
+    if not said and given is None:
+        raise typer.BadParameter("say what is to be corrected", param_hint="--set")
+    if file is None and "reader" in said:
+        raise typer.BadParameter("rules of a reader need the FILE", param_hint="--set reader")
+    with client_of(state, server, key) as client:
+        found = dataset_id(client, dataset)
+        if file is None:
+            corrected = client.datasets.correct(found, said, where, stays=stays)
+        else:
+            before = client.dataset(found)
+            whole: dict[str, Any] = {"kind": before["kind"], "public": dict(before["public"])}
+            whole["public"] = {
+                name: value
+                for name, value in changed(whole["public"], said.items()).items()
+                if value is not None
+            }
+            named = None if zones is None else zones_of(zones, whole, state, server, key)
+            rules = {
+                name: value
+                for name, value in (("zones", named), ("encoding", encoding))
+                if value is not None
+            }
+            body = read_file(file, whole, pairs_of(columns), rules)
+            gone = {name: None for name in before["public"] if name not in body["public"]}
+            new = {**gone, **body["public"]}
+            if "content" in body:
+                corrected = client.datasets.correct(found, new, body["content"])
+            else:
+                with file.open("rb") as content:
+                    corrected = client.correct_with(found, new, content, file.name)
+    for note in undeclared(corrected):
+        typer.echo(note, err=True)
+    tell(corrected, as_json, lambda: show_dataset(corrected))
 
 
 @app.command("delete")

@@ -45,6 +45,14 @@ EncodingOption = Annotated[
         help="Encoding of CSV files if it is not UTF-8, such as cp1252 for files saved by Excel"
     ),
 ]
+AcceptDoubtsFlag = Annotated[
+    bool,
+    typer.Option(
+        "--accept-doubts",
+        help="Register the content although a check finds that it cannot be right, such as "
+        "behaviour probabilities whose weights have a mean far from 1",
+    ),
+]
 StaysFlag = Annotated[
     bool,
     typer.Option(

@@ -37,3 +37,12 @@ def notes(known: Budget | None, others: Sequence[Budget], made: Mapping[str, Any
         f"If so, then before any job: discreet dataset delete {made['id']}; then add it with "
         f"--same-people-as {first}, or the like. If not: --other-people.",
     ]
+
+
+def undeclared(made: Mapping[str, Any]) -> list[str]:
+    """What later questions may need, and is not declared of a dataset yet."""
+    return [
+        f"not declared: {name}, {buys}. While nothing was spent on it: discreet dataset correct "
+        f"{made['id']} --set {name}=…"
+        for name, buys in made.get("undeclared", {}).items()
+    ]

@@ -60,6 +60,8 @@ def show_busiest(result: Mapping[str, Any], roads: Mapping[str, Any], screen: Co
         level = (result.get("uncertainty") or {}).get("level", 0.9)
         ends = (row.get("flow_lower"), row.get("flow_upper"))
         flow = intervals.with_interval(row["flow"], *ends, level, noise=row["noise"])
+        if row.get("determined") is False:
+            flow += " (not determined)"
         names = (Text(printable(str(row[field]))) for field in ("name", "from_node", "to_node"))
         table.add_row(*names, flow, intervals.percent(row["flow_over_capacity"]))
     screen.print(table)
@@ -76,25 +78,9 @@ def show_law(result: Mapping[str, Any], screen: Console) -> None:
 
 
 def show_changes(result: Mapping[str, Any], roads: Mapping[str, Any], screen: Console) -> None:
-    """What closing some links changes: the total, and the links whose flows change most, with
-    intervals."""
+    """The links whose flows change most by closing some, with intervals."""
     from discreet_client import flows  # noqa: PLC0415 - for this alone
 
-    change, now = result.get("total_travel_time_change"), result.get("total_travel_time")
-    if change is None or now is None:
-        return
-    said = next(
-        (one for one in intervals.stated(result) if one.name == "total_travel_time_change"), None
-    )
-    told = intervals.plain(change, 4) if said is None or said.lower is None else said.text
-    part = (
-        f": {intervals.percent(abs(change) / (now - change))} {'more' if change >= 0 else 'less'}"
-    )
-    before = (
-        f"Closing adds {told} to the {intervals.plain(now - change, 4)} that the same trips "
-        "take on all roads"
-    )
-    screen.print(f"{before}{part if now > change else ''}", highlight=False, soft_wrap=True)
     try:
         rows = flows.changes(result, roads, MOST_CHANGED)
     except flows.NotWritten:
@@ -110,7 +96,7 @@ def show_changes(result: Mapping[str, Any], roads: Mapping[str, Any], screen: Co
         )
         text = (
             intervals.with_interval(moved, *ends, row["level"])
-            if ends[0] is not None
+            if ends[0] is not None and ends[1] is not None
             else intervals.plain(moved, 3)
         )
         table.add_row(

@@ -306,18 +306,25 @@ def show_audit(rows: list[Any]) -> None:
 
 
 def show_networks(rows: Sequence[Any]) -> None:
-    """Differences to the published link flows: the largest in parts of the largest flow, all in
-    parts of all flow."""
-    table = Table("network", "status", "gap", "largest difference", "of all flow", "seconds", "MiB")
+    """Differences to the published flows: of the objective, and of the links whose flow the model
+    determines the largest in parts of the largest flow, all in parts of all flow."""
+    names = ("objective", "largest difference", "of all flow")
+    table = Table("network", "status", "gap", *names, "seconds", "MiB")
     for row in rows:
-        figures = (row.gap, row.largest_difference, row.total_difference)
+        figures = (
+            row.gap,
+            row.objective_difference,
+            row.largest_difference,
+            row.total_difference,
+        )
         shown = ["" if figure is None else f"{figure:.1e}" for figure in figures]
         table.add_row(row.network, row.status, *shown, f"{row.seconds:.2f}", f"{row.mib:.0f}")
     output = Console()
     output.print(table)
     for row in rows:
-        if row.reason is not None:
-            output.print(f"{row.network}: {row.reason}", markup=False)
+        for says in (row.reason, row.left):
+            if says is not None:
+                output.print(f"{row.network}: {says}", markup=False)
 
 
 def show_report(found: Any) -> None:

@@ -12,6 +12,7 @@ import typer
 
 from discreet.cli.dataset_files import check_ending, pairs_of, public_part
 from discreet.cli.options import (
+    AcceptDoubtsFlag,
     JsonFlag,
     KeyOption,
     QueryOption,
@@ -22,6 +23,7 @@ from discreet.cli.options import (
     number,
     require_address,
 )
+from discreet.cli.questions import changed, field_of
 from discreet.cli.servers import client_of, source_id
 from discreet.cli.showing import show_block, show_source, show_sources, tell
 
@@ -96,8 +98,7 @@ def create(
     key: KeyOption = None,
     as_json: JsonFlag = False,
 ) -> None:
-    """Create a source. Its rules for blocks cannot be changed; creating the same source again
-    returns it."""
+    """Create a source. Creating the same source again returns it."""
     body: dict[str, Any] = {
         "name": name,
         "kind": kind,
@@ -146,6 +147,7 @@ def add(
         bool,
         typer.Option("--empty", help="Register the block although it has no records"),
     ] = False,
+    accept_doubts: AcceptDoubtsFlag = False,
     stays: StaysFlag = False,
     query: QueryOption = None,
     state: StateOption = None,
@@ -176,7 +178,9 @@ def add(
             from discreet.cli.renaming import renamed  # noqa: PLC0415 - loads NumPy
 
             file = stack.enter_context(renamed(file, names, _known(source)))
-        made = client.sources.add(source["id"], block, where or file, stays=stays)
+        made = client.sources.add(
+            source["id"], block, where or file, stays=stays, accept_doubts=accept_doubts
+        )
     tell(made, as_json, lambda: show_block(made))
 
 
@@ -214,6 +218,32 @@ def share(
     with client_of(state, server, key) as client:
         found = source_id(client, given)
         client.sources.set_rule(found, _rule(shares, lent_days))
+        source = client.sources.get(found)
+    tell(source, as_json, lambda: show_source(source))
+
+
+@app.command("correct")
+def correct(
+    given: SourceArgument,
+    fields: Annotated[
+        list[str],
+        typer.Option(
+            "--set",
+            metavar="FIELD=VALUE",
+            help="A field of the public part, such as max_total=5000; null takes it away; may be "
+            "repeated",
+        ),
+    ],
+    state: StateOption = None,
+    server: ServerOption = None,
+    key: KeyOption = None,
+    as_json: JsonFlag = False,
+) -> None:
+    """Correct what is public of all blocks, while nothing was given away of any. Registered blocks
+    are checked anew; where a field decides how rows are read, none may be registered."""
+    with client_of(state, server, key) as client:
+        found = source_id(client, given)
+        client.sources.correct(found, changed({}, map(field_of, fields)))
         source = client.sources.get(found)
     tell(source, as_json, lambda: show_source(source))
 

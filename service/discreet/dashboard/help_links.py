@@ -15,6 +15,7 @@ PARAGRAPHS = {
     "compare_choose.html": "dashboard#two-jobs-side-by-side",
     "dataset.html": "dashboard#datasets",
     "dataset_content.html": "dashboard#registering-a-dataset",
+    "dataset_correct.html": "dashboard#correcting-a-dataset",
     "dataset_delete.html": "dashboard#deleting-a-dataset",
     "dataset_new.html": "dashboard#registering-a-dataset",
     "datasets.html": "dashboard#datasets",

@@ -47,13 +47,15 @@ def draw_link_flows(
     coordinates: ArrayLike | None = None,
     title: str | None = None,
     names: Sequence[str] | None = None,
+    undetermined: Sequence[int] = (),
 ) -> None:
     """Draw the network as a picture file: .png, .svg or .pdf.
 
     `link_flows`: float64[m], >= 0, in the unit of the capacities. Every link is half an arrow on
     the right of the line from tail to head, as wide as its flow and coloured by flow / capacity:
     darkest is 150 % or more, in every picture. Links without flow are hairlines. Zones are circles
-    with their numbers, or what `names` (one a node) calls them; other nodes are dots.
+    with their numbers, or what `names` (one a node) calls them; other nodes are dots. Links of
+    which the flow is `undetermined`, by position, are grey.
     `coordinates`: float64[nodes, 2], any unit, x to the right and y upward; without them
     `geometry.layout` places the nodes. Raises InvalidInput where a length does not fit, a figure is
     not finite or negative, or the file has another format.
@@ -96,6 +98,11 @@ def draw_link_flows(
         list(arrows[order]), array=ratio[order], cmap=COLOURS, norm=shades, linewidths=0, zorder=2
     )
     chart.add_collection(links)
+    if left_open := list(undetermined):
+        grey = PolyCollection(list(arrows[left_open]), facecolors=QUIET, linewidths=0, zorder=2.5)
+        chart.add_collection(grey)
+        says = f"grey: flow not determined ({len(left_open)})"
+        chart.text(0, -MARGIN, says, fontsize=8, color=INK, va="bottom", zorder=4)
     numbers = [str(node) for node in range(1, network.nodes + 1)]
     _draw_nodes(chart, where, network.zones, radius, numbers if names is None else list(names))
 

@@ -138,6 +138,7 @@ class Room:
             content.like(part)
             try:
                 kind.describe(public, part)  # where it says that the content is wrong
+                content.judge_by(kind.doubt_sums(public, part))
             except InvalidInput as error:
                 wrong = error
             if wrong is None and size <= self.content_bytes:
@@ -254,6 +255,13 @@ class PartedContent:
         self._pieces: dict[str, list[Segment]] = {}
         self._kinds: dict[str, tuple[np.dtype[Any], tuple[int, ...]]] = {}
         self._rows = self._units = 0
+        self.doubt_sums: NDArray[np.float64] | None = None
+        """`Dataset.doubt_sums` of all parts."""
+
+    def judge_by(self, sums: NDArray[np.float64] | None) -> None:
+        """Add the sums of another part."""
+        if sums is not None:
+            self.doubt_sums = sums if self.doubt_sums is None else self.doubt_sums + sums
 
     @property
     def has_kinds(self) -> bool:

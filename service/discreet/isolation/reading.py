@@ -65,9 +65,10 @@ def read(
     are for rows that are put aside (`partitions`).
 
     `job`: kind, public, mode, format, tenant, name, upload_key, upload_bytes, data_key, digest_key,
-    content_bytes; of a block of a source also `block`: what it is by, its name, and the realms of
-    its digest, with records and without; where it is not as usual, `whole_rows`, up to which a
-    table is read at once. Raises InvalidInput and PayloadTooLarge as the owner shall see them.
+    content_bytes, `accept_doubts`; of a block of a source also `block`:
+    what it is by, its name, and the realms of its digest, with records and without; where it is
+    not as usual, `whole_rows`, up to which a table is read at once. Raises InvalidInput and
+    PayloadTooLarge as the owner shall see them.
     """
     source, target, *spool = descriptors
     try:
@@ -109,6 +110,10 @@ def _read(job: dict[str, Any], source: int, target: int, spool: tuple[int, int])
         )
     kind.check_sizes(public, content, job["mode"])
     described = kind.describe(public, content).model_dump(mode="json", exclude_none=True)
+    is_parted = isinstance(found, PartedContent)
+    sums = found.doubt_sums if is_parted else kind.doubt_sums(public, content)
+    if not job["accept_doubts"]:
+        kind.require_plausible(sums)
     realm = (
         job["tenant"]
         if job.get("block") is None
@@ -117,13 +122,34 @@ def _read(job: dict[str, Any], source: int, target: int, spool: tuple[int, int])
     writer = SealedWriter(
         ChunkCipher(bytes.fromhex(job["data_key"]), job["name"]), lambda part: _write(target, part)
     )
-    is_parted = isinstance(found, PartedContent)
     canonical = found.sealed(writer) if is_parted else canonical_bytes(content)
     digest = content_digest(bytes.fromhex(job["digest_key"]), realm, canonical)
     if not is_parted:
         np.savez(writer, allow_pickle=False, **{name: content[name] for name in sorted(content)})
     writer.finish()
     return {"digest": digest.hex(), "public": described, "sealed_bytes": writer.sealed_bytes}
+
+
+def check(
+    job: dict[str, Any], payload: bytes, descriptors: tuple[int, ...]
+) -> tuple[dict[str, Any], bytes]:
+    """`{public}` of a stored content, packed in the payload, under another public part: `job` has
+    kind, public, mode and content_bytes. Raises InvalidInput and PayloadTooLarge as the owner shall
+    see them."""
+    from discreet.problems import DATASETS  # noqa: PLC0415
+    from discreet.problems.contents import unpack  # noqa: PLC0415
+
+    kind = DATASETS[job["kind"]]
+    public, content = kind.read_public(job["public"]), unpack(payload)
+    size = sum(array.nbytes for array in content.values())
+    if size > job["content_bytes"]:
+        raise PayloadTooLarge(
+            f"the content takes {size} bytes in memory, of at most {job['content_bytes']}"
+        )
+    kind.check_again(public, content)
+    kind.check_sizes(public, content, job["mode"])
+    described = kind.describe(public, content).model_dump(mode="json", exclude_none=True)
+    return {"public": described}, b""
 
 
 def _content(
@@ -214,6 +240,7 @@ def warm_up() -> None:
                     _rehearse(name, public, form, content)
                     if form == "parquet":
                         _rehearse(name, public, form, content, whole_rows=0)
+                _check_again(name, public, columns)
                 # With rows of the first unit in two places, which are put aside.
                 apart = {title: [rows[0], *rows[2:], rows[1]] for title, rows in columns.items()}
                 for form, content in _table_files(apart, wrong=False):
@@ -229,6 +256,20 @@ def warm_up() -> None:
                     ):
                         for block in ("2026-10-01", "2026-10-02"):
                             _rehearse(name, public, form, content, block)
+
+
+def _check_again(name: str, public: Mapping[str, Any], columns: Mapping[str, list[Any]]) -> None:
+    """What a child does with a stored content, in this process."""
+    import pyarrow as pa  # noqa: PLC0415
+
+    from discreet.problems import DATASETS  # noqa: PLC0415
+    from discreet.problems.contents import pack  # noqa: PLC0415
+
+    kind = DATASETS[name]
+    job = {"kind": name, "public": public, "mode": "private", "content_bytes": 1 << 30}
+    with contextlib.suppress(InvalidInput, PayloadTooLarge):  # some tables are wrong on purpose
+        content = pack(kind.read_table(kind.read_public(public), pa.table(columns)))
+        check(job, content, ())
 
 
 def _rehearse(
@@ -255,6 +296,7 @@ def _rehearse(
             "format": form,
             "tenant": "",
             "name": "rehearsal",
+            "accept_doubts": False,
             "whole_rows": whole_rows,
         }
         if block is not None:
@@ -343,5 +385,6 @@ def _table_files(columns: Mapping[str, list[Any]], *, wrong: bool) -> Iterator[t
 
 STEPS: Mapping[str, Step] = {
     "read": answers(read),
+    "check": answers(check),
     "read_network": answers(network_files.read_network),
 }

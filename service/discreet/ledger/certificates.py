@@ -64,6 +64,7 @@ def certificate(
     cryptographic: Mapping[str, Any] | None = None,
     exposure: Mapping[str, Any] | None = None,
     source: Mapping[str, Any] | None = None,
+    public_digest: str | None = None,
 ) -> dict[str, Any]:
     """An unsigned certificate. With no events nothing was released by a mechanism: what holds then
     is the cryptography of the protocol, whose assumptions say what it reveals to whom.
@@ -74,7 +75,7 @@ def certificate(
     with the ids that they are stored under; `follows_from` are the certificates of jobs that were
     asked again; `federation` names roster and transcript, `cryptographic` the protocol that hides
     what agents send, `exposure` what they find out of each other all the same; `source` the blocks
-    that were read."""
+    that were read; `public_digest` is that of the public part of the data, as the plan has it."""
     kind = (
         POST_PROCESSING
         if follows_from and not simulation
@@ -111,6 +112,7 @@ def certificate(
         **({} if cryptographic is None else {"cryptographic": dict(cryptographic)}),
         **({} if exposure is None else {"exposure": dict(exposure)}),
         **({} if source is None else {"source": dict(source)}),
+        **({} if public_digest is None else {"public_digest": public_digest}),
     }
 
 

@@ -13,13 +13,10 @@ from dataclasses import replace
 from typing import Any
 
 from discreet.problems import JOBS
-from discreet.problems.headlines import Headline, headline
+from discreet.problems.headlines import LONGEST_STORED, Headline, headline
 from discreet.problems.kind_modules import module_of
 from discreet.problems.results import properties_of
 from discreet_client import intervals
-
-LONGEST_STORED = 200
-"""Characters of the sentence that lists of jobs keep."""
 
 
 def headlines_of(problem: Mapping[str, Any], result: Mapping[str, Any]) -> list[Headline]:

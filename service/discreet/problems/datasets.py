@@ -9,7 +9,9 @@ from dataclasses import dataclass, field
 from decimal import Decimal
 from typing import Annotated, Any, ClassVar, Literal, Self
 
+import numpy as np
 import pyarrow as pa
+from numpy.typing import NDArray
 from pydantic import BeforeValidator, Field, StringConstraints
 
 from discreet.errors import FieldIssue, InvalidInput
@@ -40,6 +42,16 @@ class Cap(Frozen):
 Name = Annotated[str, StringConstraints(min_length=1, max_length=200, strip_whitespace=True), Seen]
 
 
+AcceptDoubts = Annotated[
+    Flag,
+    Field(
+        description="Register the content although a check finds that it cannot be right, such as "
+        "behaviour probabilities whose weights have a mean far from 1. It is not kept, and nobody "
+        "else is told"
+    ),
+]
+
+
 class DatasetSettings(Frozen):
     """What accompanies the content of a dataset that is registered."""
 
@@ -58,6 +70,7 @@ class DatasetSettings(Frozen):
     delete_after_job: Flag = Field(
         default=False, description="The content is erased after the first job that succeeds on it"
     )
+    accept_doubts: AcceptDoubts = False
 
 
 @dataclass(frozen=True)
@@ -185,6 +198,15 @@ class Dataset(DatasetSettings):
     ASSUMES: ClassVar[str] = ""
     """What must be true of any content, and cannot be seen in it: said before it is registered."""
 
+    FIGURES: ClassVar[frozenset[str]] = frozenset()
+    """Public fields that bound what the content may be, or say what it means, and make nothing else
+    of a row: where only these are corrected the stored content is checked anew, and stays as it is.
+    All others decide how rows are read, here or by the reader of whoever sent them."""
+
+    LATER: ClassVar[Mapping[str, str]] = {}
+    """Public fields that need not be declared, and that questions need later: what each buys, in
+    words that follow a colon."""
+
     kind: str
     public: Any
     content: Any = Field(json_schema_extra=PRIVATE)
@@ -268,6 +290,23 @@ class Dataset(DatasetSettings):
         return public
 
     @classmethod
+    def doubt_sums(cls, public: Any, content: Content) -> NDArray[np.float64] | None:
+        """Sums over the units of a content, or of a part of one, by which `doubts` judges the
+        whole; None where there is nothing to be judged."""
+        return None
+
+    @classmethod
+    def doubts(cls, sums: NDArray[np.float64]) -> list[FieldIssue]:
+        """Why the content cannot be right, for its owner alone, though each value may be."""
+        return []
+
+    @classmethod
+    def require_plausible(cls, sums: NDArray[np.float64] | None) -> None:
+        """InvalidInput for a content that cannot be right."""
+        if sums is not None and (issues := cls.doubts(sums)):
+            raise InvalidInput(issues)
+
+    @classmethod
     def sizes(cls, public: Any, content: Content) -> Mapping[str, tuple[int, int]]:
         """What the time of a release depends on, beside public figures: how much of it there is in
         the content, and the most that there may be, by the public field that declares the latter.
@@ -299,6 +338,16 @@ class Dataset(DatasetSettings):
                 issues.append(FieldIssue(f"/public/{name}", says))
         if issues:
             raise InvalidInput(issues)
+
+    @classmethod
+    def undeclared(cls, public: Mapping[str, Any]) -> dict[str, str]:
+        """Those of `LATER` that a public part, as it is published, does not declare."""
+        return {name: buys for name, buys in cls.LATER.items() if public.get(name) is None}
+
+    @classmethod
+    def check_again(cls, public: Any, content: Content) -> None:
+        """InvalidInput where a canonical content is none of this public part, which differs in
+        `FIGURES` alone from that by which it was read."""
 
     @classmethod
     def most_units(cls, public: Any) -> int | None:

@@ -7,18 +7,23 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from discreet.problems.accuracy import LEVEL
 from discreet.problems.results import properties_of
 from discreet_client import intervals
 from discreet_client.intervals import Stated
 
-NEAR = 0.25
-"""Half an interval's width in parts of the number up to which two such numbers are worth
-comparing."""
 ORDER = 10
 """The larger end of an interval in parts of the smaller, up to which the order of magnitude is
 told."""
-NO_SIGN = "This cannot tell the sign: 0 lies within the interval."
-NOT_FROM_ZERO = "This cannot be told from 0."
+NO_SIGN = "Sign undetermined."
+NOT_FROM_ZERO = "Not distinguishable from 0."
+NONZERO = "Nonzero; size uncertain."
+NO_INTERVAL = "No interval available."
+NOISE, CONFIDENCE = "NI", "CI"
+"""Kinds of intervals: noise interval, of the noise alone; confidence interval, of noise and who
+came."""
+LONGEST, LONGEST_STORED = 120, 200
+"""Characters of an answer, and of the one that lists of jobs keep."""
 SHOWN = 0.01
 """In parts of an interval's width: what is nearer to 0 than that is written as 0."""
 SIZES = ((1e12, "trillion"), (1e9, "billion"), (1e6, "million"))
@@ -42,17 +47,25 @@ class Headline:
 
 
 def headline(
-    fields: Any, result: Mapping[str, Any], name: str, before: str, after: str = ""
+    fields: Any,
+    result: Mapping[str, Any],
+    name: str,
+    before: str,
+    after: str = "",
+    kind: str = "",
+    between: str = "",
 ) -> Headline:
-    """A sentence about one number of the result. `fields`: those of the kind, which say its
-    unit."""
+    """A sentence about one number of the result. `fields`: those of the kind, which say its unit;
+    the rest as in `figure`."""
     unit = properties_of(fields).get(name, {}).get("x-unit", "")
-    return Headline(before, figure(result, name), after, unit, good_for(result, name))
+    shown = figure(result, name, kind, between)
+    return Headline(before, shown, after, unit, good_for(result, name))
 
 
-def figure(result: Mapping[str, Any], name: str) -> str:
+def figure(result: Mapping[str, Any], name: str, kind: str = "", between: str = "") -> str:
     """A number of the result with its interval, large ones in millions: `7.48 million (7.3 to 7.6,
-    90 %)`."""
+    90 %)`; with the `kind` of the interval, `NOISE` or `CONFIDENCE`, `7.48 million (90 % NI:
+    7.3–7.6)`, and `between` both what the number is of."""
     value, said = result[name], _stated(result, name)
     lower, upper = (None, None) if said is None else (said.lower, said.upper)
     level, noise = (0.9, False) if said is None else (said.level, said.all_noise)
@@ -61,8 +74,16 @@ def figure(result: Mapping[str, Any], name: str) -> str:
         value, lower, upper = (None if one is None else one / size for one in (value, lower, upper))
     if lower is None or upper is None:
         noted = " (mostly noise)" if noise else ""
-        return f"{intervals.plain(value, 4)}{word and ' '}{word}{noted}"
+        return f"{intervals.plain(value, 4)}{word and ' '}{word}{between}{noted}"
     text = intervals.with_interval(value, lower, upper, level, noise=noise)
+    if kind:
+        shown, _, ends = text.partition(" (")
+        low, _, rest = ends.partition(" to ")
+        high, _, _ = rest.partition(f", {intervals.percent(level)}")
+        said = f"{low} to {high}" if lower < 0 else f"{low}–{high}"
+        noted = ", mostly noise" if noise else ""
+        of = f"{word and ' '}{word}{between}"
+        return f"{shown}{of} ({intervals.percent(level)} {kind}: {said}{noted})"
     return text.replace(" (", f" {word} (", 1) if word else text
 
 
@@ -70,10 +91,10 @@ def good_for(result: Mapping[str, Any], name: str) -> str:
     """What a number's interval lets one say of it."""
     said = _stated(result, name)
     if said is None:
-        return "How far noise has moved it is unknown." if result.get("uncertainty") else ""
+        return NO_INTERVAL if result.get("uncertainty") else ""
     lower, upper = said.lower, said.upper
     if lower is None or upper is None:
-        return "How far noise has moved it is unknown."
+        return NO_INTERVAL
     return good_for_ends(result[name], lower, upper)
 
 
@@ -87,15 +108,9 @@ def good_for_ends(value: float, lower: float, upper: float) -> str:
     # Of the interval's middle where the number lies near the end that is nearer to 0: ± 130 % would
     # deny the sign.
     part = (upper - lower) / 2 / max(abs(value), (near + far) / 2)
-    percent = f"{intervals.plain(100 * part)} %"
-    if part <= NEAR:
-        return f"Precise enough to distinguish values that differ by more than {percent}."
     if far <= ORDER * near:
-        return f"Good for the order of magnitude: ± {percent}."
-    return (
-        "Good for telling it from 0, and no more: it may be many times as much, or a small part of "
-        "it."
-    )
+        return f"±{intervals.plain(100 * part)} % ({intervals.percent(LEVEL)})."
+    return NONZERO
 
 
 def only_noise(result: Mapping[str, Any], name: str) -> tuple[int, int]:

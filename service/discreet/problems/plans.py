@@ -199,6 +199,11 @@ class Plan(Frozen):
         description="Jobs whose releases are asked again: events and noise are those of these "
         "jobs, and the price is 0",
     )
+    public_digest: str | None = Field(
+        default=None,
+        description="SHA-256, hexadecimal, of the canonical JSON of the dataset's public part that "
+        "this plan was made of, of blocks that of all as one dataset. Absent: it has none",
+    )
 
     @classmethod
     def priced(cls, events: Iterable[Event], **fields: Any) -> Self:

@@ -159,6 +159,7 @@ def plan_of(problem: Problem, public: Any, firsts: Sequence[Plan], jobs: Iterabl
             ),
             "price": Price.zero().to_json(),
             "released_by": tuple(jobs),
+            "public_digest": best.public_digest,
         }
     )
 

@@ -50,7 +50,7 @@ BlockName = Annotated[
 
 
 class SourceSettings(Frozen):
-    """The fields of a source, which never change."""
+    """The fields of a source, which never change; its public part may be corrected for a while."""
 
     name: Name = Field(description="Unique among the tenant's sources")
     mode: Literal["private", "simulation"] = Field(

@@ -20,18 +20,27 @@ from collections import defaultdict
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from discreet.errors import DiscreetError, InvalidInput
 from discreet.problems.routing.tntp import read_network, read_trips
 from discreet.solvers.errors import NoSolution
+from discreet.solvers.traffic.determined import open_links
 from discreet.solvers.traffic.shortest_paths import Floats
-from discreet.solvers.traffic.traffic_assignment import Latency, Network, assign, unreachable_pairs
+from discreet.solvers.traffic.traffic_assignment import (
+    Assignment,
+    Latency,
+    Network,
+    assign,
+    unreachable_pairs,
+)
 from discreet_client.tntp import NetworkFile
 
 GAP, MOST_ITERATIONS = 1e-10, 300
+MOST_DISTANCES = 5_000_000
+"""Of zones to nodes, up to which it is looked for links whose flow is not determined."""
 EXPLAINED = 1e-4
 """Weights explain published costs if they leave at most this fraction of the largest."""
 _NETWORK = re.compile(r"(.+)[_-]net\.(tntp|txt)", re.IGNORECASE)
@@ -39,9 +48,12 @@ _NETWORK = re.compile(r"(.+)[_-]net\.(tntp|txt)", re.IGNORECASE)
 
 @dataclass(frozen=True)
 class Row:
-    """A network: loaded, or refused with the reason. The differences are those of link flows from
-    the published ones: the largest relative to the largest flow, and their sum relative to the sum
-    of flows; None if none are published."""
+    """A network: loaded, or refused with the reason. The differences are those from the published
+    flows, of links whose flow the model determines: the largest relative to the largest flow, and
+    their sum relative to the sum of flows; None if none are published. `objective_difference`: how
+    far the objective is above that of the published flows, in parts of it. `undetermined`: how
+    many flows the model leaves open, None if nobody looked; `left`: what the comparison leaves
+    open, in words."""
 
     network: str
     status: str
@@ -49,6 +61,9 @@ class Row:
     gap: float | None
     largest_difference: float | None
     total_difference: float | None
+    objective_difference: float | None
+    undetermined: int | None
+    left: str | None
     seconds: float
     mib: float
 
@@ -77,24 +92,33 @@ def road_networks(folder: Path, threads: int = 1) -> Iterator[Row]:
 def _row(name: str, path: Path, threads: int) -> Row:
     _forget_peak()
     begun = time.perf_counter()
-    reason, gap, largest, total = None, None, None, None
+    reason, found = None, Compared(None)
     try:
-        reason, gap, largest, total = _solved(name, path, threads)
+        reason, found = _solved(name, path, threads)
     except InvalidInput as error:
         reason = error.issues[0].detail
     except (DiscreetError, OSError, ValueError) as error:
         reason = str(error)
     except MemoryError:
         reason = "there is not enough memory"
-    status = "refused" if gap is None else "loaded"
+    status = "refused" if found.gap is None else "loaded"
     seconds, mib = round(time.perf_counter() - begun, 3), round(_peak_mib(), 1)
-    return Row(name, status, reason, gap, largest, total, seconds, mib)
+    return Row(name, status, reason, *found, seconds, mib)
 
 
-def _solved(
-    name: str, path: Path, threads: int
-) -> tuple[str | None, float, float | None, float | None]:
-    """The remark on it, the gap and the two differences."""
+class Compared(NamedTuple):
+    """What was found of a network: the fields of its `Row`."""
+
+    gap: float | None
+    largest_difference: float | None = None
+    total_difference: float | None = None
+    objective_difference: float | None = None
+    undetermined: int | None = None
+    left: str | None = None
+
+
+def _solved(name: str, path: Path, threads: int) -> tuple[str | None, Compared]:
+    """The remark on it, and the comparison."""
     if "asym" in f"{path.parent.name} {name}".lower():
         raise InvalidInput(
             "its costs are asymmetric (a link's depends on other links' flows), which is not "
@@ -151,15 +175,49 @@ def _solved(
     if found.status != "converged":
         says = f"stopped after {found.iterations} iterations"
         said = says if said is None else f"{said}; {says}"
-    if flows is None:
-        return said, found.relative_gap, None, None
-    apart = np.abs(found.link_flows - flows[0])
-    return (
-        said,
+    return said, _compared(network, latency, demand, found, None if flows is None else flows[0])
+
+
+def _compared(
+    network: Network,
+    latency: Latency,
+    demand: Floats,
+    found: Assignment,
+    published: Floats | None,
+) -> Compared:
+    left_open = np.zeros(network.tail.size, dtype=np.bool_)
+    looked = network.nodes * network.zones <= MOST_DISTANCES
+    if looked:
+        left_open = open_links(network, latency, "user_equilibrium", found, demand)
+    count = int(left_open.sum()) if looked else None
+    many = f"the flows of {count:,} of {left_open.size:,} links are not determined by the model"
+    if published is None:
+        return Compared(found.relative_gap, undetermined=count, left=many if count else None)
+    apart, known = np.abs(found.link_flows - published), ~left_open
+    tiny = np.finfo(float).tiny
+    best = _objective(network, latency, published)
+    left = None
+    if count:
+        far = float(apart[left_open].max())
+        left = f"{many}: there the published ones differ by up to {far:,.4g}, and are as good"
+    elif not looked:
+        left = "whether the model determines all flows was not looked for, of so many distances"
+    return Compared(
         found.relative_gap,
-        float(apart.max(initial=0.0) / max(flows[0].max(initial=0.0), np.finfo(float).tiny)),
-        float(apart.sum() / max(flows[0].sum(), np.finfo(float).tiny)),
+        float(apart[known].max(initial=0.0) / max(published.max(initial=0.0), tiny)),
+        float(apart[known].sum() / max(published.sum(), tiny)),
+        (_objective(network, latency, found.link_flows) - best) / max(best, tiny),
+        count,
+        left,
     )
+
+
+def _objective(network: Network, latency: Latency, flow: Floats) -> float:
+    """What a user equilibrium minimizes: the sum of the integrals of the link costs."""
+    power = np.asarray(latency.power)
+    raised = (flow / network.capacity) ** power
+    time = network.free_flow_time * (1 + latency.coefficient * raised / (power + 1))
+    return float(flow @ (time + latency.fixed_cost))
 
 
 def _arrays(file: NetworkFile) -> tuple[Network, Latency]:

@@ -36,7 +36,14 @@ class Submission:
     """The outcome of an order, as `accept_jobs` in `migrations/current/04_jobs.sql` names it."""
 
     outcome: Literal[
-        "accepted", "known", "reused", "in_flight", "dataset_gone", "object_gone", "refused"
+        "accepted",
+        "known",
+        "reused",
+        "in_flight",
+        "dataset_gone",
+        "dataset_changed",
+        "object_gone",
+        "refused",
     ]
     job_id: str | None = None
     """When accepted or known."""
@@ -86,6 +93,8 @@ class JobOrder:
     """The source whose blocks it reads instead of a dataset."""
     versions: tuple[int, ...] = ()
     """The numbers, in their source, of the versions of blocks that it reads."""
+    revision: int = 1
+    """That of the dataset, or of the source, of which the plan was made."""
 
 
 @dataclass(frozen=True)
@@ -188,6 +197,7 @@ def _order_text(order: JobOrder) -> str:
         "objects": order.objects,
         "source": order.source_id,
         "versions": None if order.source_id is None else ranges(order.versions),
+        "revision": order.revision,
     }
     return f'{json.dumps(small)[:-1]}, "problem": {order.problem}, "plan": {order.plan}}}'
 

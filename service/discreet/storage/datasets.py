@@ -11,7 +11,7 @@ from sqlalchemy import ColumnElement, and_, delete, func, insert, or_, select, t
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from discreet.storage.rows import Row, lock_key, one_of
-from discreet.storage.tables import UNFINISHED, Dataset, DatasetChunk, Job
+from discreet.storage.tables import UNFINISHED, Dataset, DatasetChunk, DatasetRevision, Job
 
 CHUNKS_AT_ONCE = 4
 """Of a content, which are in memory and on their way to the database: it stores one while the next
@@ -24,28 +24,71 @@ async def lock_digest(connection: AsyncConnection, value: bytes) -> None:
     await connection.execute(text("SELECT pg_advisory_xact_lock(:key)"), {"key": key})
 
 
-async def find_digest(connection: AsyncConnection, tenant_id: str, value: bytes) -> Row | None:
-    """The newest dataset of this content, including deleted ones, since accounts outlive
-    datasets."""
+async def of_digest(connection: AsyncConnection, tenant_id: str, value: bytes) -> list[Row]:
+    """The datasets of this content: those that have it still, then those that had it, deleted
+    since or corrected (`former`), since accounts outlive both. The newest of each come first."""
+    rows = await connection.execute(text(_OF_DIGEST), {"tenant": tenant_id, "digest": value})
+    return [dict(row) for row in rows.mappings()]
+
+
+async def lock_to_correct(
+    connection: AsyncConnection, tenant_id: str, dataset_id: str
+) -> Row | None:
+    """A dataset that is neither deleted nor expired, locked as an erasure locks it: who accepts a
+    job on it has committed, or comes after this transaction."""
     statement = (
         select(Dataset)
-        .where(Dataset.tenant_id == tenant_id, Dataset.digest == value)
-        .order_by(Dataset.deleted_at.is_not(None), Dataset.created_at.desc())
-        .limit(1)
+        .where(Dataset.id == dataset_id, Dataset.tenant_id == tenant_id, _offered())
+        .with_for_update(key_share=True, of=Dataset)
     )
     return one_of(await connection.execute(statement))
+
+
+async def correct(
+    connection: AsyncConnection,
+    row: Row,
+    by: str,
+    chunks: Iterable[bytes] | None,
+    **values: Any,
+) -> Row:
+    """Another revision of a locked dataset: its row with these values and, where chunks are given,
+    another content. What it was stays known by its digest. Releases of simulations on what it was
+    are deleted, as where it is erased: nobody asks them again."""
+    former = {name: row[name] for name in ("revision", "tenant_id", "digest", "public")}
+    await connection.execute(
+        insert(DatasetRevision).values(dataset_id=row["id"], corrected_by=by, **former)
+    )
+    statement = (
+        update(Dataset)
+        .where(Dataset.id == row["id"])
+        .values(revision=row["revision"] + 1, **values)
+        .returning(Dataset)
+    )
+    found = one_of(await connection.execute(statement))
+    assert found is not None
+    if chunks is not None:
+        await connection.execute(delete(DatasetChunk).where(DatasetChunk.dataset_id == row["id"]))
+        await _add_chunks(connection, row["id"], chunks)
+    await connection.execute(text(_FORGET_SIMULATED), {"dataset": row["id"]})
+    return found
 
 
 async def add(connection: AsyncConnection, chunks: Iterable[bytes], **values: Any) -> Row:
     row = one_of(await connection.execute(insert(Dataset).values(**values).returning(Dataset)))
     assert row is not None
+    await _add_chunks(connection, row["id"], chunks)
+    return row
+
+
+async def _add_chunks(
+    connection: AsyncConnection, dataset_id: str, chunks: Iterable[bytes]
+) -> None:
     rows = (
-        {"dataset_id": row["id"], "index": index, "sealed": sealed}
+        {"dataset_id": dataset_id, "index": index, "sealed": sealed}
         for index, sealed in enumerate(chunks)
     )
     while some := list(islice(rows, CHUNKS_AT_ONCE)):
         await connection.execute(insert(DatasetChunk), some)
-    return row
 
 
 async def find(
@@ -85,20 +128,26 @@ async def lock_account(connection: AsyncConnection, account_id: str) -> None:
     await lock_key(connection, account_id)
 
 
-async def publics_of_account(connection: AsyncConnection, account_id: str) -> list[Row]:
-    """Kind and public part of every dataset that the account has or had."""
+async def publics_of_account(
+    connection: AsyncConnection, account_id: str, but: str | None = None
+) -> list[Row]:
+    """Kind and public part of every dataset that the account has or had, but of one."""
     statement = select(Dataset.kind, Dataset.public).where(Dataset.account_id == account_id)
+    if but is not None:
+        statement = statement.where(Dataset.id != but)
     return [dict(row) for row in (await connection.execute(statement)).mappings()]
 
 
 async def has_others(connection: AsyncConnection, account_id: str, digest: bytes) -> bool:
-    """Whether the account has or had a dataset with any other content."""
-    statement = (
-        select(Dataset.id)
-        .where(Dataset.account_id == account_id, Dataset.digest != digest)
-        .limit(1)
+    """Whether the account has or had a dataset with any other content, corrected ones as they
+    were too."""
+    now = select(Dataset.id).where(Dataset.account_id == account_id, Dataset.digest != digest)
+    before = (
+        select(DatasetRevision.dataset_id)
+        .join(Dataset, Dataset.id == DatasetRevision.dataset_id)
+        .where(Dataset.account_id == account_id, DatasetRevision.digest != digest)
     )
-    return (await connection.execute(statement)).first() is not None
+    return bool((await connection.execute(select(or_(now.exists(), before.exists())))).scalar())
 
 
 async def held(connection: AsyncConnection, dataset_id: str | None) -> Row | None:
@@ -181,6 +230,17 @@ async def traces(connection: AsyncConnection) -> Row:
     return row
 
 
+_OF_DIGEST = """
+SELECT known.* FROM (
+  SELECT d.*, false AS former, d.created_at AS since FROM datasets AS d
+    WHERE d.tenant_id = :tenant AND d.digest = :digest
+  UNION ALL
+  SELECT d.*, true, r.corrected_at FROM dataset_revisions AS r
+    JOIN datasets AS d ON d.id = r.dataset_id
+    WHERE r.tenant_id = :tenant AND r.digest = :digest AND d.digest <> r.digest
+) AS known
+ORDER BY former OR deleted_at IS NOT NULL, since DESC
+"""
 _FORGET_SIMULATED = """
 DELETE FROM releases USING datasets
 WHERE datasets.id = :dataset AND datasets.mode = 'simulation' AND releases.job_id IN (

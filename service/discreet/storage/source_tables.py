@@ -28,7 +28,7 @@ from discreet.storage.tables import NOW, Base
 
 
 class Source(Base):
-    """A source of data that arrive in blocks. The row never changes."""
+    """A source of data that arrive in blocks. Of the row only the public part is ever corrected."""
 
     __tablename__ = "sources"
     __table_args__ = (
@@ -56,6 +56,7 @@ class Source(Base):
     chain_id: Mapped[str | None] = mapped_column(ForeignKey("accounts.id"))
     created_by: Mapped[str]
     created_at: Mapped[datetime] = mapped_column(server_default=NOW)
+    revision: Mapped[int] = mapped_column(server_default="1")
 
 
 class BlockCap(Base):

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from sqlalchemy import func, insert, select, text
+from sqlalchemy import func, insert, select, text, update
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from discreet.storage.rows import Row, lock_key, one_of
 from discreet.storage.source_tables import Source
-from discreet.storage.tables import Dataset
+from discreet.storage.tables import UNFINISHED, Dataset, Job
 
 _LOCK_SEED = 19
 """Keeps the locks of this module apart from others of the same name."""
@@ -80,6 +80,44 @@ async def versions(
     return {row["id"]: dict(row) for row in rows.mappings()}
 
 
+async def alone(connection: AsyncConnection, source_id: str) -> None:
+    """Jobs that read this source have been accepted and committed, or are accepted after this
+    transaction."""
+    await connection.execute(text("SELECT source_alone(:source)"), {"source": source_id})
+
+
+async def active(connection: AsyncConnection, source_id: str) -> bool:
+    """Whether a job that reads this source has not ended."""
+    statement = select(Job.id).where(Job.source_id == source_id, Job.state.in_(UNFINISHED))
+    return (await connection.execute(statement.limit(1))).first() is not None
+
+
+async def live(connection: AsyncConnection, source_id: str, *, locked: bool = False) -> list[Row]:
+    """All versions of blocks whose content is there, expired or not; `locked` as an erasure locks
+    them, before it takes the source's lock."""
+    statement = (
+        select(Dataset)
+        .where(Dataset.source_id == source_id, Dataset.deleted_at.is_(None))
+        .order_by(Dataset.number)
+    )
+    if locked:
+        statement = statement.with_for_update(key_share=True)
+    return [dict(row) for row in (await connection.execute(statement)).mappings()]
+
+
+async def correct(connection: AsyncConnection, source_id: str, public: Mapping[str, Any]) -> Row:
+    """Another revision of a source, of which this is the public part."""
+    statement = (
+        update(Source)
+        .where(Source.id == source_id)
+        .values(public=dict(public), revision=Source.revision + 1)
+        .returning(Source)
+    )
+    row = one_of(await connection.execute(statement))
+    assert row is not None
+    return row
+
+
 async def newest(connection: AsyncConnection, source_id: str, block: str) -> Row | None:
     """The newest version of a block, deleted or not."""
     statement = (
@@ -101,6 +139,13 @@ async def accounts(connection: AsyncConnection, tenant_id: str) -> set[str]:
         Source.tenant_id == tenant_id, Source.account_id.is_not(None)
     )
     return found | {str(account) for account in (await connection.execute(own)).scalars()}
+
+
+async def accounts_of(connection: AsyncConnection, source: Row) -> list[str]:
+    """The accounts of a source: of all blocks that it has or had, or its own."""
+    statement = select(Dataset.account_id).where(Dataset.source_id == source["id"]).distinct()
+    found = set((await connection.execute(statement)).scalars())
+    return sorted(found | ({source["account_id"]} if source["account_id"] is not None else set()))
 
 
 async def blocks_of_accounts(

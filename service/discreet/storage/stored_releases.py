@@ -71,12 +71,12 @@ _TO_ASK_AGAIN = text(
            job.result_gone_at,
            coalesce(job.dataset_id, job.problem #>> '{source,versions}') AS dataset_id,
            release.digest IS NOT NULL AS kept, octet_length(release.sealed) AS bytes,
-           data.publics, data.mode, data.deleted_at
+           data.publics, data.mode, data.deleted_at, data.corrected
     FROM jobs AS job
     LEFT JOIN releases AS release ON release.job_id = job.id
     LEFT JOIN LATERAL (
       SELECT jsonb_agg(dataset.public) AS publics, min(dataset.mode) AS mode,
-        min(dataset.deleted_at) AS deleted_at
+        min(dataset.deleted_at) AS deleted_at, max(dataset.revision) > 1 AS corrected
       FROM datasets AS dataset WHERE dataset.id IN (
         SELECT job.dataset_id
         UNION ALL SELECT b.dataset_id FROM job_blocks AS b WHERE b.job_id = job.id)

@@ -195,7 +195,6 @@ class Dataset(Base):
             "datasets_live",
             "tenant_id",
             "digest",
-            unique=True,
             postgresql_where=text("deleted_at IS NULL"),
         ),
         Index(
@@ -245,6 +244,21 @@ class Dataset(Base):
     stays: Mapped[str | None]
     place: Mapped[bytes | None]
     seen_at: Mapped[datetime | None]
+    revision: Mapped[int] = mapped_column(server_default=text("1"))
+
+
+class DatasetRevision(Base):
+    """What a dataset was before a correction: its digest still finds the account."""
+
+    __tablename__ = "dataset_revisions"
+    __table_args__ = (Index("dataset_revisions_digest", "tenant_id", "digest"),)
+    dataset_id: Mapped[str] = mapped_column(ForeignKey("datasets.id"), primary_key=True)
+    revision: Mapped[int] = mapped_column(primary_key=True, autoincrement=False)
+    tenant_id: Mapped[str] = mapped_column(ForeignKey("tenants.id"))
+    digest: Mapped[bytes]
+    public: Mapped[dict[str, Any]]
+    corrected_by: Mapped[str]
+    corrected_at: Mapped[datetime] = mapped_column(server_default=NOW)
 
 
 class DatasetChunk(Base):

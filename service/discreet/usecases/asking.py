@@ -196,6 +196,11 @@ def nothing_released(row: Row) -> str | None:
             "was a simulation on a dataset that was erased, and its release, which holds its "
             "data, with it"
         )
+    if row["mode"] == "simulation" and row["corrected"]:
+        return (
+            "was a simulation on a dataset that was corrected since, and its release, which is of "
+            "what that was, was deleted"
+        )
     if row["dataset_id"] is None:
         return "has no dataset, so it released nothing about one"
     return "ended under an older version, which did not keep what it released"

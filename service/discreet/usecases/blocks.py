@@ -77,6 +77,7 @@ async def pinned(
         numbers=tuple(row["number"] for row in read),
         block_bytes=source["block_bytes"],
         shared=shared,
+        revision=source["revision"],
     )
     return problem.model_copy(update={"source": asked.model_copy(update=pins)}), facts
 

@@ -2,13 +2,44 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from discreet.errors import Conflict, NotFound
 from discreet.problems import DATASETS
 from discreet.storage import datasets, ledger
 from discreet.storage.tenants import Principal
+from discreet.usecases.known_contents import other_public_part
+
+Row = dict[str, Any]
+
+
+async def of_known(
+    connection: Any, rows: Sequence[Row], public: Any, account: str | None
+) -> tuple[Row | None, str | None]:
+    """What a content already is, of `datasets.of_digest`, for whoever registers it with this public
+    part, on this account or on one of its own: the dataset that has it with this very part, or had
+    it until it was erased, if there is one, and the account it belongs on; None for one that is to
+    be opened. Conflict where it would come to a second account, or is there with another part.
+    """
+    if not rows:
+        return None, account
+    first = rows[0]
+    if account is not None and account != first["account_id"]:
+        await require_movable(connection, first)
+        return None, account
+    here = [row for row in rows if row["account_id"] == first["account_id"]]
+    for row in here:
+        if not row["former"] and row["public"] == public:
+            return row, row["account_id"]
+    if first["former"] or account is not None:  # beside what is there
+        return None, first["account_id"]
+    is_free = await is_uncharged(connection, first)
+    if first["deleted_at"] is None or not is_free:
+        raise other_public_part(first, public, is_free=is_free and first["deleted_at"] is None)
+    if not await datasets.has_others(connection, first["account_id"], first["digest"]):
+        return None, None  # nothing holds it to an account whose unit or neighbours were mistaken
+    return None, first["account_id"]
 
 
 async def require_movable(connection: Any, known: Mapping[str, Any]) -> None:
@@ -32,13 +63,19 @@ async def require_movable(connection: Any, known: Mapping[str, Any]) -> None:
 async def require_unspent(connection: Any, known: Mapping[str, Any]) -> None:
     """Conflict when something was spent or reserved on the account of this content, which was
     erased."""
-    account_id = known["account_id"]
-    await datasets.lock_account(connection, account_id)
-    balances = await ledger.balances(connection, [account_id])
-    if any(balances[account_id].totals.values()):
+    if not await is_uncharged(connection, known):
         raise Conflict(
             f"{_elsewhere(known)}, where something was spent on it already", code="content_known"
         )
+
+
+async def is_uncharged(connection: Any, row: Mapping[str, Any]) -> bool:
+    """Whether nothing was spent or reserved on the account of this content. No other content comes
+    to the account before this transaction ends."""
+    account_id = row["account_id"]
+    await datasets.lock_account(connection, account_id)
+    balances = await ledger.balances(connection, [account_id])
+    return not any(balances[account_id].totals.values())
 
 
 def _elsewhere(known: Mapping[str, Any]) -> str:
@@ -46,10 +83,16 @@ def _elsewhere(known: Mapping[str, Any]) -> str:
 
 
 async def check_account(
-    connection: Any, principal: Principal, account_id: str, kind: str, public: dict[str, Any]
+    connection: Any,
+    principal: Principal,
+    account_id: str,
+    kind: str,
+    public: dict[str, Any],
+    *,
+    but: str | None = None,
 ) -> None:
     """Conflict unless all entries of the account then speak of the same neighbours: their prices
-    add up."""
+    add up. `but`: the dataset that gets this public part, whatever it has now."""
     unit = public["unit"]
     found = await ledger.accounts(
         connection, principal.tenant_id, scope="data", account_id=account_id
@@ -63,7 +106,7 @@ async def check_account(
         )
     await datasets.lock_account(connection, account_id)
     ours = DATASETS[kind].relation(DATASETS[kind].read_public(public))
-    for other in await datasets.publics_of_account(connection, account_id):
+    for other in await datasets.publics_of_account(connection, account_id, but):
         model = DATASETS[other["kind"]]
         theirs = model.relation(model.read_public(other["public"]))
         for name in sorted(ours.keys() & theirs.keys()):

@@ -32,7 +32,7 @@ from discreet.storage.tenants import Principal
 from discreet.usecases.access import require
 from discreet.usecases.budgets import cap_amounts, filter_limits
 from discreet.usecases.content_sizes import ContentSizes
-from discreet.usecases.dataset_accounts import check_account, require_movable
+from discreet.usecases.dataset_accounts import check_account, of_known
 from discreet.usecases.known_contents import require_same_use
 from discreet.usecases.places.fetching import fetch
 from discreet.usecases.places.reading import tried
@@ -67,6 +67,8 @@ class Registration:
     """Of a block of a source: what the reader is told of it (`isolation.reading`)."""
     most_bytes: int | None = None
     """That its content may take in memory, where it is fewer than of any."""
+    accept_doubts: bool = False
+    """Whether its owner insists on a content that cannot be right."""
 
 
 @dataclass(frozen=True)
@@ -93,10 +95,11 @@ async def register(
     """The dataset and whether it is new.
 
     The same content of the same tenant is the same dataset on the same account, in whatever order
-    or format it comes, and a deleted dataset leaves its account behind. With another kind, public
-    part, mode or account it is a Conflict: a second account for the same people would be a second
-    budget. A deleted one of which nothing was ever released may come back on the account of other
-    data of its people.
+    or format it comes, and a deleted dataset leaves its account behind, as one does that was
+    corrected. With another kind, mode or account it is a Conflict: a second account for the same
+    people would be a second budget. With another public part it is another dataset, on the same
+    account where that is asked for. A deleted one of which nothing was ever released may come back
+    with any public part, or on the account of other data of its people.
     """
     require(principal, "owner")
     try:
@@ -118,37 +121,40 @@ row, and whether it is new."""
 
 
 async def keep(
-    services: Services, sealed: SealedContent, store: Store
+    services: Services, sealed: SealedContent, store: Store, name: str | None = None
 ) -> tuple[dict[str, Any], bool]:
-    """Store the content where it belongs by its size, with its row."""
+    """Store the content where it belongs by its size, with its row; an object under `name`, where
+    that is not the dataset's id."""
+    name = name or sealed.dataset_id
     objects = services.objects if sealed.sealed_bytes > services.settings.object_bytes else None
     if objects is None or sealed.stay is not None:
         return await store(None)
     # Before the row that names it: a crash between the two leaves an object that nobody can open.
-    await anyio.to_thread.run_sync(objects.write, sealed.dataset_id, sealed.parts())
+    await anyio.to_thread.run_sync(objects.write, name, sealed.parts())
     faults.point("object.written")
     try:
-        row, new = await store(sealed.dataset_id)
+        row, new = await store(name)
     except (
         DiscreetError
     ):  # refused, so not committed; after any other error that is open, and the sweep decides
         with suppress(
             StorageTrouble
         ):  # the sweep does it then, and the refusal is what the owner must hear
-            await anyio.to_thread.run_sync(objects.erase, sealed.dataset_id)
+            await anyio.to_thread.run_sync(objects.erase, name)
         raise
     if not new:
         with suppress(StorageTrouble):
-            await anyio.to_thread.run_sync(objects.erase, sealed.dataset_id)
+            await anyio.to_thread.run_sync(objects.erase, name)
     return row, new
 
 
 @asynccontextmanager
 async def sealed_content(
-    services: Services, principal: Principal, request: Registration
+    services: Services, principal: Principal, request: Registration, known: str | None = None
 ) -> AsyncIterator[SealedContent]:
-    """The content of a request, fetched from where it lies, read, checked and sealed."""
-    dataset_id, data_key = new_id("dst"), sealing.new_data_key()
+    """The content of a request, fetched from where it lies, read, checked and sealed; of a `known`
+    dataset that gets it, or of a new one."""
+    dataset_id, data_key = known or new_id("dst"), sealing.new_data_key()
     settings, digest_key = services.settings, services.secrets.digest_key
     source = request.source
     if isinstance(source, Located | Upload):
@@ -193,6 +199,8 @@ async def sealed_content(
             request.public, content, "simulation" if request.mode == "simulation" else "private"
         )
         described = kind.describe(request.public, content)
+        if not request.accept_doubts:
+            kind.require_plausible(kind.doubt_sums(request.public, content))
         chunks: list[bytes] = []
         writer = sealing.SealedWriter(sealing.ChunkCipher(data_key, dataset_id), chunks.append)
         writer.write(pack(content))
@@ -229,6 +237,7 @@ async def _read(
         data_key=data_key,
         block=request.block,
         most_bytes=request.most_bytes,
+        accept_doubts=request.accept_doubts,
     )
     return await services.reader.read(
         upload,
@@ -250,12 +259,9 @@ async def _store(
     secrets = services.secrets
     async with services.database.transaction(principal.tenant_id) as connection:
         await datasets.lock_digest(connection, sealed.digest)
-        known = await datasets.find_digest(connection, principal.tenant_id, sealed.digest)
-        if known is not None:
-            require_same_use(known, request.kind, sealed.public, request.mode)
-            if request.account is not None and request.account != known["account_id"]:
-                await require_movable(connection, known)
-                known = None
+        rows = await datasets.of_digest(connection, principal.tenant_id, sealed.digest)
+        require_same_use(rows, request.kind, request.mode)
+        known, account_id = await of_known(connection, rows, sealed.public, request.account)
         if known is not None and known["deleted_at"] is None:
             offered = await datasets.find(connection, principal.tenant_id, known["id"]) is not None
             needed = offered or await jobs.active_of_dataset(connection, known["id"])
@@ -271,7 +277,6 @@ async def _store(
                     connection, known["id"], expires_at, request.delete_after_job
                 ), False
             await datasets.erase(connection, principal.tenant_id, known["id"])  # its time was over
-        account_id = known["account_id"] if known is not None else request.account
         if account_id is None:
             account_id = new_id("acc")
             assert request.cap is not None
@@ -400,6 +405,8 @@ def view(row: dict[str, Any]) -> dict[str, Any]:
         "created_at": row["created_at"],
         "expires_at": row["expires_at"],
         "delete_after_job": row["delete_after_job"],
+        "revision": row["revision"],
+        "undeclared": DATASETS[row["kind"]].undeclared(row["public"]),
         **place_view(row),
         **({} if row["source_id"] is None else {"source": row["source_id"], "block": row["block"]}),
     }

@@ -2,14 +2,36 @@
 
 from __future__ import annotations
 
+import re
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from discreet.errors import NotFound
+from discreet.errors import FieldIssue, InvalidInput, NotFound
+from discreet.problems import DATASETS
 from discreet.problems.plans import PlannedSource
 
 LONGEST_ID = 64
 """Characters of an id that an error repeats: those of ours have 30."""
+
+
+HOW_LONG = "While nothing was spent or reserved on these data, declare it"
+
+
+def correct_command(of: str, name: str, said: str) -> str:
+    """The command and the call by which a dataset, or a source, is corrected, and the page."""
+    page = ", or its page" if of == "dataset" else ""
+    return f"discreet {of} correct {name} {said}, PATCH /v1/{of}s/{name}{page}"
+
+
+def advice_undeclared(of: str, name: str, undeclared: Mapping[str, str], *, mode: str) -> list[str]:
+    """What later questions may need that is not declared: a sentence for each."""
+    until = "always" if mode == "simulation" else "while nothing was spent or reserved on them"
+    return [
+        f"not declared: {field}, {buys}. These data can be corrected {until}: "
+        f"{correct_command(of, name, f'--set {field}=…')}"
+        for field, buys in undeclared.items()
+    ]
 
 
 def no_dataset(dataset_id: str) -> NotFound:
@@ -24,7 +46,7 @@ def no_dataset(dataset_id: str) -> NotFound:
 @dataclass(frozen=True)
 class DatasetFacts:
     """What a plan needs to know of a dataset, or of blocks of a source that are read as one, and
-    what never changes."""
+    what changes with its revision alone."""
 
     dataset_id: str | None
     """None: blocks of a source."""
@@ -43,6 +65,9 @@ class DatasetFacts:
     """That each block may take in memory."""
     shared: bool = False
     """The source has a rule who may spend which share: jobs on it may wait."""
+    revision: int = 1
+    """Of the dataset, or of the source: one more with each correction. A job is accepted for the
+    one of which its plan was made."""
 
     @property
     def versions(self) -> tuple[str, ...]:
@@ -51,8 +76,31 @@ class DatasetFacts:
 
     @property
     def identity(self) -> str:
-        """An identifier of the data: an id, or the ids of all versions."""
-        return self.dataset_id or "+".join(self.versions)
+        """An identifier of the data as they are: an id, or the ids of all versions, and which
+        revision, where they were corrected."""
+        named = self.dataset_id or "+".join(self.versions)
+        return named if self.revision == 1 else f"{named}@{self.revision}"
+
+    def named_undeclared(self, error: InvalidInput) -> InvalidInput:
+        """A refusal of a plan that speaks of public figures which are not declared, with the way to
+        declare them."""
+        kind = DATASETS[self.kind]
+        fields = [name for name in sorted(kind.FIGURES) if getattr(self.public, name, None) is None]
+
+        def named(issue: FieldIssue) -> FieldIssue:
+            told = [name for name in fields if re.search(rf"\b{name}\b", issue.detail)]
+            if not told or issue.pointer.endswith(tuple(f"/{name}" for name in told)):
+                return issue
+            return FieldIssue(issue.pointer, f"{issue.detail}. {self.to_declare(told)}")
+
+        return InvalidInput(map(named, error.issues), code=error.code, limit=error.limit)
+
+    def to_declare(self, fields: Iterable[str]) -> str:
+        """How public figures are declared afterwards, as a sentence."""
+        said = " ".join(f"--set {name}=…" for name in fields)
+        if self.source is None:
+            return f"{HOW_LONG}: {correct_command('dataset', str(self.dataset_id), said)}"
+        return f"{HOW_LONG}: {correct_command('source', self.source.id, said)}"
 
     @property
     def pointer(self) -> str:

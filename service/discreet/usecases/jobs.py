@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import anyio.to_thread
@@ -13,6 +14,7 @@ from discreet.errors import Conflict, DiscreetError, InvalidInput, NotFound
 from discreet.observability import faults, telemetry
 from discreet.privacy import filters
 from discreet.privacy.units import Price
+from discreet.problems import DATASETS
 from discreet.problems.base import Problem
 from discreet.problems.federation import FederatedProblem, is_session
 from discreet.problems.numbers import Budget, Privacy
@@ -33,7 +35,7 @@ from discreet.usecases import (
     waiting_words,
 )
 from discreet.usecases.access import require
-from discreet.usecases.facts import no_dataset
+from discreet.usecases.facts import advice_undeclared, no_dataset
 from discreet.usecases.services import Services
 
 log = structlog.get_logger()
@@ -95,6 +97,17 @@ async def priced(
         body["asked_again"] = planned.problem.questions(planned.dataset.public)
     if planned.texts.made.in_other_words:
         body["privacy"] = planned.texts.made.figures
+    if planned.dataset is not None and not any(
+        any(one.totals.values()) for one in balances if one.scope == "data"
+    ):
+        data, source = planned.dataset, planned.dataset.source
+        public = data.public.model_dump(mode="json", exclude_none=True)
+        body["plan"]["advice"] += advice_undeclared(
+            "dataset" if source is None else "source",
+            str(data.dataset_id) if source is None else source.id,
+            DATASETS[data.kind].undeclared(public),
+            mode=data.mode,
+        )
     held = await waiting.preview(services, principal, planned, wait)
     if body["admitted"] and held is not None:
         body["admitted"], body["waits"] = held.pop("admitted"), held
@@ -128,8 +141,46 @@ async def submit(
 
     The same key with the same request answers the same job; with another request it is refused.
     If the budget does not allow the price nothing is written at all, unless enough is freed
-    within `wait` days because shares of a source are lent: then the job waits.
+    within `wait` days because shares of a source are lent: then the job waits. Where the dataset
+    was corrected after its plan was made, it is planned once more.
     """
+    again = partial(
+        _submit,
+        services,
+        principal,
+        idempotency_key=idempotency_key,
+        request=request,
+        problem=problem,
+        privacy=privacy,
+        seed=seed,
+        name=name,
+        wait=wait,
+    )
+    try:
+        return await again()
+    except _Corrected:  # perhaps by another process, long ago
+        return await again()
+
+
+class _Corrected(Conflict):
+    """The public part was corrected while this was planned; nothing was written: send it again."""
+
+    code = "dataset_changed"
+
+
+async def _submit(
+    services: Services,
+    principal: Principal,
+    *,
+    idempotency_key: str,
+    request: bytes,
+    problem: Problem,
+    privacy: Privacy | None,
+    seed: int | None,
+    name: str | None,
+    wait: float | None,
+) -> dict[str, Any]:
+    """One attempt of `submit`."""
     require(principal, *SUBMITTERS)
     digest = hashlib.sha256(request).digest()
     try:
@@ -198,6 +249,7 @@ async def submit(
         name=name,
         source_id=None if data is None or data.source is None else data.source.id,
         versions=() if data is None else data.numbers,
+        revision=1 if data is None else data.revision,
         objects=tuple(sorted({named for named, _ in problem.named().values()})),
     )
     found = await waiting.submit(services, principal, order, planned, wait)
@@ -208,6 +260,9 @@ async def submit(
         raise _key_reused()
     if found.outcome == "dataset_gone":
         raise blocks.gone() if order.source_id else no_dataset(str(order.dataset_id))
+    if found.outcome == "dataset_changed":
+        services.planner.forget(principal, order.dataset_id)
+        raise _Corrected()
     if found.outcome == "object_gone":
         raise naming.gone(problem)
     if found.outcome == "refused":
@@ -340,7 +395,7 @@ def plan_view(plan: Plan) -> dict[str, Any]:
         "assumptions",
         "advice",
     }
-    beside = {"released_by", "exposure", "source", "parts_by", "sampled_by"}
+    beside = {"released_by", "exposure", "source", "parts_by", "sampled_by", "public_digest"}
     body = plan.model_dump(mode="json", include=shown | beside)
     # What was charged before stands in the plans and certificates of the jobs that were charged.
     return {**body, "events": [] if plan.released_by else body["events"]}

@@ -3,9 +3,9 @@ repeated requests.
 
 A price is usually asked for before it is spent, and jobs of one dataset are often the same problem
 again. A plan is a function of the problem, the public part of its dataset and the budget, and of a
-dataset nothing can change but its retention and its end (the application may not update the rest),
-so a process keeps both. Whether the dataset is still offered is not kept: `accept_jobs` asks that
-of its row, in the transaction that charges.
+dataset nothing that plans use can change but by a correction, which makes it another revision: so a
+process keeps both. Whether the dataset is still offered, and whether it is of that revision, is not
+kept: `accept_jobs` asks that of its row, in the transaction that charges.
 """
 
 from __future__ import annotations
@@ -39,6 +39,7 @@ from discreet.usecases import asking, blocks, naming
 from discreet.usecases.asking import Asked
 from discreet.usecases.content_sizes import ContentSizes
 from discreet.usecases.facts import DatasetFacts, no_dataset
+from discreet_client import canonical
 
 SMALL_CHARACTERS = 1 << 16
 """Problems, plans and public parts above this size are not kept, and made into text in a thread."""
@@ -120,6 +121,9 @@ class _Kept(Generic[Key, Value]):
         if value is not None:
             self._values.move_to_end(key)
         return value
+
+    def drop(self, key: Key) -> None:
+        self._values.pop(key, None)
 
     def keep(self, key: Key, value: Value) -> None:
         self._values[key] = value
@@ -252,6 +256,11 @@ class Planner:
         """What is public of a dataset that is still offered. NotFound for any other."""
         return await self._dataset(database, principal, dataset_id, offered=True)
 
+    def forget(self, principal: Principal, dataset_id: str | None) -> None:
+        """What is kept of a dataset that was corrected."""
+        if dataset_id is not None:
+            self._facts.drop((principal.tenant_id, dataset_id))
+
     async def _dataset(
         self, database: Database, principal: Principal, dataset_id: str, offered: bool
     ) -> DatasetFacts:
@@ -276,6 +285,7 @@ class Planner:
             (row["account_id"],),
             row["public"]["unit"],
             public,
+            revision=row["revision"],
         )
         if len(str(row["public"])) <= SMALL_CHARACTERS:
             self._facts.keep(key, facts)
@@ -305,9 +315,12 @@ class Planner:
             # hundreds of megabytes.
             async with self._searches if searched else self._turns:
                 whole = await naming.filled(database, principal.tenant_id, problem)
-                texts = await anyio.to_thread.run_sync(
-                    _make, self.sizes, problem, whole, dataset, asked, text, around
-                )
+                try:
+                    texts = await anyio.to_thread.run_sync(
+                        _make, self.sizes, problem, whole, dataset, asked, text, around
+                    )
+                except InvalidInput as error:
+                    raise (error if dataset is None else dataset.named_undeclared(error)) from None
                 del whole
             if len(text) + len(texts.plan_text) <= SMALL_CHARACTERS:
                 self._texts.keep(key, texts)
@@ -332,6 +345,8 @@ def _make(
             plan=made.plan.on_blocks(dataset.source, assumptions(dataset.source, dataset.unit)),
         )
     if dataset is not None:
+        digest = canonical.digest(dataset.public.model_dump(mode="json", exclude_none=True))
+        made = replace(made, plan=made.plan.model_copy(update={"public_digest": digest}))
         sizes.check(whole, made.plan, dataset)
     events = rfc8785.dumps([event.model_dump(mode="json") for event in made.plan.events]).decode()
     key = None if dataset is None else release_key(problem, dataset.identity, dataset.public)

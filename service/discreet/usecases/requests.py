@@ -11,7 +11,7 @@ from pydantic import Field, RootModel, StringConstraints, model_validator
 from discreet.intake.field_issues import FieldError
 from discreet.intake.items import InPieces
 from discreet.problems import AnyDataset, AnyProblem
-from discreet.problems.datasets import Cap, DatasetSettings, Name
+from discreet.problems.datasets import AcceptDoubts, Cap, DatasetSettings, Name
 from discreet.problems.numbers import Epsilon, Flag, Frozen, Positive, Privacy, Seen
 from discreet.problems.rehearsals.job import LADDER, MOST_STEPS
 from discreet.problems.reuse import JobId
@@ -63,6 +63,42 @@ class PlacedDatasetRequest(DatasetSettings):
     content_stays: Stays = False
 
 
+class CorrectionRequest(Frozen):
+    """What is different in the public part of a dataset, and its content, where that is read
+    again."""
+
+    public: dict[str, Any] = Field(
+        default_factory=dict,
+        description="Fields with their new values (JSON Merge Patch, RFC 7396: null takes a field "
+        "away); all others stay. `unit` stays",
+    )
+    content: dict[str, Any] | None = Field(
+        default=None,
+        description="The content again, where a field differs that decides how rows are read; "
+        "absent: the stored one is checked anew, or that at its place is read again",
+        json_schema_extra={"x-private": True},
+    )
+    content_from: Where | None = None
+    content_stays: Stays = False
+
+    @model_validator(mode="after")
+    def _one_way(self) -> Self:
+        if self.content is not None and self.content_from is not None:
+            raise FieldError("content_from", "give either the content itself or its address")
+        if self.content_stays and self.content_from is None:
+            raise FieldError("content_stays", "goes with content_from")
+        return self
+
+
+class SourceCorrection(Frozen):
+    """What is different in the public part of a source."""
+
+    public: dict[str, Any] = Field(
+        description="Fields with their new values (JSON Merge Patch, RFC 7396: null takes a field "
+        "away); all others stay. `unit` stays"
+    )
+
+
 class NetworkRequest(Frozen):
     """A road network to store: what jobs of kind routing may name instead of holding it."""
 
@@ -112,6 +148,7 @@ class BlockRequest(Frozen):
         "have a `date` besides their fields; `{}` for a block without records",
         json_schema_extra={"x-private": True},
     )
+    accept_doubts: AcceptDoubts = False
 
 
 class PlacedBlockRequest(Frozen):
@@ -121,6 +158,7 @@ class PlacedBlockRequest(Frozen):
     block: BlockName = Field(description="Its day, month or label")
     content_from: Where
     content_stays: Stays = False
+    accept_doubts: AcceptDoubts = False
 
 
 Wait = Annotated[float, Field(ge=0, le=MOST_WAIT_DAYS)]

@@ -102,6 +102,10 @@ async def claim(services: Services, job_id: str) -> Claim | None:
             log.error("the job is not one of this version", job=job_id, error=type(error).__name__)
             await endings.fail(connection, job_id, "job_outdated", ACTOR)
             return None
+        if data and not _is_described(row["kind"], data, plan):
+            log.error("the data are not described as they were for the plan", job=job_id)
+            await endings.fail(connection, job_id, "job_altered", ACTOR)
+            return None
         stored = await stored_releases.find_release(connection, job_id)
     faults.point("claim.committed")
     if not known:
@@ -285,6 +289,7 @@ async def publish(
             federation=federation,
             cryptographic=held.problem.evidence(held.plan, result),
             source=None if held.plan.source is None else held.plan.source.model_dump(mode="json"),
+            public_digest=held.plan.public_digest,
             exposure=None
             if held.plan.exposure is None
             else held.plan.exposure.model_dump(mode="json"),
@@ -353,6 +358,14 @@ def _one_block(kind: str, data: Sequence[Mapping[str, Any]]) -> Any:
         if data and data[0]["source_id"] is not None
         else None
     )
+
+
+def _is_described(kind: str, data: Sequence[Mapping[str, Any]], plan: Plan) -> bool:
+    """Whether the public part is that of which the plan was made. No job is accepted that was
+    planned for another revision, and none of the data is corrected while it waits or runs."""
+    public = read_as_one(kind, [one["public"] for one in data])
+    digest = canonical.digest(public.model_dump(mode="json", exclude_none=True))
+    return plan.public_digest in (None, digest)  # none of plans of before schema 0036
 
 
 def _release_digest(held: Claim) -> str | None:

@@ -177,6 +177,8 @@ async def add_block(
     source: Mapping[str, Any],
     name: str,
     content: Upload | Located,
+    *,
+    accept_doubts: bool = False,
 ) -> tuple[Row, bool]:
     """The version of a block that has this content, or what lies there, and whether it is new.
 
@@ -208,6 +210,7 @@ async def add_block(
                 "empty": f"{own}/empty",
             },
             most_bytes=source["block_bytes"],
+            accept_doubts=accept_doubts,
         )
         async with datasets.sealed_content(services, principal, request) as sealed:
             if sealed.public != source["public"]:
@@ -237,8 +240,13 @@ async def _store(
     async with services.database.transaction(principal.tenant_id) as connection:
         await sources.lock(connection, source["id"])
         await dataset_rows.lock_digest(connection, sealed.digest)
+        now = await sources.find(connection, principal.tenant_id, source["id"])
+        if now is None or now["revision"] != source["revision"]:
+            says = "the source was corrected while this was read: send it again"
+            raise Conflict(says, code="dataset_changed")
         newest = await sources.newest(connection, source["id"], block)
-        known = await dataset_rows.find_digest(connection, principal.tenant_id, sealed.digest)
+        rows = await dataset_rows.of_digest(connection, principal.tenant_id, sealed.digest)
+        known = rows[0] if rows else None
         if known is not None and known["deleted_at"] is None:
             await keep_alike(connection, services, principal, known, sealed.stay)
             if newest is not None and newest["id"] == known["id"]:
@@ -345,7 +353,9 @@ def view(row: Mapping[str, Any]) -> dict[str, Any]:
     return {
         **{
             name: row[name]
-            for name in ("id", "name", "kind", "public", "mode", "cap_of", "block_bytes")
+            for name in (
+                *("id", "name", "kind", "public", "revision", "mode", "cap_of", "block_bytes"),
+            )
         },
         "by": row["block_by"],
         "cap": figures(cap["epsilon"], cap["delta"]),

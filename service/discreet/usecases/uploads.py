@@ -261,10 +261,12 @@ def reading_job(
     data_key: bytes,
     block: Mapping[str, str] | None,
     most_bytes: int | None,
+    accept_doubts: bool = True,
 ) -> dict[str, Any]:
     """What the reader is told of an upload (`isolation.reading`), but for the upload itself: its
     content will be sealed under `name`. `public` is the kind's model; `most_bytes` are a
-    block's."""
+    block's; `accept_doubts`: it is not asked whether the content can be right, as of one that is
+    registered."""
     return {
         "kind": kind,
         "public": public.model_dump(mode="json"),
@@ -275,6 +277,7 @@ def reading_job(
         "digest_key": digest_key.hex(),
         "content_bytes": ContentSizes.of(settings).most_of(kind, public, most_bytes),
         "block": block,
+        "accept_doubts": accept_doubts,
     }
 
 

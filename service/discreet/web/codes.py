@@ -123,6 +123,19 @@ CODES: dict[str, Code] = {
     "dataset_in_use": Code(
         409, "A job needs the dataset", "a job still needs this dataset; cancel it first"
     ),
+    "released": Code(
+        409,
+        "Something was given away of these data, so their public part stays",
+        "something was spent or reserved on the account of these data (acc_1DkLuJ3mW4pS), so their "
+        "public part stays: register it beside with the public part that is needed, on the same "
+        "account, where the losses of both add up: discreet dataset add FILE --same-people-as "
+        'dst_1DkLuJ3mW4pS (`"account": "acc_1DkLuJ3mW4pS"` in POST /v1/datasets)',
+    ),
+    "dataset_changed": Code(
+        409,
+        "The data were corrected at the same moment",
+        "somebody corrected this dataset at the same moment: look at it, and correct it again",
+    ),
     "cap_below_spent": Code(
         409, "The cap is below what is spent", "more than this cap is spent or reserved already"
     ),

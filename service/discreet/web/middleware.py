@@ -18,11 +18,12 @@ from discreet.web import problem_details
 from discreet.web.codes import NOTHING_HERE
 
 UNTIMED = re.compile(
-    r"/v1/datasets|/datasets/(upload|content|address)"
-    r"|/v1/sources/[^/]+/blocks|/sources/[^/]+/(upload|address)"
+    r"POST (/v1/datasets|/datasets/(upload|content|address)|/datasets/[^/]+/correct(/upload)?"
+    r"|/v1/sources/[^/]+/blocks|/sources/[^/]+/(upload|address))"
+    r"|PATCH /v1/(datasets|sources)/[^/]+"
 )
-"""How long a POST there takes, which registers a content, may depend on it, so no metric and no
-trace shows it."""
+"""How long such a request takes, which reads or checks a content, may depend on it, so no metric
+and no trace shows it."""
 UNTRACED = frozenset({"/healthz", "/readyz", "/metrics"})
 
 NOTHING = "default-src 'none'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
@@ -130,7 +131,7 @@ class Envelope:
 
 def is_untimed(method: str, path: str) -> bool:
     """Whether nobody is told how long this request takes, by its path or the path of its route."""
-    return method == "POST" and UNTIMED.fullmatch(path) is not None
+    return UNTIMED.fullmatch(f"{method} {path}") is not None
 
 
 def _route(scope: Scope) -> str:

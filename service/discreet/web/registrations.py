@@ -12,7 +12,7 @@ from discreet.problems import DATASETS
 from discreet.problems.datasets import DatasetSettings
 from discreet.problems.numbers import Flag
 from discreet.usecases.places.rules import Located
-from discreet.usecases.requests import BlockRequest, Where
+from discreet.usecases.requests import BlockRequest, CorrectionRequest, Where
 from discreet.web import bodies
 
 _STAYS: TypeAdapter[bool] = TypeAdapter(Flag)
@@ -20,9 +20,17 @@ _WHERE: TypeAdapter[str] = TypeAdapter(Where)
 _SETTINGS: TypeAdapter[DatasetSettings] = TypeAdapter(DatasetSettings)
 _BLOCK: TypeAdapter[BlockRequest] = TypeAdapter(BlockRequest)
 
+_CORRECTION: TypeAdapter[CorrectionRequest] = TypeAdapter(CorrectionRequest)
+
+Correction = tuple[dict[str, Any], Located | None, bool]
+"""What is different in a public part; where the content lies, where that is said; and whether it
+came with it."""
 Beside = tuple[str, Any, DatasetSettings, Located | None]
 """Kind, public part and settings of a dataset; and where its content lies, where that is said in
 its place."""
+BesideBlock = tuple[str, bool, Located | None]
+"""The name of a block of a source, whether its owner insists on a content that is doubted, and
+where it lies, where that is said in its place."""
 
 
 def beside(fields: Any, content: bool | None) -> dict[str, Any]:
@@ -43,14 +51,15 @@ def beside(fields: Any, content: bool | None) -> dict[str, Any]:
     return fields
 
 
-def block_of(metadata: bytes, content: bool | None) -> tuple[str, Located | None]:
-    """The name of a block of a source, and where its content lies, where that is said in its
-    place."""
+def block_of(metadata: bytes, content: bool | None) -> BesideBlock:
+    """What accompanies the content of a block."""
     fields: Any = bodies.value_of(metadata)
     if content is not None and isinstance(fields, dict) and "content_from" in fields:
         rest, where = _placed(fields)
-        return bodies.validate(_BLOCK, {**rest, "content": {}}).block, where
-    return bodies.validate(_BLOCK, {**beside(fields, content), "content": {}}).block, None
+        asked = bodies.validate(_BLOCK, {**rest, "content": {}})
+        return asked.block, asked.accept_doubts, where
+    asked = bodies.validate(_BLOCK, {**beside(fields, content), "content": {}})
+    return asked.block, asked.accept_doubts, None
 
 
 def settings_and_place(metadata: bytes, content: bool | None) -> Beside:
@@ -59,6 +68,19 @@ def settings_and_place(metadata: bytes, content: bool | None) -> Beside:
     if content is not None and isinstance(fields, dict) and "content_from" in fields:
         return placed(fields)
     return (*_settings_of(beside(fields, content)), None)
+
+
+def correction(metadata: bytes, content: bool | None) -> Correction:
+    """Of a dataset, as of `beside`: a body may have no content, and then what is stored is checked
+    anew."""
+    fields: Any = bodies.value_of(metadata)
+    if content is None:
+        return bodies.validate(_CORRECTION, beside(fields, None)).public, None, True
+    asked = bodies.validate(_CORRECTION, fields)
+    where = None if asked.content_from is None else Located(asked.content_from, asked.content_stays)
+    if where is not None and content:
+        raise InvalidInput("give either the content itself or its address", pointer="/content_from")
+    return asked.public, where, content
 
 
 def placed(fields: dict[str, Any]) -> Beside:

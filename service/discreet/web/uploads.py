@@ -20,16 +20,22 @@ from discreet.problems.contents import Content
 from discreet.problems.datasets import Dataset
 from discreet.settings import Settings
 from discreet.storage.tenants import Principal
-from discreet.usecases import access, datasets, sources
+from discreet.usecases import access, corrections, datasets, sources
 from discreet.usecases.budgets import units_of
 from discreet.usecases.datasets import Registration
-from discreet.usecases.places.rules import Located
 from discreet.usecases.requests import DatasetRequest
 from discreet.usecases.services import Services
 from discreet.usecases.uploads import Upload, format_of
 from discreet.web import bodies
 from discreet.web.multipart import Multipart
-from discreet.web.registrations import Beside, block_of, placed, settings_and_place
+from discreet.web.registrations import (
+    Beside,
+    BesideBlock,
+    block_of,
+    correction,
+    placed,
+    settings_and_place,
+)
 
 METADATA_BYTES = 1 << 20
 MOST_OF_KEY = 100
@@ -72,7 +78,7 @@ async def add_block(
     request: Request,
     principal: Principal,
     source_id: str,
-    said: Settled[tuple[str, Located | None]] = block_of,
+    said: Settled[BesideBlock] = block_of,
 ) -> tuple[dict[str, Any], bool]:
     """Register the block that the request brings: its row, and whether it is new. `said` reads
     what stands beside its content. Errors: `sources.add_block`."""
@@ -81,15 +87,35 @@ async def add_block(
     access.require(principal, "owner")
     with services.turns.turn(principal.tenant_id):
         if _is_form(request):
-            (block, where), upload = await _multipart(request, services.settings, said)
+            (block, accepted, where), upload = await _multipart(request, services.settings, said)
         else:
             coming = bodies.parts(
                 request, Limit("json_body_bytes", "bytes", services.settings.json_body_bytes)
             )
-            (block, where), upload = await _large(services.settings, b"", coming, said)
+            (block, accepted, where), upload = await _large(services.settings, b"", coming, said)
         if where is not None:
             upload.close()  # nothing came
-        return await sources.add_block(services, principal, source, block, where or upload)
+        return await sources.add_block(
+            services, principal, source, block, where or upload, accept_doubts=accepted
+        )
+
+
+async def correct(request: Request, principal: Principal, dataset_id: str) -> dict[str, Any]:
+    """Correct the dataset as the request says: its row. Errors: `corrections.correct`."""
+    services: Services = request.app.state.services
+    await corrections.open_to(services, principal, dataset_id)  # before anything is received
+    with services.turns.turn(principal.tenant_id):
+        if _is_form(request):
+            (patch, where, came), upload = await _multipart(request, services.settings, correction)
+        else:
+            coming = bodies.parts(
+                request, Limit("json_body_bytes", "bytes", services.settings.json_body_bytes)
+            )
+            (patch, where, came), upload = await _large(services.settings, b"", coming, correction)
+        if not came:
+            upload.close()
+        content = where or (upload if came else None)
+        return await corrections.correct(services, principal, dataset_id, patch, content)
 
 
 async def registration(request: Request) -> Registration:
@@ -356,4 +382,5 @@ def _registration(
         source=found,
         retention_days=chosen.retention_days,
         delete_after_job=chosen.delete_after_job,
+        accept_doubts=chosen.accept_doubts,
     )

@@ -285,7 +285,7 @@ def test_agents_restart_at_every_exchange(tmp_path: Path) -> None:
     [
         (Demands(agents=4), "a roster of 3 agents; this one asks for 4"),
         (Demands(colluding=2), "withstand 1 colluding"),
-        (Demands(rounds=4), "5 sums would be opened; this agent allows 4"),
+        (Demands(rounds=4), "7 sums would be opened; this agent allows 4"),
         (Demands(noise=True), "no noise"),
     ],
 )
@@ -369,7 +369,7 @@ def test_a_cap_on_rounds_holds_over_restarts(tmp_path: Path) -> None:
     victim.stop()
     victim.demands = Demands(rounds=4, exposure="accepted")
     victim.start()
-    with pytest.raises(AgentError, match="5 sums would be opened; this agent allows 4"):
+    with pytest.raises(AgentError, match="7 sums would be opened; this agent allows 4"):
         victim.answer(5, run.broadcast, run.roster, run.price)
     for party in run.parties:
         party.stop()

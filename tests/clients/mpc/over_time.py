@@ -249,7 +249,10 @@ class Fixed(np.ndarray):
         Fixed.largest = max(Fixed.largest, float(np.max(np.abs(made), initial=0)))
         if Fixed.largest >= 2.0 ** (self.bits - 1):
             raise OverflowError(f"a number of more than {self.bits} bits")
-        return np.asarray(made, dtype=object).view(Fixed)
+        # As MPyC has it: what whole numbers come to is known to be whole.
+        known = all(isinstance(one, Whole | int) for one in inputs)
+        plain_sum = ufunc in (np.add, np.subtract, np.multiply)
+        return np.asarray(made, dtype=object).view(Whole if known and plain_sum else Fixed)
 
     @classmethod
     def truncated(cls, value: Any, dropped: int) -> Any:

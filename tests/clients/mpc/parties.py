@@ -19,10 +19,10 @@ from discreet_client.convex_sets import Box
 from discreet_client.costs import QuadraticCost
 from discreet_client.mpc import keys, party
 from discreet_client.mpc.own_programs import OwnProgram
-from discreet_client.mpc.prices import FloatArithmetic, Responses, optimum
+from discreet_client.mpc.prices import FloatArithmetic, Responses, optimum, verdict_of
 from discreet_client.mpc.responses import Response, response
 from discreet_client.mpc.terms import Terms
-from tests.clients.mpc.over_time import OverTime
+from tests.clients.mpc.over_time import FixedPointArithmetic, OverTime
 
 Floats = NDArray[np.float64]
 SECONDS = 300.0
@@ -144,7 +144,21 @@ class Instance:
         scaled = [None if one is None else one / terms.reach for one in (self.cost, self.limit)]
         found = optimum(terms, Responses(*rows), scaled[0], scaled[1], FloatArithmetic())
         x = np.stack([one.x_of(found.quantities[:, place]) for place, one in enumerate(responses)])
-        return x, None if found.kept is None else bool(found.kept[0])
+        return x, None if found.kept is None else verdict_of(found.kept[0])
+
+    def on_shares(self, terms: Terms) -> tuple[Floats, bool | None]:
+        """The same in the bits of shares, under other terms, and what is told of it."""
+        arithmetic, responses = FixedPointArithmetic(terms), self.responses(terms)
+        rows = [arithmetic.made(one) for one in np.stack([one.rows for one in responses], axis=2)]
+        c, d = (
+            None if one is None else arithmetic.made(one / terms.reach)
+            for one in (self.cost, self.limit)
+        )
+        found = optimum(terms, Responses(*rows), c, d, arithmetic)
+        place = 2.0**-terms.fraction_bits
+        quantities = np.asarray(found.quantities, dtype=np.float64) * place
+        x = np.stack([one.x_of(quantities[:, agent]) for agent, one in enumerate(responses)])
+        return x, verdict_of(float(np.asarray(found.kept, dtype=np.float64)[0]) * place)
 
     def objective(self, x: Floats) -> float:
         return float(self.hourly(x).sum())

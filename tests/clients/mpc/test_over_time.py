@@ -76,6 +76,29 @@ def test_roundings_move_less_than_is_told_from_them(agents: int, threshold: int)
     assert 1 <= max(largest[-20:]) < terms.noise
 
 
+@pytest.mark.parametrize("wide", [1.0, 100.0])
+def test_what_has_settled_is_compared_with_what_agents_use(wide: float) -> None:
+    """A reach a hundred times too wide, of which an excess of ten times all use was a thousandth:
+    with every number of steps, called settled at the optimum alone. In the clear, where no rounding
+    hides anything."""
+    said = 0
+    for seed in range(8):
+        instance = OverTime.draw(seed, 3 + seed % 3, 4)
+        best = instance.by_clarabel()
+        terms = replace(instance.terms, reach=instance.terms.reach * wide)
+        for steps in (10, 30, 100):
+            taken = replace(terms, iterations=steps)
+            programs = instance.programs(taken)
+            found = plans_of(taken, programs, instance.cost, instance.limit, FloatArithmetic())
+            x = np.stack(
+                [one.x_of(own) for one, own in zip(programs, found.quantities, strict=True)]
+            )
+            if found.settled[0] > 0.5:
+                said += 1
+                assert x == pytest.approx(best, abs=1e-3 * float(np.abs(best).max()))
+    assert said >= 6
+
+
 def test_steps_that_were_too_few_are_told() -> None:
     instance = OverTime.draw(17, 5, 6)
     instance.iterations = 10

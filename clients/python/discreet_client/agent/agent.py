@@ -248,7 +248,7 @@ class Agent:
         }
         if listen is not None:
             shared = on_shares.solve(self, **data, listen=listen, address=address)
-            if shared.kept is False:
+            if shared.settled is False:
                 warnings.warn(coupled_qp.NotSettled(shared.why), stacklevel=2)
             return shared.x
         found = coupled_qp.solve(self, **data, primal=primal)

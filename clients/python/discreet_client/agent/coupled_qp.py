@@ -18,7 +18,7 @@ import json
 import math
 import secrets
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -37,6 +37,7 @@ from discreet_client.federation.errors import AgentError, NotTrusted
 from discreet_client.packing import OutOfRange, box_bound
 from discreet_client.priced_rounds import PricedRounds
 from discreet_client.prices import Prices
+from discreet_client.settling import SUMS
 from discreet_client.updates import Participant, Rounds, Steps
 
 Floats = NDArray[np.float64]
@@ -56,11 +57,10 @@ class Optimum:
     """x float64[k]; the multipliers of the coupling constraints, the same for all agents; the hash
     of the transcript that all have signed.
 
-    `settled`: whether the sums had stopped moving and kept the constraints, within the tolerance
-    that the owner has signed; all agents have signed it. None if the owner asks for no such check.
-    `moving`: the longest of the last moves of a sum relative to the longest of the run, or with
-    `method: auto` the duality gap relative to the largest; `violation`: that of the constraints
-    relative to the largest entry of a sum.
+    `settled`: whether x is the optimum and the constraints are kept, within the tolerance that the
+    owner has signed; all agents have signed it. None if the owner asks for no such check.
+    `violations`: by how much each constraint was exceeded in the last sum, float64[m_g], in its
+    own unit. `why`: why the sums had not settled, empty if they had.
     """
 
     x: Floats
@@ -68,10 +68,8 @@ class Optimum:
     rounds: int
     transcript: str
     settled: bool | None = None
-    moving: float = math.inf
-    violation: float = math.inf
+    violations: Floats = field(default_factory=lambda: np.zeros(0))
     why: str = ""
-    """Why the sums had not settled."""
 
 
 class NotSettled(UserWarning):
@@ -160,11 +158,10 @@ class _Run:
         return Optimum(
             rounds.x,
             rounds.multipliers,
-            rounds.done,
+            rounds.opened,
             machine.transcript.hex(),
             None if said is secure_sum.Verdict.UNSAID else said is secure_sum.Verdict.SETTLED,
-            rounds.moving,
-            rounds.violation,
+            rounds.violations,
             rounds.why,
         )
 
@@ -238,12 +235,17 @@ class _Run:
             responder = Responder(np.vstack([A_u, A_g]), cost, domain, sums.bound, own=own)
             prices = Prices(rows[0], sum(rows), sums.rounding(len(members)))
             return PricedRounds(responder, prices, steps["iterations"])
+        asked = sums.asked(len(members))
+        most = steps["iterations"] + (SUMS if asked else 0)
+        until = steps["iterations"] if asked else None
+        if (sums.rounds, sums.operator_until) != (most, until):
+            raise AgentError(f"the sums that the owner has signed do not fit method {method}")
         chosen = Steps(
             self._primal or steps["primal"], steps["dual"], steps["shrink"], steps["regularization"]
         )
         participant = Participant(A_u, A_g, cost, domain, chosen)
         participant.x = _somewhere(domain, participant.x)
-        return Rounds(participant, steps["iterations"])
+        return Rounds(participant, steps["iterations"], asked)
 
     def _state(self) -> bytes:
         assert self._machine is not None

@@ -47,9 +47,10 @@ class ShareParty(Party, Protocol):
 
 @dataclass(frozen=True)
 class ShareOptimum:
-    """This agent's own result. `kept`: whether the limit can be kept in every hour, and over time
-    whether the steps have settled, as all agents have signed; None if the owner has not asked.
-    `terms.threshold` of those that compute may collude; see `evidence.assumptions`."""
+    """This agent's own result. `kept`: whether x is within the tolerance and the limit kept in
+    every hour, as all agents have signed (`prices.verdict_of`); None if nobody can tell, or the
+    owner has not asked. `terms.threshold` of those that compute may collude; see
+    `evidence.assumptions`."""
 
     x: Floats
     kept: bool | None
@@ -58,11 +59,25 @@ class ShareOptimum:
     sent_bytes: int
 
     @property
+    def settled(self) -> bool | None:
+        """Whether x is within the tolerance; None if the owner has not asked."""
+        return bool(self.kept) if self.terms.asks else None
+
+    @property
     def why(self) -> str:
+        """Why x is no optimum; empty if it is one, or nobody asked."""
+        if self.settled is not False:
+            return ""
         if self.terms.iterations is not None:
             return (
                 f"the computation had not settled after {self.terms.iterations} steps: the limit "
-                "cannot be kept, or more steps are needed; x is not an optimum"
+                "cannot be kept, more steps are needed, or the signed bounds are too wide for what "
+                "agents use; x is not an optimum"
+            )
+        if self.kept is None:
+            return (
+                "the signed bounds are too wide for what agents use: x may differ from the optimum "
+                "by more than the tolerance"
             )
         return "the limit cannot be kept in every hour, whatever the agents do: x is not an optimum"
 
@@ -226,8 +241,8 @@ def run(agent: ShareParty, problem: Mapping[str, Any], **data: Any) -> dict[str,
     found = solve(agent, listen=problem["listen"], address=problem.get("address"), **data)
     return {
         "x": found.x.tolist(),
-        **({} if found.kept is None else {"settled": found.kept}),
-        **({"why": found.why} if found.kept is False else {}),
+        **({} if found.settled is None else {"settled": found.settled}),
+        **({"why": found.why} if found.why else {}),
         "security": evidence.SECURITY,
         "threshold": found.terms.threshold,
         "computing": found.terms.parties,

@@ -40,7 +40,7 @@ from numpy.typing import NDArray
 from discreet_client.mpc.links import INPUT, RESULT, Broken, Links
 from discreet_client.mpc.over_time import OverTime, Programs
 from discreet_client.mpc.own_programs import columns
-from discreet_client.mpc.prices import Numbers, Responses, optimum
+from discreet_client.mpc.prices import Numbers, Responses, optimum, verdict_of
 from discreet_client.mpc.randomness import (
     Integers,
     bytes_of,
@@ -172,7 +172,7 @@ class _Part(ABC):
             link.transport.close()
         return {
             "quantities": [float(one) for one in quantities],
-            "kept": None if kept is None else bool(round(float(kept))),
+            "kept": None if kept is None else verdict_of(float(kept)),
             "seconds": seconds,
             "bytes": sum(link.nbytes_sent for link in links.all),
         }

@@ -45,11 +45,12 @@ def assumptions(terms: Terms) -> tuple[str, ...]:
 def reveals(terms: Terms) -> dict[str, str]:
     """What each side learns."""
     over_time = terms.iterations is not None
-    asked = terms.tolerance is not None and (terms.limited or over_time)
+    asked = terms.asks
     bit = (
-        "whether the last step still moved anything, or a limit was not kept"
+        "whether the last step still moved anything, or a limit was not kept, one bit"
         if over_time
-        else "whether the limit could be kept in every hour"
+        else "whether x is within the tolerance, the limit cannot be kept in every hour, or the "
+        "bounds are too wide to tell"
     )
     price = (
         f" x is what {terms.iterations} steps have come to: by how much it differs from the "
@@ -61,10 +62,10 @@ def reveals(terms: Terms) -> dict[str, str]:
         "from it, "
     )
     return {
-        "agents": f"each its own x, {f'and {bit}, one bit; ' if asked else ''}who takes part and "
+        "agents": f"each its own x, {f'and {bit}; ' if asked else ''}who takes part and "
         f"where they listen.{price}and from the price and c the sum of all",
         "operator": "who takes part, where they listen, how long it took"
-        + (f", and {bit}: one bit" if asked else ""),
+        + (f", and {bit}" if asked else ""),
         "listeners": "the traffic: its times and lengths, which do not depend on data",
     }
 

@@ -31,7 +31,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from discreet_client.mpc.prices import QUANTITIES, Arithmetic, Numbers
+from discreet_client.mpc.prices import QUANTITIES, Arithmetic, Numbers, used
 from discreet_client.mpc.terms import OPENED_BITS, RELAXATION, Terms
 
 
@@ -54,8 +54,9 @@ class Programs:
 @dataclass(frozen=True)
 class Plans:
     """`quantities` [agents, hours], relative to the centres; `settled` [1]: 1 if the last step
-    moved nothing by more than the tolerance allows (`Terms.settled_moves`) and the limit is
-    kept, else 0; None if nobody asked."""
+    moved nothing by more than the tolerance allows (`Terms.settled_moves`) and each hour exceeds
+    its limit by at most the tolerance's share of what agents use in it, else 0; None if nobody
+    asked."""
 
     quantities: Numbers
     settled: Numbers
@@ -121,7 +122,7 @@ class OverTime:
         settled = None
         if terms.tolerance is not None:
             settled = _settled(
-                terms, terms.tolerance, state.moves, found.sum(axis=0), self._limit, arithmetic
+                terms, terms.tolerance, state.moves, found, self._agents, self._limit, arithmetic
             )
         dropped = 1 << (terms.fraction_bits - OPENED_BITS)
         return Plans(found * (1 / dropped) * dropped, settled)
@@ -163,17 +164,26 @@ def _settled(
     terms: Terms,
     tolerance: float,
     moves: tuple[Numbers, ...],
-    sums: Numbers,
+    found: Numbers,
+    agents: Programs,
     limit: Numbers | None,
     arithmetic: Arithmetic,
 ) -> Numbers:
+    """Moves are compared with what the agent uses in an hour and what the average agent does, half
+    each: nobody who uses nothing has to stand stiller than roundings."""
     count, hours = terms.agents, terms.hours
+    size = used(found + agents.centre, arithmetic)
+    own = size.sum(axis=1)
+    mean = own.reshape(1, count).sum(axis=1)
     parts = moves[0][:, :hours], moves[0][:, hours:], moves[1]
     room = []
     for moved, most in zip(parts, terms.settled_moves(tolerance), strict=True):
-        flat = moved.reshape(math.prod(moved.shape))
-        room += [flat + most, most - flat]
+        each = arithmetic.scaled(own, most / (2 * hours))
+        each = (each + arithmetic.scaled(mean, most / (2 * hours * count))).reshape(count, 1)
+        flat = math.prod(moved.shape)
+        room += [(moved + each).reshape(flat), (each - moved).reshape(flat)]
     if limit is not None:
-        room.append(tolerance * count - (sums + limit))
+        allowed = arithmetic.scaled(size.sum(axis=0), tolerance)
+        room.append(allowed - (found.sum(axis=0) + limit))
     passed = arithmetic.below_zero(arithmetic.stack(room, 0), QUANTITIES)
     return arithmetic.below_zero(passed.reshape(1, -1).sum(axis=1) - 0.5, QUANTITIES)

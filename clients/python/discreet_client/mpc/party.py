@@ -60,8 +60,8 @@ class Place:
 
 @dataclass(frozen=True)
 class Computed:
-    """What was opened to this party: its own quantities, and whether the limit is kept, None if
-    nobody asked."""
+    """What was opened to this party: its own quantities, and how good they are, see
+    `prices.verdict_of`; None also if nobody asked."""
 
     quantities: Floats
     kept: bool | None

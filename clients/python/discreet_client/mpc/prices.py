@@ -34,6 +34,8 @@ Numbers = Any
 """Floats, or an array of secret-shared numbers: both add, subtract and multiply, also by floats,
 and are indexed alike."""
 
+PRICE_ERROR = 8.0
+"""A price is wrong by less, in units of the last place."""
 PRICES, QUANTITIES = 2.0, None
 """Bounds on the differences that are compared: two prices differ by at most 2; quantities have no
 bound."""
@@ -80,8 +82,7 @@ class Responses:
 
 @dataclass(frozen=True)
 class Optimum:
-    """`quantities` [hours, agents]; `kept` [1]: 1 if the limit is kept in every hour, else 0; None
-    if nobody asked."""
+    """`quantities` [hours, agents]; `kept` [1]: see `verdict_of`; None if nobody asked."""
 
     quantities: Numbers
     kept: Numbers
@@ -144,14 +145,62 @@ def optimum(
     levels = agents.upper - passed_high * upper + passed_low * lower
     falls = inside * agents.fall
     price = _price(terms, levels.sum(axis=1), falls.sum(axis=1), cost, limit, arithmetic)
-    quantities = levels - falls * price.reshape(hours, 1)
+    # Whole numbers last: at a bound nothing is truncated, so that bounds of zero are exact.
+    below_upper = agents.fall * price.reshape(hours, 1)
+    quantities = levels - passed_high * below_upper + passed_low * below_upper
 
     kept = None
-    if limit is not None and terms.tolerance is not None:
-        excess = quantities.sum(axis=1) + limit
-        passed = arithmetic.below_zero(terms.tolerance * count - excess, QUANTITIES)
-        kept = arithmetic.below_zero(passed.reshape(1, hours).sum(axis=1) - 0.5, QUANTITIES)
+    if terms.tolerance is not None:
+        kept = _kept(terms, terms.tolerance, quantities, falls.sum(axis=1), limit, arithmetic)
     return Optimum(quantities, kept)
+
+
+def verdict_of(kept: float) -> bool | None:
+    """What the opened number says: whether the optimum is within the tolerance and keeps the limit;
+    False: nothing that agents can do keeps it in every hour; None: the bounds of the terms are too
+    wide for numbers of these bits to tell."""
+    return (False, True, None)[round(kept)]
+
+
+def used(quantities: Numbers, arithmetic: Arithmetic) -> Numbers:
+    """The magnitude of each quantity: what a tolerance is a share of."""
+    return quantities - arithmetic.below_zero(quantities, 2 * PRICES) * quantities * 2
+
+
+def _kept(
+    terms: Terms,
+    tolerance: float,
+    quantities: Numbers,
+    fall: Numbers,
+    limit: Numbers | None,
+    arithmetic: Arithmetic,
+) -> Numbers:
+    """The number that `verdict_of` reads, [1]. An hour's sum may be wrong by the rounding of its
+    price times `fall`, and by those of the quantities and of what follows here, unless nothing is
+    used. Half of the tolerance is for that, half for the excess; a limit that is exceeded by more
+    than both cannot be kept."""
+    place = 2.0**-terms.fraction_bits
+    size = used(quantities, arithmetic).sum(axis=1)
+    some = arithmetic.below_zero(0 - size, QUANTITIES)
+    error = arithmetic.scaled(fall, PRICE_ERROR * place) + (4 * terms.agents + 8) * place
+    allowed = arithmetic.scaled(size, tolerance / 2)
+    hours = terms.hours
+    room, enough = [some * (allowed - error)], []
+    if limit is not None:
+        excess = quantities.sum(axis=1) + limit
+        room.append(some * (allowed + error) - excess)
+        enough.append(allowed + 2 * error - excess)
+    short = arithmetic.below_zero(arithmetic.stack(room + enough, 0), QUANTITIES)
+
+    def any_of(hourly: Numbers, count: int) -> Numbers:
+        return 1 - arithmetic.below_zero(hourly.reshape(1, count).sum(axis=1) - 0.5, QUANTITIES)
+
+    told = len(room) * hours
+    untold = any_of(short[:told], told)
+    if limit is None:
+        return 1 + untold
+    broken = any_of(short[told:], hours)
+    return 1 + untold - broken - untold * broken
 
 
 def _at_bounds(turns: Numbers, count: int, arithmetic: Arithmetic) -> Numbers:

@@ -7,7 +7,7 @@ import math
 from dataclasses import asdict, dataclass
 from typing import Any
 
-PROTOCOL = "discreet-mpc-1"
+PROTOCOL = "discreet-mpc-2"
 FEWEST_AGENTS, MOST_AGENTS = 3, 10
 MOST_HOURS = 96
 STATISTICAL_BITS = 40
@@ -19,6 +19,9 @@ shares are dealt instead: those of masks by threshold + 1 of the computing agent
 
 ACCURACY_BITS = 16
 """Accuracy of an hour's sum relative to the reach, before the loss by the steepest response."""
+TOLD_BITS = 9
+"""More than the bits of the tolerance, if agents are told whether the answer is within it: enough
+for hours in which they use a sixteenth of the reach."""
 
 OPTIONAL = {"iterations", "typical_curvature", "computing"}
 """Fields of terms that later versions have added."""
@@ -34,8 +37,9 @@ MOST_ITERATIONS = 500
 RELAXATION = 1.75
 MOST_PRICE = 8.0
 """The price of a limit, in units of `price`, from which on the limit is exceeded instead."""
-MOVED = 1 / 16
-"""Share of the tolerance by which nothing moves once a computation has settled."""
+MOVED = 1 / 4
+"""Share of the tolerance by which nothing moves, in parts of what agents use, once a computation
+has settled."""
 NOISE = 12.0
 """Moves by the roundings of a step are less, in units of the last place, with masks of three parts;
 8 were seen."""
@@ -56,14 +60,14 @@ class Terms:
     and does not compute. `coupled`: whether the sums have a quadratic cost; `limited`:
     whether they have a limit. Bounds without which an agent does not take part: `reach` on the
     absolute quantities of its box; `price` on the absolute marginal cost within the box;
-    `least_curvature` and `most_curvature` on its cost. `tolerance`: one bit is opened to all,
-    whether the limit is kept up to this share of `agents` times `reach`; None: no bit is opened.
+    `least_curvature` and `most_curvature` on its cost. `tolerance`: whether the answer is within
+    this share of what agents use is opened to all (`prices.verdict_of`); None: nothing is.
 
     `iterations`: of ADMM (`over_time`), for agents whose costs and sets couple their hours; None:
     costs are a sum over hours, and the optimum is exact (`prices`). Over time the bounds on
     curvature are on the eigenvalues of the cost's second derivatives; `typical_curvature` is what
-    step sizes follow from, by default near the least; and the bit says whether the steps have
-    settled, too.
+    step sizes follow from, by default near the least; and it says whether the steps have settled,
+    too.
     """
 
     agents: int
@@ -187,8 +191,8 @@ class Terms:
 
     @property
     def asks(self) -> bool:
-        """Whether one bit is opened to all."""
-        return self.tolerance is not None and (self.limited or self.iterations is not None)
+        """Whether all are told how good the answer is."""
+        return self.tolerance is not None
 
     @property
     def mask_parts(self) -> int:
@@ -236,7 +240,10 @@ class Terms:
             sums = math.ceil(math.log2(2 * self.hours + 1) / 2)
             return OPENED_BITS + GUARD_BITS + sums + self.rounding_bits
         sums = math.ceil(math.log2(self.agents * max(1.0, self.steepest)))
-        return ACCURACY_BITS + sums + self.rounding_bits
+        accuracy = ACCURACY_BITS
+        if self.tolerance is not None:
+            accuracy = max(accuracy, TOLD_BITS + math.ceil(-math.log2(self.tolerance)))
+        return accuracy + sums + self.rounding_bits
 
     @property
     def bits(self) -> int:
@@ -304,13 +311,14 @@ class Terms:
     def masked_values(self) -> int:
         """The most values that are opened under a mask: of a step one for each comparison, `2n (H +
         1) + 2H`, and for each number that is truncated, `n (3H + 2) + 2H`; at the end not more than
-        of one more step."""
+        of one more step, and of the comparison with what agents use."""
         agents, hours = self.agents, self.hours
-        return ((self.iterations or 0) + 1) * (agents * (5 * hours + 4) + 4 * hours)
+        steps = ((self.iterations or 0) + 1) * (agents * (5 * hours + 4) + 4 * hours)
+        return steps + agents * (3 * hours + 6) + 2 * hours
 
     def settled_moves(self, tolerance: float) -> tuple[float, float, float]:
         """The most by which a step moves copies in boxes, in budgets, and of sums, where it has
-        settled: that share of the reach, and times the step size, of the price.
+        settled, in parts of what agents use in an hour; times the step size, of the price.
 
         With r the moves and u the multipliers the cost exceeds the least by at most `|ρ r|'|K (y* -
         y)| + |u'r|` over RELAXATION. Large step sizes make small moves wherever the optimum is, so

@@ -85,6 +85,7 @@ class AuditEntry(TypedDict):
         "cap.grant",
         "cap.set",
         "budget_request.decline",
+        "dataset.correct",
         "dataset.erase",
         "dataset.place",
         "dataset.register",
@@ -105,6 +106,7 @@ class AuditEntry(TypedDict):
         "roster.remove_member",
         "roster.sign",
         "session.tokens",
+        "source.correct",
         "source.create",
         "source.rule",
         "tenant.create",
@@ -189,6 +191,12 @@ class Binding(TypedDict):
 class BlockRequest(TypedDict):
     """A block of a source, or a later version of one."""
 
+    accept_doubts: NotRequired[bool]
+    """
+    Register the content although a check finds that it cannot be right, such as behaviour
+    probabilities whose weights have a mean far from 1. It is not kept, and nobody else is
+    told; default `false`
+    """
     block: str
     """Its day, month or label; length >= 1, length <= 100"""
     content: dict[str, Any]
@@ -303,6 +311,31 @@ class Combined(TypedDict):
     """Standard deviation of the noise on each of their sums, as combined"""
 
 
+class CorrectionRequest(TypedDict):
+    """
+    What is different in the public part of a dataset, and its content, where that is read
+    again.
+    """
+
+    content: NotRequired[dict[str, Any] | None]
+    """
+    The content again, where a field differs that decides how rows are read; absent: the
+    stored one is checked anew, or that at its place is read again
+    """
+    content_from: NotRequired[str | None]
+    """length >= 1, length <= 8000"""
+    content_stays: NotRequired[bool]
+    """
+    The content stays there and is not stored: each job fetches it again, and fails,
+    uncharged, unless it is unchanged; default `false`
+    """
+    public: NotRequired[dict[str, Any]]
+    """
+    Fields with their new values (JSON Merge Patch, RFC 7396: null takes a field away); all
+    others stay. `unit` stays
+    """
+
+
 class CoupledQpResult(TypedDict):
     """
     For a session only rounds, transcript and evidence; each agent finds its own optimum
@@ -321,10 +354,11 @@ class CoupledQpResult(TypedDict):
     """Rounds of the sums that were opened; 0 with protocol mpc, which opens none"""
     status: NotRequired[Literal["converged", "iteration_limit", "infeasible"]]
     """
-    Whether the sums stood still at the end and kept the constraints, both within `tolerance`;
-    of agents apart all of them have signed it. `iteration_limit`: they did not, and x is no
-    optimum; with `mpc.iterations` it is the last step that moved nothing. `infeasible`: of
-    protocol mpc, nothing that the agents can do keeps the limit in every hour
+    `converged`: within `tolerance` of what agents use at the end, x is the best that they can
+    do and keeps the constraints; of agents apart all of them have signed it.
+    `iteration_limit`: that is not so, or, of protocol mpc, its bounds are too wide to tell; x
+    is no optimum. `infeasible`: of protocol mpc, nothing that the agents can do keeps the
+    limit in every hour
     """
     tables: list[str]
     """Fields with more than a million numbers: left out here and given as Parquet"""
@@ -332,6 +366,8 @@ class CoupledQpResult(TypedDict):
     """Hash of all broadcasts, hexadecimal"""
     violation: NotRequired[float]
     """Largest entry of the constraints above zero; of protocol job"""
+    violations: NotRequired[list[float]]
+    """By how much each constraint is above zero, in its own unit; of protocol job"""
     x: NotRequired[list[list[float]]]
     """The optimum, one list an agent; of protocol job"""
 
@@ -1029,6 +1065,12 @@ class PlacedBlockRequest(TypedDict):
     (`DISCREET_CONTENT_PLACES`).
     """
 
+    accept_doubts: NotRequired[bool]
+    """
+    Register the content although a check finds that it cannot be right, such as behaviour
+    probabilities whose weights have a mean far from 1. It is not kept, and nobody else is
+    told; default `false`
+    """
     block: str
     """Its day, month or label; length >= 1, length <= 100"""
     content_from: str
@@ -1051,6 +1093,12 @@ class PlacedDatasetRequest(TypedDict):
     (`DISCREET_CONTENT_PLACES`).
     """
 
+    accept_doubts: NotRequired[bool]
+    """
+    Register the content although a check finds that it cannot be right, such as behaviour
+    probabilities whose weights have a mean far from 1. It is not kept, and nobody else is
+    told; default `false`
+    """
     account: NotRequired[str | None]
     """Account of another dataset about the same people; both are then charged there"""
     cap: NotRequired[Cap | None]
@@ -1586,6 +1634,16 @@ class SourceBlocks(TypedDict):
     """
 
 
+class SourceCorrection(TypedDict):
+    """What is different in the public part of a source."""
+
+    public: dict[str, Any]
+    """
+    Fields with their new values (JSON Merge Patch, RFC 7396: null takes a field away); all
+    others stay. `unit` stays
+    """
+
+
 class SourceRule(TypedDict):
     """Who may spend which share of each block of a source."""
 
@@ -2085,8 +2143,15 @@ class DatasetAnswer(TypedDict):
     place: NotRequired[PlaceAnswer | None]
     """Where its content stays, if it is not stored"""
     public: dict[str, Any]
+    revision: NotRequired[int]
+    """1, and one more with each correction of its public part; default `1`"""
     source: NotRequired[str | None]
     """The source, if it is a version of a block"""
+    undeclared: NotRequired[dict[str, str]]
+    """
+    Public fields that are not declared and that later questions may need, each with what it
+    buys; a correction declares them
+    """
 
 
 class DatasetPage(TypedDict):
@@ -2196,7 +2261,7 @@ class DrEnsemblePublic(TypedDict):
     """
     Blocks of hours with transition matrices of their own, at the same noise. Absent: one
     matrix for all hours, by which an uncontrolled load goes to its mean and stays there. It
-    cannot be added once the data are registered
+    cannot be added once something was spent on the data
     """
     edges: NotRequired[list[float] | None]
     """
@@ -2473,6 +2538,12 @@ class OffPolicyContent(TypedDict):
 class OffPolicyDataset(TypedDict):
     """Trajectories of people under a behaviour policy."""
 
+    accept_doubts: NotRequired[bool]
+    """
+    Register the content although a check finds that it cannot be right, such as behaviour
+    probabilities whose weights have a mean far from 1. It is not kept, and nobody else is
+    told; default `false`
+    """
     account: NotRequired[str | None]
     """Account of another dataset about the same people; both are then charged there"""
     cap: NotRequired[Cap | None]
@@ -2786,6 +2857,12 @@ class RoutingContent(TypedDict):
 class RoutingDataset(TypedDict):
     """Trips of the users of a network."""
 
+    accept_doubts: NotRequired[bool]
+    """
+    Register the content although a check finds that it cannot be right, such as behaviour
+    probabilities whose weights have a mean far from 1. It is not kept, and nobody else is
+    told; default `false`
+    """
     account: NotRequired[str | None]
     """Account of another dataset about the same people; both are then charged there"""
     cap: NotRequired[Cap | None]
@@ -2903,6 +2980,12 @@ class RoutingResult(TypedDict):
     """
     uncertainty: NotRequired[Uncertainty]
     """How far the noise may have moved the numbers of this result"""
+    undetermined_links: NotRequired[list[int]]
+    """
+    Positions of links whose flow the model does not determine, from 0: they cost the same at
+    any flow and others are as good, so that optimal assignments differ there. Such flows have
+    no interval; the total travel time is the same in all
+    """
     unit_flows: NotRequired[list[list[float]]]
     """Share of each pair's trips at each link; of the method gradient"""
     user_classes: NotRequired[list[str]]
@@ -2910,7 +2993,7 @@ class RoutingResult(TypedDict):
 
 
 class SourceAnswer(TypedDict):
-    """A source: data that keep arriving, in blocks. Its fields never change."""
+    """A source: data that keep arriving, in blocks. Only its public part may be corrected."""
 
     account: str | None
     """The account of all blocks, with `cap_of: source`"""
@@ -2932,6 +3015,8 @@ class SourceAnswer(TypedDict):
     public: dict[str, Any]
     """The public part of each block"""
     retention_days: int | None
+    revision: NotRequired[int]
+    """1, and one more with each correction of its public part; default `1`"""
     rule: NotRequired[RuleAnswer | None]
     """Who may spend which share; null if whoever comes first may spend. Not in lists"""
 
@@ -3057,6 +3142,12 @@ class CancelAnswer(TypedDict):
 class DrEnsembleDataset(TypedDict):
     """Trajectories of loads through the states of an ensemble, or their transition matrix."""
 
+    accept_doubts: NotRequired[bool]
+    """
+    Register the content although a check finds that it cannot be right, such as behaviour
+    probabilities whose weights have a mean far from 1. It is not kept, and nobody else is
+    told; default `false`
+    """
     account: NotRequired[str | None]
     """Account of another dataset about the same people; both are then charged there"""
     cap: NotRequired[Cap | None]
@@ -3161,6 +3252,12 @@ class JobRequest(TypedDict):
 class MultiAgentDataset(TypedDict):
     """Objectives and initial states of agents, for a problem that runs in one process."""
 
+    accept_doubts: NotRequired[bool]
+    """
+    Register the content although a check finds that it cannot be right, such as behaviour
+    probabilities whose weights have a mean far from 1. It is not kept, and nobody else is
+    told; default `false`
+    """
     account: NotRequired[str | None]
     """Account of another dataset about the same people; both are then charged there"""
     cap: NotRequired[Cap | None]

@@ -403,6 +403,33 @@ def get_dataset(dataset_id: str) -> Operation[models.DatasetAnswer]:
     return Operation("GET", f"/v1/datasets/{quoted(dataset_id)}")
 
 
+def correct_dataset(
+    dataset_id: str, body: models.CorrectionRequest
+) -> Operation[models.DatasetAnswer]:
+    """Correct the public part while nothing was spent or reserved on the dataset's account and
+    no job on it waits or runs; of a simulation while none waits or runs. Id and account stay.
+
+    Answers 200. Roles: owner.
+
+    Problem codes:
+    400 invalid_json, invalid_multipart
+    401 key_expired, key_malformed, key_revoked, key_unknown, person_removed, token_ended,
+        token_expired, token_invalid, unauthenticated
+    403 forbidden, no_role, several_tenants
+    404 not_found
+    409 conflict, content_changed, content_known, dataset_changed, dataset_in_use, released,
+        unit_differs
+    413 payload_too_large
+    422 invalid_input, invalid_parameter, place_refused, query_refused
+    429 rate_limited, too_many_bodies, too_many_uploads
+    503 database_busy, database_full, database_read_only, database_unavailable,
+        keys_unavailable, ledger_rolled_back, not_isolated, not_read, place_unavailable,
+        places_unreadable, provider_unavailable, reader_not_started, spool_unavailable,
+        storage_denied, storage_full, storage_unavailable, unavailable, wrong_schema
+    """
+    return Operation("PATCH", f"/v1/datasets/{quoted(dataset_id)}", body=body)
+
+
 def list_jobs(
     *,
     state: Literal[
@@ -1143,6 +1170,29 @@ def get_source(source_id: str) -> Operation[models.SourceAnswer]:
         keys_unavailable, ledger_rolled_back, provider_unavailable, unavailable, wrong_schema
     """
     return Operation("GET", f"/v1/sources/{quoted(source_id)}")
+
+
+def correct_source(source_id: str, body: models.SourceCorrection) -> Operation[models.SourceAnswer]:
+    """Correct the public part of all blocks while nothing was spent or reserved on any of them
+    and no job on them waits or runs; of a simulation while none waits or runs.
+
+    Answers 200. Roles: owner.
+
+    Problem codes:
+    400 invalid_json
+    401 key_expired, key_malformed, key_revoked, key_unknown, person_removed, token_ended,
+        token_expired, token_invalid, unauthenticated
+    403 forbidden, no_role, several_tenants
+    404 not_found
+    409 content_changed, dataset_changed, dataset_in_use, released
+    413 payload_too_large
+    422 invalid_input, invalid_parameter
+    429 rate_limited, too_many_bodies, too_many_uploads
+    503 database_busy, database_full, database_read_only, database_unavailable,
+        keys_unavailable, ledger_rolled_back, not_isolated, not_read, provider_unavailable,
+        reader_not_started, spool_unavailable, storage_unavailable, unavailable, wrong_schema
+    """
+    return Operation("PATCH", f"/v1/sources/{quoted(source_id)}", body=body)
 
 
 def add_block(

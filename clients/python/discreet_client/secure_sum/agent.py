@@ -474,7 +474,7 @@ class Agent(Party):
         """The entry of this round's sum that exceeds the bounds that the owner has signed; empty if
         none does."""
         parameters = self._who.parameters
-        if parameters.most is None or self.round < (parameters.operator_from or 0):
+        if parameters.most is None or not parameters.with_operator(self.round):
             return ""
         signed = np.array(parameters.most)
         # Contributions at their bound are only as exact as doubles and the grid.

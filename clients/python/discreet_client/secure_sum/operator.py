@@ -297,8 +297,8 @@ class Operator(Party):
     @property
     def _due(self) -> Integers:
         """v_0 on the grid, or zeros in the rounds whose sums are those of the agents alone."""
-        first = self._who.parameters.operator_from
-        return self._own if first is None or self.round >= first else np.zeros_like(self._own)
+        inside = self._who.parameters.with_operator(self.round)
+        return self._own if inside else np.zeros_like(self._own)
 
     def state(self) -> bytes:
         """All that `resume` needs, to be saved after each broadcast: answers that were collected

@@ -18,9 +18,10 @@ from discreet_client.packing import FixedPoint
 from discreet_client.secure_sum.errors import Refused, Unacceptable
 from discreet_client.secure_sum.frames import OPERATOR, PROTOCOL, SIGNATURE
 from discreet_client.secure_sum.noise import NOISE_TAIL
+from discreet_client.settling import Asked
 
 Scheme = Literal["paillier", "masking"]
-LATER = ("exposure", "tolerance", "operator_from", "reach", "most")
+LATER = ("exposure", "tolerance", "operator_from", "operator_until", "reach", "most")
 """Parameters that came later than the first rosters."""
 
 
@@ -35,8 +36,8 @@ class Parameters:
     the values, and then `clip` is the Euclidean norm that a contribution is scaled down to.
     `exposure`: "accepted" where the owner has said that the agents are few for what is opened
     (`discreet_client.exposure`). `tolerance`: agents say at the end whether the sums have settled
-    within it. `operator_from`: the round from which on v_0 is in the sums, where it is not in all
-    of them.
+    within it. `operator_from`: the round from which on v_0 is in the sums, and `operator_until`
+    that from which on it is in them no more, where it is not in all of them.
 
     `reach`: the largest magnitude of the first entries of any v_i, one an entry. `most`: that of
     the same entries of a sum in which v_0 is. Entries behind them (`method: auto` has one) and
@@ -58,6 +59,7 @@ class Parameters:
     exposure: Exposure | None = None
     tolerance: float | None = None
     operator_from: int | None = None
+    operator_until: int | None = None
     reach: tuple[float, ...] | None = None
     most: tuple[float, ...] | None = None
 
@@ -108,10 +110,22 @@ class Parameters:
         tail = NOISE_TAIL * (int(self.share_variance(agents) ** 0.5) + 1) if self.noise_sigma else 0
         return FixedPoint(self.bound, agents + 1, self.fraction_bits, self.slot_bits, tail)
 
+    def with_operator(self, number: int) -> bool:
+        """Whether v_0 is in the sum of this round."""
+        last = self.rounds if self.operator_until is None else self.operator_until
+        return (self.operator_from or 0) <= number < last
+
     def rounding(self, agents: int) -> float:
         """How far the grid may move an entry of a sum of so many contributions and v_0, without
         noise."""
         return (agents + 1) * 2.0 ** -(self.fraction_bits + 1)
+
+    def asked(self, agents: int) -> Asked | None:
+        """What agents that make short steps are asked at the end; None if nothing."""
+        if self.tolerance is None:
+            return None
+        ceiling = None if self.reach is None else agents * np.array(self.reach)
+        return Asked(self.tolerance, agents, self.bound, self.rounding(agents), ceiling)
 
     def check(self, agents: int, *, _smallest_key_bits: int = paillier.SMALLEST_KEY_BITS) -> None:
         """Raises Unacceptable with the figures."""
@@ -138,10 +152,10 @@ class Parameters:
                 "the tolerance lies between 0 and 1, and sums with noise have none: they never "
                 "settle"
             )
-        if self.operator_from is not None and not (
-            isinstance(self.operator_from, int) and self.operator_from >= 1
-        ):
-            raise Unacceptable("operator_from is a round from 1 on, or left out")
+        for name in ("operator_from", "operator_until"):
+            first = getattr(self, name)
+            if first is not None and not (isinstance(first, int) and first >= 1):
+                raise Unacceptable(f"{name} is a round from 1 on, or left out")
         if self.scheme == "masking" and self.slot_bits != 64:
             raise Unacceptable("masking adds modulo 2^64: slot_bits must be 64")
         if not (

@@ -124,12 +124,13 @@ async function found(agent: Agent, problem: Json, module: string | undefined): P
 
 /** This agent's optimum of what all share; says so where the sums did not settle. */
 async function shared(agent: Agent, problem: Json): Promise<number> {
-  const { moving, violation, ...found } = await solve(agent, partOf(problem));
-  console.log(JSON.stringify(found));
+  const found = await solve(agent, partOf(problem));
+  const { violations, ...printed } = found;
+  console.log(JSON.stringify(printed));
   if (found.settled !== false) return 0;
   console.error(
-    `discreet-agent: after ${found.rounds} rounds the sums still move by ${moving} of the longest move, and the constraints are ` +
-      `broken by ${violation} of the largest sum: x is no optimum`,
+    `discreet-agent: after ${found.rounds} rounds x is no optimum: agents had not reached their best points, or constraints were ` +
+      `exceeded (by ${violations.map((one) => one.toPrecision(3)).join(", ")}). It takes more iterations, other steps, or constraints that can be satisfied`,
   );
   return NOT_SETTLED;
 }

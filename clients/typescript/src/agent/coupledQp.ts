@@ -42,14 +42,12 @@ export interface Optimum {
   /** Hash of the transcript that all agents have signed, hexadecimal. */
   readonly transcript: string;
   /**
-   * Whether the sums had stopped moving and kept the constraints, within the tolerance that the owner has signed; all agents
-   * have signed it. Undefined if the owner asks for no such check.
+   * Whether x is the optimum and the constraints are kept, within the tolerance that the owner has signed; all agents have
+   * signed it. Undefined if the owner asks for no such check.
    */
   readonly settled: boolean | undefined;
-  /** The longest of the last moves of a sum, relative to the longest of the run. */
-  readonly moving: number;
-  /** Violation of the constraints, relative to the largest entry of a sum. */
-  readonly violation: number;
+  /** By how much each constraint was exceeded in the sums of the last step, in its own unit. */
+  readonly violations: readonly number[];
 }
 
 interface Saved {
@@ -57,7 +55,10 @@ interface Saved {
   x: number[];
   multipliers: number[];
   done: number;
-  trend: { last: readonly number[] | null; recent: number[]; longest: number; largest: number };
+  last: readonly number[];
+  moved: readonly number[];
+  sizes: readonly number[] | null;
+  votes: number | null;
   journal: { settled: number; pending: string[] };
 }
 
@@ -92,13 +93,11 @@ class Run {
     const { machine, participant, journal } = this.#open(round.roster, round.state);
     journal.settle();
     const answer = machine.answer(round.broadcast);
-    const { last, recent, longest, largest } = participant.trend;
+    const { x, multipliers, done, last, moved, sizes, votes } = participant;
     const saved: Saved = {
       machine: machine.state(),
-      x: participant.x,
-      multipliers: participant.multipliers,
-      done: participant.done,
-      trend: { last: last ?? null, recent, longest, largest },
+      ...{ x, multipliers, done, last, moved },
+      ...{ sizes: sizes ?? null, votes: votes ?? null },
       journal: journal.saved,
     };
     round.state = JSON.stringify(saved);
@@ -111,15 +110,14 @@ class Run {
     const { machine, participant } = this.#open(this.#agent.roster, state);
     if (!machine.finished) machine.answer(broadcast);
     if (!machine.finished) throw new NotTrusted("the session ended before all agents have signed its transcript");
-    const { x, multipliers, done, trend } = participant;
+    const { x, multipliers, opened, violations } = participant;
     return {
       x,
       multipliers,
-      rounds: done,
+      rounds: opened,
       transcript: hex(machine.transcript),
       settled: machine.verdict === "UNSAID" ? undefined : machine.verdict === "SETTLED",
-      moving: trend.moving,
-      violation: trend.violation,
+      violations,
     };
   }
 
@@ -127,23 +125,21 @@ class Run {
     if (this.#opened !== undefined) return this.#opened;
     const plan = planOf(roster.parameters, roster.agents.length);
     check(this.#part.demands ?? {}, plan.sums, roster.agents.map((one) => one.fingerprint));
-    const participant = this.#optimizer(plan);
+    const participant = this.#optimizer(plan, roster.agents.length);
     const saved = state ? (JSON.parse(state) as Saved) : undefined;
     const journal = new Journal(this.#agent.journalPath, saved?.journal.settled, saved?.journal.pending);
     const agreed = { members: roster.agents.map((one) => one.key), sums: plan.sums };
     const machine = new Machine(this.#agent.identity, agreed, participant, journal);
     if (saved !== undefined) {
       machine.resume(saved.machine);
-      participant.x = saved.x;
-      participant.multipliers = saved.multipliers;
-      participant.done = saved.done;
-      Object.assign(participant.trend, saved.trend, { last: saved.trend.last ?? undefined });
+      const { x, multipliers, done, last, moved } = saved;
+      Object.assign(participant, { x, multipliers, done, last, moved, sizes: saved.sizes ?? undefined, votes: saved.votes ?? undefined });
     }
     this.#opened = { machine, participant, journal };
     return this.#opened;
   }
 
-  #optimizer(plan: PlanParameters): Participant {
+  #optimizer(plan: PlanParameters, agents: number): Participant {
     const { A_u, A_g, cost, lower = 0, upper, primal } = this.#part;
     if (A_u.length !== plan.coupled || A_g.length !== plan.constraints) {
       const signed = `${plan.coupled} and ${plan.constraints}`;
@@ -152,7 +148,10 @@ class Run {
     const side = (ends: number | readonly number[]): readonly number[] => (typeof ends === "number" ? cost.a_l.map(() => ends) : ends);
     const box: Box = { lower: side(lower), upper: side(upper) };
     const steps = { ...plan.steps, primal: primal ?? plan.steps.primal };
-    const participant = new Participant(A_u, A_g, cost, box, steps);
+    const { tolerance, bound, reach: allowed, fraction_bits } = plan.sums;
+    const rounding = (agents + 1) * 2 ** -(fraction_bits + 1);
+    const asked = tolerance === undefined ? undefined : { tolerance, agents, bound, rounding, ceiling: allowed?.map((one) => one * agents) };
+    const participant = new Participant(A_u, A_g, cost, box, steps, undefined, asked);
     const entries = reach([...A_u, ...A_g], box);
     const most = Math.max(0, ...entries);
     if (!(most <= plan.sums.bound)) {

@@ -298,8 +298,8 @@ export class Machine {
 
   /** The entry of a sum that exceeds the bounds that the owner has signed; empty if none does. */
   #beyond(sums: readonly number[]): string {
-    const { most, fraction_bits } = this.#agreed.sums;
-    if (most === undefined) return "";
+    const { most, fraction_bits, operatorUntil } = this.#agreed.sums;
+    if (most === undefined || this.#round >= (operatorUntil ?? Number.POSITIVE_INFINITY)) return "";
     const rounding = (this.#all.length + 1) * 2 ** -(fraction_bits + 1);
     const entry = sums.findIndex((one, place) => Math.abs(one) > (most[place] as number) * (1 + SLACK) + rounding);
     if (entry < 0) return "";

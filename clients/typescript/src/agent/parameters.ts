@@ -4,6 +4,7 @@ import { isObject } from "./documents.js";
 import { NotTrusted, Unacceptable } from "./errors.js";
 import { FixedPoint } from "./fixedPoint.js";
 import { OPERATOR, PROTOCOL } from "./frames.js";
+import { SETTLING_SUMS } from "./spds.js";
 
 /** docs/protocol.md, "Parameters of the sums". */
 export interface Sums {
@@ -15,6 +16,8 @@ export interface Sums {
   readonly dealer: number;
   readonly exposure: "accepted" | undefined;
   readonly tolerance: number | undefined;
+  /** The round from which on the operator has no part in the sums; undefined where it is in all. */
+  readonly operatorUntil: number | undefined;
   /** The largest magnitude of each entry of a contribution, and of a sum with the operator's part; undefined where nobody says. */
   readonly reach: readonly number[] | undefined;
   readonly most: readonly number[] | undefined;
@@ -39,7 +42,7 @@ export interface PlanParameters {
 
 const SUMS = new Set([
   ...["dimension", "rounds", "bound", "scheme", "key_bits", "fraction_bits", "slot_bits", "colluding", "allow_dropout"],
-  ...["dealer", "noise_sigma", "clip", "exposure", "tolerance", "reach", "most"],
+  ...["dealer", "noise_sigma", "clip", "exposure", "tolerance", "operator_until", "reach", "most"],
 ]);
 const STEPS = new Set(["primal", "dual", "shrink", "regularization", "iterations"]);
 const PLAN = new Set(["protocol", "agents", "coupled", "constraints", "sums", "steps"]);
@@ -60,6 +63,10 @@ export function planOf(parameters: unknown, agents: number): PlanParameters {
     throw new Unacceptable("step sizes are positive, shrink is at most 1, regularization is not negative");
   }
   const iterations = count(steps.iterations, "iterations", 1);
+  const asked = sums.tolerance !== undefined;
+  if (sums.rounds !== iterations + (asked ? SETTLING_SUMS : 0) || sums.operatorUntil !== (asked ? iterations : undefined)) {
+    throw new Unacceptable("the sums that the owner has signed do not fit these steps");
+  }
   return { coupled, constraints, sums, steps: { primal, dual, shrink, regularization, iterations } };
 }
 
@@ -89,6 +96,7 @@ export function sumsOf(value: unknown, agents: number): Sums {
     dealer,
     exposure,
     tolerance,
+    operatorUntil: sums.operator_until === undefined ? undefined : count(sums.operator_until, "operator_until", 1),
     reach: figures(sums.reach, "reach", dimension),
     most: figures(sums.most, "most", dimension),
     signed: sums,

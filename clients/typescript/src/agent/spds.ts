@@ -1,7 +1,9 @@
 /**
  * An agent's own steps on a coupled quadratic program: the shrunken primal-dual subgradient method on opened sums
- * (docs/protocol.md, "Steps of a coupled quadratic program"), and whether the sums have settled.
+ * (docs/protocol.md, "Steps of a coupled quadratic program"), and whether they have settled.
  */
+
+import { randomBytes } from "node:crypto";
 
 import { AgentError } from "./errors.js";
 import type { Update } from "./machine.js";
@@ -51,57 +53,60 @@ export function reach(A: Matrix, box: Box): number[] {
   });
 }
 
-const WINDOW = 10; // moves that must all be small, since an oscillation moves little where it turns
-const ROUNDING = 1e-9; // relative to the largest entry of a sum: smaller moves are fixed-point rounding
+export const SETTLING_SUMS = 2; // sums after the last step, if agents say whether they have settled
+const FLAT = 1e-3; // relative to a variable's curvature with the sums: an own curvature below it tells nothing of x
+const SWEEPS = 20_000;
+const EXACT = 1e-13; // relative to an agent's own size: where its best point has been found
 
-/** How the opened sums move, and whether they keep the constraints; computed from the sums only. */
-export class Trend {
-  last: readonly number[] | undefined;
-  recent: number[] = [];
-  longest = 0;
-  largest = 0;
+/** What agents are asked at the end (docs/protocol.md, "Whether the sums have settled"). */
+export interface Asked {
+  readonly tolerance: number;
+  readonly agents: number;
+  /** The largest entry of a contribution, which is also a vote. */
+  readonly bound: number;
+  /** How far the grid may move an entry of a sum. */
+  readonly rounding: number;
+  /** The largest that sizes may be by what the owner has signed; undefined where nobody says. */
+  readonly ceiling?: readonly number[] | undefined;
+}
 
-  /** `coupled`: how many entries of a sum come before those of the constraints, which must be at most 0. */
-  constructor(readonly coupled: number) {}
-
-  follow(sums: readonly number[]): void {
-    const { last } = this;
-    if (last !== undefined) {
-      const moved = sums.reduce((most, one, j) => Math.max(most, Math.abs(one - at(last, j))), 0);
-      this.recent = [...this.recent, moved].slice(-WINDOW);
-      this.longest = Math.max(this.longest, moved);
-    }
-    this.largest = sums.reduce((most, one) => Math.max(most, Math.abs(one)), this.largest);
-    this.last = sums;
-  }
-
-  /** The longest of the last moves relative to the longest of the run; infinite before there are enough. */
-  get moving(): number {
-    if (this.recent.length < WINDOW) return Number.POSITIVE_INFINITY;
-    const moved = Math.max(...this.recent);
-    return moved <= ROUNDING * this.largest ? 0 : moved / this.longest;
-  }
-
-  /** The largest violation of the last constraints, relative to the largest entry of any sum. */
-  get violation(): number {
-    if (this.last === undefined) return Number.POSITIVE_INFINITY;
-    const above = this.last.slice(this.coupled).reduce((most, one) => Math.max(most, one), 0);
-    return above > 0 ? above / this.largest : 0;
-  }
-
-  settled(tolerance: number): boolean {
-    return Math.max(this.moving, this.violation) <= tolerance;
-  }
+/** Whether the sums have settled, by sums alone: the last ones of a step, the sizes of rows, and the number of votes against. */
+export function haveSettled(
+  asked: Asked,
+  coupled: number,
+  sums: readonly number[],
+  multipliers: readonly number[],
+  sizes: readonly number[],
+  votes: number,
+): boolean {
+  const { tolerance, rounding, ceiling } = asked;
+  if (votes !== 0) return false;
+  const plausible = (size: number, j: number): boolean =>
+    size >= 0 && (ceiling === undefined || size <= at(ceiling, j) * (1 + 1e-9) + rounding);
+  if (!sizes.every(plausible)) return false;
+  return multipliers.every((price, j) => {
+    const size = at(sizes, coupled + j);
+    const excess = at(sums, coupled + j);
+    const residual = price > 0 ? Math.abs(excess) : Math.max(excess, 0);
+    return residual === 0 || (size === 0 && residual <= rounding) || residual + rounding <= tolerance * size;
+  });
 }
 
 /** One agent of the problem: its data, its x and its copy of the multipliers. */
 export class Participant implements Update {
   x: number[];
   multipliers: number[];
+  /** The number of steps. */
   done = 0;
-  readonly trend: Trend;
+  /** The sums of the last step, and by how much it moved x. */
+  last: readonly number[] = [];
+  moved: readonly number[] = [];
+  /** The sum of the sizes of rows, and the number of votes against; undefined until they were opened. */
+  sizes: readonly number[] | undefined;
+  votes: number | undefined;
   readonly #origin: number[];
 
+  /** `draw`: a number in (0, 1], which hides the agent's sizes. */
   constructor(
     readonly A_u: Matrix,
     readonly A_g: Matrix,
@@ -109,6 +114,8 @@ export class Participant implements Update {
     readonly box: Box,
     readonly steps: Steps,
     start?: readonly number[],
+    readonly asked?: Asked | undefined,
+    readonly draw: () => number = uniform,
   ) {
     const k = cost.a_l.length;
     if (![...A_u, ...A_g, ...cost.A_q, box.lower, box.upper].every((row) => row.length === k)) {
@@ -118,20 +125,71 @@ export class Participant implements Update {
     this.#origin = project(box, cost.a_l.map(() => 0));
     this.x = [...(start ?? this.#origin)];
     this.multipliers = A_g.map(() => 0);
-    this.trend = new Trend(A_u.length);
   }
 
   next(sums: readonly number[] | undefined): number[] | undefined {
+    const { asked, steps } = this;
     if (sums !== undefined) {
-      this.#step(sums);
-      this.trend.follow(sums);
-      this.done += 1;
+      if (this.done < steps.iterations) this.#step(sums);
+      else if (this.sizes === undefined) this.sizes = sums;
+      else if (asked !== undefined) this.votes = Math.round(at(sums, 0) / asked.bound);
     }
-    return this.done === this.steps.iterations ? undefined : [...times(this.A_u, this.x), ...times(this.A_g, this.x)];
+    const A = [...this.A_u, ...this.A_g];
+    if (this.done < steps.iterations) return times(A, this.x);
+    if (asked === undefined || this.votes !== undefined) return undefined;
+    if (this.sizes === undefined) {
+      const factor = 0.5 + this.draw() / 2;
+      return times(A.map(magnitudes), magnitudes(this.x)).map((one) => Math.min(one * factor, asked.bound));
+    }
+    const against = !this.#hasSettled(asked, this.sizes);
+    return A.map((_, j) => (j === 0 && against ? asked.bound : 0));
+  }
+
+  /** The number of sums that were opened. */
+  get opened(): number {
+    return this.done + (this.sizes === undefined ? 0 : 1) + (this.votes === undefined ? 0 : 1);
+  }
+
+  /** By how much the last step's sums exceed each constraint, in its unit. */
+  get violations(): number[] {
+    return this.last.slice(this.A_u.length).map((one) => Math.max(one, 0));
   }
 
   settled(tolerance: number): boolean {
-    return this.trend.settled(tolerance);
+    const { asked, sizes, votes } = this;
+    if (asked?.tolerance !== tolerance || sizes === undefined || votes === undefined) return false;
+    return haveSettled(asked, this.A_u.length, this.last, this.multipliers, sizes, votes);
+  }
+
+  /** Whether x is this agent's best point at the prices, within the tolerance. */
+  #hasSettled(asked: Asked, sizes: readonly number[]): boolean {
+    const { A_u, A_g, cost, x, last, multipliers, steps } = this;
+    const A = [...A_u, ...A_g];
+    const rows = times(A.map(magnitudes), magnitudes(x));
+    if (rows.some((one, j) => one > 0 && asked.tolerance * at(sizes, j) < asked.rounding)) return false;
+    const k = x.length;
+    const gram = (M: Matrix): number[][] => x.map((_, i) => x.map((_, j) => M.reduce((sum, row) => sum + at(row, i) * at(row, j), 0)));
+    const curved = gram(cost.A_q).map((row, i) => row.map((one, j) => 2 * one + (i === j ? steps.regularization : 0)));
+    const joint = gram(A_u);
+    const bends = curved.map((row, j) => at(row, j) + at(joint[j] ?? [], j));
+    const flat = bends.some((one) => one <= 0) || leastEigenvalue(curved, bends) < FLAT;
+    const H = flat ? curved.map((row, i) => row.map((one, j) => one + at(joint[i] ?? [], j))) : curved;
+    const priced = transposed(A_u, last.slice(0, A_u.length), k).map((one, j) => one + at(transposed(A_g, multipliers, k), j));
+    const linear = priced.map((one, j) => at(cost.a_l, j) + one - (flat ? at(times(joint, x), j) : 0));
+    const best = boxMinimum(H, linear, this.box, x, bends);
+    if (best === undefined) return false;
+    const within = (tolerance: number, apart: readonly number[]): boolean => {
+      const size = Math.sqrt(x.reduce((sum, one, j) => sum + at(bends, j) * one * one, 0));
+      return apart.every((signed, v) => {
+        const one = Math.abs(signed);
+        if (one <= tolerance * Math.abs(at(x, v))) return true;
+        const used = A.map((row, j) => [Math.abs(at(row, v)), Math.max(at(sizes, j), 0)] as const).filter(([entry]) => entry > 0);
+        if (used.length === 0) return Math.sqrt(at(bends, v)) * one <= tolerance * size;
+        return used.every(([entry, row]) => entry * one <= (tolerance * row) / asked.agents);
+      });
+    };
+    const apart = best.map((one, j) => one - at(x, j));
+    return within(asked.tolerance * (flat ? FLAT : 1), apart) && within(asked.tolerance, this.moved);
   }
 
   /** One step, given `(Σ A_u x + c, Σ A_g x + d)` at the current x of all agents. */
@@ -151,5 +209,71 @@ export class Participant implements Update {
       const ascent = at(sums, A_u.length + j) - regularization * one;
       return Math.max(shrink * one + dual * ascent, 0) / shrink;
     });
+    this.moved = this.x.map((one, j) => one - at(x, j));
+    this.last = sums;
+    this.done += 1;
   }
+}
+
+const magnitudes = (values: readonly number[]): number[] => values.map(Math.abs);
+const uniform = (): number => (Number(randomBytes(8).readBigUInt64BE() >> 11n) + 1) * 2 ** -53;
+
+/** The least eigenvalue of a positive semidefinite matrix whose rows and columns are divided by the roots of `bends`: by Jacobi's rotations. */
+function leastEigenvalue(matrix: readonly (readonly number[])[], bends: readonly number[]): number {
+  const S = matrix.map((row, i) => row.map((one, j) => one / Math.sqrt(at(bends, i) * at(bends, j))));
+  const entry = (i: number, j: number): number => at(S[i] ?? [], j);
+  const put = (i: number, j: number, value: number): void => {
+    (S[i] as number[])[j] = value;
+  };
+  const k = S.length;
+  for (let sweep = 0; sweep < 50; sweep += 1) {
+    let off = 0;
+    for (let p = 0; p < k; p += 1) {
+      for (let q = p + 1; q < k; q += 1) {
+        const apart = entry(p, q);
+        off = Math.max(off, Math.abs(apart));
+        if (apart === 0) continue;
+        const theta = (entry(q, q) - entry(p, p)) / (2 * apart);
+        const t = (theta < 0 ? -1 : 1) / (Math.abs(theta) + Math.sqrt(theta * theta + 1));
+        const c = 1 / Math.sqrt(t * t + 1);
+        for (let i = 0; i < k; i += 1) {
+          const [one, other] = [entry(i, p), entry(i, q)];
+          put(i, p, c * one - t * c * other);
+          put(i, q, t * c * one + c * other);
+        }
+        for (let i = 0; i < k; i += 1) {
+          const [one, other] = [entry(p, i), entry(q, i)];
+          put(p, i, c * one - t * c * other);
+          put(q, i, t * c * one + c * other);
+        }
+      }
+    }
+    if (off < 1e-12) break;
+  }
+  return Math.min(...S.map((_, i) => entry(i, i)));
+}
+
+/**
+ * The least of `½ z'Hz + p'z` in the box, variable by variable from `start`; undefined where it is not found, or where nothing
+ * bounds it. It has been found where no variable moves by more than rounding of the agent's own size.
+ */
+function boxMinimum(H: Matrix, p: readonly number[], box: Box, start: readonly number[], bends: readonly number[]): number[] | undefined {
+  const z = [...start];
+  for (let sweep = 0; sweep < SWEEPS; sweep += 1) {
+    let [moved, size] = [0, 0];
+    for (let j = 0; j < z.length; j += 1) {
+      const own = at(H[j] ?? [], j);
+      const slope = at(times([H[j] ?? []], z), 0) + at(p, j);
+      const before = at(z, j);
+      const free = own > 0 ? before - slope / own : slope === 0 ? before : slope * Number.NEGATIVE_INFINITY;
+      const next = Math.min(Math.max(free, at(box.lower, j)), at(box.upper, j));
+      if (!Number.isFinite(next)) return undefined;
+      const weight = Math.sqrt(Math.max(at(bends, j), 0)) || 1;
+      moved = Math.max(moved, weight * Math.abs(next - before));
+      size = Math.max(size, weight * Math.abs(next));
+      z[j] = next;
+    }
+    if (moved <= EXACT * size) return z;
+  }
+  return undefined;
 }

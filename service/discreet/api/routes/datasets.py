@@ -12,7 +12,7 @@ from discreet.api.dataset_schemas import DatasetAnswer, DatasetPage, ErasedAnswe
 from discreet.api.operations import EVERYBODY, operation
 from discreet.usecases import datasets, erasure
 from discreet.usecases.places import staying
-from discreet.usecases.requests import DatasetRequest, PlacedDatasetRequest
+from discreet.usecases.requests import CorrectionRequest, DatasetRequest, PlacedDatasetRequest
 from discreet.web import uploads
 from discreet.web.responses import Pages, answer, resource
 from discreet.web.security import CurrentPrincipal, CurrentServices
@@ -89,6 +89,33 @@ async def get_dataset(
     row = await datasets.find(services, principal, dataset_id)
     view = await staying.with_address(services, principal, row, datasets.view(row))
     return resource(request, view)
+
+
+@router.patch(
+    "/{dataset_id}",
+    **operation(
+        "correct_dataset",
+        roles=["owner"],
+        answers={200: DatasetAnswer},
+        codes=[
+            *("not_found", "released", "dataset_in_use", "dataset_changed", "conflict"),
+            *("invalid_multipart", "content_known", "unit_differs"),
+            *("storage_unavailable", "storage_full", "storage_denied", "spool_unavailable"),
+            *("reader_not_started", "not_read", "not_isolated", "too_many_uploads"),
+            *("place_refused", "query_refused", "place_unavailable", "places_unreadable"),
+            "content_changed",
+        ],
+        body=CorrectionRequest,
+        examples=examples.CORRECTIONS,
+        multipart=True,
+    ),
+)
+async def correct_dataset(
+    dataset_id: str, request: Request, principal: CurrentPrincipal
+) -> Response:
+    """Correct the public part while nothing was spent or reserved on the dataset's account and no
+    job on it waits or runs; of a simulation while none waits or runs. Id and account stay."""
+    return answer(datasets.view(await uploads.correct(request, principal, dataset_id)))
 
 
 @router.delete(

@@ -12,8 +12,13 @@ from discreet.api import examples
 from discreet.api.operations import EVERYBODY, operation
 from discreet.api.source_schemas import BlockAnswer, RuleAnswer, SourceAnswer, SourcePage
 from discreet.problems.sources import SourceRule
-from discreet.usecases import source_rules, sources
-from discreet.usecases.requests import BlockRequest, PlacedBlockRequest, SourceRequest
+from discreet.usecases import corrections, source_rules, sources
+from discreet.usecases.requests import (
+    BlockRequest,
+    PlacedBlockRequest,
+    SourceCorrection,
+    SourceRequest,
+)
 from discreet.web import bodies, uploads
 from discreet.web.responses import Pages, answer, resource
 from discreet.web.security import CurrentPrincipal, CurrentServices
@@ -22,6 +27,7 @@ router = APIRouter(prefix="/v1/sources", tags=["sources"])
 
 _REQUEST: TypeAdapter[SourceRequest] = TypeAdapter(SourceRequest)
 _RULE: TypeAdapter[SourceRule] = TypeAdapter(SourceRule)
+_CORRECTION: TypeAdapter[SourceCorrection] = TypeAdapter(SourceCorrection)
 
 
 @router.post(
@@ -85,6 +91,34 @@ async def get_source(
     rule = await source_rules.newest(services, principal, source_id)
     shown = sources.view(row) | ({} if rule is None else {"rule": rule})
     return resource(request, {**shown, "blocks": blocks})
+
+
+@router.patch(
+    "/{source_id}",
+    **operation(
+        "correct_source",
+        roles=["owner"],
+        answers={200: SourceAnswer},
+        codes=[
+            *("not_found", "released", "dataset_in_use", "dataset_changed", "content_changed"),
+            *("storage_unavailable", "reader_not_started", "not_read", "not_isolated"),
+            *("spool_unavailable", "too_many_uploads"),
+        ],
+        body=SourceCorrection,
+        examples=examples.CORRECTIONS,
+    ),
+)
+async def correct_source(
+    source_id: str, request: Request, services: CurrentServices, principal: CurrentPrincipal
+) -> Response:
+    """Correct the public part of all blocks while nothing was spent or reserved on any of them and
+    no job on them waits or runs; of a simulation while none waits or runs."""
+    async with bodies.held(request, bodies.of_job(services.settings)) as body:
+        asked = await bodies.parse(_CORRECTION, body)
+    with services.turns.turn(principal.tenant_id):
+        row = await corrections.correct_source(services, principal, source_id, asked.public)
+    rule = await source_rules.newest(services, principal, source_id)
+    return answer(sources.view(row) | ({} if rule is None else {"rule": rule}))
 
 
 @router.put(

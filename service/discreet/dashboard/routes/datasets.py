@@ -29,12 +29,12 @@ from discreet.dashboard.dataset_forms import (
 )
 from discreet.dashboard.pages import go_to, render, wants_page
 from discreet.dashboard.sessions import Owner, Reader, Viewer
-from discreet.errors import Conflict, DiscreetError, InvalidInput, NotFound
+from discreet.errors import Conflict, DiscreetError, InvalidInput, NotFound, PayloadTooLarge
 from discreet.problems import DATASETS, KINDS
 from discreet.problems.datasets import DatasetSettings
 from discreet.problems.numbers import PRESETS
 from discreet.problems.road_networks.network import RoadNetwork
-from discreet.usecases import budgets, datasets, erasure, objects
+from discreet.usecases import budgets, corrections, datasets, erasure, objects
 from discreet.usecases.places import staying
 from discreet.usecases.requests import DatasetRequest
 from discreet.usecases.services import Services
@@ -43,6 +43,8 @@ from discreet.web.responses import answer
 from discreet.web.security import CurrentServices
 
 NEW_ACCOUNT = "new"
+CHECKED = ("delete_after_job", "accept_doubts")
+"""Settings that a form ticks."""
 """The value of the form's `account` for people who are in no other dataset. Browsers require a
 choice."""
 router = APIRouter(include_in_schema=False)
@@ -200,7 +202,7 @@ def _described_before(metadata: Any) -> forms.Form:
     return {
         "account": NEW_ACCOUNT,
         **{name: str(plain[name]) for name in names if plain.get(name) is not None},
-        **({"delete_after_job": "yes"} if metadata.get("delete_after_job") else {}),
+        **{name: "yes" for name in CHECKED if metadata.get(name)},
         "public": submissions.as_text(metadata.get("public")),
     }
 
@@ -226,7 +228,7 @@ def _metadata(kind: str, form: forms.Form) -> dict[str, Any]:
             if forms.filled(form, "retention_days")
             else {}
         ),
-        **({"delete_after_job": True} if form.get("delete_after_job") else {}),
+        **{name: True for name in CHECKED if form.get(name)},
     }
     bodies.validate(_SETTINGS, plain)
     return {"kind": kind, **plain, "public": public}
@@ -263,7 +265,7 @@ async def _form(
                     "delta",
                     "account",
                     "retention_days",
-                    "delete_after_job",
+                    *CHECKED,
                 ),
                 "",
             ),
@@ -344,6 +346,100 @@ async def show_dataset(
         fields=described(dataset["kind"]),
         registered=request.query_params.get("registered") is not None,
         known=request.query_params.get("known") is not None,
+        corrected=request.query_params.get("corrected") is not None,
+    )
+
+
+@router.get("/datasets/{dataset_id}/correct")
+async def show_correction(
+    dataset_id: str, request: Request, services: CurrentServices, viewer: Owner
+) -> Response:
+    """The public part, to be corrected; a refusal where it stays."""
+    row = await datasets.find(services, viewer.principal, dataset_id)
+    refused = None
+    try:
+        await corrections.open_to(services, viewer.principal, dataset_id)
+    except Conflict as error:
+        refused = error
+    return await _correction(request, services, viewer, row, row["public"], refused=refused)
+
+
+@router.post("/datasets/{dataset_id}/correct")
+async def correct(
+    dataset_id: str, request: Request, services: CurrentServices, viewer: Owner
+) -> Response:
+    """Correct by what is stored, or by what lies at its place; ask for the content where that does
+    not suffice."""
+    form = await forms.read(request)
+    text = form.get("public", "")
+    row = await datasets.find(services, viewer.principal, dataset_id)
+    try:
+        public = await bodies.apart(lambda: bodies.value_of(text.encode()), len(text))
+        if not isinstance(public, dict):
+            raise InvalidInput("an object is needed", pointer="/public")
+        with services.turns.turn(viewer.tenant):
+            patch = _patch(row["public"], public)
+            await corrections.correct(services, viewer.principal, dataset_id, patch)
+    except (InvalidInput, Conflict, PayloadTooLarge) as error:
+        return await _correction(request, services, viewer, row, text, refused=error)
+    return go_to(f"/datasets/{dataset_id}?corrected=1")
+
+
+@router.post("/datasets/{dataset_id}/correct/upload")
+async def correct_with_file(dataset_id: str, request: Request, viewer: Owner) -> Response:
+    """Correct with the content as a file: the same body as the API's."""
+    await uploads.correct(request, viewer.principal, dataset_id)
+    address = f"/datasets/{dataset_id}?corrected=1"
+    return go_to(address) if wants_page(request) else answer({"address": address})
+
+
+def _patch(before: dict[str, Any], after: dict[str, Any]) -> dict[str, Any]:
+    """What makes one public part of the other, whole fields at a time."""
+    gone = {name: None for name in before if name not in after}
+    new: dict[str, Any] = {}
+    for name, value in after.items():
+        if before.get(name) == value:
+            continue
+        old = before.get(name)
+        is_part = isinstance(value, dict) and isinstance(old, dict)
+        new[name] = _patch(old, value) if is_part else value  # type: ignore[arg-type]
+    return {**gone, **new}
+
+
+async def _correction(
+    request: Request,
+    services: Services,
+    viewer: Viewer,
+    row: dict[str, Any],
+    public: Any,
+    *,
+    refused: DiscreetError | None = None,
+) -> Response:
+    """The page of a correction. `public`: the text that was typed, or what is registered."""
+    dataset, kind = datasets.view(row), str(row["kind"])
+    issues = getattr(refused, "issues", ())
+    more: dict[str, Any] = {"layouts": ""}
+    if any(issue.pointer == "/content" for issue in issues) and isinstance(public, str):
+        given = json.loads(public)
+        more = {
+            "layouts": layouts_of(kind, given),
+            "metadata_text": json.dumps({"public": _patch(row["public"], given)}),
+            "hint": hint_of(kind, given),
+            "roads": await _roads(services, viewer, kind),
+        }
+    return render(
+        request,
+        "dataset_correct.html",
+        status=200 if refused is None else submissions.status_of(refused),
+        dataset=dataset,
+        undeclared=dataset["undeclared"],
+        public=public if isinstance(public, str) else await submissions.shown(public),
+        fields=described(kind),
+        schema=schema_of(kind),
+        usual=" ".join(sorted({*DATASETS[kind].USUAL, *dataset["undeclared"]})),
+        issues=json.dumps([dataclasses.asdict(issue) for issue in issues]),
+        refused=refused,
+        **more,
     )
 
 

@@ -97,11 +97,11 @@ async def locate(
     return _added(request, source_id, row, new=new)
 
 
-def _typed(metadata: bytes, content: bool | None) -> tuple[str, Located | None]:
+def _typed(metadata: bytes, content: bool | None) -> tuple[str, bool, Located | None]:
     """The name of a block, which is all that the form says beside the content."""
     name = metadata.decode(errors="replace")
     forms.refuse_nul("/block", name)
-    return bodies.validate(_BLOCK, {"block": name, "content": {}}).block, None
+    return bodies.validate(_BLOCK, {"block": name, "content": {}}).block, False, None
 
 
 def _added(request: Request, source_id: str, row: dict[str, Any], *, new: bool) -> Response:

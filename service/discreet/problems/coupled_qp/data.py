@@ -29,10 +29,9 @@ Tolerance = Annotated[
     Field(
         gt=0,
         lt=1,
-        description="At the end agents say whether the sums have settled: the last moves no "
-        "longer than this share of the longest, the constraints kept within this share of the "
-        "largest entry. Null: they say nothing. Sums with noise never settle, and nothing is said "
-        "of them",
+        description="At the end agents say whether they have reached the optimum: each x and each "
+        "constraint within this share of what is used there, in its own unit. Null: they say "
+        "nothing. Sums with noise never settle, and nothing is said of them",
     ),
 ]
 

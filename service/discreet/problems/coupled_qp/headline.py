@@ -32,11 +32,13 @@ def headlines(problem: Mapping[str, Any], result: Mapping[str, Any]) -> list[Hea
             Headline("The sums had not settled after ", rounds, ": what agents hold is no optimum")
         ]
     if result.get("status") == "converged":
+        regularized = problem.get("method") == "rpds"
+        optimum = "the regularized problem's optimum" if regularized else "the joint optimum"
         return [
             Headline(
                 "The agents have settled after ",
                 rounds,
-                ": each holds its own part of the joint optimum, unless one of them lied",
+                f": each holds its own part of {optimum}, unless one of them lied",
             )
         ]
     return [
@@ -51,9 +53,10 @@ def headlines(problem: Mapping[str, Any], result: Mapping[str, Any]) -> list[Hea
 def _on_shares(result: Mapping[str, Any]) -> Headline:
     if result.get("status") == "iteration_limit":
         return Headline(
-            "The agents' computation on shares had not settled",
+            "The agents' computation on shares is not within the tolerance",
             "",
-            ": its limit cannot be kept, or it takes more steps; what agents hold is no optimum",
+            ": it takes more steps or closer bounds, or its limit cannot be kept; what agents hold "
+            "is no optimum",
         )
     if result.get("status") == "infeasible":
         return Headline(
@@ -63,6 +66,12 @@ def _on_shares(result: Mapping[str, Any]) -> Headline:
         return headline(
             CoupledQpResult, result, "objective", "All agents together come to a cost of ", ""
         )
+    if result.get("status") == "converged":
+        return Headline(
+            "The agents have computed on shares",
+            "",
+            ": each holds its own part of the joint optimum, unless one has changed its program",
+        )
     return Headline(
-        "The agents have computed on shares", "", ": each holds its own part of the joint optimum"
+        "The agents have computed on shares", "", "; nobody was asked how near the optimum is"
     )

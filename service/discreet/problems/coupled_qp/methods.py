@@ -22,6 +22,7 @@ from discreet_client import secure_sum
 from discreet_client.best_responses import Responder
 from discreet_client.priced_rounds import MOST_COUPLINGS, MOST_ROUNDS, PricedRounds
 from discreet_client.prices import Prices
+from discreet_client.settling import SUMS
 from discreet_client.updates import Participant, Rounds
 
 Name = Literal["spds", "rpds", "auto"]
@@ -43,6 +44,7 @@ class Method(ABC):
     added: ClassVar[int] = 0
     """Entries of a sum in addition to the couplings."""
     operator_from: ClassVar[int | None] = None
+    operator_until: int | None = None
     """See `secure_sum.Parameters`."""
 
     def __init__(self, iterations: int) -> None:
@@ -90,9 +92,10 @@ class Method(ABC):
 class Spds(Method):
     name: ClassVar[Name] = "spds"
 
-    def __init__(self, steps: QpSteps) -> None:
-        super().__init__(steps.iterations)
+    def __init__(self, steps: QpSteps, *, asks: bool) -> None:
+        super().__init__(steps.iterations + (SUMS if asks else 0))
         self.steps = steps
+        self.operator_until = steps.iterations if asks else None
 
     @property
     def signed(self) -> dict[str, Any]:
@@ -123,11 +126,21 @@ class Spds(Method):
                 )
                 raise InvalidInput(says, pointer="/problem/steps/shrink")
 
+    def bound(self, reach: float, slots: float) -> float:
+        """Sizes of rows may be larger than what rows reach, where variables cancel: they are
+        clipped to the capacity of the slots."""
+        return reach if self.operator_until is None else max(reach, slots)
+
     def updates(
         self, parts: Sequence[Part], sums: secure_sum.Parameters
     ) -> Sequence[Rounds | PricedRounds]:
+        asked = sums.asked(len(parts))
         return [
-            Rounds(Participant(part.A_u, part.A_g, part.cost, part.domain, steps), self.iterations)
+            Rounds(
+                Participant(part.A_u, part.A_g, part.cost, part.domain, steps),
+                self.steps.iterations,
+                asked,
+            )
             for part, steps in zip(parts, checks.steps_of(self.steps, parts), strict=True)
         ]
 
@@ -196,9 +209,9 @@ def _responder(part: Part, bound: float) -> Responder:
     return Responder(np.vstack([part.A_u, part.A_g]), part.cost, part.domain, bound)
 
 
-def method_of(name: Name | None, steps: QpSteps | None, *, noise: bool) -> Method:
-    """The method of a request: the named one, otherwise the one that fits its fields. Raises
-    FieldError if these disagree."""
+def method_of(name: Name | None, steps: QpSteps | None, *, noise: bool, asks: bool) -> Method:
+    """The method of a request: the named one, otherwise the one that fits its fields. `asks`:
+    whether agents say if the sums have settled. Raises FieldError if these disagree."""
     if name is None:
         name = "spds" if steps is not None or noise else "auto"
     if name != "auto":
@@ -206,7 +219,8 @@ def method_of(name: Name | None, steps: QpSteps | None, *, noise: bool) -> Metho
             raise FieldError(
                 "steps", f"method {name}, and sums with noise, need them: iterations at least"
             )
-        return Spds(steps) if name == "spds" else _rpds(steps)
+        asks = asks and not noise
+        return Spds(steps, asks=asks) if name == "spds" else _rpds(steps, asks=asks)
     if noise:
         raise FieldError(
             "method", "sums with noise are for method spds or rpds, and their short steps"
@@ -222,7 +236,7 @@ def method_of(name: Name | None, steps: QpSteps | None, *, noise: bool) -> Metho
     return Auto(steps.iterations)
 
 
-def _rpds(steps: QpSteps) -> Rpds:
+def _rpds(steps: QpSteps, *, asks: bool) -> Rpds:
     if steps.regularization == 0:
         raise FieldError(
             "steps/regularization",
@@ -230,4 +244,4 @@ def _rpds(steps: QpSteps) -> Rpds:
         )
     if steps.shrink < 1:
         raise FieldError("steps/shrink", "method rpds does not shrink; method spds does")
-    return Rpds(steps)
+    return Rpds(steps, asks=asks)

@@ -48,6 +48,7 @@ from discreet.problems.numbers import Budget
 from discreet.problems.plans import Exposure, Plan, Resources
 from discreet.problems.results import Output, Result
 from discreet_client.mpc import evidence, member
+from discreet_client.mpc.prices import verdict_of
 from discreet_client.mpc.terms import PROTOCOL, Terms
 
 P = ParamSpec("P")
@@ -276,11 +277,12 @@ def finish(
         {
             **status_of(
                 Terms.read(plan.parameters["shares"]),
-                None if kept is None else bool(kept.item() > 0.5),
+                None if kept is None else verdict_of(kept.item()),
             ),
             "x": Output(lambda: [one.tolist() for one in x], numbers=released["x"].size),
             "objective": float(coupled @ coupled) / 2 + cost,
             "violation": float(np.max(excess, initial=0.0)),
+            "violations": np.maximum(excess, 0.0),
             "rounds": 0,
             "transcript": hashlib.sha256().hexdigest(),
         },

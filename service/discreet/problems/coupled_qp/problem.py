@@ -260,7 +260,7 @@ class CoupledQp(CoupledQpRequest):
             (part.A_g @ one for part, one in zip(parts, x, strict=True)), np.array(self.operator.d)
         )
         cost = sum(part.cost.value(one) for part, one in zip(parts, x, strict=True))
-        violation = float(np.max(excess, initial=0.0))
+        violations = np.maximum(excess, 0.0)
         progress(1, 1)
         return Result.of(
             self.Fields,
@@ -269,7 +269,8 @@ class CoupledQp(CoupledQpRequest):
                 "x": Output(lambda: [one.tolist() for one in x], numbers=released["x"].size),
                 "multipliers": released["multipliers"],
                 "objective": float(coupled @ coupled) / 2 + cost,
-                "violation": violation,
+                "violation": float(np.max(violations, initial=0.0)),
+                "violations": violations,
                 "rounds": int(released["rounds"]),
                 "transcript": released["transcript"].tobytes().hex(),
                 "bytes_sent": int(released["bytes_sent"].max()),

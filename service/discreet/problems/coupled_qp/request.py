@@ -51,7 +51,12 @@ class CoupledQpRequest(FederatedProblem):
     @property
     def way(self) -> methods.Method:
         """The method that is named, or that follows from the given fields."""
-        return methods.method_of(self.method, self.steps, noise=self.noise is not None)
+        return methods.method_of(
+            self.method,
+            self.steps,
+            noise=self.noise is not None,
+            asks=self.tolerance is not None,
+        )
 
     def rows(self) -> tuple[int, int]:
         return len(self.operator.c), len(self.operator.d)

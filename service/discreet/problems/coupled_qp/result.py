@@ -31,10 +31,10 @@ class CoupledQpResult(ResultFields, total=False):
     status: Annotated[
         Literal["converged", "iteration_limit", "infeasible"],
         shown(
-            "Whether the sums stood still at the end and kept the constraints, both within "
-            "`tolerance`; of agents apart all of them have signed it. `iteration_limit`: they did "
-            "not, and x is no optimum; with `mpc.iterations` it is the last step that moved "
-            "nothing. `infeasible`: of protocol mpc, nothing that the agents can "
+            "`converged`: within `tolerance` of what agents use at the end, x is the best that "
+            "they can do and keeps the constraints; of agents apart all of them have signed it. "
+            "`iteration_limit`: that is not so, or, of protocol mpc, its bounds are too wide to "
+            "tell; x is no optimum. `infeasible`: of protocol mpc, nothing that the agents can "
             "do keeps the limit in every hour",
             title="Status",
         ),
@@ -50,6 +50,13 @@ class CoupledQpResult(ResultFields, total=False):
         shown(
             "Largest entry of the constraints above zero; of protocol job",
             title="Largest violated constraint",
+        ),
+    ]
+    violations: Annotated[
+        list[float],
+        shown(
+            "By how much each constraint is above zero, in its own unit; of protocol job",
+            table=("constraint", "violation"),
         ),
     ]
     bytes_sent: Annotated[

@@ -50,7 +50,7 @@ def inputs_of(terms: Terms, agents: Sequence[AgentData]) -> list[Response | OwnP
 def in_the_clear(
     terms: Terms, rows: Sequence[Floats], cost: Floats | None, limit: Floats | None
 ) -> tuple[list[Floats], Floats | None]:
-    """The quantities of each agent, and the bit that would be opened, computed on floats. `cost`
+    """The quantities of each agent, and what all would be told, computed on floats. `cost`
     and `limit`: c and d in units of reach."""
     if terms.iterations is None:
         found = prices.optimum(
@@ -79,9 +79,11 @@ def in_the_clear(
 
 
 def status_of(terms: Terms, kept: bool | None) -> dict[str, str]:
-    """The bit as a field. Over time it says whether the steps have settled, and nobody knows
-    whether more of them would have, or the limit cannot be kept."""
-    if kept is None:
+    """What was opened (`prices.verdict_of`), as a field. Over time it says whether the steps have
+    settled, and nobody knows whether more of them would have, or the limit cannot be kept."""
+    if not terms.asks:
         return {}
+    if kept is None:
+        return {"status": "iteration_limit"}
     missed = "infeasible" if terms.iterations is None else "iteration_limit"
     return {"status": "converged" if kept else missed}

@@ -12,11 +12,12 @@ def comparisons(terms: Terms) -> int:
     agents = terms.agents
     if terms.iterations is not None:
         copies = agents * (terms.hours + 1)
-        asked = 2 * agents * (2 * terms.hours + 1) if terms.tolerance is not None else 0
+        asked = agents * (5 * terms.hours + 2) + terms.hours if terms.tolerance is not None else 0
         limits = 2 * terms.hours if terms.limited else 0
         return terms.iterations * (2 * copies + limits) + asked
     reasons = 2 if terms.limited else 1
-    return terms.hours * (2 * agents * (agents - 1) + 2 * agents * reasons + 6)
+    asked = agents + 2 + terms.limited if terms.tolerance is not None else 0
+    return terms.hours * (2 * agents * (agents - 1) + 2 * agents * reasons + 5 + asked)
 
 
 def message_rounds(terms: Terms) -> int:

@@ -138,7 +138,7 @@ def terms_of(problem: Shared, count: int, coupled: int, limited: int) -> Terms:
         coupled=coupled > 0,
         limited=limited > 0,
         **bounds.model_dump(),
-        tolerance=problem.tolerance if limited or bounds.iterations is not None else None,
+        tolerance=problem.tolerance,
     )
     try:
         terms.check()

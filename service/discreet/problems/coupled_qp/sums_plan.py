@@ -117,6 +117,7 @@ def parameters_of(
     parameters = secure_sum.Parameters(
         dimension=problem.dimension(),
         operator_from=problem.way.operator_from,
+        operator_until=problem.way.operator_until,
         rounds=problem.way.iterations,
         bound=bound,
         scheme=encryption.scheme,

@@ -85,6 +85,11 @@ class DrEnsembleDataset(DatasetOfRows):
         "power": Reading,
     }
     ASKED: ClassVar[tuple[FileQuestion, ...]] = own_file.QUESTIONS
+    FIGURES: ClassVar[frozenset[str]] = frozenset(("day", "max_rows", "min_probability", "support"))
+    LATER: ClassVar[Mapping[str, str]] = {
+        "day": "blocks of hours with a matrix of their own, at the same noise: what a load does at "
+        "night and in the evening is told apart"
+    }
 
     kind: Literal["dr_ensemble"]
     public: DrEnsemblePublic
@@ -108,6 +113,21 @@ class DrEnsembleDataset(DatasetOfRows):
     @classmethod
     def most_units(cls, public: DrEnsemblePublic) -> int | None:
         return public.states if public.unit == "row" else public.participants
+
+    @classmethod
+    def undeclared(cls, public: Mapping[str, Any]) -> dict[str, str]:
+        return super().undeclared(public) if public["unit"] == "participant" else {}
+
+    @classmethod
+    def check_again(cls, public: DrEnsemblePublic, content: Content) -> None:
+        if "transitions" in content:
+            rows = list(content["transitions"])
+            matrix_content(public.mask(), public.min_probability or 0.0, rows)
+            return
+        states, start = content["states"], content["start"]
+        if outside(public, states, start).any():
+            says = "a transition of the content is not in the public support"
+            raise InvalidInput(says, pointer="/public/support")
 
     @classmethod
     def relation(cls, public: DrEnsemblePublic) -> dict[str, Any]:

@@ -78,7 +78,7 @@ class DrEnsemblePublic(Frozen):
         default=None,
         description="Blocks of hours with transition matrices of their own, at the same noise. "
         "Absent: one matrix for all hours, by which an uncontrolled load goes to its mean and "
-        "stays there. It cannot be added once the data are registered",
+        "stays there. It cannot be added once something was spent on the data",
     )
 
     @model_validator(mode="after")

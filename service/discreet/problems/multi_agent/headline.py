@@ -24,16 +24,34 @@ def headlines(problem: Mapping[str, Any], result: Mapping[str, Any]) -> list[Hea
         text = str(problem["constraints"][dearest])
         text = text if len(text) <= LONGEST_CONSTRAINT else f"{text[:LONGEST_CONSTRAINT]}…"
         unknown = (
-            "How far noise has moved prices cannot be told: agents answer to it in every step."
+            "How far noise has moved prices, and whether they have settled, cannot be told: agents "
+            "answer to it in every step."
         )
         if prices[dearest] > 0:
             before = f"The dearest constraint, {text} ≤ 0, has a price of "
-            found.append(Headline(before, intervals.plain(prices[dearest], 3), good_for=unknown))
+            moving = "; it has not settled" if _off_its_limit(result, dearest) else ""
+            price = intervals.plain(prices[dearest], 3)
+            found.append(Headline(before, price, moving, good_for=unknown))
+        elif any(_off_its_limit(result, place, above=True) for place in range(len(prices))):
+            before = "No constraint has a price, and one is broken: prices have not settled"
+            found.append(Headline(before, good_for=unknown))
         else:
             found.append(
                 Headline("No constraint has a price: none holds the agents back", good_for=unknown)
             )
     return found
+
+
+def _off_its_limit(result: Mapping[str, Any], place: int, *, above: bool = False) -> bool:
+    """Whether a constraint's mean value differs from 0 beyond the noise, or is above it. At a
+    saddle point one with a price is at its limit; that it is there proves nothing, since nobody
+    knows the agents' own objectives."""
+    ends = (result.get("uncertainty") or {}).get("values", {}).get("noisy_values")
+    if ends is None:
+        return False
+    lower, upper = ends["lower"][place], ends["upper"][place]
+    below = upper is not None and upper < 0 and not above
+    return below or (lower is not None and lower > 0)
 
 
 def _kept(result: Mapping[str, Any]) -> Headline:

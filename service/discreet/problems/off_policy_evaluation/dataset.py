@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from pydantic import ConfigDict, Field, with_config
 from typing_extensions import TypedDict
 
-from discreet.errors import InvalidInput
+from discreet.errors import FieldIssue, InvalidInput
 from discreet.intake.items import InPieces
 from discreet.problems.columns import (
     Issues,
@@ -22,9 +22,11 @@ from discreet.problems.columns import (
 from discreet.problems.contents import PRIVATE, Content, Packed
 from discreet.problems.datasets import Column, FileQuestion, Layout
 from discreet.problems.numbers import Count, Frozen, Real
-from discreet.problems.off_policy_evaluation import blocks, layouts, own_file
+from discreet.problems.off_policy_evaluation import blocks, layouts, own_file, propensities
 from discreet.problems.off_policy_evaluation.canonical import (
     canonical_content,
+    check_number,
+    check_topology,
     check_values,
 )
 from discreet.problems.off_policy_evaluation.parts import TrajectoryRows, columns_of
@@ -79,6 +81,18 @@ class OffPolicyDataset(DatasetInBlocks):
     ASSUMES: ClassVar[str] = layouts.ASSUMES
     ROW_BYTES: ClassVar[int] = 17  # two states of 4, a reward of 8, the end
     ASKED: ClassVar[tuple[FileQuestion, ...]] = own_file.QUESTIONS
+    FIGURES: ClassVar[frozenset[str]] = frozenset(
+        (
+            *("reward_bound", "least_reward", "max_ratio", "max_rows", "max_trajectories"),
+            *("trajectories", "neighbours", "target_policy", "topology", "rewards", "continuing"),
+        )
+    )
+    LATER: ClassVar[Mapping[str, str]] = {
+        "max_ratio": "the largest target / behaviour probability of a step, from the rules of both "
+        "policies: what two policies are worth is told without cutting off weights",
+        "least_reward": "the least reward by its meaning, such as 0 where rewards count good "
+        "outcomes: half the noise where none is negative",
+    }
 
     kind: Literal["off_policy_evaluation"]
     public: OffPolicyPublic
@@ -87,6 +101,24 @@ class OffPolicyDataset(DatasetInBlocks):
     @classmethod
     def most_units(cls, public: OffPolicyPublic) -> int | None:
         return public.trajectories or public.max_trajectories
+
+    @classmethod
+    def undeclared(cls, public: Mapping[str, Any]) -> dict[str, str]:
+        found = super().undeclared(public)
+        if not public.get("off_policy"):  # nothing is weighed
+            found.pop("max_ratio", None)
+        return found
+
+    @classmethod
+    def check_again(cls, public: OffPolicyPublic, content: Content) -> None:
+        start = content["start"]
+        check_number(public, start.size - 1, "/content")
+        columns = {name: array for name, array in content.items() if name != "start"}
+        if public.topology is not None:
+            check_topology(public, columns, _refuse)
+        # Steps are not stored: they were below the horizon, which is no figure.
+        columns["step"] = np.zeros(columns["reward"].size, dtype=np.int64)
+        check_values(public, columns, "/content")
 
     @classmethod
     def relation(cls, public: OffPolicyPublic) -> dict[str, Any]:
@@ -243,6 +275,14 @@ class OffPolicyDataset(DatasetInBlocks):
         return TrajectoryRows(public) if are_spread(kind) else None
 
     @classmethod
+    def doubt_sums(cls, public: OffPolicyPublic, content: Content) -> NDArray[np.float64] | None:
+        return propensities.sums_of(content) if "behaviour" in content else None
+
+    @classmethod
+    def doubts(cls, sums: NDArray[np.float64]) -> list[FieldIssue]:
+        return propensities.issues(sums)
+
+    @classmethod
     def describe(cls, public: OffPolicyPublic, content: Content) -> OffPolicyPublic:
         off_policy = "behaviour" in content
         if public.off_policy is not None and public.off_policy != off_policy:
@@ -257,6 +297,13 @@ class OffPolicyDataset(DatasetInBlocks):
                 "a transition is terminal, so episodes end", pointer="/public/continuing"
             )
         return public.model_copy(update={"off_policy": off_policy})
+
+
+def _refuse(bad: NDArray[np.bool_], name: str, says: str, values: NDArray[Any], first: int) -> None:
+    """InvalidInput for the first bad row of a stored content, whose order is not the owner's."""
+    if bad.any():
+        found = values[int(np.flatnonzero(bad)[0]) + first]
+        raise InvalidInput(f"{name}: {says}; found {found!s:.40}", pointer="/content")
 
 
 def transitions_of(content: Content, max_ratio: float) -> td.Transitions:

@@ -277,9 +277,9 @@ class Outlook:
         )
 
 
-def cut_off(cap: float) -> float:
-    """The part of the mean of the ratios that a cap cuts off."""
-    deviation = math.sqrt(math.log(RATIO_SQUARE))
+def cut_off(cap: float, square: float = RATIO_SQUARE) -> float:
+    """The part of the mean of the ratios, of this mean square, that a cap cuts off."""
+    deviation = math.sqrt(math.log(square))
     above = math.log(cap) / deviation
     return float(ndtr(deviation / 2 - above) - cap * ndtr(-deviation / 2 - above))
 

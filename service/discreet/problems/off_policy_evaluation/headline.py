@@ -8,7 +8,10 @@ from typing import Any
 
 from discreet.problems.accuracy import LEVEL
 from discreet.problems.headlines import (
+    CONFIDENCE,
+    LONGEST,
     NO_SIGN,
+    NOISE,
     Headline,
     counted,
     figure,
@@ -18,9 +21,9 @@ from discreet.problems.headlines import (
 from discreet.problems.off_policy_evaluation.result import OffPolicyEvaluationResult
 from discreet_client import intervals
 
-NOISE_ALONE = ", where the interval is for noise alone"
-"""What holds the value without noise may miss that of other people, or of a better model."""
-SURE = f" ({intervals.percent(LEVEL)})"
+SHORT = 50
+"""Characters of what the target policy does, in the same sentence."""
+SIGN_BY_CLIPS = "Sign undetermined: clipped weights could reverse it."
 
 
 def headlines(problem: Mapping[str, Any], result: Mapping[str, Any]) -> list[Headline]:
@@ -29,50 +32,51 @@ def headlines(problem: Mapping[str, Any], result: Mapping[str, Any]) -> list[Hea
     if "behaviour_value" in result:
         return _of_people(problem, result)
     found = []
-    policy = _policy(result)
     if "policy_value" in result:
-        before = f"From the start that was asked for {policy} is worth "
-        ends = (result.get("uncertainty") or {}).get("values", {}).get("policy_value") or {}
-        of = "" if ends.get("lower") is None else NOISE_ALONE
-        found.append(headline(OffPolicyEvaluationResult, result, "policy_value", before, of))
+        before = f"{_policy(result)}, value from the given start: "
+        found.append(
+            headline(OffPolicyEvaluationResult, result, "policy_value", before, kind=NOISE)
+        )
     name, noun = ("values", "state") if "values" in result else ("weights", "feature")
     noise, rows = only_noise(result, name)
     if "values" in result and not found:
         low, high = (intervals.plain(end(result["values"]), 3) for end in (min, max))
         states = counted(len(result["values"]), "state")
-        found.append(Headline(f"Under {policy} {states} are worth ", f"{low} to {high}"))
+        found.append(Headline("State values: ", f"{low} to {high}", f" ({states})"))
     elif not found:
-        found.append(Headline(f"The value of {policy} is a function of ", f"{counted(rows, noun)}"))
+        found.append(Headline("Released: a value function of ", counted(rows, noun)))
     if noise:
         found.append(
-            Headline(
-                "Of these, " if rows else "",
-                f"{noise:,} of {counted(rows, noun)}",
-                " are only noise",
-            )
+            Headline("Values of ", f"{noise:,} of {counted(rows, noun)}", " are mostly noise")
         )
     return found
 
 
 def _policy(result: Mapping[str, Any]) -> str:
-    """The target policy, with what it does where that is said."""
+    """The target policy, with what it does where that is said and short."""
     said = result.get("target_policy")
-    return f"the target policy ({said})" if said else "the target policy"
+    return f"Target policy ({said})" if said and len(said) <= SHORT else "Target policy"
 
 
 def _of_people(problem: Mapping[str, Any], result: Mapping[str, Any]) -> list[Headline]:
     """Their intervals hold what both policies are worth, whatever was cut off: a reader takes them
     for that. What holds for clipped weights alone is said last."""
     result, fields = without_clips(result), OffPolicyEvaluationResult
-    done = f"; under what was done {figure(result, 'behaviour_value')}"
-    before = f"Under {_policy(result)} people like these would have had "
+    followed = figure(result, "behaviour_value", CONFIDENCE).replace("90 % CI: ", "")
+    done = f". Behaviour policy: {followed}"
     discount = problem.get("discount", 1)
     if discount != 1:
         done += f", each step later discounted by {intervals.plain(discount)}"
+    sign = "+" if result["difference"] > 0 else ""
+    before = f"Target minus behaviour: {sign}"
     found = [
-        headline(fields, result, "policy_value", before, done),
-        headline(fields, result, "difference", "The target policy makes a difference of "),
+        headline(fields, result, "policy_value", f"{_policy(result)}: ", done, kind=CONFIDENCE),
+        headline(fields, result, "difference", before, kind=CONFIDENCE),
     ]
+    if len(found[0].text) > LONGEST and found[0].before != "Target policy: ":
+        found[0] = replace(found[0], before="Target policy: ")
+    if (said := result.get("target_policy")) and said not in found[0].before:
+        found.append(Headline(f"Target policy: {said}"))
     if cut := _cut(result):
         found[1] = _of_clips(result, found[1])
         found.append(_clipped(result, cut))
@@ -111,23 +115,23 @@ def _of_clips(result: Mapping[str, Any], difference: Headline) -> Headline:
         return difference
     if clipped["lower"] <= 0 <= clipped["upper"]:
         return difference
-    return replace(
-        difference, good_for="This cannot tell the sign: without clips it may be either."
-    )
+    return replace(difference, good_for=SIGN_BY_CLIPS)
 
 
 def _clipped(result: Mapping[str, Any], cut: str) -> Headline:
     """What the clips cut off, and the values with clipped weights."""
     if "uncertainty" not in result:
-        truth = _between(result["true_value"])
-        return Headline(f"Whatever the clips hide, {cut}, the target policy is worth ", truth)
+        return Headline(
+            f"{cut}; whatever their returns, the target policy is worth ",
+            _between(result["true_value"]),
+        )
     if "clipped_value" not in result:
-        return Headline(f"The weights are clipped, {cut}")
+        return Headline(f"{cut}; the interval allows for it")
     after = ""
     if "clipped_difference" in result:
-        after = f", and the difference {_between(result['clipped_difference'])}"
+        after = f", difference {_between(result['clipped_difference'])}"
     return Headline(
-        f"That is whatever the clips hide, {cut}; with clipped weights alone the value lies ",
+        f"{cut}; the interval allows for it. With clipped weights alone: ",
         _between(result["clipped_value"]),
         after,
     )
@@ -135,7 +139,8 @@ def _clipped(result: Mapping[str, Any], cut: str) -> Headline:
 
 def _between(ends: Mapping[str, Any]) -> str:
     low, high = (intervals.plain(ends[end], 3) for end in ("lower", "upper"))
-    return f"between {low} and {high}{SURE}"
+    said = f"{low} to {high}" if ends["lower"] < 0 else f"{low}–{high}"
+    return f"{said} ({intervals.percent(LEVEL)} {CONFIDENCE})"
 
 
 def _cut(result: Mapping[str, Any]) -> str:
@@ -143,13 +148,12 @@ def _cut(result: Mapping[str, Any]) -> str:
     nothing."""
     cut = result.get("clipped_mass", 0)
     ends = result.get("uncertainty", {}).get("values", {}).get("clipped_mass")
+    of = "of the importance weights"
     if ends is None:
-        return f"which cut off some {intervals.percent(cut)} of the weights" if cut > 0 else ""
+        return f"Clipping removed some {intervals.percent(cut)} {of}" if cut > 0 else ""
     if ends["upper"] <= 0:
         return ""
     if ends["lower"] <= 0:
-        return f"which cut off at most {intervals.percent(ends['upper'])} of the weights"
-    return (
-        f"which cut off {intervals.percent(ends['lower'])} to {intervals.percent(ends['upper'])} "
-        "of the weights"
-    )
+        return f"Clipping removed at most {intervals.percent(ends['upper'])} {of}"
+    low, high = (intervals.plain(100 * ends[end], 3) for end in ("lower", "upper"))
+    return f"Clipping removed {low}–{high} % {of}"

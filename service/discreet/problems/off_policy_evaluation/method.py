@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -109,10 +109,6 @@ class Method(ABC):
     def parameters(self) -> Chosen:
         """Public constants: the request's, or defaults that follow from public figures."""
         return {"clip": None, "steps": None, "step_size": None, "sampling": None}
-
-    def planned(self, parameters: Chosen) -> Self:
-        """The same with the choices of a plan, perhaps an earlier version's."""
-        return self
 
     @abstractmethod
     def events(

@@ -7,8 +7,12 @@ the ratios of later steps, so less is clipped and the value varies less by chanc
 
 from __future__ import annotations
 
+import math
 from typing import ClassVar
 
+import numpy as np
+
+from discreet.problems.off_policy_evaluation.expectation import cut_off
 from discreet.problems.off_policy_evaluation.public import Ints
 from discreet.problems.off_policy_evaluation.weighting import ImportanceSampling
 from discreet.solvers.evaluation import importance_sampling as sampling
@@ -22,8 +26,6 @@ class PerDecision(ImportanceSampling):
     name = "per_decision"
     takes = frozenset()
     weighed: ClassVar[str] = "steps"
-    most_uncut = (3.0, 3.0)
-    """Early steps are hardly clipped: a larger clip than this adds more noise than it saves."""
 
     def _sums(self, moved: td.Transitions, largest_weight: float) -> Ints:
         return sampling.per_decision_sums(
@@ -33,6 +35,19 @@ class PerDecision(ImportanceSampling):
             largest_weight=largest_weight,
             horizon=self.public.horizon,
         )
+
+    def _lost(self, cap: float, square: float) -> float:
+        """The mean over steps, by their shares: a weight after t of them is at most max_ratio to
+        the power of t."""
+        steps, ratio = self.public.horizon, max(self.public.max_ratio or math.inf, 1.0)
+        model, discount = cut_off(cap, square), self.asked.discount
+        if math.isinf(ratio):
+            return model
+        shares = discount ** np.arange(steps)
+        with np.errstate(over="ignore"):
+            most = ratio ** np.arange(1.0, steps + 1)
+        lost = np.clip(1 - cap / most, 0.0, model)
+        return float(shares @ lost / shares.sum())
 
     def _said_of_range(self) -> tuple[str, ...]:
         low, high = self.public.rewards_with_none

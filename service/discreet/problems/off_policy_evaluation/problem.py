@@ -211,10 +211,9 @@ class OffPolicyEvaluation(OffPolicyRequest, SumsAfterNumber, SampledRecords):
         return self.method_for(public, name_of(self, public)).visits
 
     def _planned(self, public: OffPolicyPublic, plan: Plan) -> Method:
-        method = self.method_for(
+        return self.method_for(
             public, plan.parameters["method"], plan.parameters.get("max_importance")
         )
-        return method.planned(plan.parameters)
 
     def profile(self, public: OffPolicyPublic, plan: Plan, released: Released) -> Profile | None:
         return self._planned(public, plan).profile(plan.events[0], released)

@@ -273,13 +273,14 @@ class OffPolicyPublic(Frozen):
         """Between what every discounted return lies: by public rewards and transitions, or by the
         bounds on rewards; never one number."""
         largest = self.largest_value(discount)
-        if self.rewards is None:  # an episode may end after its first step
-            one, every = self.lowest_reward, self.lowest_reward * self.discounted_steps(discount)
-            low, high = min(one, every), max(self.reward_bound, largest)
-        else:
-            low, high = (side * self._best_return(side, discount) for side in (-1.0, 1.0))
-            low, high = max(low, -largest), min(high, largest)
-        return low, high if low < high else low + self.reward_bound
+        # An episode may end after its first step.
+        one, every = self.lowest_reward, self.lowest_reward * self.discounted_steps(discount)
+        least, most = min(one, every), max(self.reward_bound, largest)
+        if self.rewards is None:
+            return least, most
+        low, high = (side * self._best_return(side, discount) for side in (-1.0, 1.0))
+        low, high = max(low, -largest), min(high, largest)
+        return low, high if low < high else low + min(self.reward_bound, most - least)
 
     def _best_return(self, side: float, discount: float) -> float:
         """The largest return of any walk of 1 to `horizon` steps through the topology, rewards

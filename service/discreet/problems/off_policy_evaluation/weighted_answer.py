@@ -16,8 +16,8 @@ from discreet.problems.off_policy_evaluation.weighting_words import covers_sente
 from discreet.solvers.evaluation.weighted_value import Ends, Told, WeightedSums
 
 DROWNED = 0.25
-"""Half width by noise alone, as a part of the range of returns, beyond which an answer is mostly
-noise."""
+"""Half width by noise alone, as a part of the range of returns, beyond which a value is mostly
+noise. The answer as a whole is where the interval of the difference holds both signs."""
 TELLING = 0.1
 """If the lower end of the interval of an effective size is at most this part of the upper, the
 interval tells nothing."""
@@ -56,9 +56,11 @@ def fields_of(
         found["doubt"] = doubt
     if uncertain:
         drowned = sums.noise_half_width() >= DROWNED
-        noise = dict.fromkeys(
-            ("policy_value", "difference", "effective_size", "clipped_mass"), drowned
-        )
+        noise = dict.fromkeys(("policy_value", "effective_size", "clipped_mass"), drowned)
+        # Whoever asks what another policy changes learns nothing where it may be better or worse,
+        # however well the values themselves are known.
+        change = scaled(sums.true_difference(), 0.0)
+        noise["difference"] = change["lower"] < 0 < change["upper"]
         noise["behaviour_value"] = sums.behaviour_noise_half_width() >= DROWNED
         # The sum of squared weights may be lost in noise where values are not: then the effective
         # size says nothing.
@@ -69,13 +71,13 @@ def fields_of(
             values={
                 "policy_value": truth,
                 "behaviour_value": scaled(behaviour.ends),
-                "difference": scaled(sums.true_difference(), 0.0),
+                "difference": change,
                 **{
                     name: Interval(lower=one.ends.lower, upper=one.ends.upper)
                     for name, one in plainly.items()
                 },
             },
             noise_dominates=dict(noise),
-            mostly_noise=drowned,
+            mostly_noise=noise["difference"],
         )
     return found

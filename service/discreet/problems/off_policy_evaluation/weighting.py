@@ -9,7 +9,7 @@ alone: `solvers.evaluation.weighted_value`.
 from __future__ import annotations
 
 import math
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar
 
 import numpy as np
 from scipy.special import ndtri
@@ -59,13 +59,15 @@ UNCAPPED = 1e300
 TYPICAL = (math.sqrt(0.75), math.sqrt(0.625))
 """How much of the noise of one entry moves a value of the middle sort: with a private, and with a
 public number of trajectories; root mean squares over all values."""
-UNCUT = tuple(
-    DROWNED * PEOPLE_A_CAP / (float(ndtri((1 + LEVEL) / 2)) * typical) for typical in TYPICAL
-)
-"""Times that clip, 6.8 and 7.4: where public rules allow no larger weight, nothing is cut off.
-Noise alone is then expected to move the value by less than what makes an answer mostly noise, and
-about as far as half of the most that the clip could have cut off: beyond it an interval that holds
-the value itself is shorter with a clip (`make bench ARGS=clips`)."""
+BOUNDED = math.sqrt(1.25)
+"""The same for a bound on a value of which weights were cut off: a sum that nothing divides."""
+USUAL_QUANTILE = float(ndtri((1 + LEVEL) / 2))
+HEAVY = 20.0
+"""Mean square of weights in the model of what a clip costs an interval. With it the choice between
+a clip and none was the better one in 8 of the 8 cells that were measured (`make bench ARGS=clips`),
+with `RATIO_SQUARE` in 5: weights of rules are 0 or large."""
+MANY = 1e9
+"""Trajectories: if even of so many weights are cut off, no number is told from which on none is."""
 MARGIN = 1.5
 """Times what is told for an accuracy: where few weights are large, more is cut off, and what is
 left moves further."""
@@ -84,10 +86,6 @@ class ImportanceSampling(MethodOfSums):
     unit = float(sampling.UNIT)
     weighed: ClassVar[str] = "whole trajectories"
     """What has a weight, in words."""
-    most_uncut: ClassVar[tuple[float, ...]] = UNCUT
-    """With a private, and with a public number of trajectories."""
-    planned_uncut: float | None = None
-    """Of the plan, perhaps an earlier version's."""
 
     @classmethod
     def issues(cls, asked: Asked, public: OffPolicyPublic) -> list[FieldIssue]:
@@ -155,20 +153,6 @@ class ImportanceSampling(MethodOfSums):
     def numbers(self) -> int:
         return sampling.ENTRIES
 
-    def parameters(self) -> Chosen:
-        # A clip that is in the plan says all: releases with the same one combine.
-        return {**super().parameters(), **({"uncut": self.uncut} if self.counted else {})}
-
-    def planned(self, parameters: Chosen) -> Self:
-        # Plans made before there was `uncut` clipped whatever the clip was.
-        self.planned_uncut = parameters.get("uncut", 1.0)
-        return self
-
-    @property
-    def uncut(self) -> float:
-        """See `UNCUT`."""
-        return self.planned_uncut or self.most_uncut[self.public.replaced]
-
     @property
     def counted(self) -> bool:
         """Whether the clip follows from a noised number of trajectories."""
@@ -186,16 +170,16 @@ class ImportanceSampling(MethodOfSums):
         if self._unclipped(cap):
             return cap, f"no weight can be larger than {plain(cap)}, {POWER}: none is cut off"
         enough = self._people_uncut(event)
-        return cap, clip_of_public_number(self.weighed, cap, most, cut_off(cap), enough)
+        return cap, clip_of_public_number(self.weighed, cap, most, self._cut_off(cap), enough)
 
     def advice(self, chosen: Chosen, event: Event, epsilon: float) -> tuple[str, ...]:
         low, high = self._bounds
-        says = (*long_episodes(self), *self._said_of_range())
+        enough = self._people_uncut(event)
+        says = (*long_episodes(self, enough), *self._said_of_range())
         if self.public.trajectories is None:
             own, most = self.asked.max_importance, self.public.largest_weight
             # Few people's weights are clipped at the least, unless so many as it takes have none
             # that is cut off.
-            enough = self._people_uncut(event)
             cap = min(own or (LEAST_CAP if enough is None else most), most)
             half = (
                 TYPICAL[0]
@@ -217,8 +201,9 @@ class ImportanceSampling(MethodOfSums):
     def expected(
         self, event: Event, epsilon: float, confidence: float, around: Profile | None = None
     ) -> tuple[Expected, ...]:
-        """By noise alone: of the target policy's value, of the behaviour policy's, and of the
-        difference."""
+        """Of the target policy's value, of the behaviour policy's, and of the difference: how far
+        noise alone moves them, and how wide intervals are, which also hold the chance of who came
+        and what clips cut off."""
         if (n := self.public.trajectories) is None:
             return ()
         low, high = self._bounds
@@ -228,22 +213,31 @@ class ImportanceSampling(MethodOfSums):
         )
         noise = quantile * self._deviation(event) / n
         policy = TYPICAL[1] * noise * cap / max(1 - self._cut_off(cap), 1e-9)
-        chance = plain(quantile * math.sqrt(RATIO_SQUARE / 4 / n) * size)
+        wide = self._half_width(self._deviation(event), n, cap, quantile)
+        followed = math.hypot(noise, quantile / 2 / math.sqrt(n))
         found = []
-        for name, what, half in (
-            ("policy_value", "the target policy's value", policy),
-            ("behaviour_value", "the behaviour policy's value", noise),
-            ("difference", "their difference", math.hypot(policy, noise)),
+        for name, what, half, whole in (
+            ("policy_value", "the target policy's value", policy, wide),
+            ("behaviour_value", "the behaviour policy's value", noise, followed),
+            ("difference", "their difference", math.hypot(policy, noise), math.hypot(wide, noise)),
         ):
             drowned = half >= DROWNED
             clipped = None if name == "behaviour_value" or self._unclipped(cap) else cap
-            says = expected_sentence(what, half * size, size, confidence, clipped, drowned=drowned)
-            if name == "policy_value" and not drowned:
-                says += f"; that other people might have come adds up to ± {chance}"
+            told = (half * size, whole * size, size)
+            says = expected_sentence(what, *told, confidence, clipped, drowned=drowned)
             within = math.inf if drowned else half * size
             margin, took = (1.0, None) if name == "behaviour_value" else (MARGIN, TOOK[name])
             found.append(
-                Expected(name, within, f"in {REWARD}", says, size, margin=margin, took=took)
+                Expected(
+                    name,
+                    within,
+                    f"in {REWARD}",
+                    says,
+                    size,
+                    margin=margin,
+                    took=took,
+                    interval=whole * size,
+                )
             )
         return tuple(found)
 
@@ -307,26 +301,63 @@ class ImportanceSampling(MethodOfSums):
 
     def _largest_weight(self, event: Event, trajectories: int) -> float:
         """Where weights are clipped, from a public or noised number of trajectories: never from the
-        weights."""
-        most, enough = self.public.largest_weight, self._people_uncut(event)
-        if enough is not None and trajectories >= enough:
+        weights.
+
+        At what the noise suggests, or nowhere if the largest weight M is public and the interval is
+        expected to be no wider then. So to know M, or a smaller M, never makes the expected width
+        larger: with a clip below M it rests on M by what is cut off alone, which grows with M;
+        without one it grows with M, and is below that of any clip of M or above.
+        """
+        return self._clip(self._deviation(event), trajectories)
+
+    def _clip(self, deviation: float, trajectories: float) -> float:
+        most, cap = self.public.largest_weight, clip_of(deviation, trajectories)
+        if cap >= most:
             return most
-        return min(largest_weight(event, trajectories), most)
+        with_clip, without = (
+            self._half_width(deviation, trajectories, one, USUAL_QUANTILE) for one in (cap, most)
+        )
+        return most if without <= with_clip else cap
+
+    def _half_width(
+        self, deviation: float, trajectories: float, cap: float, quantile: float
+    ) -> float:
+        """Half the width that is expected of the interval of the target policy's value, as a part
+        of the range of returns: of a value in the middle.
+
+        With a clip the interval lies between two bounds, which what is cut off separates; without
+        one it is that of a ratio of sums. In either case with one more person of the largest
+        weight.
+        """
+        n, most = max(trajectories, 1), self.public.largest_weight
+        noise, square = deviation * cap / n, min(RATIO_SQUARE, most)
+        if self._unclipped(cap):
+            spread = (TYPICAL[self.public.replaced] * noise) ** 2 + square / 4 / n
+            return quantile * math.sqrt(spread + (cap / 2 / n) ** 2)
+        spread = (BOUNDED * noise) ** 2 + (square / 2 - 1 / 4) / n
+        return self._lost(cap, HEAVY) / 2 + quantile * math.sqrt(spread + (cap / n) ** 2)
+
+    def _lost(self, cap: float, square: float) -> float:
+        """What is cut off of weights of mean square `square` in the model, but no more than weights
+        up to the public largest one can lose."""
+        return min(cut_off(cap, square), 1 - cap / self.public.largest_weight)
 
     def _people_uncut(self, event: Event) -> float | None:
         """Trajectories from which on no weight is cut off; None where public rules do not bound
         weights, or too far off."""
         most = self.public.largest_weight
-        if most > self.uncut * MOST_CAP:
+        if math.isinf(most):
             return None
-        return most / self.uncut * PEOPLE_A_CAP * self._deviation(event)
+        numbers, deviation = np.geomspace(1, MANY, 200), self._deviation(event)
+        clipped = [self._clip(deviation, one) < most for one in numbers.tolist()]
+        return None if clipped[-1] else float(numbers[int(np.flatnonzero([True, *clipped])[-1])])
 
     def _unclipped(self, cap: float) -> bool:
         # Probabilities such as 0.333333 make the largest weight differ in its last digits.
         return cap >= self.public.largest_weight * (1 - ROUNDED)
 
     def _cut_off(self, cap: float) -> float:
-        return 0.0 if self._unclipped(cap) else cut_off(cap)
+        return 0.0 if self._unclipped(cap) else self._lost(cap, RATIO_SQUARE)
 
     def _deviation(self, event: Event) -> float:
         """Of the noise of one sum, in trajectories."""
@@ -345,7 +376,11 @@ class ImportanceSampling(MethodOfSums):
 
 
 def largest_weight(event: Event, trajectories: int) -> float:
-    """Where weights are clipped, from a public or noised number of trajectories: never from the
-    weights."""
-    deviation = event.deviation() / sampling.UNIT
-    return float(np.clip(trajectories / (PEOPLE_A_CAP * deviation), LEAST_CAP, MOST_CAP))
+    """Where weights are clipped that nothing public bounds, from a public or noised number of
+    trajectories: never from the weights."""
+    return clip_of(event.deviation() / sampling.UNIT, trajectories)
+
+
+def clip_of(deviation: float, trajectories: float) -> float:
+    """The same from the standard deviation of the noise of one sum, in trajectories."""
+    return min(max(trajectories / (PEOPLE_A_CAP * deviation), LEAST_CAP), MOST_CAP)

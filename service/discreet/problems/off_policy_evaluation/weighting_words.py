@@ -17,6 +17,8 @@ TOO_LARGE, TOO_SMALL = 2.6, 3.5
 """Standard deviations by which the mean of the weights may be above or below what it can be before
 the probabilities are doubted. A few large weights make many means too small, and their deviations
 with them; of 100 answers with the right probabilities at most one may be doubted."""
+MANY_PEOPLE = 30_000
+"""More than most data have: if only with more of them nothing is cut off, plans warn."""
 MUCH_CUT = 0.5
 """A plan warns where more than this part of the weights may be cut off."""
 
@@ -71,16 +73,25 @@ def people_needed(people: float, within: float, cap: float, most: float, own: fl
 
 
 def expected_sentence(
-    what: str, half: float, size: float, level: float, clipped: float | None, *, drowned: bool
+    what: str,
+    half: float,
+    whole: float,
+    size: float,
+    level: float,
+    clipped: float | None,
+    *,
+    drowned: bool,
 ) -> str:
-    """How far noise is expected to move a value, in a range of this size. `clipped`: where weights
-    are clipped; None where none is cut off."""
+    """How far noise is expected to move a value in a range of this size, and how wide its interval
+    will be. `clipped`: where weights are clipped; None where none is cut off."""
     if clipped is not None:
         what += f" with weights clipped at {plain(clipped, 3)}"
-    within = f"within about ± {plain(half)} by noise with {percent(level)}"
+    if drowned:
+        return f"{what} is expected to be mostly noise, in a range of {plain(size, 3)} in {REWARD}"
     return (
-        f"{what} {'is expected to be mostly noise' if drowned else within}, in a range of "
-        f"{plain(size, 3)} in {REWARD}"
+        f"{what} within about ± {plain(half)} by noise with {percent(level)}, in a range of "
+        f"{plain(size, 3)} in {REWARD}; its interval, which also allows for who came and for "
+        f"clips, is about ± {plain(whole)}"
     )
 
 
@@ -123,15 +134,14 @@ def doubt_sentence(sums: WeightedSums) -> str:
     against them."""
     upper = sums.mean_weight(TOO_SMALL).upper
     if (lower := sums.mean_weight(TOO_LARGE).lower) > 1:
-        found = f"{plain(lower, 3)} or more, and cannot be more than 1"
+        found = f"at least {plain(lower, 3)}, and can be 1 at most"
     elif sums.unclipped and upper < 1:
-        found = f"{plain(upper, 3)} or less, and must be 1"
+        found = f"at most {plain(upper, 3)}, and must be 1"
     else:
         return ""
     return (
-        f"The mean of the weights is {found}: the behaviour probabilities in the data are not "
-        "those with which people were treated, or the target policy goes by what was measured "
-        "after the treatment. The values rest on them, and are wrong"
+        f"The values are wrong: the mean weight is {found}. The behaviour probabilities are wrong, "
+        "or the target policy goes by what was measured after the treatment"
     )
 
 
@@ -150,13 +160,14 @@ def wide_range(low: float, high: float, steps: int) -> str:
     )
 
 
-def long_episodes(method: Any) -> tuple[str, ...]:
+def long_episodes(method: Any, enough: float | None) -> tuple[str, ...]:
     """What is lost where episodes are long: a weight w of at most W and mean 1 exceeds a clip c
     by at most 1 - c/W on average, as it does where one person in W follows the target policy
-    all along and weighs W."""
+    all along and weighs W. `enough`: the number of trajectories from which on nothing is cut
+    off."""
     most, cap = method.public.largest_weight, MOST_CAP if method.counted else method.fixed_cap
-    if method.counted and most <= method.uncut * MOST_CAP:
-        return ()  # of enough trajectories no weight is cut off
+    if method.counted and enough is not None and enough <= MANY_PEOPLE:
+        return ()  # of so many trajectories no weight is cut off
     lost = 1 - cap / most
     if not math.isfinite(most) or lost <= MUCH_CUT:
         return ()

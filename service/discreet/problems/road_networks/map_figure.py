@@ -47,11 +47,21 @@ def hover_texts(
     ratio: Floats | None,
     ends: tuple[Floats, Floats] | None,
     drawn: NDArray[np.int64],
+    undetermined: Sequence[int] = (),
 ) -> Trace:
     """Invisible points in the middle of links, on their right, that carry the hover texts."""
+    left_open = set(undetermined)
+
+    def between(link: int) -> str:
+        if link in left_open:
+            return " (not determined)"
+        if ends is None or np.isnan(ends[0][link]):
+            return ""
+        return f" ({ends[0][link]:,.4g} to {ends[1][link]:,.4g})"
+
     texts = [
         f"flow {flow[link]:,.6g}"
-        + ("" if ends is None else f" ({ends[0][link]:,.4g} to {ends[1][link]:,.4g})")
+        + between(link)
         + ("" if ratio is None else f", {ratio[link]:.3g} of capacity")
         for link in drawn.tolist()
     ]

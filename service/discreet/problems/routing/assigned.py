@@ -5,18 +5,30 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
+from numpy.typing import NDArray
+
 from discreet.problems.contents import Progress, Released
 from discreet.problems.plans import Plan
 from discreet.problems.routing import closures
 from discreet.problems.routing.counts import demand_of
-from discreet.problems.routing.intervals import uncertainty_of
+from discreet.problems.routing.intervals import LARGEST_GAP, MAX_LINKS, uncertainty_of
 from discreet.problems.routing.policies import policy_output
 from discreet.problems.routing.public import RoutingPublic
 from discreet.problems.routing.request import RoutingRequest
 from discreet.problems.routing.selections import Selected, skims
 from discreet.problems.routing.user_classes import classes_of, told
-from discreet.solvers.traffic.traffic_assignment import Policy, link_flows_of, total_travel_time
+from discreet.solvers.traffic.determined import open_links
+from discreet.solvers.traffic.traffic_assignment import (
+    Assignment,
+    Latency,
+    Network,
+    Policy,
+    link_flows_of,
+    total_travel_time,
+)
 from discreet.solvers.traffic.user_classes import (
+    UserClasses,
     flows_by_class,
     policies_by_class,
     together,
@@ -58,6 +70,13 @@ def assigned(
         reopened = closures.Reopened(whole, again)
         values["closed"] = closures.names(problem.roads, problem.closed_links)
         values |= closures.changes(solution, reopened)
+    left_open = _open_links(problem, network, latency, solution, demand, classes)
+    open_changes = left_open
+    if left_open is not None and left_open.any():
+        values["undetermined_links"] = np.flatnonzero(left_open).tolist()
+    if reopened is not None:
+        before = _open_links(problem, *reopened.roads(latency), demand, classes)
+        open_changes = None if left_open is None or before is None else left_open | before
     chosen = Selected.of(solution, demand, problem.select_links) if problem.select_links else None
     if chosen is not None:
         name = "select_link" if classes is None else "select_link_by_class"
@@ -75,6 +94,8 @@ def assigned(
             times,
             reopened,
             classes,
+            left_open,
+            open_changes,
         )
         values["uncertainty"] = uncertainty_of(public, event, released["trips"], demand, *asked)
     values |= true_costs(problem, public, solution.paths, released)
@@ -82,6 +103,20 @@ def assigned(
         return solution.paths, values
     values["policy_by_class"] = policy_output(solution.paths, public.user_classes or ())
     return together(policies_by_class(solution.paths, classes.number), demand), values
+
+
+def _open_links(
+    problem: RoutingRequest,
+    network: Network,
+    latency: Latency,
+    solution: Assignment,
+    demand: NDArray[np.float64],
+    classes: UserClasses | None,
+) -> NDArray[np.bool_] | None:
+    """The links whose flow the program does not determine; None where nothing is said of any."""
+    if solution.relative_gap > LARGEST_GAP or network.tail.size > MAX_LINKS:
+        return None
+    return open_links(network, latency, problem.objective, solution, demand, classes)
 
 
 def true_costs(

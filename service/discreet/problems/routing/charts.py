@@ -35,6 +35,7 @@ SHOWN = (
     "demand of each class of users; the paths of any pair of zones, on the map and in words"
 )
 NAMED_ORIGINS = 20
+UNDETERMINED = "the model does not determine how much these carry, other ways are as good"
 WHISKERS = " Whiskers: what the noise leaves open, with 90 %."
 
 
@@ -122,10 +123,24 @@ def network_map(
     else:
         data = [polygons("all other links", arrows[drawn], QUIET, opacity=0.35)]
         data += map_traces.paths_of(where, network, radius, paths, widest)
+    left_open = np.array(result.get("undetermined_links", ()), dtype=np.int64)
+    if left_open.size and paths is None:
+        data += [polygons("not determined", arrows[left_open], QUIET)]
     if closed:
         data += [map_traces.closed(where, network, closed)]
     ends = interval_of(result, "link_flows") if counted else None
-    data += [hover_texts(where, network, roads, flow, ratio if counted else None, ends, drawn)]
+    data += [
+        hover_texts(
+            where,
+            network,
+            roads,
+            flow,
+            ratio if counted else None,
+            ends,
+            drawn,
+            left_open.tolist(),
+        )
+    ]
     data += node_traces(where, network, roads, radius)
     rows = [
         (roads.link_called(k), *_ends(roads, k), float(flow[k]), float(ratio[k]))[
@@ -150,6 +165,8 @@ def network_map(
         else "The paths of this pair in colours of their own, as wide as the share of its trips "
         "that they take; all other links in grey, as wide as their flow."
     )
+    if left_open.size and paths is None:
+        links += f" Grey: {UNDETERMINED}."
     released = "the released demand" if counted else "the released unit flows"
     return Chart(
         name="network",
@@ -197,7 +214,7 @@ def _loads(roads: RoadNetwork, flows: Floats, ends: tuple[Floats, Floats] | None
         low, high = ends[0] / capacity, ends[1] / capacity
         interval = low[most], high[most]
         texts = [
-            f"{text} ({low[k]:.3f} to {high[k]:.3f})"
+            f"{text} ({low[k]:.3f} to {high[k]:.3f})" if np.isfinite(low[k]) else text
             for text, k in zip(texts, most.tolist(), strict=True)
         ]
     trace = bars("flow / capacity", list(range(1, len(most) + 1)), ratio[most], interval=interval)
@@ -225,7 +242,7 @@ def _loads(roads: RoadNetwork, flows: Floats, ends: tuple[Floats, Floats] | None
             roads.links[k].capacity,
             float(ratio[k]),
         )
-        + (() if ends is None else (float(ends[0][k]), float(ends[1][k])))
+        + (() if ends is None else tuple(_cell(end[k]) for end in ends))
         for k in order.tolist()
     ]
     return Chart(
@@ -237,6 +254,11 @@ def _loads(roads: RoadNetwork, flows: Floats, ends: tuple[Floats, Floats] | None
         figure=drawn,
         table=Table.of(columns + (() if ends is None else ("flow from", "flow to")), rows),
     )
+
+
+def _cell(end: float) -> float | str:
+    """An end of an interval in a table; empty where there is none."""
+    return float(end) if np.isfinite(end) else ""
 
 
 def _demand(
@@ -300,7 +322,12 @@ def draw(
     flows = field(result, "link_flows")
     places = network.places() if coordinates is None else coordinates
     draw_link_flows(
-        network.arrays(network.nodes), flows, path, coordinates=places, names=network.node_names
+        network.arrays(network.nodes),
+        flows,
+        path,
+        coordinates=places,
+        names=network.node_names,
+        undetermined=result.get("undetermined_links", ()),
     )
 
 

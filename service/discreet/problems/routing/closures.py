@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from discreet.errors import FieldIssue
 from discreet.problems.road_networks.network import RoadNetwork
 from discreet.solvers.traffic.sensitivity import Derivative
-from discreet.solvers.traffic.traffic_assignment import Assignment, Network
+from discreet.solvers.traffic.traffic_assignment import Assignment, Latency, Network
 from discreet_client import closing
 
 Floats = NDArray[np.float64]
@@ -38,6 +38,10 @@ class Reopened(NamedTuple):
 
     network: Network
     solution: Assignment
+
+    def roads(self, latency: Latency) -> tuple[Network, Latency, Assignment]:
+        """With the latency of all links, which closing does not change."""
+        return self.network, latency, self.solution
 
 
 def without(roads: RoadNetwork, closed: Sequence[int]) -> RoadNetwork:

@@ -81,6 +81,13 @@ class RoutingDataset(DatasetInBlocks):
     OWNER: ClassVar[str] = "person"
     RECORDS: ClassVar[str] = "person_start"
     ASKED: ClassVar[tuple[FileQuestion, ...]] = own_file.QUESTIONS
+    FIGURES: ClassVar[frozenset[str]] = frozenset(
+        ("max_total", "max_pair", "max_person", "max_rows")
+    )
+    LATER: ClassVar[Mapping[str, str]] = {
+        "max_total": "the most trips of a period: an accuracy can be asked for in per cent, and "
+        "plans say how wrong travel times will be on full roads"
+    }
 
     kind: Literal["routing"]
     public: RoutingPublic
@@ -99,6 +106,10 @@ class RoutingDataset(DatasetInBlocks):
     @classmethod
     def most_units(cls, public: RoutingPublic) -> int | None:
         return None if public.max_total is None else public.max_total * public.periods
+
+    @classmethod
+    def check_again(cls, public: RoutingPublic, content: Content) -> None:
+        kept(public, content, "/content")
 
     @classmethod
     def relation(cls, public: RoutingPublic) -> dict[str, Any]:

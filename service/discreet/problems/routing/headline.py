@@ -1,4 +1,4 @@
-"""The answer of a routing: the time that all trips take on it."""
+"""The answer of a routing: the time that all trips take on it, or what closing roads adds."""
 
 from __future__ import annotations
 
@@ -6,23 +6,26 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
-from discreet.problems.headlines import Headline, counted, figure, headline, only_noise
+from discreet.problems.headlines import (
+    LONGEST_STORED,
+    NO_INTERVAL,
+    NOISE,
+    Headline,
+    counted,
+    figure,
+    headline,
+    only_noise,
+)
 from discreet.problems.routing import closures
 from discreet.problems.routing.result import RoutingResult
 from discreet_client.intervals import percent
 
-CHOICES = {
-    "system_optimum": "where they are sent so that all together lose least (system optimum)",
-    "user_equilibrium": "where everybody takes the way that is quickest (user equilibrium)",
+AT = {
+    "system_optimum": " at the system optimum",
+    "user_equilibrium": " at the user equilibrium",
 }
-
-
 OTHER_LAW = "Another law can be applied to what was released, for free."
 UNKNOWN_UNIT = "trips a period times the unit of the links' times"
-NO_INTERVAL = (
-    "It has no interval: one takes an assignment to a gap below 1e-8, of a user "
-    "equilibrium on at most 3,000 links."
-)
 
 
 def time_unit(problem: Mapping[str, Any]) -> str:
@@ -40,71 +43,79 @@ def _has_fixed_costs(problem: Mapping[str, Any]) -> bool:
 
 
 def headlines(problem: Mapping[str, Any], result: Mapping[str, Any]) -> list[Headline]:
-    """The total travel time and on which roads, the effect of closing some, the law of travel
-    times, links that are only noise, and for simulations the cost on the true demand."""
+    """What closing roads adds, the total travel time, the law of travel times, links whose flows
+    are only noise or not determined, and for simulations the cost on the true demand."""
     law = [Headline(str(result["latency_law"]))] if "latency_law" in result else []
     if "total_travel_time" not in result:  # the method gradient, which releases no trips
-        says = (
-            "Every pair of zones has its paths; how many trips there are, and how long, was not "
-            "released"
-        )
-        return [Headline(says), *law]
+        return [Headline("Routes were released; trip counts and times were not"), *law]
     unit = time_unit(problem)
-    told = f" {unit} of travel time" if unit else " of travel time"
-    if _has_fixed_costs(problem):
-        told += ", including fixed costs such as tolls"
-    unknown = "" if unit else ", in the unit of the links' times"
-    closed = (
-        f"With {closures.told(result['closed'])} closed, all" if result.get("closed") else "All"
-    )
-    found = [
-        headline(
-            RoutingResult,
-            result,
-            "total_travel_time",
-            f"{closed} trips of a period together take ",
-            f"{told}, "
-            f"{CHOICES.get(problem.get('objective', ''), 'as the routing sends them')}{unknown}",
-        )
-    ]
     told_unit = f"{unit}, of all trips of a period" if unit else UNKNOWN_UNIT
-    found = [replace(one, unit=told_unit) for one in found]
+    costs = " and fixed costs" if _has_fixed_costs(problem) else ""
+    with_closed = " with these closed" if result.get("closed") else ""
+    total = headline(
+        RoutingResult,
+        result,
+        "total_travel_time",
+        f"Total travel time{costs}{AT.get(problem.get('objective', ''), '')}{with_closed}: ",
+        kind=NOISE,
+        between=f"{unit and ' '}{unit} per period",
+    )
+    found = [replace(total, unit=told_unit)]
     if "total_travel_time_change" in result:
-        found.append(_change(result, unit))
+        found.insert(0, replace(_change(result, unit), unit=told_unit))
     found += [replace(one, good_for=OTHER_LAW) for one in law]
     noise, links = only_noise(result, "link_flows")
     if noise:
         found.append(
-            Headline("The flows of ", f"{noise:,} of {counted(links, 'link')}", " are only noise")
+            Headline("Flows of ", f"{noise:,} of {counted(links, 'link')}", " are mostly noise")
+        )
+    if left_open := result.get("undetermined_links"):
+        links = len(result.get("link_flows") or left_open)
+        found.append(
+            Headline(
+                "Flows of ",
+                f"{len(left_open):,} of {counted(links, 'link')}",
+                " are not determined: other assignments are as good, so they have no interval",
+            )
         )
     if {"true_total_travel_time", "true_best_total_travel_time"} <= result.keys():
         best = result["true_best_total_travel_time"]
         more = (
-            f", {percent(result['true_total_travel_time'] / best - 1)} more than the best there is"
+            f", {percent(result['true_total_travel_time'] / best - 1)} above the optimum"
             if best
             else ""
         )
         found.append(
             Headline(
-                "On the true trips it takes ",
+                "Simulation: on the true trips these routes take ",
                 figure(result, "true_total_travel_time"),
-                f"{unit and ' '}{unit}{more} (simulation)",
+                f"{unit and ' '}{unit}{more}",
             )
         )
     return found
 
 
 def _change(result: Mapping[str, Any], unit: str) -> Headline:
-    """The effect of closing on the total travel time of the same trips."""
+    """The effect of closing on the total travel time of the same trips, with the names of what is
+    closed if lists of jobs have room for them."""
     name = "total_travel_time_change"
     change, now = result[name], result["total_travel_time"]
     before = now - change
-    part = (
-        f", {percent(abs(change) / before)} {'more' if change >= 0 else 'less'}"
-        if before > 0
-        else ""
+    part = f" ({percent(change / before)})" if before > 0 else ""
+    between = f"{unit and ' '}{unit}{part} to total travel time"
+    closed = result.get("closed") or ()
+    found = headline(
+        RoutingResult,
+        result,
+        name,
+        "Closing adds ",
+        kind=NOISE,
+        between=between,
     )
-    after = f"{unit and ' '}{unit} to what the same trips take on all roads{part}"
-    found = headline(RoutingResult, result, name, "Closing adds ", after)
+    for said in (closures.told(closed) if closed else "", counted(len(closed), "link")):
+        called = replace(found, before=f"Closing {said} adds ")
+        if said and len(called.text) <= LONGEST_STORED:
+            found = called
+            break
     told = ((result.get("uncertainty") or {}).get("values") or {}).get(name)
     return found if told or not result.get("uncertainty") else replace(found, good_for=NO_INTERVAL)

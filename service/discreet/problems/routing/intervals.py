@@ -22,6 +22,7 @@ from discreet.solvers.traffic.sensitivity import Derivative, derivative
 from discreet.solvers.traffic.traffic_assignment import Assignment, Latency, Network, Objective
 from discreet.solvers.traffic.user_classes import UserClasses, derivative_of_classes
 
+Bools = NDArray[np.bool_]
 Floats = NDArray[np.float64]
 
 MAX_LINKS = 3000
@@ -48,6 +49,8 @@ def uncertainty_of(
     skims: Floats | None = None,
     reopened: closures.Reopened | None = None,
     classes: UserClasses | None = None,
+    open_links: Bools | None = None,
+    open_changes: Bools | None = None,
 ) -> Output:
     """The field `uncertainty` of the method counts, an `accuracy.Uncertainty`.
 
@@ -56,6 +59,13 @@ def uncertainty_of(
     noise, as far as f is linear there, with J its derivative. `J noise` sums over many pairs, so it
     is about normal; with few, the 90 % quantile of a sum of Laplace variates is just below the
     normal one. Intervals are cut off at 0, and always contain the result.
+
+    No interval is [0, 0], which would say that there is nothing: a count that noise moved below 0
+    is taken for 0, and an interval reaches as far above it as above any other, at least to one
+    count. A link that no released trip takes may be taken by those that noise hides: it is
+    given what may be hidden of one pair, and so is the change of a link that closing does not
+    touch. A link of `open_links`, whose flow the program does not determine, has none, nor has the
+    change of one of `open_changes`.
 
     `mostly_noise`: the noise of all pairs together is at least `NOISE_SHARE` of all trips, and at
     least half of the used links are noise too (or have no interval): flows of links may be known
@@ -80,14 +90,15 @@ def uncertainty_of(
     number = 1 if classes is None else classes.number
     size = demand.size + (public.zones**2 if number > 1 else 0)
     if 2 * (size + network.tail.size) <= results.MAX_JSON_NUMBERS:
-        own = _around(raw, np.where(apart, reach, 0.0), demand)
+        least = np.where(apart, 1 / public.counts_a_mean_trip, 0.0)
+        own = _around(raw, np.where(apart, reach, 0.0), demand, least)
         between = trips_between(public, trips)
         if classes is None:
             values["demand"] = own
         else:
             values["demand_by_class"] = own
             width, together = math.sqrt(number) * spread, (raw.sum(axis=0), demand.sum(axis=0))
-            values["demand"] = _around(together[0], np.where(apart, width, 0.0), together[1])
+            values["demand"] = _around(together[0], np.where(apart, width, 0.0), together[1], least)
             each = public.zones * (public.zones - 1)
             dominates["demand_by_class"] = _is_noise(event, each, between.sum(axis=(1, 2)))
             between = between.sum(axis=0)
@@ -111,20 +122,27 @@ def uncertainty_of(
                 values["total_travel_time"] = _around(total + slopes.total @ change, width, total)
         if links:
             flows, widths = solution.link_flows, spread * slopes.flow_norms()
-            values["link_flows"] = _around(flows + slopes.flows(change), widths, flows)
-            noisy = (widths >= flows) & (widths > UNUSED * spread)
+            unused = (widths <= UNUSED * spread) & (flows <= UNUSED * spread)
+            ends = _around(
+                flows + slopes.flows(change), widths, flows, np.where(unused, spread, 0.0)
+            )
+            known = np.full(flows.size, True) if open_links is None else ~open_links
+            values["link_flows"] = _known(ends, known)
+            noisy = (widths >= flows) & known & ~unused
             dominates["link_flows"] = noisy
             noise = noise and bool(
                 2 * np.count_nonzero(noisy) >= np.count_nonzero(noisy | (flows > 0))
             )
         if reopened is not None and reopened.solution.relative_gap <= LARGEST_GAP:
             before = derived(reopened.network, reopened.solution)
-            changes = _of_closing(slopes, before, solution, reopened.solution, change, spread)
+            changes = _of_closing(
+                slopes, before, solution, reopened.solution, change, spread, open_changes
+            )
             if "total_travel_time" not in values:  # with noise as large as that, linearity is lost
                 changes.pop("total_travel_time_change", None)
             values |= changes
             for name, (low, high) in changes.items():
-                dominates[name] = np.asarray(low < 0) & np.asarray(high > 0)
+                dominates[name] = np.asarray(low < 0) & np.asarray(high > 0)  # not of NaN
     room = results.MAX_JSON_NUMBERS - 2 * (
         size + (1 if reopened is None else 2) * network.tail.size
     )
@@ -152,6 +170,7 @@ def _of_closing(
     then: Assignment,
     change: Floats,
     spread: float,
+    open_changes: Bools | None,
 ) -> dict[str, tuple[Any, Any]]:
     """Intervals of the effect of closing, as far as it is linear in the trips; both signs are
     possible."""
@@ -169,7 +188,10 @@ def _of_closing(
             upper[some] = np.maximum(middles + widths, moved[some])
             seen = True
         if seen:
-            values["link_flow_changes"] = lower, upper
+            untouched = np.maximum(np.abs(lower), np.abs(upper)) <= UNUSED * spread
+            lower, upper = lower - spread * untouched, upper + spread * untouched
+            known = np.full(moved.size, True) if open_changes is None else ~open_changes
+            values["link_flow_changes"] = _known((lower, upper), known)
     return values
 
 
@@ -205,9 +227,31 @@ def uncertainty_of_routing(event: Event, released: Floats, result: Floats) -> Ou
     )
 
 
-def _around(middle: Any, width: Any, result: Any) -> tuple[Any, Any]:
-    """Lower and upper ends, nonnegative, with the result between them."""
-    return np.minimum(np.maximum(middle - width, 0.0), result), np.maximum(middle + width, result)
+def _around(middle: Any, width: Any, result: Any, least: Any = 0.0) -> tuple[Any, Any]:
+    """Lower and upper ends, nonnegative, with the result between them, the upper at least `least`.
+
+    What is estimated is not negative. So a middle below 0 is taken for 0: an interval that ended
+    where noise had moved it would be empty, or [0, 0]. Of Laplace noise nothing is lost by that:
+    the likelihoods of all numbers from 0 on have the same ratios whatever the middle is below 0.
+    """
+    upper = np.maximum(np.maximum(middle, 0.0) + width, result)
+    return np.minimum(np.maximum(middle - width, 0.0), result), np.maximum(upper, least)
+
+
+def _known(ends: tuple[Any, Any], known: Bools) -> tuple[Any, Any]:
+    """The ends, NaN where nothing can be said."""
+    lower, upper = (np.where(known, one, np.nan) for one in ends)
+    return lower, upper
+
+
+def _listed(ends: Any) -> Any:
+    """For JSON: null where nothing can be said."""
+    found = np.asarray(ends, dtype=np.float64)
+    if not (missing := np.isnan(found)).any():
+        return found.tolist()
+    listed = found.astype(object)
+    listed[missing] = None
+    return listed.tolist()
 
 
 def _output(
@@ -217,7 +261,7 @@ def _output(
         lambda: {
             "level": LEVEL,
             "values": {
-                name: {"lower": np.asarray(lower).tolist(), "upper": np.asarray(upper).tolist()}
+                name: {"lower": _listed(lower), "upper": _listed(upper)}
                 for name, (lower, upper) in values.items()
             },
             "noise_dominates": {name: np.asarray(one).tolist() for name, one in dominates.items()},

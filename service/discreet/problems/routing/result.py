@@ -59,6 +59,15 @@ class RoutingResult(SummedFields, total=False):
             table=("link", "flow"),
         ),
     ]
+    undetermined_links: Annotated[
+        list[int],
+        shown(
+            "Positions of links whose flow the model does not determine, from 0: they cost the "
+            "same at any flow and others are as good, so that optimal assignments differ there. "
+            "Such flows have no interval; the total travel time is the same in all",
+            title="Links whose flow is not determined",
+        ),
+    ]
     user_classes: Annotated[
         list[str],
         shown(

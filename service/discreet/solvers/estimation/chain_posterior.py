@@ -218,7 +218,7 @@ class _Cells:
             cumulated = np.cumsum(self._mass(mean, shape), axis=1)
             cumulated /= np.maximum(cumulated[:, -1:], 1e-300)
             for one in range(each):
-                u = rng.random(means.shape[1])
+                u = rng.random((means.shape[1],))
                 piece = np.minimum((cumulated < u[:, None]).sum(axis=1), PIECES - 1)[:, None]
                 low, high = (
                     np.take_along_axis(self.edges, piece + more, axis=1)[:, 0] for more in (0, 1)

@@ -15,7 +15,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -44,8 +43,8 @@ class Solution:
 
     `x`: float64[k_i] for each agent; `multipliers`: float64[m_g]; `objective`: F(x); `violation`:
     the largest entry of `Σ A_g x + d` above zero; `change`: the largest move of a sum or of a
-    multiplier in the last iteration. `status` is "converged" if `change` reached `threshold`, else
-    "iterations": a planned number of iterations is not a failure.
+    multiplier in the last iteration, which short steps make short: it does not say how far the
+    optimum is (`discreet_client.settling` does).
     """
 
     x: tuple[Floats, ...]
@@ -54,7 +53,6 @@ class Solution:
     violation: float
     change: float
     iterations: int
-    status: Literal["converged", "iterations"]
 
 
 def step_sizes(parts: Sequence[Part], *, regularization: float = 0.0) -> Steps:
@@ -150,7 +148,6 @@ def solve(
         violation=float(np.max(excess, initial=0.0)),
         change=change,
         iterations=done,
-        status="converged" if threshold > 0 and change <= threshold else "iterations",
     )
 
 

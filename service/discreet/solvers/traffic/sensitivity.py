@@ -148,7 +148,7 @@ def gram(rows: csr_array) -> Floats:
 def _moves(differences: csr_array, slope: Floats) -> tuple[Floats, csr_array]:
     """L and R: `V (V'S S V)^-1` and `V'S S` of independent columns; if there are more columns than
     links, `K S (S K S + r I)^-1` and S with `K = V V'`, which has the same limit as r goes to 0."""
-    columns, links = _distinct(differences), slope.size
+    columns, links = distinct(differences), slope.size
     root = np.sqrt(slope / max(float(slope.max(initial=0.0)), np.finfo(float).tiny))
     slopes = csr_array((root, np.arange(links), np.arange(links + 1)))
     weighted = columns @ slopes
@@ -174,7 +174,7 @@ def _moves(differences: csr_array, slope: Floats) -> tuple[Floats, csr_array]:
     return linalg.cho_solve(factor, other, overwrite_b=True, check_finite=False).T, right
 
 
-def _distinct(rows: csr_array) -> csr_array:
+def distinct(rows: csr_array) -> csr_array:
     """The rows of -1, 0 and 1 without multiples of others, which are detected by two products with
     integers, exact in floating point."""
     factors = np.random.default_rng(0).integers(1, 1 << 40, (rows.shape[1], 2)).astype(np.float64)

@@ -10,11 +10,10 @@ their address, and a tenant has a number of them a day (`place_failures`).
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from datetime import UTC, datetime, timedelta
 from math import ceil
-from typing import Any
 
 import anyio
 
@@ -37,6 +36,7 @@ from discreet.usecases.services import Services
 WINDOW = timedelta(days=1)
 NOT_TOLD = "of what is read from a place no row, value or number is told: look at it there"
 RULES: tuple[tuple[tuple[str, ...], str], ...] = (
+    (("has mean 1",), "target / behaviour must have mean 1; to insist: accept_doubts"),
     (("differ in their columns",), "the files differ in their columns or types"),
     (("is missing", "not known here", "appears twice"), "the columns are not those of the kind"),
     (("missing value", "value is missing", "is empty", "null"), "a value is missing"),
@@ -70,12 +70,31 @@ async def tried(
     """Around all that reads a content of this kind from a place: what goes wrong says nothing of
     the content, is noted, and counts. TooManyFailedReads where too many went wrong already."""
     parse(located.text)  # what is no address tells nothing
+    async with _counted(services, principal, kind, address=shown(located.text)):
+        yield
+
+
+@asynccontextmanager
+async def checked(
+    services: Services, principal: Principal, dataset_id: str, kind: str
+) -> AsyncIterator[None]:
+    """Around a check of a stored content by other public figures, which may have come from a place:
+    what goes wrong says nothing of it, is noted, and counts as a failed read. Otherwise an owner
+    would find by bisecting a bound what the place does not show."""
+    async with _counted(services, principal, kind, dataset=dataset_id):
+        yield
+
+
+@asynccontextmanager
+async def _counted(
+    services: Services, principal: Principal, kind: str, **about: str
+) -> AsyncIterator[None]:
     await _require_few(services, principal)
     try:
         yield
     except BaseException as error:
         with anyio.move_on_after(5, shield=True):
-            await _note(services, principal, located, getattr(error, "code", "ended"))
+            await _note(services, principal, getattr(error, "code", "ended"), about)
         if isinstance(error, DiscreetError):
             raise untold(error, kind) from None
         raise
@@ -122,10 +141,11 @@ async def _require_few(services: Services, principal: Principal) -> None:
         raise TooManyFailedReads(Limit("place_failures", "failed reads", most), max(1, left))
 
 
-async def _note(services: Services, principal: Principal, located: Located, code: str) -> None:
+async def _note(
+    services: Services, principal: Principal, code: str, about: Mapping[str, str]
+) -> None:
     async with services.database.transaction(principal.tenant_id) as connection:
-        details: dict[str, Any] = {"code": code, "address": shown(located.text)}
-        await audit_log.note(connection, principal, "place.fail", **details)
+        await audit_log.note(connection, principal, "place.fail", code=code, **about)
 
 
 def shown(text: str) -> str:

@@ -153,8 +153,14 @@ async def with_address(
     return {**view, "place": {**view["place"], "address": shown(place["address"])}}
 
 
-async def fetch_again(services: Services, row: Mapping[str, Any]) -> Fetched:
-    """The content of a dataset that stays at its place, which is the registered one.
+async def address_of(services: Services, row: Mapping[str, Any]) -> str:
+    """The address at which a dataset's content stays. SealBroken where no key opens it."""
+    return str((await anyio.to_thread.run_sync(_opened, services.secrets, row))["address"])
+
+
+async def fetch_again(services: Services, row: Mapping[str, Any], public: Any = None) -> Fetched:
+    """The content of a dataset that stays at its place, which is the registered one; read by
+    another public part, where one is given.
 
     PlaceFails if it is not, or is not to be had; SealBroken if the address does not open; NoRoom.
     The master key must be known.
@@ -166,7 +172,7 @@ async def fetch_again(services: Services, row: Mapping[str, Any]) -> Fetched:
         services.secrets.digest_key,
         tenant=row["tenant_id"],
         kind=row["kind"],
-        public=DATASETS[row["kind"]].read_public(row["public"]),
+        public=DATASETS[row["kind"]].read_public(row["public"]) if public is None else public,
         mode=row["mode"],
         name=row["id"],
         data_key=data_key,
