@@ -41,6 +41,7 @@ ON_REQUEST = (
         "importance_sampling",
         "per_decision",
         "clips",
+        "signals",
         "coupled_qp",
     ),
 )
@@ -56,7 +57,7 @@ def main() -> None:
     parser.add_argument(
         "--releases",
         type=int,
-        help="of coverage, inverse, advice and clips: seeded releases a case",
+        help="of coverage, inverse, advice, clips and signals: seeded releases a case",
         default=argparse.SUPPRESS,
     )
     parser.add_argument(
@@ -79,8 +80,9 @@ def main() -> None:
         )
     if "kinds" in options and not set(chosen) <= {"coverage", "inverse", "advice"}:
         raise SystemExit("--kinds is of coverage, inverse and advice alone")
-    if "releases" in options and not set(chosen) <= {"coverage", "inverse", "advice", "clips"}:
-        raise SystemExit("--releases is of coverage, inverse, advice and clips alone")
+    counted = {"coverage", "inverse", "advice", "clips", "signals"}
+    if "releases" in options and not set(chosen) <= counted:
+        raise SystemExit("--releases is of coverage, inverse, advice, clips and signals alone")
     if "truths" in options and set(chosen) != {"coverage"}:
         raise SystemExit("--truths is of coverage alone")
     rows = [

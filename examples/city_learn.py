@@ -114,15 +114,16 @@ def job(schema: str) -> dict[str, Any]:
 
 
 def set_points(result: dict[str, Any], *, fitted: bool) -> Action:
-    """In each hour a battery charges the power that its building would draw under the released
-    policy beyond the released habit, given the state of the building's meter an hour ago.
+    """In each hour a battery charges the power that its building would draw by the released signal
+    beyond the released habit, given the state of the building's meter an hour ago.
 
-    The policy does not know the battery and asks for more than it holds. `fitted` scales charging
+    The signal does not know the battery and asks for more than it holds. `fitted` scales charging
     and discharging so that the expected change of the load fills and empties a battery once a day,
     which takes only the result and the battery's public capacity.
     """
-    policy, habit = np.array(result["policy"]), np.array(result["transitions"])
-    shift = (policy - habit) @ np.array(POWER)
+    habit, signal = np.array(result["transitions"]), np.array(result["signal"])
+    followed = habit * np.exp(-signal[1:, None, :] / DISCOMFORT)
+    shift = (followed / followed.sum(axis=2, keepdims=True) - habit) @ np.array(POWER)
     change = np.array(result["expected_power"]) - np.array(result["default_power"])
     days = len(change) / 24
     charged, discharged = (change.clip(min=0).sum() / days, -change.clip(max=0).sum() / days)

@@ -101,11 +101,12 @@ def table(found: dict[str, Any]) -> None:
     low, high = told["values"]["saving"].values()
     print(
         f"saving of a building: {found['saving']:.1f} ({low:.1f} to {high:.1f}, 90 %); true "
-        f"{found['true_saving']:.1f}"
+        f"{found['achieved_saving']:.1f}"
     )
+    true_of = {"default_power": "true_default_power", "expected_power": "achieved_power"}
     for name, hour in (("default_power", 12), ("expected_power", 12)):
         low, high = (told["values"][name][end][hour] for end in ("lower", "upper"))
-        true = found[f"true_{name}"][hour]
+        true = found[true_of[name]][hour]
         # Null where noise leaves open all that is possible.
         within = "not known" if low is None else f"{low:.0f} to {high:.0f}, 90 %"
         print(f"{name} at noon: {found[name][hour]:.0f} kW ({within}); true {true:.0f}")

@@ -109,10 +109,9 @@ def main(arguments: list[str]) -> None:
             result = solved()
             draw(job()["problem"], result, Path(path))
             low, high = result["uncertainty"]["values"]["saving"].values()
-            true = result["true_saving"]
             print(
-                f"saved by a pump: {result['saving']:.2f} ({low:.2f} to {high:.2f}, 90 %); true "
-                f"{true:.2f}"
+                f"saved by a pump that follows the signal: {result['saving']:.2f} ({low:.2f} to "
+                f"{high:.2f}, 90 %); true {result['achieved_saving']:.2f}"
             )
         case _:
             print(json.dumps(job()))

@@ -183,7 +183,7 @@ def test_the_demand_response_marks_its_rows_of_noise_and_holds_the_truth(
     module.table(result)
     printed = capsys.readouterr().out
     assert printed.count(" kW noise ") == 2
-    assert f"true {result['true_saving']:.1f}" in printed
+    assert f"true {result['achieved_saving']:.1f}" in printed
 
 
 def test_meters_from_a_file_of_readings_to_a_picture(

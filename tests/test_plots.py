@@ -409,15 +409,13 @@ def test_blocks_keep_sums_and_probabilities(size: int) -> None:
     assert blocks.labels[-1].split("\u2013")[-1] == str(size)
 
 
-def test_the_policy_has_a_frame_a_period() -> None:
+def test_the_signal_has_a_shade_for_each_step_and_state() -> None:
     problem, plan, result = solved("dr_ensemble")
-    policy = by_name(result_charts(problem, plan, result))["policy"]
-    frames = policy.figure["frames"]
-    assert [frame["name"] for frame in frames] == [
-        str(period) for period in range(len(result["policy"]))
-    ]
-    shown = np.array([frame["data"][0]["z"] for frame in frames])
-    assert shown == pytest.approx(np.array(result["policy"]), rel=1e-3)
+    signal = by_name(result_charts(problem, plan, result))["signal"]
+    (drawn,) = signal.figure["data"]
+    assert pytest.approx(np.array(result["signal"]), abs=1e-3) == np.array(drawn["z"]).T
+    idle = {**result, "signal": np.zeros_like(result["signal"]).tolist()}
+    assert "signal" not in by_name(result_charts(problem, plan, idle))
 
 
 def test_rows_of_noise_lie_behind_grey_and_loads_have_bands() -> None:
@@ -504,12 +502,12 @@ def apart(one: str, other: str) -> float:
     return (bright + 0.05) / (dark + 0.05)
 
 
-def test_a_policy_of_many_states_and_periods_stays_small() -> None:
+def test_a_signal_of_many_states_and_steps_stays_small() -> None:
     problem, plan, _ = solved("dr_ensemble")
-    policy = np.full((300, 70, 70), 1 / 70).tolist()
-    chart = by_name(result_charts(problem, plan, {"policy": policy}))["policy"]
+    signal = np.random.default_rng(1).random((3000, 700)).tolist()
+    chart = by_name(result_charts(problem, plan, {"signal": signal}))["signal"]
     assert len(json.dumps(chart.to_json())) < 1_000_000
-    assert chart.figure["frames"][-1]["name"] == "299"
+    assert chart.figure["data"][0]["x"][-1] == 2999
     assert "blocks of neighbouring states" in chart.caption
 
 

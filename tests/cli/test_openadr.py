@@ -146,6 +146,15 @@ def test_from_reports_to_a_report(
     assert "--start says when" in said(
         "result", first, "--format", "openadr", "--out", str(out), *here, code=1
     )
+    said("result", first, "--format", "signal", "--out", str(out), *here)
+    head, *lines = out.read_text().split()
+    assert head == "step,state,cost"
+    assert [float(line.split(",")[2]) for line in lines] == pytest.approx(
+        np.ravel(result["signal"]).tolist()
+    )
+    said("result", first, "--format", "openadr-signal", "--start", START, "--out", str(out), *here)
+    sent = [one["payloads"][0]["values"] for one in json.loads(out.read_text())["intervals"]]
+    assert np.array(sent) == pytest.approx(np.array(result["signal"]))
     said("result", first, "--format", "openadr", "--start", START, "--out", str(out), *here)
     (resource,) = json.loads(out.read_text())["resources"]
     assert [one["payloads"][0]["values"][0] for one in resource["intervals"]] == pytest.approx(

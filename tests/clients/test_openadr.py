@@ -430,6 +430,17 @@ def test_the_fields_own_library_reads_what_is_written() -> None:
     assert theirs == pytest.approx([ours[34] * 2, ours[36] * 2])
 
 
+def test_a_signal_as_an_event_of_the_schema() -> None:
+    signal = [[0.0, 0.3], [0.4, 0.0]]
+    made = openadr.event_of({**RESULT, "signal": signal}, 0.5, start=START, program_id="program-1")
+    jsonschema.validate(made, EVENT)
+    (first, second) = made["intervals"]
+    assert first["payloads"] == [{"type": "COST_TO_GO", "values": [0.0, 0.6]}]
+    assert second["payloads"][0]["values"] == [0.8, 0.0]
+    with pytest.raises(ValueError, match="needs a signal"):
+        openadr.event_of(RESULT, 0.5, start=START)
+
+
 def test_a_report_of_one_load_and_what_has_none() -> None:
     bare = {**RESULT, "states": {"power": [0.0, 2.0]}}
     made = openadr.report_of(bare, start=START, interval_seconds=3600)

@@ -150,9 +150,7 @@ def test_loads_follow_the_day() -> None:
     for first in (0, 15):
         result = finished(epsilon=1e6, first_step=first)
         assert "transitions" not in result
-        assert np.array(result["block_transitions"]) == pytest.approx(
-            exact, abs=3e-3
-        )  # entries have a floor
+        assert np.array(result["block_transitions"]) == pytest.approx(exact, abs=1e-3)
         moves, horizon = np.array(result["block_transitions"]), len(FIELDS["price"])
         visits = counted(ROWS).sum(axis=2)[BLOCK[first]]
         spread, power = visits / visits.sum(), np.array(FIELDS["power"])
@@ -166,7 +164,8 @@ def test_loads_follow_the_day() -> None:
             cost = FIELDS["price"][step] * power - np.log(
                 moves[BLOCK[(first + step) % 24]] @ np.exp(-cost)
             )
-        assert result["cost_to_go"] == pytest.approx(cost, rel=1e-9)
+        # The signal is the cost to go itself, where nothing is left open.
+        assert result["cost_to_go"] == pytest.approx(cost, rel=1e-4)
     # Of one matrix it would have settled.
     assert np.ptp(finished(epsilon=1e6)["default_power"][4:]) > 0.1
 
@@ -194,7 +193,7 @@ def test_intervals_hold_what_plain_sums_would_say() -> None:
     assert np.mean(held) > 0.85
 
 
-def test_a_simulation_shows_what_the_policy_does_in_truth() -> None:
+def test_a_simulation_shows_what_the_signal_does_in_truth() -> None:
     result = finished(2, simulated=True)
     assert np.min(result["cost_of_privacy"]) >= 0
     assert result["achieved_saving"] <= result["true_saving"] + 1e-9

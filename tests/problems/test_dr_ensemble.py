@@ -18,7 +18,6 @@ from discreet.problems.contents import Content, canonical_bytes
 from discreet.problems.dr_ensemble import estimates
 from discreet.problems.dr_ensemble.advice import ALL_HOURS
 from discreet.problems.dr_ensemble.dataset import DrEnsembleContent, DrEnsembleDataset
-from discreet.problems.dr_ensemble.estimates import NoisyCounts
 from discreet.problems.dr_ensemble.measurements import state_sequences, tariff_utility
 from discreet.problems.dr_ensemble.problem import DrEnsemble
 from discreet.problems.dr_ensemble.public import DrEnsemblePublic
@@ -312,7 +311,7 @@ def test_any_release_gives_a_floored_matrix(counts: list[int], floor: float | No
     body = asked.finish(part, plan, {"counts": np.array(counts)}, lambda *_: None).to_json()
     transitions = np.array(body["transitions"])
     assert transitions.sum(axis=1) == pytest.approx(1, abs=1e-12)
-    assert transitions.min() >= (floor or 1e-3) * (1 - 1e-9)
+    assert transitions.min() >= (floor or 0.0) * (1 - 1e-9)
     assert np.array(body["policy"]).sum(axis=2) == pytest.approx(1, abs=1e-12)
     assert len(body["expected_power"]) == len(body["default_power"]) == 5
     assert len(body["cost_to_go"]) == STATES
@@ -332,7 +331,8 @@ def test_simulations_show_the_cost_of_privacy(kind: str) -> None:
     body = asked.finish(part, plan, released, lambda *_: None).to_json()
     cost = np.array(body["cost_of_privacy"])
     assert cost.shape == (5, STATES)
-    assert cost[0].min() > 0
+    assert cost.min() >= 0
+    assert cost[0].max() > 0
     assert cost[-1] == pytest.approx(0)
     exact = asked.release(part, plan, content, NoNoise()) | asked.diagnose(
         part, plan, content, Noise.seeded(1)
@@ -394,18 +394,21 @@ def finished(epsilon: float, seed: int, steps: int | None = 30, **values: Any) -
 @pytest.mark.parametrize(
     "values", [{}, {"policy": "taylor", "concentration": 30}, {"initial": "released"}]
 )
-def test_intervals_hold_what_would_be_without_noise(values: dict[str, Any]) -> None:
+def test_intervals_hold_what_the_true_loads_do(values: dict[str, Any]) -> None:
     """30 seeded releases, .90 nominal; a posterior of half the noise is below .8. No load begins in
     the last state."""
     held: dict[str, list[float]] = {}
     for seed in range(30):
         body = finished(1.0, seed, **{"initial": [0.3, 0.3, 0.4, 0], **values})
-        for name in ("expected_power", "default_power", "saving"):
+        for name, true_name in (
+            ("expected_power", "achieved_power"),
+            ("default_power", "true_default_power"),
+            ("saving", "achieved_saving"),
+        ):
             interval = body["uncertainty"]["values"].get(name)
-            if interval is not None and (name == "default_power" or not values.get("policy")):
+            if interval is not None:
                 lower, upper, true = (
-                    np.array(x)
-                    for x in (interval["lower"], interval["upper"], body[f"true_{name}"])
+                    np.array(x) for x in (interval["lower"], interval["upper"], body[true_name])
                 )
                 held.setdefault(name, []).append(
                     float(((lower - 1e-9 <= true) & (true <= upper + 1e-9)).mean())
@@ -473,19 +476,8 @@ def test_an_example_for_meters_spans_their_day() -> None:
     assert len(DrEnsemble.example_for(few)["problem"]["price"]) == 10
 
 
-def test_without_uncertainty_the_answer_is_the_same_and_nothing_is_drawn(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_without_uncertainty_the_answer_is_the_same() -> None:
     told = finished(1.0, 3, initial=[0.3, 0.3, 0.4, 0])
-    finish = DrEnsemble.finish
-
-    def without_draws(*asked: Any) -> Any:
-        with monkeypatch.context() as inside:  # a plan draws what intervals will be like
-            inside.setattr(NoisyCounts, "draw", None)
-            inside.setattr(NoisyCounts, "bare", None)
-            return finish(*asked)
-
-    monkeypatch.setattr(DrEnsemble, "finish", without_draws)
     bare = finished(1.0, 3, uncertainty=False, initial=[0.3, 0.3, 0.4, 0])
     assert told.pop("uncertainty")["values"].keys() == {
         *("transitions", "expected_power", "default_power", "cost_to_go", "saving"),
@@ -499,9 +491,6 @@ def test_rows_of_noise_are_marked_and_moves_of_which_nothing_is_known_have_no_in
     2.8 a cell."""
     some = finished(1.0, 5)["uncertainty"]
     assert some["noise_dominates"]["transitions"] == [False, False, False, True]
-    assert some[
-        "mostly_noise"
-    ]  # a quarter of the loads begin in that state: load and saving are noise
     upper, lower = (
         np.array(some["values"]["transitions"][end], dtype=float) for end in ("upper", "lower")
     )
@@ -509,7 +498,11 @@ def test_rows_of_noise_are_marked_and_moves_of_which_nothing_is_known_have_no_in
     assert np.isfinite((upper - lower)[:3]).all()
     assert (upper - lower)[:3].max() < 0.3
     assert some["noise_dominates"]["cost_to_go"] == [False, False, False, True]
-    assert some["noise_dominates"]["saving"]
+    # A quarter of the loads begin in that state: the load is noise. The saving is not: whatever
+    # that row is, following the signal saves something.
+    assert some["noise_dominates"]["expected_power"]
+    assert not some["mostly_noise"]
+    assert some["values"]["saving"]["lower"] > 0
     # Whether there is one does not follow from the noise: answers that rely on it have wide ones.
     whole = {"transitions", "default_power", "expected_power", "cost_to_go", "saving"}
     assert some["values"].keys() >= whole
@@ -520,7 +513,8 @@ def test_rows_of_noise_are_marked_and_moves_of_which_nothing_is_known_have_no_in
     assert apart["values"].keys() >= {"saving", "expected_power"}
     nothing = finished(0.05, 5)["uncertainty"]
     assert nothing["mostly_noise"]
-    assert nothing["values"] == {}
+    assert nothing["values"].keys() == {"saving"}
+    assert nothing["values"]["saving"]["lower"] < 0
 
 
 def test_intervals_of_the_load_stay_within_what_states_draw() -> None:
@@ -616,17 +610,13 @@ def test_the_posterior_is_nearer_to_the_truth_than_shrunk_counts() -> None:
     assert after < 0.85 * before
 
 
-def test_simulations_tell_what_the_released_policy_achieves() -> None:
+def test_simulations_tell_what_following_the_signal_achieves() -> None:
     body = finished(0.5, 7)
-    assert body["achieved_power"] == body["expected_power"]
     assert body["achieved_saving"] == pytest.approx(
         body["true_saving"] - np.mean(body["cost_of_privacy"][0]), abs=1e-9
     )
-    assert body["achieved_saving"] < body["true_saving"]
-    assert body["saving"] == pytest.approx(
-        -np.mean(body["cost_to_go"]) + np.array([0.2, 0.2, 1, 1, 0.2]) @ body["default_power"],
-        abs=1e-9,
-    )
+    assert 0 < body["achieved_saving"] < body["true_saving"]
+    assert body["achieved_policy_saving"] < body["achieved_saving"]
 
 
 def test_loads_start_as_the_release_says_that_they_are() -> None:

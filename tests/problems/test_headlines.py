@@ -50,14 +50,21 @@ def test_every_kind_answers_its_example_in_a_sentence(kind: str) -> None:
 
 
 def test_loads_that_are_shed_are_not_called_moved(tmp_path: Path) -> None:
-    result = {"saving": 5.0, "default_power": [1.0, 3.0], "expected_power": [1.0, 0.0]}
+    result: dict[str, Any] = {
+        "saving": 5.0,
+        "signal": [[0.0, 1.0]],
+        "energy_ratio": 0.25,
+        "default_power": [1.0, 3.0],
+        "expected_power": [1.0, 0.0],
+    }
     asked = {"kind": "dr_ensemble"}
     _, energy = headlines_of(asked, result)
-    assert energy.text.startswith(
-        "With control a load takes some 25 % of the energy without; what is not drawn then"
-    )
-    moved = headlines_of(asked, {**result, "expected_power": [3.0, 1.0]})[1].text
-    assert moved == "With control a load takes some 100 % of the energy without"
+    assert energy.text == "Energy use falls to 25 %: load is shed, not shifted"
+    moved = headlines_of(asked, {**result, "energy_ratio": 0.99})[1].text
+    assert moved == "Energy use stays at 99 %: load is shifted, not shed"
+    nothing = {**result, "saving": 0.0, "signal": [[0.0, 0.0]]}
+    (none,) = headlines_of(asked, nothing)
+    assert none.text.startswith("No control is recommended: no signal saves something")
     noise = {
         **result,
         "uncertainty": {"level": 0.9, "values": {}, "noise_dominates": {}, "mostly_noise": True},
@@ -89,22 +96,23 @@ def test_what_is_told_of_one_load_is_told_of_all_where_their_number_is_public() 
         "noise_dominates": {},
     }
     one, every, *_ = headlines_of(asked, {**result, "uncertainty": {**said, "mostly_noise": False}})
-    assert (
-        "saves 5.0 (4.0 to 6.5, 90 %) for each load against no control, 1,000 (800 to 1,300, 90 %) "
-        "for all 200, in the"
-        " money of the price" in one.text
+    assert one.text == (
+        "Following the signal saves at least 4.0 per meter (90 % interval 4.0–6.5), "
+        "net of discomfort"
     )
     assert one.unit == (
         "the money of the price, taken per kW and step of 30 minutes: the highest, 0.2, is 0.4 a "
         "kWh"
     )
     assert every.text == (
-        "All 200 participants together save 1,000 (800 to 1,300, 90 %); their highest load is 400 "
-        "kW, and 600 kW without control"
+        "All 200 together save at least 800 (90 % interval 800–1,300); highest load 400 kW, "
+        "600 kW without control"
     )
     lost = {"level": 0.9, "values": {}, "noise_dominates": {"saving": True}, "mostly_noise": True}
     (noise,) = headlines_of(asked, {**result, "uncertainty": lost})
-    assert "5 (mostly noise) for each load against no control, in the money" in noise.text
+    assert noise.text == (
+        "Following the signal saves 5 (mostly noise) per meter, net of discomfort"
+    )
     del states["participants"]
     assert "together" not in "".join(one.text for one in headlines_of(asked, result))
 
@@ -132,14 +140,17 @@ def test_loads_of_which_no_saving_is_known_promise_no_energy_and_tell_how_far_no
         "uncertainty": said,
     }
     one, every, *others = headlines_of(asked, result)
-    assert "60 (0 to 180, 90 %) for all 60, in" in one.text
+    assert one.text == (
+        "Following the signal saves 1.0 per meter (90 % interval 0.0–3.0), net of discomfort"
+    )
     assert one.good_for == "Not distinguishable from 0."
     assert every.text.endswith(
-        "their highest load is 45 (30 to 60, 90 %) kW, and 80 (20 to 240, 90 %) kW without control"
+        "highest load 45 (30 to 60, 90 %) kW, 80 (20 to 240, 90 %) kW without control"
     )
     assert not others
     sure = {**said, "values": {**ends, "saving": {"lower": 0.5, "upper": 3.0}}}
-    assert "of the energy without" in headlines_of(asked, {**result, "uncertainty": sure})[-1].text
+    known = {**result, "energy_ratio": 0.5, "uncertainty": sure}
+    assert headlines_of(asked, known)[-1].text.startswith("Energy use falls to 50 %")
     # The command says what the page says of it, of an answer that holds no problem.
     assert _good_for("dr_ensemble", result, one.text) == one.good_for
     assert _good_for("dr_ensemble", result, "a sentence with another figure") == ""

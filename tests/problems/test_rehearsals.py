@@ -252,6 +252,18 @@ def test_what_no_plan_can_be_made_of_is_named_and_the_rest_is_rehearsed() -> Non
     assert "trajectories" in refused["why"]
 
 
+def test_a_saving_is_compared_with_what_following_achieves() -> None:
+    """The saving at epsilon 1000 is the most that can be; that of a noisy signal is less."""
+    _, result = rehearsed("dr_ensemble", epsilons=[0.5])
+    names = {row["quantity"] for row in result["rows"]}
+    assert "saving" in names
+    assert not any(name.startswith(("achieved", "true", "cost_of")) for name in names)
+    answer = {"saving": 3.0, "achieved_saving": 2.5, "tables": []}
+    said = {"method": "counts", "epsilon": 1.0, "delta": 0.0}
+    (row,) = rehearsals._rows(said, ["saving"], {"saving": 4.0}, [answer], lambda name: ["row 0"])
+    assert (row["error"], row["size"]) == (0.5, 4.0)
+
+
 def test_the_time_of_a_rehearsal_is_limited(monkeypatch: pytest.MonkeyPatch) -> None:
     """Each cell has one run; what follows waits for time that there is not."""
     monkeypatch.setattr(rehearsals, "SECONDS", -1.0)

@@ -12,7 +12,6 @@ import pytest
 from scipy.optimize import linprog
 
 from discreet.solvers.control import linearly_solvable_mdp as lsmdp
-from discreet.solvers.control.ensemble_outcomes import outcomes
 from discreet.solvers.control.limited_load import Limits, least_changes, least_loads, priced
 from discreet.solvers.errors import InvalidArgument
 
@@ -207,26 +206,6 @@ def test_utilities_that_underflow_change_no_limit() -> None:
     policy = lsmdp.solve(P, steep - np.outer(price, POWER), GAMMA, at=at)
     load = lsmdp.expected_power(lsmdp.propagate(start, policy, T), POWER)
     assert np.abs(np.diff(load)).max() == pytest.approx(0.6, abs=1e-3)
-
-
-def test_many_matrices_at_once_are_as_one_at_a_time() -> None:
-    P, U, start = chain(6)
-    matrices = np.array([chain(seed)[0][0] for seed in range(3)])
-    limits = everywhere(1.6)
-    limits.feeder[:2] = np.inf
-    prices = np.array([priced(one, U, GAMMA, start, POWER, limits)[0] for one in matrices])
-    found = outcomes(matrices, U, GAMMA, start, POWER, prices=prices)
-    for place, one in enumerate(matrices):
-        policy = lsmdp.solve(one, U - np.outer(prices[place], POWER), GAMMA)
-        load = lsmdp.expected_power(lsmdp.propagate(start, policy, T), POWER)
-        cost = -lsmdp.evaluate(policy, one, U, GAMMA)[0]
-        assert found.expected_power[place] == pytest.approx(load, abs=1e-9)
-        assert found.cost_to_go[place] == pytest.approx(cost, abs=1e-9)
-        alone = lsmdp.propagate(start, one, T)
-        assert found.saving[place] == pytest.approx(
-            float(-(alone * U).sum() - start @ cost), abs=1e-9
-        )
-    assert P.shape == (1, N, N)
 
 
 def test_a_guess_nearby_finds_the_same() -> None:

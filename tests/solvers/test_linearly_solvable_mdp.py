@@ -20,7 +20,6 @@ from discreet.reproduce import hassan, hassan_privacy, load_ensemble
 from discreet.solvers.control import desirability
 from discreet.solvers.control import linearly_solvable_mdp as lsmdp
 from discreet.solvers.control.control_policies import Support, TabulatedPolicy
-from discreet.solvers.control.ensemble_outcomes import outcomes
 
 Floats = NDArray[np.float64]
 
@@ -664,27 +663,3 @@ def test_adjacent_rows_and_exact_epsilons() -> None:
         u = 1 / (1 + np.exp(-found["floor 0.1"] / t))
         delta = betaincc(b + t, b, u) - np.exp(found["floor 0.1"]) * betaincc(b, b + t, u)
         assert delta == pytest.approx(hassan_privacy.DELTA, rel=1e-4)
-
-
-@pytest.mark.parametrize("scale", [1.0, 4000.0])
-def test_outcomes_of_many_matrices_are_those_of_each(scale: float) -> None:
-    """Sparse supports and utilities that underflow at 4000 included."""
-    rng = np.random.default_rng(8)
-    n, T, gamma = 4, 7, 0.7
-    mask = np.array([[1, 1, 0, 0], [1, 1, 1, 0], [0, 0, 1, 1], [0, 0, 0, 1]])
-    matrices = rng.dirichlet(np.ones(n), (3, n)) * mask
-    matrices /= matrices.sum(axis=2, keepdims=True)
-    utility, power = scale * rng.normal(size=(T, n)), rng.random(n)
-    starts = rng.dirichlet(np.ones(n), 3)
-    found = outcomes(matrices, utility, gamma, starts, power)
-    for draw, (P, start) in enumerate(zip(matrices, starts, strict=True)):
-        policy = lsmdp.solve(P, utility, gamma)
-        load = lsmdp.expected_power(lsmdp.propagate(start, policy, T), power)
-        alone = lsmdp.propagate(start, P, T)
-        value = lsmdp.evaluate(policy, P, utility, gamma)[0]
-        assert found.expected_power[draw] == pytest.approx(load, rel=1e-9)
-        assert found.default_power[draw] == pytest.approx(alone @ power, rel=1e-9)
-        assert found.cost_to_go[draw] == pytest.approx(-value, rel=1e-9)
-        assert found.saving[draw] == pytest.approx(
-            -(alone * utility).sum() + start @ value, rel=1e-6, abs=1e-9
-        )

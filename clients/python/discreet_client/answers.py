@@ -60,7 +60,7 @@ class CoupledQpAnswer(Answer):
 
 
 class DrEnsembleAnswer(Answer):
-    """Result of `dr_ensemble`. What follows from the released transition matrix."""
+    """Result of `dr_ensemble`. What follows from the released transitions."""
 
     KIND: ClassVar[str] = "dr_ensemble"
     AXES: ClassVar[Mapping[str, tuple[str, ...]]] = {
@@ -71,60 +71,77 @@ class DrEnsembleAnswer(Answer):
         "default_power": ("step",),
         "expected_power": ("step",),
         "policy": ("step", "from", "to"),
+        "signal": ("step", "state"),
         "transitions": ("from", "to"),
         "true_default_power": ("step",),
         "true_expected_power": ("step",),
     }
+    achieved_policy_saving: float
+    """What ordering the probabilities of `policy` saves the true loads; only for simulations;
+    unit: the money of the price"""
     achieved_power: Floats
-    """Expected power of the released policy under the true matrix: equal to `expected_power`,
-    since a policy sets every move, except that it begins at the true start if `initial` is
-    the release's; only for simulations; unit: the unit of power of the states; [step]"""
+    """Expected power of the true loads if they follow the signal; only for simulations; unit:
+    the unit of power of the states; [step]"""
     achieved_saving: float
-    """Savings by the released policy under the true matrix; only for simulations; unit: the
-    money of the price"""
+    """What the true loads save by following the signal; only for simulations; unit: the money of
+    the price"""
     block_transitions: Floats
     """Instead of `transitions`, if the dataset has a `day`: [block][from][to]; [block, from, to]"""
     combined: models.Combined
     """For several releases: what combining them gained"""
     cost_of_privacy: Floats
-    """Extra cost of the released policy over the best one under the true matrix; only for
+    """Extra cost of following the signal over the best control of the true loads; only for
     simulations; unit: the money of the price; [step, state]"""
     cost_to_go: Floats
-    """Expected cost from each state at step 0, discomfort included; unit: the money of the
-    price; [state]"""
+    """Expected cost of following the signal from each state at step 0, discomfort included;
+    unit: the money of the price; [state]"""
     default_power: Floats
     """Expected power without control; unit: the unit of power of the states; [step]"""
+    energy_ratio: float
+    """Energy over all steps if the signal is followed, divided by that without control: below 1
+    load is shed, at 1 it is shifted"""
     event: Any
     """The steps of `event_saving`, as asked or the expensive ones"""
     event_saving: float
-    """Energy that a load draws less than without control during the event, over all its steps;
-    unit: kWh of steps of meters, else the unit of power times a step"""
+    """Energy that a load that follows draws less than without control during the event, over all
+    its steps; unit: kWh of steps of meters, else the unit of power times a step"""
     expected_power: Floats
-    """Expected power of a load in each step under the policy, from `initial`; unit: the unit of
-    power of the states; [step]"""
+    """Expected power in each step of a load that follows the signal, from `initial`; unit: the
+    unit of power of the states; [step]"""
     limits: models.LimitsTold
     """How the policy keeps the `limits` that were asked for"""
     policy: Floats
-    """Controlled transitions of every step: [step][from][to]; [step, from, to]"""
-    rebound: float
-    """Energy that a load draws more than without control outside the event, before or after it;
-    unit: kWh of steps of meters, else the unit of power times a step"""
-    saving: float
-    """Savings by control over all steps from `initial`, discomfort deducted; unit: the money of
+    """For loads whose moves can be ordered, probabilities that are optimal for the released
+    transitions: [step][from][to]. What that saves is `policy_saving`; [step, from, to]"""
+    policy_saving: float
+    """What ordering the probabilities of `policy` saves at least, net of discomfort; often a
+    loss, as discomfort grows with every error of the released transitions; unit: the money of
     the price"""
+    rebound: float
+    """Energy that a load that follows draws more than without control outside the event, before
+    or after it; unit: kWh of steps of meters, else the unit of power times a step"""
+    saving: float
+    """What following the signal saves over all steps from `initial`, net of discomfort: of loads
+    that may lie behind the release, the lower of two models' medians; unit: the money of the
+    price"""
+    signal: Floats
+    """The signal that loads follow: what each state of a step costs more than the cheapest one,
+    from there on. A load draws its own next state a, accepts it with probability
+    exp(-signal[step + 1][a] / discomfort_weight), else draws again. All 0: no control; unit:
+    the money of the price; [step, state]"""
     states: models.States
     """Meaning of the states, from the problem and the public part of the dataset"""
     transitions: Floats
     """The released default transition matrix P[from][to]; rows sum to 1; [from, to]"""
     true_default_power: Floats
-    """Expected power under the true matrix without control; only for simulations; unit: the unit
-    of power of the states; [step]"""
+    """Expected power of the true loads without control; only for simulations; unit: the unit of
+    power of the states; [step]"""
     true_expected_power: Floats
-    """Expected power under the best policy of the true matrix; only for simulations; unit: the
+    """Expected power under the best control of the true loads; only for simulations; unit: the
     unit of power of the states; [step]"""
     true_saving: float
-    """Savings by the best policy of the true matrix, under that matrix; only for simulations;
-    unit: the money of the price"""
+    """The most that control of the true loads can save; only for simulations; unit: the money of
+    the price"""
     uncertainty: models.Uncertainty
     """How far the noise may have moved the numbers of this result"""
 

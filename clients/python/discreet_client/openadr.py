@@ -2,7 +2,8 @@
 
     reports of usage or demand, by resource and interval    content of a dataset  `table_of_reports`
     events with prices, or limits on what is imported       fields of a problem   `fields_of_events`
-    what a released policy leads to                         a report              `report_of`
+    the load of those who follow a released signal          a report              `report_of`
+    the signal itself                                       an event              `event_of`
 
 Objects are given as mappings in their JSON form, lists of these, or files. Intervals follow each
 other from the start of `intervalPeriod`, each with its duration, unless an interval has a period of
@@ -30,6 +31,7 @@ Json = dict[str, Any]
 ENERGY = {"WH": 1e-3, "KWH": 1.0, "MWH": 1e3}
 POWER = {"W": 1e-3, "KW": 1.0, "MW": 1e3}
 USAGE, DEMAND, PRICE, LIMIT = "USAGE", "DEMAND", "PRICE", "IMPORT_CAPACITY_LIMIT"
+COST_TO_GO = "COST_TO_GO"
 TYPES = {USAGE: ENERGY, DEMAND: POWER}
 """Payloads of reports that are readings of a meter, and their units in kWh and kW."""
 AGGREGATED = "AGGREGATED_REPORT"
@@ -235,7 +237,7 @@ def report_of(
     event_id: str | None = None,
     report_name: str | None = None,
 ) -> Json:
-    """A report of what a released policy leads to: the expected DEMAND of all loads, and the
+    """A report of what a released signal leads to: the expected DEMAND of all loads, and the
     BASELINE without control, in each interval from `start` on, in kW. If their number is not public
     it is of one load, as `reportName` says.
 
@@ -276,7 +278,7 @@ def report_of(
         **({} if program_id is None else {"programID": program_id}),
         **({} if event_id is None else {"eventID": event_id}),
         "clientName": client_name,
-        "reportName": report_name or f"expected load of {of}, by a released policy",
+        "reportName": report_name or f"expected load of {of}, by a released signal",
         "payloadDescriptors": descriptors,
         "resources": [
             {
@@ -294,6 +296,49 @@ def report_of(
                 ],
             }
         ],
+    }
+
+
+def event_of(
+    result: Mapping[str, Any],
+    discomfort_weight: float,
+    *,
+    start: datetime | str,
+    interval_seconds: int | None = None,
+    program_id: str = "discreet",
+    event_name: str = "signal",
+) -> Json:
+    """An event that gives loads the released signal: an interval for each step, whose payload has a
+    number for each state, in the order of `result["states"]`.
+
+    `COST_TO_GO` is a payload of this program's own, as OpenADR 3 has none of the kind: the signal
+    over the problem's `discomfort_weight`, so that a load accepts the state a, drawn as it would
+    have moved anyway, with probability exp(-values[a]) of the interval that the move leads to.
+    ValueError if the result has no signal, or if the length of a step is neither in it nor given.
+    """
+    if "signal" not in result:
+        raise ValueError("an event needs a signal, which this result does not have")
+    seconds = interval_seconds or result.get("states", {}).get("step_seconds")
+    if seconds is None:
+        raise ValueError("interval_seconds is needed: the dataset does not say how long a step is")
+    period = {"start": _start(start).isoformat(), "duration": _duration(int(seconds))}
+    descriptor = {"objectType": "EVENT_PAYLOAD_DESCRIPTOR", "payloadType": COST_TO_GO}
+    intervals = [
+        {
+            "id": step,
+            "payloads": [
+                {"type": COST_TO_GO, "values": [float(one) / discomfort_weight for one in values]}
+            ],
+        }
+        for step, values in enumerate(result["signal"])
+    ]
+    return {
+        "objectType": "EVENT",
+        "programID": program_id,
+        "eventName": event_name,
+        "payloadDescriptors": [descriptor],
+        "intervalPeriod": period,
+        "intervals": intervals,
     }
 
 

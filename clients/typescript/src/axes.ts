@@ -14,6 +14,7 @@ export const AXES = {
     default_power: ["step"],
     expected_power: ["step"],
     policy: ["step", "from", "to"],
+    signal: ["step", "state"],
     transitions: ["from", "to"],
     true_default_power: ["step"],
     true_expected_power: ["step"],

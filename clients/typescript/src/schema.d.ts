@@ -2375,17 +2375,22 @@ export interface components {
         };
         /**
          * DrEnsembleResult
-         * @description What follows from the released transition matrix.
+         * @description What follows from the released transitions.
          */
         DrEnsembleResult: {
             /**
+             * Achieved Policy Saving
+             * @description What ordering the probabilities of `policy` saves the true loads; only for simulations
+             */
+            achieved_policy_saving?: number;
+            /**
              * Achieved Power
-             * @description Expected power of the released policy under the true matrix: equal to `expected_power`, since a policy sets every move, except that it begins at the true start if `initial` is the release's; only for simulations
+             * @description Expected power of the true loads if they follow the signal; only for simulations
              */
             achieved_power?: number[];
             /**
              * Achieved Saving
-             * @description Savings by the released policy under the true matrix; only for simulations
+             * @description What the true loads save by following the signal; only for simulations
              */
             achieved_saving?: number;
             /**
@@ -2397,12 +2402,12 @@ export interface components {
             combined?: components["schemas"]["Combined"];
             /**
              * Cost Of Privacy
-             * @description Extra cost of the released policy over the best one under the true matrix; only for simulations
+             * @description Extra cost of following the signal over the best control of the true loads; only for simulations
              */
             cost_of_privacy?: number[][];
             /**
              * Expected cost by first state
-             * @description Expected cost from each state at step 0, discomfort included
+             * @description Expected cost of following the signal from each state at step 0, discomfort included
              */
             cost_to_go?: number[];
             /**
@@ -2411,37 +2416,52 @@ export interface components {
              */
             default_power?: number[];
             /**
+             * Energy Ratio
+             * @description Energy over all steps if the signal is followed, divided by that without control: below 1 load is shed, at 1 it is shifted
+             */
+            energy_ratio?: number;
+            /**
              * Event
              * @description The steps of `event_saving`, as asked or the expensive ones
              */
             event?: number[];
             /**
              * Event Saving
-             * @description Energy that a load draws less than without control during the event, over all its steps
+             * @description Energy that a load that follows draws less than without control during the event, over all its steps
              */
             event_saving?: number;
             /**
              * Expected Power
-             * @description Expected power of a load in each step under the policy, from `initial`
+             * @description Expected power in each step of a load that follows the signal, from `initial`
              */
             expected_power?: number[];
             /** @description How the policy keeps the `limits` that were asked for */
             limits?: components["schemas"]["LimitsTold"];
             /**
              * Policy
-             * @description Controlled transitions of every step: [step][from][to]
+             * @description For loads whose moves can be ordered, probabilities that are optimal for the released transitions: [step][from][to]. What that saves is `policy_saving`
              */
             policy?: number[][][];
             /**
+             * Policy Saving
+             * @description What ordering the probabilities of `policy` saves at least, net of discomfort; often a loss, as discomfort grows with every error of the released transitions
+             */
+            policy_saving?: number;
+            /**
              * Rebound
-             * @description Energy that a load draws more than without control outside the event, before or after it
+             * @description Energy that a load that follows draws more than without control outside the event, before or after it
              */
             rebound?: number;
             /**
              * Saving
-             * @description Savings by control over all steps from `initial`, discomfort deducted
+             * @description What following the signal saves over all steps from `initial`, net of discomfort: of loads that may lie behind the release, the lower of two models' medians
              */
             saving?: number;
+            /**
+             * Signal
+             * @description The signal that loads follow: what each state of a step costs more than the cheapest one, from there on. A load draws its own next state a, accepts it with probability exp(-signal[step + 1][a] / discomfort_weight), else draws again. All 0: no control
+             */
+            signal?: number[][];
             /** @description Meaning of the states, from the problem and the public part of the dataset */
             states?: components["schemas"]["States"];
             /**
@@ -2456,17 +2476,17 @@ export interface components {
             transitions?: number[][];
             /**
              * True Default Power
-             * @description Expected power under the true matrix without control; only for simulations
+             * @description Expected power of the true loads without control; only for simulations
              */
             true_default_power?: number[];
             /**
              * True Expected Power
-             * @description Expected power under the best policy of the true matrix; only for simulations
+             * @description Expected power under the best control of the true loads; only for simulations
              */
             true_expected_power?: number[];
             /**
              * True Saving
-             * @description Savings by the best policy of the true matrix, under that matrix; only for simulations
+             * @description The most that control of the true loads can save; only for simulations
              */
             true_saving?: number;
             /** @description How far the noise may have moved the numbers of this result */

@@ -239,6 +239,7 @@ test("fixed point", () => {
 
 /** Contributes what it is told to. */
 class Given implements Update {
+  readonly alone = false;
   readonly seen: (readonly number[])[] = [];
   constructor(readonly values: number[][]) {}
   next(sums: readonly number[] | undefined): number[] | undefined {

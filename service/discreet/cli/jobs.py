@@ -297,7 +297,8 @@ def result(
             "--format",
             help="Format of --out, which then holds only a part: link flows as csv, geojson, gmns "
             "(link.csv) or parquet; demand and skims as omx; the users of chosen links as "
-            "select-link (CSV); the expected load of a demand response as openadr",
+            "select-link (CSV); of a demand response the signal as signal (CSV) or openadr-signal "
+            "(an event), the expected load as openadr (a report)",
         ),
     ] = None,
     decimal: Annotated[
@@ -309,7 +310,8 @@ def result(
     start: Annotated[
         str | None,
         typer.Option(
-            help="With --format openadr: when step 0 begins, such as 2026-01-15T00:00:00+01:00"
+            help="With --format openadr or openadr-signal: when step 0 begins, such as "
+            "2026-01-15T00:00:00+01:00"
         ),
     ] = None,
     state: StateOption = None,

@@ -114,11 +114,11 @@ def in_the_fields_form(
     start: str | None = None,
 ) -> bytes:
     """The file of a result's demand, of its link flows on the network that its job held or named
-    (`decimal`: of CSV), or of the load that it expects from `start` on."""
+    (`decimal`: of CSV), or of the signal of loads, or what they draw from `start` on."""
     from discreet_client import flows  # noqa: PLC0415 - for this alone
 
-    if form == "openadr":
-        return _openadr(answer["result"], start)
+    if form in ("openadr", "openadr-signal", "signal"):
+        return _of_loads(client, answer, form, start)
     if form == "omx":
         try:
             return flows.demand_matrix(answer["result"])
@@ -136,14 +136,28 @@ def in_the_fields_form(
         raise InvalidInput(str(error)) from None
 
 
-def _openadr(result: Mapping[str, Any], start: str | None) -> bytes:
-    from discreet_client.openadr import report_of  # noqa: PLC0415 - for this alone
+def _of_loads(client: Client, answer: Mapping[str, Any], form: str, start: str | None) -> bytes:
+    """The signal of a demand response as CSV or as an OpenADR event, or a report of the load."""
+    from discreet_client.openadr import event_of, report_of  # noqa: PLC0415 - for this alone
 
+    result = answer["result"]
+    if form == "signal":
+        if "signal" not in result:
+            raise InvalidInput("this result has no signal; results of dr_ensemble have one")
+        lines = ["step,state,cost"]
+        for step, costs in enumerate(result["signal"]):
+            lines += [f"{step},{state},{cost!r}" for state, cost in enumerate(costs)]
+        return "\n".join([*lines, ""]).encode()
     if start is None:
         raise InvalidInput(
             "--start says when step 0 begins, such as --start 2026-01-15T00:00:00+01:00"
         )
     try:
-        return json.dumps(report_of(result, start=start), indent=2).encode()
+        if form == "openadr":
+            made = report_of(result, start=start)
+        else:
+            problem: Mapping[str, Any] = client.job(answer["job"]["id"])["problem"] or {}
+            made = event_of(result, problem.get("discomfort_weight", 1.0), start=start)
     except ValueError as error:
         raise InvalidInput(str(error)) from None
+    return json.dumps(made, indent=2).encode()

@@ -2314,18 +2314,22 @@ class DrEnsemblePublic(TypedDict):
 
 
 class DrEnsembleResult(TypedDict):
-    """What follows from the released transition matrix."""
+    """What follows from the released transitions."""
 
+    achieved_policy_saving: NotRequired[float]
+    """
+    What ordering the probabilities of `policy` saves the true loads; only for simulations;
+    unit: the money of the price
+    """
     achieved_power: NotRequired[list[float]]
     """
-    Expected power of the released policy under the true matrix: equal to `expected_power`,
-    since a policy sets every move, except that it begins at the true start if `initial` is
-    the release's; only for simulations; unit: the unit of power of the states
+    Expected power of the true loads if they follow the signal; only for simulations; unit:
+    the unit of power of the states
     """
     achieved_saving: NotRequired[float]
     """
-    Savings by the released policy under the true matrix; only for simulations; unit: the
-    money of the price
+    What the true loads save by following the signal; only for simulations; unit: the money of
+    the price
     """
     block_transitions: NotRequired[list[list[list[float]]]]
     """Instead of `transitions`, if the dataset has a `day`: [block][from][to]"""
@@ -2333,38 +2337,63 @@ class DrEnsembleResult(TypedDict):
     """For several releases: what combining them gained"""
     cost_of_privacy: NotRequired[list[list[float]]]
     """
-    Extra cost of the released policy over the best one under the true matrix; only for
+    Extra cost of following the signal over the best control of the true loads; only for
     simulations; unit: the money of the price
     """
     cost_to_go: NotRequired[list[float]]
-    """Expected cost from each state at step 0, discomfort included; unit: the money of the price"""
+    """
+    Expected cost of following the signal from each state at step 0, discomfort included;
+    unit: the money of the price
+    """
     default_power: NotRequired[list[float]]
     """Expected power without control; unit: the unit of power of the states"""
+    energy_ratio: NotRequired[float]
+    """
+    Energy over all steps if the signal is followed, divided by that without control: below 1
+    load is shed, at 1 it is shifted
+    """
     event: NotRequired[list[int]]
     """The steps of `event_saving`, as asked or the expensive ones"""
     event_saving: NotRequired[float]
     """
-    Energy that a load draws less than without control during the event, over all its steps;
-    unit: kWh of steps of meters, else the unit of power times a step
+    Energy that a load that follows draws less than without control during the event, over all
+    its steps; unit: kWh of steps of meters, else the unit of power times a step
     """
     expected_power: NotRequired[list[float]]
     """
-    Expected power of a load in each step under the policy, from `initial`; unit: the unit of
-    power of the states
+    Expected power in each step of a load that follows the signal, from `initial`; unit: the
+    unit of power of the states
     """
     limits: NotRequired[LimitsTold]
     """How the policy keeps the `limits` that were asked for"""
     policy: NotRequired[list[list[list[float]]]]
-    """Controlled transitions of every step: [step][from][to]"""
+    """
+    For loads whose moves can be ordered, probabilities that are optimal for the released
+    transitions: [step][from][to]. What that saves is `policy_saving`
+    """
+    policy_saving: NotRequired[float]
+    """
+    What ordering the probabilities of `policy` saves at least, net of discomfort; often a
+    loss, as discomfort grows with every error of the released transitions; unit: the money of
+    the price
+    """
     rebound: NotRequired[float]
     """
-    Energy that a load draws more than without control outside the event, before or after it;
-    unit: kWh of steps of meters, else the unit of power times a step
+    Energy that a load that follows draws more than without control outside the event, before
+    or after it; unit: kWh of steps of meters, else the unit of power times a step
     """
     saving: NotRequired[float]
     """
-    Savings by control over all steps from `initial`, discomfort deducted; unit: the money of
-    the price
+    What following the signal saves over all steps from `initial`, net of discomfort: of loads
+    that may lie behind the release, the lower of two models' medians; unit: the money of the
+    price
+    """
+    signal: NotRequired[list[list[float]]]
+    """
+    The signal that loads follow: what each state of a step costs more than the cheapest one,
+    from there on. A load draws its own next state a, accepts it with probability
+    exp(-signal[step + 1][a] / discomfort_weight), else draws again. All 0: no control; unit:
+    the money of the price
     """
     states: NotRequired[States]
     """Meaning of the states, from the problem and the public part of the dataset"""
@@ -2374,18 +2403,18 @@ class DrEnsembleResult(TypedDict):
     """The released default transition matrix P[from][to]; rows sum to 1"""
     true_default_power: NotRequired[list[float]]
     """
-    Expected power under the true matrix without control; only for simulations; unit: the unit
-    of power of the states
+    Expected power of the true loads without control; only for simulations; unit: the unit of
+    power of the states
     """
     true_expected_power: NotRequired[list[float]]
     """
-    Expected power under the best policy of the true matrix; only for simulations; unit: the
+    Expected power under the best control of the true loads; only for simulations; unit: the
     unit of power of the states
     """
     true_saving: NotRequired[float]
     """
-    Savings by the best policy of the true matrix, under that matrix; only for simulations;
-    unit: the money of the price
+    The most that control of the true loads can save; only for simulations; unit: the money of
+    the price
     """
     uncertainty: NotRequired[Uncertainty]
     """How far the noise may have moved the numbers of this result"""

@@ -30,6 +30,7 @@ from discreet.problems.dr_ensemble.intervals import MOST_RELIED, STRETCH, reache
 from discreet.problems.dr_ensemble.measurements import price_in_words
 from discreet.problems.dr_ensemble.public import DrEnsemblePublic, Floats
 from discreet.problems.dr_ensemble.result import MONEY, POWER
+from discreet.problems.dr_ensemble.signal import Worlds
 from discreet.problems.plans import Plan
 from discreet.solvers.control import linearly_solvable_mdp as lsmdp
 from discreet.solvers.estimation.posterior_cells import Kind
@@ -154,8 +155,14 @@ def expectations(
             )
             drawn[:, row, mask[row]] = rng.dirichlet(alpha, draws)
     start = control.start(visits) if initial is None else initial
-    answer, found_of = control.answers(model[None], start), control.answers(drawn, start)
-    wider = _wider(public, plan, control, true, answer, initial, start, draws) if counts else {}
+    signal, own = control.values(model[None], start)[0], control.values(drawn, start)
+    answer = control.followed(model[None], signal, start)
+    # What an answer tells of following the signal made of it, and what that achieves in truth.
+    told_of = control.followed(drawn, own, start)
+    achieved = control.followed(np.broadcast_to(model, drawn.shape), own, start)
+    wider = (
+        _wider(public, plan, control, true, signal, answer, initial, start, draws) if counts else {}
+    )
     lost = counts and _relies_on_noise(public, control, model, start, visits * total, deviation)
     wide = stretch * float(ndtri((1 + confidence) / 2))
     sure = f"with {percent(confidence)}"
@@ -175,10 +182,12 @@ def expectations(
         ),
         strict=True,
     ):
-        exact, found = (
-            (model, drawn) if name == public.matrix else (answer[name][0], found_of[name])
+        exact, truth, found = (
+            (model, model, drawn)
+            if name == public.matrix
+            else (answer[name][0], achieved[name], told_of[name])
         )
-        errors = np.sqrt(np.mean((found - exact) ** 2, axis=0))
+        errors = np.sqrt(np.mean((found - truth) ** 2, axis=0))
         other = WIDER.get(name, 1.0) if around is None else 1.0
         within = (
             other
@@ -221,6 +230,7 @@ def _wider(
     plan: Plan,
     control: Control,
     true: Floats,
+    signal: Floats,
     answer: dict[str, Any],
     initial: Floats | None,
     start: Floats,
@@ -238,7 +248,11 @@ def _wider(
     assert shares is not None
     relied = control.time(estimate.transitions, start)
     exact = {name: value[0] for name, value in answer.items()}
-    moved = reaches(control, estimate, shares, exact, initial, start, relied, most)
+    matrices, visits = estimate.bare(control.power)
+    begun = control.start(visits) if initial is None else initial
+    worlds = Worlds((), (matrices, np.broadcast_to(begun, (len(matrices), start.size))))
+    moved = reaches(control, estimate, shares, signal, exact, start, worlds, [relied], most)
+    del moved["saving"]  # its interval is of draws, but where rows are mostly noise
     return {
         name: sum((up - down for down, up in each), np.zeros_like(exact[name])) / 2
         for name, each in moved.items()

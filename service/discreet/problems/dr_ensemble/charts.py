@@ -1,4 +1,4 @@
-"""Charts of a demand response: load, transitions, policy, cost."""
+"""Charts of a demand response: load, signal, transitions, cost."""
 
 from __future__ import annotations
 
@@ -29,10 +29,10 @@ from discreet.solvers.saddle.saddle_iteration import thinned
 from discreet_client.day_clock import block_names
 
 SHOWN = (
-    "load with and without control, transitions, policy by period, cost by first state; "
+    "load with and without control, signal, transitions, cost by first state; "
     "simulation: cost of privacy"
 )
-MAX_PERIODS = 96
+MAX_STEPS = 200
 
 
 def charts_of(problem: dict[str, Any], plan: dict[str, Any], result: dict[str, Any]) -> list[Chart]:
@@ -41,12 +41,12 @@ def charts_of(problem: dict[str, Any], plan: dict[str, Any], result: dict[str, A
         if {"default_power", "expected_power"} <= result.keys()
         else []
     )
+    if np.any(result.get("signal", ())):
+        charts.append(_signal(problem, result))
     if "transitions" in result:
         charts.append(_transitions(plan, result))
     if "block_transitions" in result:
         charts.append(_block_transitions(plan, result))
-    if result.get("policy"):
-        charts.append(_policy(np.array(result["policy"]), _state_names(result), step_name(result)))
     if "cost_to_go" in result:
         charts.append(_cost(result))
     if "cost_of_privacy" in result:
@@ -57,8 +57,8 @@ def charts_of(problem: dict[str, Any], plan: dict[str, Any], result: dict[str, A
             Chart(
                 name="privacy",
                 title="Cost of privacy (simulation)",
-                caption="What the released policy costs more than the best one, by the true "
-                "transitions. Only shown because this dataset is declared public.",
+                caption="What following the signal costs the true loads more than the best "
+                "control. Only shown because this dataset is declared public.",
                 figure=figure(
                     [
                         curve(name, steps, values, place)
@@ -132,8 +132,8 @@ def _cost(result: dict[str, Any]) -> Chart:
     return Chart(
         name="cost",
         title="Expected cost by first state",
-        caption="Power and discomfort over all steps under the policy, for a load that begins in "
-        f"each state; by the released transitions.{says}",
+        caption="Power and discomfort over all steps of a load that follows the signal, by the "
+        f"state that it begins in.{says}",
         figure=figure([drawn], x="state", y="expected cost", height=300, xaxis=axis),
         table=Table.of(
             [name for name, _ in columns],
@@ -233,36 +233,41 @@ def _frames(matrices: Floats, called: list[str], names: list[str] | None) -> tup
     return drawn, blocks
 
 
-def _policy(policy: Floats, names: list[str] | None, step: str) -> Chart:
-    """The chart of float64[T - 1, n, n], one frame a period; `names`: those of the states."""
-    periods = (
-        np.arange(len(policy))
-        if len(policy) <= MAX_PERIODS
-        else thinned(len(policy), MAX_PERIODS) - 1
+def _signal(problem: Mapping[str, Any], result: Mapping[str, Any]) -> Chart:
+    """The chart of float64[T, n]."""
+    signal = np.array(result["signal"])
+    steps = (
+        np.arange(len(signal)) if len(signal) <= MAX_STEPS else thinned(len(signal), MAX_STEPS) - 1
     )
-    drawn, blocks = _frames(policy[periods], [str(period) for period in periods], names)
-    stays = [float(np.trace(policy[period])) / policy.shape[1] for period in periods.tolist()]
-    likely = policy.argmax(axis=2)
+    names = _state_names(result)
+    blocks = Blocks.of(signal.shape[1], names=names)
+    shown = np.add.reduceat(signal[steps], blocks.edges[:-1], axis=1) / np.diff(blocks.edges)
+    drawn = heat(
+        shown.T,
+        x=steps.tolist(),
+        y=blocks.labels,
+        hover="step %{x}, %{y}: %{z}",
+        title="cost",
+    )
+    hours = hours_of(problem, result, steps.tolist())
+    dearest = signal.argmax(axis=1)
     rows = [
         (
-            period,
-            state,
-            int(likely[period, state]),
-            float(policy[period, state, likely[period, state]]),
+            step,
+            int(dearest[step]) if names is None else names[dearest[step]],
+            float(signal[step].max()),
         )
-        for period in periods.tolist()
-        for state in range(policy.shape[1])
+        for step in steps.tolist()
     ]
     return Chart(
-        name="policy",
-        title="Control policy by period",
-        caption="The probability with which the control moves a load from a state (row) to "
-        "another (column) in the chosen period. A load stays where it is with probability "
-        f"{min(stays):.2f} to {max(stays):.2f} in the mean over states. The policy follows from "
-        f"the released transitions and the tariff. A period is a {step}.{blocks.says}",
-        figure=drawn,
-        table=Table.of(("period", "from", "most likely to", "probability"), rows),
-        control="Period",
+        name="signal",
+        title="Signal",
+        caption="What being in a state costs more than being in the cheapest one of the step, from "
+        "there on. A load draws its own next state and accepts it with probability "
+        "exp(-signal / discomfort weight), the signal that of the state and the next step; else "
+        f"it draws again. A step is a {step_name(result)}.{blocks.says}",
+        figure=figure([drawn], x=across(result, hours), y="state", height=400, **hours),
+        table=Table.of(("step", "costliest state", "cost"), rows),
     )
 
 
@@ -280,17 +285,15 @@ def draw(
     for field, name in (
         ("default_power", "without control"),
         ("expected_power", "with control"),
-        ("true_default_power", "without control, by the true matrix"),
-        ("true_expected_power", "with control, by the true matrix"),
+        ("true_default_power", "without control, true"),
+        ("achieved_power", "with control, true"),
     ):
         if field in result:
             steps, (low, high) = (
                 np.arange(len(result[field])),
                 interval_of(result, field) or (None, None),
             )
-            curves.append(
-                Curve(name, steps, result[field], low, high, dashed=field.startswith("true"))
-            )
+            curves.append(Curve(name, steps, result[field], low, high, dashed="true" in name))
     if most := result.get("limits", {}).get("feeder"):
         limit = np.array(most, dtype=np.float64)
         curves.append(Curve("limit", np.arange(limit.size), limit, dashed=True, gaps=True))

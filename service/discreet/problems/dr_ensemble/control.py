@@ -4,6 +4,7 @@ or one made from public figures."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -13,7 +14,7 @@ from numpy.typing import NDArray
 from discreet.problems.contents import Progress
 from discreet.problems.dr_ensemble.public import Floats, Ints
 from discreet.solvers.control import linearly_solvable_mdp as lsmdp
-from discreet.solvers.control.ensemble_outcomes import outcomes
+from discreet.solvers.control import signals
 from discreet.solvers.control.limited_load import Limits, priced
 
 SAMPLE_SEED = 20_201_114
@@ -50,6 +51,8 @@ class Control:
     """bool[T]: the steps that are compared with the others."""
     hours: float = 1.0
     """Of a step, so that power becomes energy."""
+    edges: Floats | None = None
+    """float64[n + 1], where the power of a state is the middle of its bin."""
 
     def start(self, visits: Floats) -> Floats:
         """The distribution of loads at step 0, from how the time is spread over the states, in
@@ -121,57 +124,65 @@ class Control:
         """What is said of each row, of those that loads leave at step 0."""
         return values if self.at is None else values.reshape(self.blocks, -1)[self.at[0]]
 
-    def cost_to_go(self, policy: lsmdp.Policy, transitions: Floats) -> Floats:
-        """Expected cost float64[n] from each state at step 0, discomfort included."""
-        cost: Floats = -lsmdp.evaluate(
-            policy, transitions, self.utility, self.discomfort_weight, at=self.at
-        )[0]
-        return cost
-
-    def saving(self, transitions: Floats, cost_to_go: Floats, start: Floats) -> float:
-        """How much more uncontrolled loads cost than that."""
-        alone = self.spread(transitions, start)
-        return float(-(alone * self.utility).sum() - start @ cost_to_go)
-
-    def answer(self, transitions: Floats, policy: lsmdp.Policy, start: Floats) -> dict[str, Any]:
-        """The figures of a result: `expected_power`, `default_power`, `cost_to_go`, `saving`,
-        `ENERGIES`."""
-        cost = self.cost_to_go(policy, transitions)
-        return self._with_energies(
-            {
-                "expected_power": self.load(policy, start),
-                "default_power": self.load(transitions, start),
-                "cost_to_go": cost,
-                "saving": self.saving(transitions, cost, start),
-            }
+    def values(self, matrices: Floats, start: Floats) -> Floats:
+        """The signals float64[B, T, n] that are optimal for transitions with an axis in front, and
+        loads from `start` float64[n] or [B, n]."""
+        prices = None
+        if self.limits is not None:
+            starts = np.broadcast_to(start, (len(matrices), self.power.size))
+            every = [self.price(*one)[0] for one in zip(matrices, starts, strict=True)]
+            prices = np.array(every)
+        return signals.cost_to_go(
+            matrices,
+            self.utility,
+            self.discomfort_weight,
+            at=self.at,
+            prices=prices,
+            power=self.power,
         )
 
-    def answers(self, matrices: Floats, start: Floats) -> dict[str, Floats]:
-        """The same of many transitions, from `start` float64[n] or [B, n]: an axis more in
-        front."""
-        starts = np.broadcast_to(start, (len(matrices), matrices.shape[-1]))
-        if self.policy == "exact":
-            U, gamma, prices = self.utility, self.discomfort_weight, None
-            if self.limits is not None:
-                prices = np.array(
-                    [self.price(*one)[0] for one in zip(matrices, starts, strict=True)]
-                )
-            found = outcomes(matrices, U, gamma, start, self.power, at=self.at, prices=prices)
-            return self._with_energies(vars(found))
-        each = [
-            self.answer(matrix, self.solve(matrix), own)
-            for matrix, own in zip(matrices, starts, strict=True)
-        ]
-        return {name: np.array([one[name] for one in each]) for name in each[0]}
+    def savings(self, matrices: Floats, every: Floats, start: Floats) -> Floats:
+        """What following each signal float64[C, T, n] saves: float64[B, C]."""
+        return signals.savings(
+            matrices, every, self.utility, self.discomfort_weight, start, at=self.at
+        )
+
+    def followed(self, matrices: Floats, signal: Floats, start: Floats) -> dict[str, Floats]:
+        """Of many transitions the figures of a result, if loads follow the signal float64[T, n], or
+        each its own [B, T, n]: `default_power`, `expected_power`, `cost_to_go`, `saving`,
+        `ENERGIES`, each with an axis in front."""
+        found = signals.followed(
+            matrices,
+            signal,
+            self.utility,
+            self.discomfort_weight,
+            start,
+            self.power,
+            at=self.at,
+        )
+        return self._with_energies(vars(found))
+
+    def ordered(
+        self, worlds: Sequence[Floats], policy: lsmdp.Policy, start: Floats
+    ) -> list[Floats]:
+        """What it saves to order the probabilities of the policy instead: float64[B] of each of the
+        `worlds`."""
+        return signals.ordered(
+            worlds, policy, self.utility, self.discomfort_weight, start, at=self.at
+        )
 
     def _with_energies(self, answer: dict[str, Any]) -> dict[str, Any]:
-        """What control takes from a load in the steps of the event, and what a load draws more
-        outside of them."""
+        """What a load that follows draws less in the steps of the event, and more outside of
+        them."""
         if self.event is None:
             return answer
         less = self.hours * (answer["default_power"] - answer["expected_power"])
         inside, outside = less[..., self.event].sum(axis=-1), -less[..., ~self.event].sum(axis=-1)
         return {**answer, "event_saving": inside, "rebound": outside}
+
+    def tilts(self, matrix: Floats, signal: Floats) -> lsmdp.Policy:
+        """How loads of this matrix, with `at` of these, move that follow the signal."""
+        return signals.follower(matrix, signal, self.discomfort_weight, at=self.at)
 
     def spread(self, moves: lsmdp.Policy | Floats, start: Floats) -> Floats:
         """float64[T, n]: loads over the states at each step."""

@@ -21,8 +21,9 @@ from discreet.problems.contents import Released
 from discreet.problems.dr_ensemble.public import DrEnsemblePublic, Floats, Ints
 from discreet.problems.plans import Plan
 from discreet.solvers.control.shrinkage import shrink
+from discreet.solvers.estimation.chain_posterior import Moves, draw_counts
 from discreet.solvers.estimation.count_posterior import GroupedPosterior
-from discreet.solvers.estimation.known_sums import Known
+from discreet.solvers.estimation.known_sums import Known, conditioned
 from discreet.solvers.estimation.posterior_cells import Kind
 from discreet.solvers.estimation.share_ends import RowShares, share_ends, weak_rows
 
@@ -71,10 +72,20 @@ class Estimate(ABC):
         """As many matrices and visits that may lie behind the release, an axis more in front, the
         same for the same release. None where none can be had."""
 
+    def near(self, draws: int) -> tuple[Floats, Floats] | None:
+        """As `draw`, of loads that stay or move to states nearby more likely than far, in blocks
+        that are alike."""
+        return None
+
     def bare(self, order: Floats) -> tuple[Floats, Floats]:
         """Transitions and visits, an axis more in front, if no load ever made moves that noise may
-        hide: any; those to states earlier in the `order` float64[n]; those to later ones."""
+        hide: any that noise may be all of; any but to the next states; any, in part; those to
+        states earlier in the `order` float64[n]; those to later ones."""
         return self.transitions[None], self.visits[None]
+
+    def barest(self) -> Floats:
+        """The transitions if no load ever made a move that may be noise alone."""
+        return self.transitions
 
     def row_shares(self) -> RowShares | None:
         """What noise leaves open of the row of each move; None where that is not known."""
@@ -171,12 +182,9 @@ class NoisyCounts(Estimate):
     def draw(self, draws: int) -> tuple[Floats, Floats] | None:
         """Of the posterior; visits are those of released counts less noise that is drawn anew,
         which is what the true ones may have been whatever they are."""
-        if self.posterior is None or self.noisy is None or self.mostly_noise:
+        if self.posterior is None or self.noisy is None:
             return None
-        if self.known is not None:
-            constraints, cells = self.known.weights.shape
-            draws = min(draws, MOST_OPERATIONS // (constraints**2 * cells))
-        if draws < LEAST_DRAWS:
+        if (draws := self._balanced(draws)) < LEAST_DRAWS:
             return None
         rng = np.random.default_rng(self.seed)
         drawn = self.posterior.draw(draws, rng, self.known)
@@ -184,25 +192,59 @@ class NoisyCounts(Estimate):
         visited = self.noisy - noise(0.0, self.scale, (draws, self.noisy.size))
         return floored(self.public, drawn), self._visits(visited)
 
+    def near(self, draws: int) -> tuple[Floats, Floats] | None:
+        if self.posterior is None or self.noisy is None:
+            return None
+        if (draws := self._balanced(draws)) < LEAST_DRAWS:
+            return None
+        public, rng = self.public, np.random.default_rng(self.seed + 1)
+        origin, to = np.nonzero(public.mask())
+        moves = Moves(public.blocks, public.states, origin, to)
+        totals = None if self.total is None else self.total * public.shares
+        drawn = draw_counts(self.noisy, self.scale, self.kind, moves, draws, rng, totals=totals)
+        if self.known is not None:
+            drawn = conditioned(drawn, drawn.var(axis=0), self.known, rng)
+        return floored(public, drawn), self._visits(drawn)
+
+    def _balanced(self, draws: int) -> int:
+        """As many of the draws as meet the balance in a bounded time."""
+        if self.known is None:
+            return draws
+        constraints, cells = self.known.weights.shape
+        most: int = MOST_OPERATIONS // (constraints**2 * cells)
+        return min(draws, most)
+
     def bare(self, order: Floats) -> tuple[Floats, Floats]:
-        """Without the counts below a deviation of their noise; without all below `HIDDEN`
-        deviations; and without what noise may be of these, of moves in one direction, from which
-        one end of a load follows. Rows that have no others keep them."""
+        """Without the counts below a deviation of their noise; without those below `HIDDEN`
+        deviations but to the next states; without what noise may be of these; and without that of
+        moves in one direction, from which one end of a load follows. Rows that have no others keep
+        them."""
         public, noisy = self.public, self.counts if self.noisy is None else self.noisy
         origin, to = np.nonzero(public.mask())
         way = np.tile(np.sign(order[to] - order[origin]), public.blocks)
         less = np.minimum(self.counts, np.maximum(noisy - PART * self.deviation, 0.0))
         hidden = noisy < HIDDEN * self.deviation
+        far = hidden & np.tile(np.abs(to - origin) > 1, public.blocks)
         kept = np.array(
             [
                 np.where(self.counts >= self.deviation, self.counts, 0.0),
+                np.where(far, 0.0, self.counts),
+                np.where(hidden, less, self.counts),
                 *(np.where(hidden & (way == side), less, self.counts) for side in (-1, 1)),
             ]
         )
-        cells = np.where(
-            np.repeat(self._row_sums(kept) > 0, public.widths(), axis=-1), kept, self.counts
-        )
+        cells = self._with_rows(kept)
         return floored(public, cells), self._visits(cells)
+
+    def barest(self) -> Floats:
+        noisy = self.counts if self.noisy is None else self.noisy
+        kept = np.where(noisy < HIDDEN * self.deviation, 0.0, self.counts)
+        return floored(self.public, self._with_rows(kept))
+
+    def _with_rows(self, kept: Floats) -> Floats:
+        """The counts that are kept, and those of the answer in rows without any."""
+        some = np.repeat(self._row_sums(kept) > 0, self.public.widths(), axis=-1)
+        return np.where(some, kept, self.counts)
 
     def row_shares(self) -> RowShares | None:
         """By the noise of each count alone, without the prior of the answer; the answer is held
@@ -352,9 +394,8 @@ def balance(public: DrEnsemblePublic, participants: float) -> Known | None:
 
 def floored(public: DrEnsemblePublic, cells: Floats) -> Floats:
     """Transition matrices float64[..., n, n], with a `day` float64[..., blocks, n, n], of
-    nonnegative cells float64[..., cells]: rows sum to 1, and no entry of the support is below the
-    floor (`min_probability`, else 0.001 and at most a tenth of the row in all); a row without mass
-    is uniform."""
+    nonnegative cells float64[..., cells]: rows sum to 1, and no entry of the support is below a
+    public `min_probability`; a row without mass is uniform."""
     mask, floor = public.mask(), floors(public)
     shape = (*cells.shape[:-1], *(() if public.day is None else (public.blocks,)))
     matrix = np.zeros((*shape, *mask.shape))
@@ -368,11 +409,8 @@ def floored(public: DrEnsemblePublic, cells: Floats) -> Floats:
 
 
 def floors(public: DrEnsemblePublic) -> Floats:
-    """float64[n]: the least probability of the transitions of each state."""
-    width = public.mask().sum(axis=1)
-    floor: Floats = np.minimum(
-        public.min_probability or 1e-3, 0.1 / width if public.min_probability is None else 1 / width
-    )
+    """float64[n]: the least probability of the transitions of each state, where that is public."""
+    floor: Floats = np.minimum(public.min_probability or 0.0, 1 / public.mask().sum(axis=1))
     return floor
 
 

@@ -1,4 +1,4 @@
-"""The answer of a demand response: what control saves."""
+"""The answer of a demand response: what following the signal achieves."""
 
 from __future__ import annotations
 
@@ -26,53 +26,46 @@ from discreet_client.intervals import percent, plain
 UNKNOWN = (NO_SIGN, NOT_FROM_ZERO)
 """Said of a saving of which it is not known whether there is one: then nothing is said of how much
 energy it takes."""
-LESS = 0.95
-"""Of the energy without control: where it is less, control sheds load more than it moves it."""
+SAME = 0.05
+"""How far from 1 the ratio of energies may be where load is called shifted."""
+NO_CONTROL = (
+    "No control is recommended: no signal saves something in every case that noise leaves open"
+)
 
 
 def headlines(problem: Mapping[str, Any], result: Mapping[str, Any]) -> list[Headline]:
-    """The saving of one load, states whose moves are only noise, and of simulations what it saves
-    in truth."""
+    """What following the signal saves, its lower end first; how much energy is shed; states whose
+    moves are only noise; of simulations what it saves in truth."""
     found = []
     limits = result.get("limits")
     if limits and not limits["kept"]:
         found.append(Headline(limits["says"]))
-    if "saving" in result:
-        people, lost = (
-            result.get("states", {}).get("participants"),
-            intervals.is_mostly_noise(result),
+    idle = "signal" in result and not np.any(result["signal"])
+    if idle:
+        found.append(Headline(NO_CONTROL))
+    elif "saving" in result:
+        states, lost = result.get("states", {}), intervals.is_mostly_noise(result)
+        each = "meter" if "step_seconds" in states else "load"
+        one = headline(DrEnsembleResult, result, "saving", "Following the signal saves ")
+        said = _least(result, f" per {each}", ", net of discomfort")
+        found.append(
+            replace(
+                one,
+                before=f"{one.before}{said[0]}",
+                figure=said[1],
+                after=said[2],
+                unit=_money(problem, result),
+            )
         )
-        every = (
-            f", {figure(_times(result, people, 'saving'), 'saving')} for all {people:,}"
-            if people and not lost
-            else ""
-        )
-        after = (
-            f" for each load against no control{every}, in the money of the price, discomfort "
-            "deducted"
-        )
-        one = headline(
-            DrEnsembleResult, result, "saving", "Following the released policy saves ", after
-        )
-        found.append(replace(one, unit=_money(problem, result)))
-        if people and not lost and "edges" in result["states"]:
+        people = states.get("participants")
+        if people and not lost:
             found.append(_together(result, people))
-        if (share := _energy(result)) and one.good_for not in UNKNOWN:
-            less = (
-                "; what is not drawn then is not drawn later: loads are shed, not moved"
-                if share < LESS
-                else ""
-            )
-            found.append(
-                Headline(
-                    "With control a load takes some ",
-                    percent(share),
-                    f" of the energy without{less}",
-                )
-            )
+        ratio = result.get("energy_ratio")
+        if ratio is not None and not lost and one.good_for not in UNKNOWN:
+            found.append(_energy(ratio))
     if limits and limits["kept"]:
         found.append(Headline(limits["says"]))
-    if "event_saving" in result:
+    if "event_saving" in result and not idle:
         found.append(_event(problem, result))
     noise, states = only_noise(
         result, "block_transitions" if "block_transitions" in result else "transitions"
@@ -83,13 +76,49 @@ def headlines(problem: Mapping[str, Any], result: Mapping[str, Any]) -> list[Hea
             if "transitions" in result
             else f"{states:,} states in blocks of the day"
         )
-        found.append(Headline("How loads go on from ", f"{noise:,} of {what}", " is only noise"))
+        found.append(Headline("Transitions from ", f"{noise:,} of {what}", " are mostly noise"))
     if {"achieved_saving", "true_saving"} <= result.keys():
-        best = f", where the best policy would save {figure(result, 'true_saving')} (simulation)"
+        best = f"; the best control saves {figure(result, 'true_saving')}"
         found.append(
-            Headline("Of the true loads it saves ", figure(result, "achieved_saving"), best)
+            Headline(
+                "Simulation: on the true data it saves ", figure(result, "achieved_saving"), best
+            )
         )
     return found
+
+
+def _least(result: Mapping[str, Any], each: str, after: str) -> tuple[str, str, str]:
+    """Of a saving the words before its figure, the figure, and the words after it: the lower end
+    where that is above 0, else the median."""
+    said = (result.get("uncertainty") or {}).get("values", {}).get("saving") or {}
+    lower, upper = said.get("lower"), said.get("upper")
+    if lower is None or upper is None:
+        noted = " (mostly noise)" if intervals.is_mostly_noise(result) else ""
+        return "", f"{plain(result['saving'], 4)}{noted}", f"{each}{after}"
+    value, low, high = _written(result["saving"], lower, upper)
+    between = f" (90 % interval {low}{' to ' if lower < 0 else '–'}{high})"
+    return (
+        ("at least ", low, f"{each}{between}{after}")
+        if lower > 0
+        else ("", value, f"{each}{between}{after}")
+    )
+
+
+def _written(*numbers: float) -> tuple[str, ...]:
+    """A number and its ends, to the digits that the interval allows."""
+    value, lower, upper = numbers
+    text = intervals.with_interval(value, lower, upper, 0.9)
+    first, _, rest = text.partition(" (")
+    low, _, high = rest.partition(", ")[0].partition(" to ")
+    return first, low, high
+
+
+def _energy(ratio: float) -> Headline:
+    if abs(ratio - 1) <= SAME:
+        return Headline("Energy use stays at ", percent(ratio), ": load is shifted, not shed")
+    if ratio < 1:
+        return Headline("Energy use falls to ", percent(ratio), ": load is shed, not shifted")
+    return Headline("Energy use rises to ", percent(ratio))
 
 
 def _money(problem: Mapping[str, Any], result: Mapping[str, Any]) -> str:
@@ -107,9 +136,10 @@ def _together(result: Mapping[str, Any], people: int) -> Headline:
             figure(_times(result, people, name, int(np.argmax(result[name]))), name)
             for name in ("default_power", "expected_power")
         )
-        after = f"; their highest load is {now} kW, and {before} kW without control"
-    saved = figure(_times(result, people, "saving"), "saving")
-    return Headline(f"All {people:,} participants together save ", saved, after)
+        kw = " kW" if "edges" in result["states"] else ""
+        after = f"; highest load {now}{kw}, {before}{kw} without control"
+    least, saved, more = _least(_times(result, people, "saving"), "", after)
+    return Headline(f"All {people:,} together save {least}", saved, more)
 
 
 def _times(
@@ -132,27 +162,18 @@ def _times(
 
 
 def _event(problem: Mapping[str, Any], result: Mapping[str, Any]) -> Headline:
-    """What control takes in the steps of the event, and what is drawn more at other times."""
+    """What a load that follows draws less in the steps of the event, and at other times."""
     states = result["states"]
-    unit = " kWh" if "step_seconds" in states else ""
+    unit, each = (" kWh", "meter") if "step_seconds" in states else ("", "load")
     less, back = result["event_saving"], result["rebound"]
     signed = result if less >= 0 else _turned(result, "event_saving")
     other = result if back >= 0 else _turned(result, "rebound")
-    outside = (
-        f"{figure(other, 'rebound')}{unit} {'more' if back >= 0 else 'less'} at all other times"
-    )
-    people = states.get("participants")
-    every = ""
-    if people and not intervals.is_mostly_noise(result):
-        every = (
-            f"; of all {people:,} that is {plain(people * abs(less), 3)} and "
-            f"{plain(people * abs(back), 3)}"
-        )
     when = hours_of(problem, states, result["event"])
-    after = f"{unit} {'less' if less >= 0 else 'more'} than without control, and {outside}{every}"
-    one = headline(
-        DrEnsembleResult, signed, "event_saving", f"In the event ({when}) a load draws ", after
+    after = (
+        f"{unit} {'less' if less >= 0 else 'more'} during the event ({when}) and "
+        f"{figure(other, 'rebound')}{unit} {'more' if back >= 0 else 'less'} outside it"
     )
+    one = headline(DrEnsembleResult, signed, "event_saving", f"Each {each} uses ", after)
     return replace(one, unit="kWh" if unit else one.unit)
 
 
@@ -167,10 +188,3 @@ def _turned(result: Mapping[str, Any], name: str) -> Mapping[str, Any]:
         name: -result[name],
         **({"uncertainty": {**said, "values": values}} if said else {}),
     }
-
-
-def _energy(result: Mapping[str, Any]) -> float:
-    """What a load draws with control, over all steps, in parts of what it draws without; 0 where
-    that is not told."""
-    drawn, before = (sum(result.get(name, ())) for name in ("expected_power", "default_power"))
-    return 0.0 if intervals.is_mostly_noise(result) or before <= 0 else max(drawn, 0.0) / before

@@ -9,7 +9,6 @@ costs.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import replace
 from typing import Annotated, Any, Literal, NotRequired, Self
 
@@ -156,17 +155,18 @@ def told(
     policy: Policy,
     start: Floats,
     price: Floats | None,
-    answer: Mapping[str, Any],
 ) -> LimitsTold:
-    """Of the policy of these transitions, what its limits are worth float64[T], and the figures
-    that follow from it."""
-    limits, power, load = control.limits, control.power, answer["expected_power"]
+    """Of the policy of these transitions, and what its limits are worth float64[T]. Loads of these
+    transitions that follow the signal are where the policy has them; others keep the limits if
+    they order the policy's probabilities."""
+    limits, power, load = control.limits, control.power, control.load(policy, start)
     assert limits is not None
     assert price is not None
     free = replace(control, limits=None, event=None)
-    cost = float(
-        free.answer(transitions, free.solve(transitions), start)["saving"] - answer["saving"]
-    )
+    matrices = transitions[None]
+    both = [one.values(matrices, start) for one in (free, control)]
+    saved = free.savings(matrices, np.concatenate(both), start)[0]
+    cost = float(saved[0] - saved[1])
     beyond = limits.excess(load, float(np.ptp(power)))
     kept = not any(one.any() for one in beyond)
     says = (
@@ -234,8 +234,8 @@ def _kept(asked: LoadLimits, public: DrEnsemblePublic, cost: float) -> str:
         parts.append(f"changes by at most {_written(asked.ramp, public)} from step to step")
     takes = "takes nothing" if cost < 1e-12 else f"takes {plain(cost, 3)}"
     return (
-        f"{_whose(asked, public).capitalize()} {' and '.join(parts)}, which {takes} from what "
-        "each saves"
+        f"{_whose(asked, public).capitalize()} {' and '.join(parts)}, by the released "
+        f"transitions, which {takes} from what each saves"
     )
 
 

@@ -93,7 +93,7 @@ def load_chart(problem: dict[str, Any], plan: dict[str, Any], result: dict[str, 
         "default_power": "without control",
         "expected_power": "with control",
         "true_default_power": "without control, true (simulation)",
-        "true_expected_power": "with control, true (simulation)",
+        "achieved_power": "with control, true (simulation)",
     }
     horizon = len(result["expected_power"])
     steps = (
@@ -160,8 +160,9 @@ def load_chart(problem: dict[str, Any], plan: dict[str, Any], result: dict[str, 
     return Chart(
         name="load",
         title="Load with and without control",
-        caption="Expected power of one load in each step. Both curves follow from the same "
-        f"released transitions: what noise moves, it moves in both.{_of_all(result)} "
+        caption="Expected power of one load in each step, if it follows the signal and without "
+        "control. Both curves follow from the same released transitions: what noise moves, it "
+        f"moves in both.{_of_all(result)} "
         f"{of_day}{says}{noise_of(plan)}",
         figure=figure(
             traces,

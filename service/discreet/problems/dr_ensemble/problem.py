@@ -2,8 +2,8 @@
 power.
 
 Loads move between the states of a public partition of power; how likely each move is by default is
-private. One of two mechanisms releases a transition matrix; the control policy of the
-linearly-solvable Markov decision process, whichever of the paper's four, and the load it leads to
+private. One of two mechanisms releases a transition matrix; a signal by which loads tilt their own
+moves, what following it achieves, and the policies of the linearly-solvable Markov decision process
 are post-processing of that matrix. The paper (Hassan et al. 2020) calls policies private that are
 functions of the private matrix; see `docs/problems/dr_ensemble.md`.
 """
@@ -47,8 +47,10 @@ from discreet.problems.dr_ensemble.result import (
     DrEnsembleResult,
     matrix_rows,
     policy_rows,
+    signal_rows,
     states_of,
 )
+from discreet.problems.dr_ensemble.signal import chosen, worlds_of
 from discreet.problems.dr_ensemble.synthesis import SYNTHESIS
 from discreet.problems.dr_ensemble.truth import truth
 from discreet.problems.numbers import Budget
@@ -71,7 +73,7 @@ class DrEnsemble(DrEnsembleRequest, SumsOverParts):
 
     title: ClassVar[str] = "Demand response"
     private: ClassVar[str] = "how participants of a demand-response ensemble use power"
-    published: ClassVar[str] = "a transition matrix, a control policy, the expected load"
+    published: ClassVar[str] = "a transition matrix, a control signal, the expected load"
     words: ClassVar[Mapping[str, str]] = {"horizon": "Steps of the horizon"}
     Dataset: ClassVar[type[DrEnsembleDataset]] = DrEnsembleDataset
     Fields: ClassVar[Any] = DrEnsembleResult
@@ -272,13 +274,24 @@ class DrEnsemble(DrEnsembleRequest, SumsOverParts):
         price, multipliers = control.price(transitions, start)
         control = replace(control, guess=multipliers)
         policy = control.solve(transitions, progress, price=price)
-        answer = control.answer(transitions, policy, start)
+        worlds = worlds_of(control, estimate, initial)
+        signal = chosen(control, estimate, worlds, start)
+        saved = intervals.saved_of(control, worlds, signal)
+        followed = control.followed(transitions[None], signal, start)
+        answer = {name: value[0] for name, value in followed.items()}
+        answer["policy_saving"] = intervals.policy_saving(control, estimate, worlds, policy, start)
+        if worlds.posteriors:
+            answer["saving"] = min(float(np.median(drawn)) for drawn in saved[:-1])
+        drawn, before = answer["expected_power"].sum(), answer["default_power"].sum()
+        if before > 0:
+            answer["energy_ratio"] = float(max(drawn, 0.0) / before)
         values = {
             public.matrix: Output(
                 transitions.tolist,
                 numbers=transitions.size,
                 table=lambda: matrix_rows(transitions, mask),
             ),
+            "signal": Output(signal.tolist, numbers=signal.size, table=lambda: signal_rows(signal)),
             "policy": Output(
                 lambda: [policy.at(step).tolist() for step in range(horizon - 1)],
                 numbers=(horizon - 1) * mask.size,
@@ -289,16 +302,15 @@ class DrEnsemble(DrEnsembleRequest, SumsOverParts):
             **answer,
         }
         if self.uncertainty:
-            answer[public.matrix] = transitions
             values["uncertainty"] = intervals.uncertainty(
-                control, estimate, policy, initial, answer
+                control, estimate, worlds, signal, saved, initial, answer
             )
         if self.limits is not None:
             values["limits"] = limits.told(
-                self.limits, public, control, transitions, policy, start, price, answer
+                self.limits, public, control, transitions, policy, start, price
             )
         if {"true_counts", "true_transitions"} & released.keys():
-            values |= truth(self, public, plan, released, control, policy)
+            values |= truth(self, public, plan, released, control, signal, policy)
         return Result.of(self.Fields, values)
 
     def _bound(self, plan: Plan) -> float | None:
@@ -326,4 +338,7 @@ class DrEnsemble(DrEnsembleRequest, SumsOverParts):
             limits=None if self.limits is None else self.limits.of_one(public, self.horizon),
             event=event_steps(self.event, self.price, self.horizon),
             hours=1.0 if public.meters is None else public.meters.interval_seconds / HOUR,
+            edges=None
+            if self.power is not None or public.edges is None
+            else np.array(public.edges),
         )

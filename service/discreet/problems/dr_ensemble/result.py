@@ -71,7 +71,7 @@ class States(TypedDict):
 
 
 class DrEnsembleResult(SummedFields, total=False):
-    """What follows from the released transition matrix."""
+    """What follows from the released transitions."""
 
     states: Annotated[
         States, shown("Meaning of the states, from the problem and the public part of the dataset")
@@ -91,17 +91,28 @@ class DrEnsembleResult(SummedFields, total=False):
             table=("block", "from", "to", "probability"),
         ),
     ]
+    signal: Annotated[
+        list[list[float]],
+        shown(
+            "The signal that loads follow: what each state of a step costs more than the cheapest "
+            "one, from there on. A load draws its own next state a, accepts it with probability "
+            "exp(-signal[step + 1][a] / discomfort_weight), else draws again. All 0: no control",
+            unit=MONEY,
+            table=("step", "state", "cost"),
+        ),
+    ]
     policy: Annotated[
         list[list[list[float]]],
         shown(
-            "Controlled transitions of every step: [step][from][to]",
+            "For loads whose moves can be ordered, probabilities that are optimal for the released "
+            "transitions: [step][from][to]. What that saves is `policy_saving`",
             table=("step", "from", "to", "probability"),
         ),
     ]
     expected_power: Annotated[
         list[float],
         shown(
-            "Expected power of a load in each step under the policy, from `initial`",
+            "Expected power in each step of a load that follows the signal, from `initial`",
             unit=POWER,
             table=("step", "power"),
         ),
@@ -112,7 +123,7 @@ class DrEnsembleResult(SummedFields, total=False):
     cost_to_go: Annotated[
         list[float],
         shown(
-            "Expected cost from each state at step 0, discomfort included",
+            "Expected cost of following the signal from each state at step 0, discomfort included",
             unit=MONEY,
             title="Expected cost by first state",
             table=("state", "cost"),
@@ -120,7 +131,26 @@ class DrEnsembleResult(SummedFields, total=False):
     ]
     saving: Annotated[
         float,
-        shown("Savings by control over all steps from `initial`, discomfort deducted", unit=MONEY),
+        shown(
+            "What following the signal saves over all steps from `initial`, net of discomfort: of "
+            "loads that may lie behind the release, the lower of two models' medians",
+            unit=MONEY,
+        ),
+    ]
+    policy_saving: Annotated[
+        float,
+        shown(
+            "What ordering the probabilities of `policy` saves at least, net of discomfort; often "
+            "a loss, as discomfort grows with every error of the released transitions",
+            unit=MONEY,
+        ),
+    ]
+    energy_ratio: Annotated[
+        float,
+        shown(
+            "Energy over all steps if the signal is followed, divided by that without control: "
+            "below 1 load is shed, at 1 it is shifted"
+        ),
     ]
     limits: Annotated[LimitsTold, shown("How the policy keeps the `limits` that were asked for")]
     event: Annotated[
@@ -129,23 +159,23 @@ class DrEnsembleResult(SummedFields, total=False):
     event_saving: Annotated[
         float,
         shown(
-            "Energy that a load draws less than without control during the event, over all its "
-            "steps",
+            "Energy that a load that follows draws less than without control during the event, "
+            "over all its steps",
             unit=ENERGY,
         ),
     ]
     rebound: Annotated[
         float,
         shown(
-            "Energy that a load draws more than without control outside the event, before or "
-            "after it",
+            "Energy that a load that follows draws more than without control outside the event, "
+            "before or after it",
             unit=ENERGY,
         ),
     ]
     cost_of_privacy: Annotated[
         list[list[float]],
         shown(
-            "Extra cost of the released policy over the best one under the true matrix; only for "
+            "Extra cost of following the signal over the best control of the true loads; only for "
             "simulations",
             unit=MONEY,
             table=("step", "state", "cost"),
@@ -154,7 +184,7 @@ class DrEnsembleResult(SummedFields, total=False):
     true_expected_power: Annotated[
         list[float],
         shown(
-            "Expected power under the best policy of the true matrix; only for simulations",
+            "Expected power under the best control of the true loads; only for simulations",
             unit=POWER,
             table=("step", "power"),
         ),
@@ -162,33 +192,33 @@ class DrEnsembleResult(SummedFields, total=False):
     true_default_power: Annotated[
         list[float],
         shown(
-            "Expected power under the true matrix without control; only for simulations",
+            "Expected power of the true loads without control; only for simulations",
             unit=POWER,
             table=("step", "power"),
         ),
     ]
     true_saving: Annotated[
         float,
-        shown(
-            "Savings by the best policy of the true matrix, under that matrix; only for "
-            "simulations",
-            unit=MONEY,
-        ),
+        shown("The most that control of the true loads can save; only for simulations", unit=MONEY),
     ]
     achieved_power: Annotated[
         list[float],
         shown(
-            "Expected power of the released policy under the true matrix: equal to "
-            "`expected_power`, since a policy sets every move, except that it begins at the true "
-            "start if `initial` is the release's; only for simulations",
+            "Expected power of the true loads if they follow the signal; only for simulations",
             unit=POWER,
             table=("step", "power"),
         ),
     ]
     achieved_saving: Annotated[
         float,
+        shown("What the true loads save by following the signal; only for simulations", unit=MONEY),
+    ]
+    achieved_policy_saving: Annotated[
+        float,
         shown(
-            "Savings by the released policy under the true matrix; only for simulations", unit=MONEY
+            "What ordering the probabilities of `policy` saves the true loads; only for "
+            "simulations",
+            unit=MONEY,
         ),
     ]
 
@@ -227,6 +257,12 @@ def matrix_rows(matrix: Floats, mask: NDArray[np.bool_]) -> pa.Table:
             "probability": matrix[:, origin, to].ravel(),
         }
     )
+
+
+def signal_rows(signal: Floats) -> pa.Table:
+    """One row a step and state."""
+    step, state = np.indices(signal.shape)
+    return pa.table({"step": step.ravel(), "state": state.ravel(), "cost": signal.ravel()})
 
 
 def policy_rows(policy: Policy, mask: NDArray[np.bool_], steps: int) -> pa.Table:

@@ -57,7 +57,7 @@ class Cells:
             power = np.where(low == 0, 3.0, 1.0)[:, None]
             edges = low[:, None] + (high - low)[:, None] * np.linspace(0, 1, PIECES + 1) ** power
             places = (edges[:, 1:] + edges[:, :-1]) / 2
-        logs = _log_noise(
+        logs = log_noise(
             values[:, None] - np.concatenate([np.zeros((values.size, 1)), places], axis=1), kind
         )
         likelihood = np.exp(logs - logs.max(axis=1, keepdims=True))
@@ -178,5 +178,5 @@ def _searched(cumulated: Floats, u: Floats, group: Ints) -> Ints:
     return places
 
 
-def _log_noise(noise: Floats, kind: Kind) -> Floats:
+def log_noise(noise: Floats, kind: Kind) -> Floats:
     return -np.abs(noise) if kind == "laplace" else -0.5 * noise**2
