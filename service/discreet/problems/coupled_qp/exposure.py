@@ -125,7 +125,7 @@ def refuse_exposed(
     enough = f"need {needed} agents at least" if needed else "are too many for any number of agents"
     raise Exposed(
         f"{of_sums(sums, agents, prices=prices).sentence}. Without noise {sums.numbers} opened "
-        f'numbers{earlier} {enough}; to open them all the same say exposure: "{ACCEPTED}", and each '
-        "agent says so in its own demands",
+        f'numbers{earlier} {enough}; to open them all the same say exposure: "{ACCEPTED}", and '
+        "each agent says so in its own demands",
         pointer="/problem/exposure",
     )
