@@ -113,7 +113,8 @@ class Certificate:
         sizes, residuals = self.sizes[self.coupled :], self.residuals(sums, multipliers)
         unused = (sizes == 0) & (residuals <= self.asked.rounding)
         close = residuals + self.asked.rounding <= self.asked.tolerance * sizes
-        return unused | close | (residuals == 0) & (sizes >= 0)
+        within: NDArray[np.bool_] = unused | close | (residuals == 0) & (sizes >= 0)
+        return within
 
     def settled(self, sums: Floats, multipliers: Floats) -> bool:
         """What all agents say, from sums alone."""

@@ -80,10 +80,10 @@ def figure(result: Mapping[str, Any], name: str, kind: str = "", between: str = 
         shown, _, ends = text.partition(" (")
         low, _, rest = ends.partition(" to ")
         high, _, _ = rest.partition(f", {intervals.percent(level)}")
-        said = f"{low} to {high}" if lower < 0 else f"{low}–{high}"
+        ends = f"{low} to {high}" if lower < 0 else f"{low}–{high}"
         noted = ", mostly noise" if noise else ""
         of = f"{word and ' '}{word}{between}"
-        return f"{shown}{of} ({intervals.percent(level)} {kind}: {said}{noted})"
+        return f"{shown}{of} ({intervals.percent(level)} {kind}: {ends}{noted})"
     return text.replace(" (", f" {word} (", 1) if word else text
 
 

@@ -267,7 +267,7 @@ def _corrected(row: Mapping[str, Any], patch: Patch) -> Any:
         )
         raise InvalidInput(says, pointer="/public/unit")
     try:
-        return DATASETS[row["kind"]].read_public(merged, new=True)
+        return DATASETS[row["kind"]].read_public(merged)
     except ValidationError as error:
         issues = issues_of(error.errors(include_url=False), merged)
         raise InvalidInput(issues).under("/public") from None

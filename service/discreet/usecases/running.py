@@ -332,7 +332,7 @@ async def count_failure(
     faults.point("failure.committed")
 
 
-async def hand_back(services: Services, held: Claim | KeysAway) -> None:
+async def hand_back(services: Services, held: Held) -> None:
     """Return the job for another worker, since this one stops or has no keys now; the attempt
     does not count."""
     async with services.database.transaction(SYSTEM) as connection:

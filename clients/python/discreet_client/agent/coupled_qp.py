@@ -407,7 +407,7 @@ def _try_cost(cost: QuadraticCost | ConvexCost, domain: Domain) -> None:
     x = domain.project(np.where(np.isfinite(middle), middle, 0.0))
     found = [cost.gradient(x), cost.proximal(domain, x, 1e-3)]
     if np.all(np.isfinite(low)) and np.all(np.isfinite(high)):
-        found.append(cost.minimum(domain, np.zeros(cost.size), 1.0, x, x))
+        found.append(cost.minimum(domain, np.zeros(cost.size), np.ones(cost.size), x, x))
     if not all(one.shape == (cost.size,) and np.all(np.isfinite(one)) for one in found):
         raise ValueError("the cost has no step in the middle of the box")
 
