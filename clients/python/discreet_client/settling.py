@@ -28,8 +28,7 @@ box, or with another row.
 
 from __future__ import annotations
 
-import secrets
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -82,9 +81,10 @@ class Certificate:
         self.votes: int | None = None
         """The number of agents whose own x has not settled."""
 
-    def row_sizes(self, A: Floats, x: Floats) -> Floats:
-        """An agent's part of the sum of sizes, float64[m]."""
-        factor = 0.5 + (secrets.randbits(53) + 1) * 2.0**-54
+    def row_sizes(self, A: Floats, x: Floats, uniform: Callable[[int], Floats]) -> Floats:
+        """An agent's part of the sum of sizes, float64[m]. `uniform` draws its factor, in [0, 1):
+        of an agent from the session's draws, so that it says the same when it is asked again."""
+        factor = 1 - uniform(1)[0] / 2
         return np.minimum(np.abs(A) @ np.abs(x) * factor, self.asked.bound)
 
     def vote(self, against: bool) -> Floats:

@@ -319,7 +319,7 @@ class _Run(Program):
         )
         participant = Participant(A_u, A_g, cost, domain, chosen)
         participant.x = _somewhere(domain, participant.x, self._draws)
-        return Rounds(participant, steps["iterations"], asked)
+        return Rounds(participant, steps["iterations"], asked, self._draws.uniform)
 
     def _state(self) -> bytes:
         assert self._machine is not None
