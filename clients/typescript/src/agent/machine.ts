@@ -24,7 +24,7 @@ import type { FixedPoint } from "./fixedPoint.js";
 import type { Identity } from "./identity.js";
 import type { Journal } from "./journal.js";
 import { exchanged, isSigned, privateBytes, privateKey, publicBytes } from "./keys.js";
-import { commitment, contribution, expand, extract, opened } from "./masks.js";
+import { commitment, contribution, expand, extract, keystream, opened, wordsOf } from "./masks.js";
 import { pointOf, type Sums } from "./parameters.js";
 
 const EPOCH = 0; // a session has only one
@@ -35,8 +35,11 @@ const SECRET_BYTES = 32;
 
 /** An agent's optimizer: all agents see the same sums, and must decide the end and the verdict by these alone. */
 export interface Update {
-  /** Given the last sums, none at the start: the next contribution, or undefined to end. */
-  next(sums: readonly number[] | undefined): readonly number[] | undefined;
+  /**
+   * Given the last sums, none at the start: the next contribution, or undefined to end. `draw` gives one number in [0, 1), the
+   * same whenever the same is asked again after the same broadcasts.
+   */
+  next(sums: readonly number[] | undefined, draw: () => number): readonly number[] | undefined;
   /** Whether the sum of the last contribution is of the agents alone, without the operator's part. */
   readonly alone: boolean;
   /** Whether the sums have settled. */
@@ -223,7 +226,7 @@ export class Machine {
     this.#expected = "DEALT";
     if (this.#agreed.sums.dealer !== this.#index) return new Uint8Array();
     this.#journal.claim(this.#record("deal")); // the keys that seal it are for one use
-    this.#groupKey = this.#drawn ?? expand(this.#key, concat(utf8("discreet/draws/v1"), this.#transcript));
+    this.#groupKey = this.#drawn ?? this.#draw(SECRET_BYTES);
     const committed = commitment(this.#groupKey);
     const sealed = this.#all.filter((other) => other !== this.#index).map((other) => this.#seal(other, committed));
     return this.#frame("DEAL", concat(committed, ...sealed));
@@ -320,7 +323,7 @@ export class Machine {
 
   #contribute(sums: readonly number[] | undefined): Bytes {
     const { rounds, dimension, tolerance } = this.#agreed.sums;
-    const values = this.#update.next(sums);
+    const values = this.#update.next(sums, () => Number(wordsOf(this.#draw(8))[0] as bigint >> 11n) * 2 ** -53);
     if (values === undefined) {
       if (this.#opened === 0) throw new Unacceptable("an agent must not end before the first sum");
       this.#expected = "CLOSE";
@@ -331,7 +334,7 @@ export class Machine {
     if (values.length !== dimension) throw new OutOfRange(`a contribution must have ${dimension} entries, not ${values.length}`);
     const encoded = this.#point.encode(values);
     // A keyed digest, so that the journal reveals nothing about the values, with a key that ends with the session.
-    const digest = hex(hmac(this.#key, utf8(encoded.join(" "))));
+    const digest = this.keyed(utf8(encoded.join(" ")));
     this.#journal.claim(this.#record(`contribution ${digest}`));
     this.#bound = this.#transcript;
     const above = this.#all.filter((other) => other > this.#index);
@@ -414,6 +417,16 @@ export class Machine {
   /** What this agent draws in a session follows from this key and from what it has heard, so that a folder that is put back draws the same. */
   get #key(): Bytes {
     return extract(privateBytes(this.#exchange));
+  }
+
+  /** What it draws here: after the same broadcasts the same bytes. */
+  #draw(size: number): Bytes {
+    return keystream(expand(this.#key, concat(utf8("discreet/draws/v1"), this.#transcript)), size);
+  }
+
+  /** A digest under the session's key, which tells nobody what it is of. */
+  keyed(data: Bytes): string {
+    return hex(hmac(this.#key, data));
   }
 
   #hear(broadcast: Bytes): void {

@@ -16,7 +16,6 @@ export interface Sums {
   readonly dealer: number;
   readonly exposure: "accepted" | undefined;
   readonly tolerance: number | undefined;
-  /** The round from which on the operator has no part in the sums; undefined where it is in all. */
   /** The largest magnitude of each entry of a contribution, and of a sum with the operator's part; undefined where nobody says. */
   readonly reach: readonly number[] | undefined;
   readonly most: readonly number[] | undefined;
