@@ -938,7 +938,7 @@ def test_contributions_at_the_end_of_their_reach_are_no_lies() -> None:
 
 def test_agents_that_end_at_different_times_are_told_apart() -> None:
     updates: list[Any] = [Vehicle(0, 2), Vehicle(1, 2), Vehicle(2, 1)]
-    with pytest.raises(Tampered, match="some agents end and some go on"):
+    with pytest.raises(Tampered, match="agents differ in what they answer"):
         run_in_process(updates, OWN, parameters("masking"))
 
 

@@ -99,7 +99,7 @@ class Certificate:
         if self.sizes is None:
             self.sizes = sums
         else:
-            self.votes = round(float(sums[0]) / self.asked.bound) if self.asked.bound else 0
+            self.votes = round(float(sums[0]) / self.asked.bound)
 
     def residuals(self, sums: Floats, multipliers: Floats) -> Floats:
         """By how much each row of a constraint is exceeded, or differs from its limit at a price
@@ -140,6 +140,12 @@ class Certificate:
             said.append(
                 f"{self.votes} of {self.asked.agents} agents have not reached the best point at "
                 "these prices"
+            )
+        hidden = (self.sizes > 0) & (self.asked.tolerance * self.sizes < self.asked.rounding)
+        for row in np.flatnonzero(hidden[: self.coupled])[:1]:
+            said.append(
+                f"row {row} is too small for the grid of the sums: agents put {self.sizes[row]:.3g} "
+                "into it"
             )
         beyond = np.flatnonzero(~self.rows_within(sums, multipliers))
         if beyond.size:

@@ -193,6 +193,8 @@ class Rounds:
         if self._end is None or self._end.settled(self._last, self.multipliers):
             return ""
         cause = self._end.why(self._last, self.multipliers)
+        if self._end.sizes is not None and not self._end.plausible:
+            return f"after {self.done} steps nobody can say whether x is the optimum: {cause}"
         return (
             f"after {self.done} steps x is no optimum: {cause}. It takes more iterations, other "
             "steps, or constraints that can be satisfied"
