@@ -144,8 +144,8 @@ class Certificate:
         hidden = (self.sizes > 0) & (self.asked.tolerance * self.sizes < self.asked.rounding)
         for row in np.flatnonzero(hidden[: self.coupled])[:1]:
             said.append(
-                f"row {row} is too small for the grid of the sums: agents put {self.sizes[row]:.3g} "
-                "into it"
+                f"row {row} is too small for the grid of the sums: agents put "
+                f"{self.sizes[row]:.3g} into it"
             )
         beyond = np.flatnonzero(~self.rows_within(sums, multipliers))
         if beyond.size:
