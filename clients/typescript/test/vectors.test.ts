@@ -166,6 +166,17 @@ test("the Python agent's ledger holds, goes on, and shows what was changed", asy
   assert.throws(() => ledger.entries(), /entry 1 does not hold/);
 });
 
+test("what a job has opened is what its agents were in", async () => {
+  const ledger = new Ledger(join(folder, "opened.ledger"), identityOf("agent_0"), { epsilon: undefined, delta: undefined });
+  const { job } = readCharge(utf8(vectors.charge.document));
+  await ledger.charge(utf8(vectors.charge.document), fromHex(vectors.charge.signature), publicOf("server"), { numbers: 10, agents: 5 });
+  assert.deepEqual([ledger.exposed("another"), ledger.exposed(job)], [2, 0]);
+  await ledger.opened(job, 4);
+  assert.equal(ledger.exposed("another"), 0.8);
+  await ledger.opened(job, 2); // once
+  assert.equal(ledger.exposed("another"), 0.8);
+});
+
 // multi_agent
 
 function roundOf(number: number, broadcast: string, state: string): Round {

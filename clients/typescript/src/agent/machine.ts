@@ -84,6 +84,7 @@ export class Machine {
   #groupKey: Bytes = new Uint8Array();
   #deal: Bytes = new Uint8Array();
   #opened = 0;
+  #contributed = 0;
   #expected: Kind | undefined = "OPEN";
   #verdict: Verdict = "UNSAID";
   #ended: Error | undefined;
@@ -107,6 +108,11 @@ export class Machine {
   /** Whether all agents have signed the same transcript. */
   get finished(): boolean {
     return this.#expected === undefined && !this.complaint;
+  }
+
+  /** How many numbers of sums with this agent in them may be open: a sum may be even where this agent was not told. */
+  get numbers(): number {
+    return this.#contributed * this.#agreed.sums.dimension;
   }
 
   get transcript(): Bytes {
@@ -336,6 +342,7 @@ export class Machine {
     // A keyed digest, so that the journal reveals nothing about the values, with a key that ends with the session.
     const digest = this.keyed(utf8(encoded.join(" ")));
     this.#journal.claim(this.#record(`contribution ${digest}`));
+    this.#contributed += 1;
     this.#bound = this.#transcript;
     const above = this.#all.filter((other) => other > this.#index);
     const below = this.#all.filter((other) => other < this.#index);
@@ -454,6 +461,8 @@ export class Machine {
       groupKey: hex(this.#groupKey),
       deal: hex(this.#deal),
       opened: this.#opened,
+      contributed: this.#contributed,
+      numbers: this.numbers,
       expected: this.#expected ?? null,
       verdict: this.#verdict,
       complaint: this.complaint,
@@ -474,6 +483,7 @@ export class Machine {
     this.#groupKey = fromHex(saved.groupKey);
     this.#deal = fromHex(saved.deal);
     this.#opened = saved.opened;
+    this.#contributed = saved.contributed;
     this.#expected = saved.expected ?? undefined;
     this.#verdict = saved.verdict;
     this.complaint = saved.complaint ?? "";
@@ -493,6 +503,8 @@ export interface SavedMachine {
   groupKey: string;
   deal: string;
   opened: number;
+  contributed: number;
+  numbers: number;
   expected: Kind | null;
   verdict: Verdict;
   complaint?: string;
