@@ -1,4 +1,4 @@
-"""Turns of requests: one key, or session, has no more of them than it may, however it is written."""
+"""Turns of requests: one key, or session, has no more than it may, however it is written."""
 
 from __future__ import annotations
 
