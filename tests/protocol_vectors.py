@@ -979,7 +979,6 @@ def steps() -> Json:
         "upper": [2.0, 1.0],
     }
     chosen = {"primal": 0.1, "dual": 0.3, "shrink": 0.9, "regularization": 0.01, "iterations": 14}
-    {name: np.array(one) for name, one in data.items()}
     taken = Steps(*(chosen[name] for name in ("primal", "dual", "shrink", "regularization")))
     asked = Asked(1e-3, 3, 1024.0, 2.0**-31, np.array([9.0, 9.0, 9.0]))
     begin = np.array([1.0, -0.5])
@@ -990,23 +989,23 @@ def steps() -> Json:
         part = {name: np.array(one, dtype=np.float64) for name, one in own.items()}
         cost = QuadraticCost(part["A_q"].reshape(-1, part["a_l"].size), part["a_l"])
         box = Box(part["lower"], part["upper"])
-        made = Rounds(Participant(part["A_u"], part["A_g"], cost, box, steps), iterations, asked)
+        one = Participant(part["A_u"], part["A_g"], cost, box, steps)
+        made = Rounds(one, iterations, asked, lambda size: np.full(size, 0.75))
         made.participant.x = np.array(start)
         return made
 
     rounds = rounds_of(data, begin, taken, int(chosen["iterations"]))
     seen, opened = [], None
-    with mock.patch("secrets.randbits", lambda bits: (1 << (bits - 2)) - 1):  # a draw of 1/4
-        for one in [None, *given]:
-            opened = None if one is None else np.array(one)
-            sent = rounds(opened)
-            seen.append(
-                {
-                    "contribution": None if sent is None else sent.tolist(),
-                    "x": rounds.participant.x.tolist(),
-                    "multipliers": rounds.participant.multipliers.tolist(),
-                }
-            )
+    for one in [None, *given]:
+        opened = None if one is None else np.array(one)
+        sent = rounds(opened)
+        seen.append(
+            {
+                "contribution": None if sent is None else sent.tolist(),
+                "x": rounds.participant.x.tolist(),
+                "multipliers": rounds.participant.multipliers.tolist(),
+            }
+        )
     # What an agent votes: at its best point, beside it, with a cost that is flat, at a bound.
     plain = {**chosen, "shrink": 1.0, "iterations": 1}
     steady = Steps(0.1, 0.3, 1.0, 0.01)
@@ -1058,7 +1057,7 @@ def steps() -> Json:
             "rounding": asked.rounding,
             "ceiling": [9.0, 9.0, 9.0],
         },
-        "draw": 0.25,
+        "draw": 0.75,
         "sums": given,
         "after": seen,
         "settled": rounds.settled(1e-3),

@@ -46,7 +46,7 @@ def test_the_typescript_agent_does_the_same(tmp_path: Path) -> None:
         "dist/test/vectors.test.js",
     ]
     done = execute(command, folder, {**os.environ, "DISCREET_VECTORS": str(protocol_vectors.PATH)})
-    assert re.search(r"^# pass 20$", done, re.MULTILINE), done
+    assert re.search(r"^# pass 23$", done, re.MULTILINE), done
 
 
 # Without GMP --------------------------------------------------------------------------------------

@@ -214,6 +214,26 @@ def test_what_is_below_the_grid_is_not_called_settled() -> None:
     assert not made[0].settled(TOLERANCE)
 
 
+def test_why_names_the_row_that_is_below_the_grid() -> None:
+    end = certificate(1.0, votes=3)
+    assert end.sizes is not None
+    end.sizes[0] = 1e-7
+    sums, prices = np.array([0.0, -1.0]), np.zeros(1)
+    assert "row 0 is too small for the grid of the sums: agents put 1e-07 into it" in end.why(
+        sums, prices
+    )
+
+
+def test_sizes_that_nobody_can_have_ask_for_no_more_steps() -> None:
+    made, _ = chargers().run(20)
+    end = made[0]._end
+    assert end is not None
+    assert end.sizes is not None
+    end.sizes[-1] = -1.0
+    assert made[0].why.startswith("after 20 steps nobody can say whether x is the optimum")
+    assert "more iterations" not in made[0].why
+
+
 def certificate(size: float, votes: int = 0, ceiling: float | None = None) -> Certificate:
     asked = Asked(TOLERANCE, 3, 8.0, 2.0**-31, None if ceiling is None else np.array([ceiling] * 2))
     end = Certificate(asked, 1)

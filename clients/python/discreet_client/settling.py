@@ -28,8 +28,7 @@ box, or with another row.
 
 from __future__ import annotations
 
-import secrets
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -82,9 +81,10 @@ class Certificate:
         self.votes: int | None = None
         """The number of agents whose own x has not settled."""
 
-    def row_sizes(self, A: Floats, x: Floats) -> Floats:
-        """An agent's part of the sum of sizes, float64[m]."""
-        factor = 0.5 + (secrets.randbits(53) + 1) * 2.0**-54
+    def row_sizes(self, A: Floats, x: Floats, uniform: Callable[[int], Floats]) -> Floats:
+        """An agent's part of the sum of sizes, float64[m]. `uniform` draws its factor, in [0, 1):
+        of an agent from the session's draws, so that it says the same when it is asked again."""
+        factor = 1 - uniform(1)[0] / 2
         return np.minimum(np.abs(A) @ np.abs(x) * factor, self.asked.bound)
 
     def vote(self, against: bool) -> Floats:
@@ -99,7 +99,7 @@ class Certificate:
         if self.sizes is None:
             self.sizes = sums
         else:
-            self.votes = round(float(sums[0]) / self.asked.bound) if self.asked.bound else 0
+            self.votes = round(float(sums[0]) / self.asked.bound)
 
     def residuals(self, sums: Floats, multipliers: Floats) -> Floats:
         """By how much each row of a constraint is exceeded, or differs from its limit at a price
@@ -140,6 +140,12 @@ class Certificate:
             said.append(
                 f"{self.votes} of {self.asked.agents} agents have not reached the best point at "
                 "these prices"
+            )
+        hidden = (self.sizes > 0) & (self.asked.tolerance * self.sizes < self.asked.rounding)
+        for row in np.flatnonzero(hidden[: self.coupled])[:1]:
+            said.append(
+                f"row {row} is too small for the grid of the sums: agents put "
+                f"{self.sizes[row]:.3g} into it"
             )
         beyond = np.flatnonzero(~self.rows_within(sums, multipliers))
         if beyond.size:

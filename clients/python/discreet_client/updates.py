@@ -21,6 +21,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from discreet_client.best_responses import Uniform, system_uniform
 from discreet_client.convex_sets import ConvexSet
 from discreet_client.costs import Cost
 from discreet_client.settling import Asked, Certificate, Own
@@ -109,12 +110,17 @@ class Participant:
 class Rounds:
     """A participant as the `Update` of a secure sum: `iterations` steps, and if agents are `asked`
     whether the sums have settled, two more sums in which the operator has no part
-    (`discreet_client.settling`)."""
+    (`discreet_client.settling`). `uniform` draws what hides the agent's sizes."""
 
     def __init__(
-        self, participant: Participant, iterations: int, asked: Asked | None = None
+        self,
+        participant: Participant,
+        iterations: int,
+        asked: Asked | None = None,
+        uniform: Uniform = system_uniform,
     ) -> None:
         self.participant, self.iterations = participant, iterations
+        self._uniform = uniform
         self.done = 0
         """The number of steps."""
         self._last: Floats = np.zeros(0)
@@ -139,7 +145,7 @@ class Rounds:
         if end is None or end.votes is not None:
             return None
         if end.sizes is None:
-            return end.row_sizes(np.vstack([one.A_u, one.A_g]), one.x)
+            return end.row_sizes(np.vstack([one.A_u, one.A_g]), one.x, self._uniform)
         own = Own(one.A_u, one.A_g, one.cost, one.domain, one.steps.regularization)
         return end.vote(
             not own.has_settled(
@@ -187,6 +193,8 @@ class Rounds:
         if self._end is None or self._end.settled(self._last, self.multipliers):
             return ""
         cause = self._end.why(self._last, self.multipliers)
+        if self._end.sizes is not None and not self._end.plausible:
+            return f"after {self.done} steps nobody can say whether x is the optimum: {cause}"
         return (
             f"after {self.done} steps x is no optimum: {cause}. It takes more iterations, other "
             "steps, or constraints that can be satisfied"

@@ -9,9 +9,10 @@ import { after, test } from "node:test";
 import { fromBinary, toBinary } from "@bufbuild/protobuf";
 
 import type { Agent } from "../src/agent/agent.js";
-import { concat, type Bytes, fromHex, hex, hmac, sha256, utf8 } from "../src/agent/bytes.js";
+import { concat, type Bytes, fromHex, hex, hmac, sha256, sortedJson, utf8 } from "../src/agent/bytes.js";
+import { solve } from "../src/agent/coupledQp.js";
 import { readCharge, readRoster } from "../src/agent/documents.js";
-import { BadLink, NotDue, NotTrusted, OutOfRange, Tampered } from "../src/agent/errors.js";
+import { BadLink, FolderLost, NotDue, NotTrusted, OutOfRange, Tampered } from "../src/agent/errors.js";
 import {
   AgentContentSchema,
   AgentMessageSchema,
@@ -23,7 +24,7 @@ import {
   OperatorMessageSchema,
 } from "../src/agent/federation_pb.js";
 import { FixedPoint } from "../src/agent/fixedPoint.js";
-import { OPERATOR } from "../src/agent/frames.js";
+import { header, OPERATOR, PROTOCOL } from "../src/agent/frames.js";
 import * as history from "../src/agent/history.js";
 import { Identity } from "../src/agent/identity.js";
 import { Journal } from "../src/agent/journal.js";
@@ -34,7 +35,7 @@ import { Machine, type Update } from "../src/agent/machine.js";
 import { commitment, extract, keystream } from "../src/agent/masks.js";
 import { minimize, stepOf } from "../src/agent/multiAgent.js";
 import { sumsOf } from "../src/agent/parameters.js";
-import type { Round } from "../src/agent/rounds.js";
+import type { Outcome, Round, Step } from "../src/agent/rounds.js";
 import * as signing from "../src/agent/signing.js";
 import { haveSettled, Participant } from "../src/agent/spds.js";
 import { Exchange } from "../src/agent/streamKeys.js";
@@ -163,6 +164,17 @@ test("the Python agent's ledger holds, goes on, and shows what was changed", asy
   assert.equal(again.seq, 1); // booked once, whoever asks again
   writeFileSync(path, readFileSync(path, "utf8").replace("500000000", "400000000"));
   assert.throws(() => ledger.entries(), /entry 1 does not hold/);
+});
+
+test("what a job has opened is what its agents were in", async () => {
+  const ledger = new Ledger(join(folder, "opened.ledger"), identityOf("agent_0"), { epsilon: undefined, delta: undefined });
+  const { job } = readCharge(utf8(vectors.charge.document));
+  await ledger.charge(utf8(vectors.charge.document), fromHex(vectors.charge.signature), publicOf("server"), { numbers: 10, agents: 5 });
+  assert.deepEqual([ledger.exposed("another"), ledger.exposed(job)], [2, 0]);
+  await ledger.opened(job, 4);
+  assert.equal(ledger.exposed("another"), 0.8);
+  await ledger.opened(job, 2); // once
+  assert.equal(ledger.exposed("another"), 0.8);
 });
 
 // multi_agent
@@ -355,6 +367,71 @@ test("nothing is answered twice, whatever was lost", () => {
   assert.throws(() => new Journal(join(folder, "another.journal"), settled, pending), /older than the saved session/);
 });
 
+test("a state that is put back draws the same after the same broadcasts, and something else after others", () => {
+  const { broadcasts } = vectors.sums;
+  const drawn: number[] = [];
+  const drawing = (saved?: Any): Machine => {
+    const { exchange, values } = vectors.sums;
+    const update = new Given(values[1]);
+    const next = update.next.bind(update);
+    update.next = (sums: readonly number[] | undefined, draw?: () => number) => {
+      drawn.push((draw as () => number)());
+      return next(sums);
+    };
+    const secrets = { exchange: privateKey("x25519", fromHex(exchange["agent 1"].private)), groupKey: new Uint8Array() };
+    const agreed = { members: ["agent_0", "agent_1", "agent_2"].map(publicOf), sums: sumsOf(vectors.sums.parameters, 3) };
+    const made = new Machine(identityOf("agent_1"), agreed, update, new Journal(join(folder, `${(journals += 1)}.journal`)), secrets);
+    if (saved !== undefined) made.resume(saved);
+    return made;
+  };
+  const machine = drawing();
+  for (const broadcast of broadcasts.slice(0, 3)) machine.answer(fromHex(broadcast));
+  const saved = machine.state();
+  for (const broadcast of broadcasts.slice(3, 5)) machine.answer(fromHex(broadcast));
+  drawing(saved).answer(fromHex(broadcasts[3]));
+  const [start, sum, again] = drawn;
+  assert.equal(again, start);
+  assert.notEqual(sum, start);
+  assert.ok(drawn.every((one) => one >= 0 && one < 1));
+});
+
+test("other data are refused within a session, and an older state is called that", async () => {
+  const sums = { ...vectors.sums.parameters, rounds: 4 };
+  const members = ["agent_0", "agent_1", "agent_2"];
+  const steps = { primal: 0.1, dual: 0.1, shrink: 1, regularization: 0, iterations: 2 };
+  const parameters = { protocol: PROTOCOL, agents: 3, coupled: 1, constraints: 1, sums, steps };
+  const agents = members.map((name) => ({ key: publicOf(name), fingerprint: vectors.keys[name].fingerprint }));
+  const signed = { protocol: PROTOCOL, job: "x", members: agents.map((one) => hex(one.key)), operator: vectors.sums.operator.public, parameters: sums };
+  const document = utf8(sortedJson(signed));
+  const payload = concat(document, fromHex(vectors.sums.exchange.operator.public));
+  const start = header("OPEN", 0, 0, OPERATOR);
+  const context = concat(utf8(PROTOCOL), sha256(utf8("x")), sha256(document));
+  const operator = new Identity(privateKey("ed25519", fromHex(vectors.sums.operator.seed)));
+  const opening = concat(start, payload, operator.sign(concat(context, start, new Uint8Array(32), sha256(document), sha256(payload))));
+  const journalPath = join(folder, "session.journal");
+  let state = "";
+  /** Runs one exchange, or checks the roster of a session that goes on. */
+  const asked = (need: number): Promise<unknown> => {
+    const participate = async (step: Step): Promise<Outcome> => {
+      step.check?.({ agents, parameters } as Any, state, 0);
+      if (!state) {
+        const round: Round = { number: 0, broadcast: opening, state, roster: { agents, parameters } } as Any;
+        await step(round);
+        ({ state } = round);
+        round.onSaved?.();
+      }
+      throw new Error("so far");
+    };
+    const part = { A_u: [[1]], A_g: [[1]], cost: { A_q: [[1]], a_l: [-need] }, upper: 5, demands: { exposure: "accepted" as const } };
+    return solve({ identity: identityOf("agent_1"), journalPath, participate } as unknown as Agent, part);
+  };
+  await assert.rejects(asked(2), /so far/);
+  await assert.rejects(asked(2), /so far/);
+  await assert.rejects(asked(2.5), /data are not those/);
+  writeFileSync(journalPath, `${readFileSync(journalPath, "utf8")}a record that this state does not know\n`);
+  await assert.rejects(asked(2), FolderLost);
+});
+
 test("parameters that this agent does not know are refused", () => {
   const { parameters } = vectors.sums;
   const changes: Any[] = [{ scheme: "paillier" }, { allow_dropout: true }, { noise_sigma: 1, clip: 1 }, { slot_bits: 32 }, { colluding: 2 }];
@@ -367,13 +444,13 @@ test("parameters that this agent does not know are refused", () => {
 
 test("steps of a coupled quadratic program", () => {
   const { A_u, A_g, A_q, a_l, lower, upper, steps, begin, asked, draw, sums, after: seen } = vectors.steps;
-  const participant = new Participant(A_u, A_g, { A_q, a_l }, { lower, upper }, steps, begin, asked, () => draw);
+  const participant = new Participant(A_u, A_g, { A_q, a_l }, { lower, upper }, steps, begin, asked);
   const near = (found: readonly number[], wanted: number[]): void => {
     assert.equal(found.length, wanted.length);
     found.forEach((one, place) => assert.ok(Math.abs(one - (wanted[place] as number)) < 1e-14, `${found} is not ${wanted}`));
   };
   [undefined, ...sums].forEach((opened: number[] | undefined, place: number) => {
-    const sent = participant.next(opened);
+    const sent = participant.next(opened, () => draw);
     const wanted = seen[place];
     assert.equal(sent === undefined, wanted.contribution === null);
     if (sent !== undefined) near(sent, wanted.contribution);
@@ -387,13 +464,12 @@ test("steps of a coupled quadratic program", () => {
 });
 
 test("whether the sums of a coupled quadratic program have settled", () => {
-  const { A_u, A_g, A_q, a_l, lower, upper, asked, votes, verdicts } = vectors.steps;
+  const { A_u, A_g, A_q, a_l, lower, upper, asked, draw, votes, verdicts } = vectors.steps;
   for (const one of votes.agents) {
     const cost = { A_q: one.A_q ?? A_q, a_l: one.a_l ?? a_l };
     const agent = new Participant(A_u, A_g, cost, { lower, upper }, votes.steps, one.begin, asked);
-    agent.next(undefined);
-    agent.next(votes.sums);
-    assert.equal((agent.next(votes.sizes) as number[])[0], one.against ? asked.bound : 0, JSON.stringify(one));
+    for (const opened of [undefined, votes.sums]) agent.next(opened, () => draw);
+    assert.equal((agent.next(votes.sizes, () => draw) as number[])[0], one.against ? asked.bound : 0, JSON.stringify(one));
   }
   for (const one of verdicts) {
     const found = haveSettled(asked, 2, [1, 1, one.excess], [one.price], [4, 2, one.size], one.votes);

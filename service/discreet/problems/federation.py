@@ -90,7 +90,8 @@ CAUSES: Mapping[str, str] = {
     # What came cannot be used
     "wrong_form": "its answer was not of the form that the round asks for",
     "not_a_number": "its answer held a number that is not finite",
-    "wrong_frame": "it sent a frame that was not due in this round, or another agent's",
+    "wrong_frame": "it sent a frame that was not due in this round, that was another agent's, or "
+    "that says of the sums what most agents do not say",
     "bad_signature": "its answer was not signed with its key, or answered something else",
     "unreadable": "its answer was signed and could not be read",
     "contradiction": "it gave two different answers to one round",

@@ -300,6 +300,8 @@ class _Run(Program):
         if figures is not None:
             secret = self._agent.identity.private_key.private_bytes_raw()
             own = own_haze(secret, cost, domain, members)
+            if sums.rounds != steps["iterations"]:
+                raise Unfit(f"the sums that the owner has signed do not fit method {method}")
             if len(members) > MOST_AGENTS:
                 raise Unfit(f"method auto sums over at most {MOST_AGENTS} agents")
             responder = Responder(
@@ -319,7 +321,7 @@ class _Run(Program):
         )
         participant = Participant(A_u, A_g, cost, domain, chosen)
         participant.x = _somewhere(domain, participant.x, self._draws)
-        return Rounds(participant, steps["iterations"], asked)
+        return Rounds(participant, steps["iterations"], asked, self._draws.uniform)
 
     def _state(self) -> bytes:
         assert self._machine is not None

@@ -11,7 +11,7 @@ from collections.abc import Iterable
 MULTI_AGENT = "discreet/multi-agent/v1"
 SPARSE_SUMS = "discreet/sparse-sum/v1"
 SECURE_SUMS = "discreet/secure-sum/v2"
-SHARES = "discreet-mpc-1"
+SHARES = "discreet-mpc-2"
 MOST = 32
 LONGEST = 64
 """Most names, and characters of one, that an enrolment may have."""

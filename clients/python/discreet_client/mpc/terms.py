@@ -7,7 +7,9 @@ import math
 from dataclasses import asdict, dataclass
 from typing import Any
 
-PROTOCOL = "discreet-mpc-2"
+from discreet_client.federation import spoken
+
+PROTOCOL = spoken.SHARES
 FEWEST_AGENTS, MOST_AGENTS = 3, 10
 MOST_HOURS = 96
 STATISTICAL_BITS = 40

@@ -6,9 +6,10 @@ import struct
 from collections.abc import Sequence
 from enum import Enum, IntEnum
 
+from discreet_client.federation import spoken
 from discreet_client.secure_sum.errors import Refused, Tampered
 
-PROTOCOL = "discreet/secure-sum/v2"
+PROTOCOL = spoken.SECURE_SUMS
 OPERATOR = 0xFFFF
 """The operator's number; agents are numbered by their place in the roster."""
 

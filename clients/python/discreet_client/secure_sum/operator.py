@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import json
+from collections import Counter
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -235,16 +236,17 @@ class Operator(Party):
                 agent for agent, said in self._collected.items() if said[0] == Kind.COMPLAINT
             )
         if len(kinds) > 1:
-            raise Tampered(
-                "agents differ in what they answer (an end, a contribution, or one to a sum of the "
-                "agents alone): they have seen different sums"
+            raise self._differ(
+                "what they answer (an end, a contribution, or one to a sum of the agents alone)",
+                {agent: kind for agent, (kind, _, _) in self._collected.items()},
             )
         if kinds == {Kind.TRANSCRIPT}:
             self._complete("every agent signs the transcript")
             said = {payload for _, payload, _ in self._collected.values()}
             if len(said) > 1:
-                raise Tampered(
-                    "agents differ in whether the sums have settled: they have seen different sums"
+                raise self._differ(
+                    "whether the sums have settled",
+                    {agent: payload for agent, (_, payload, _) in self._collected.items()},
                 )
             self.verdict = Verdict(said.pop())
             self.signatures = {agent: self._collected[agent][2] for agent in self._active}
@@ -261,6 +263,19 @@ class Operator(Party):
             raise Missing(self.waiting, f"{len(chosen)} summands are too few to hide one of them")
         self._known = bitmap(chosen)
         return self._broadcast(Kind.PROPOSAL, self._known, (Kind.AGREEMENT,), chosen)
+
+    def _differ(self, what: str, said: Mapping[int, object]) -> Tampered:
+        """All have been sent the same sum, from which the answer's kind and the verdict follow: who
+        answers as fewer than half do is named."""
+        counted = Counter(said.values()).most_common()
+        few = [agent for agent, one in said.items() if one != counted[0][0]]
+        named = sorted(few) if 2 * len(few) < len(said) else []
+        return Tampered(
+            f"agents differ in {what}, which follows from the sums: one has seen other sums, or "
+            "lies",
+            "wrong_frame",
+            *named,
+        )
 
     def _said(self, sender: int, signature: bytes) -> bytes:
         """The bytes of the verdict that the agent's signature covers after the transcript."""

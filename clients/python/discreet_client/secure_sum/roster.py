@@ -155,6 +155,8 @@ class Parameters:
                 "the tolerance lies between 0 and 1, and sums with noise have none: they never "
                 "settle"
             )
+        if self.tolerance is not None and not self.bound > 0:  # a vote against is the bound
+            raise Unacceptable("with a tolerance the bound is above 0: agents could not say no")
         if self.scheme == "masking" and self.slot_bits != 64:
             raise Unacceptable("masking adds modulo 2^64: slot_bits must be 64")
         if not (

@@ -392,7 +392,11 @@ export class Agent {
 
   async #end(end: End, step: Step): Promise<void> {
     const { sent, roster, state: kept } = this.#memory.known;
-    if (!end.charged && sent === undefined && roster.length) await this.ledger.release(readRoster(roster).job);
+    if (roster.length) {
+      const { job } = readRoster(roster);
+      if (!end.charged && sent === undefined) await this.ledger.release(job);
+      await this.ledger.opened(job, step.opened?.(kept) ?? 0);
+    }
     const { state, code, broadcast, transcript, charged } = end;
     const blamed = end.blamed.map(({ fingerprint, cause }) => ({ fingerprint, cause }));
     const ended = { state, code, rounds: Number(end.rounds), broadcast, transcript, charged, blamed };

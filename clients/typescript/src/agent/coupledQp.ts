@@ -12,16 +12,15 @@
 import { randomBytes } from "node:crypto";
 
 import type { Agent } from "./agent.js";
-import { hex } from "./bytes.js";
+import { hex, sortedJson, utf8 } from "./bytes.js";
 import type { Roster } from "./documents.js";
 import { check, type Demands } from "./demands.js";
-import { AgentError, FolderLost, NotTrusted, Unacceptable } from "./errors.js";
+import { AgentError, FolderLost, NotTrusted, Reused, Unacceptable } from "./errors.js";
 import { Journal } from "./journal.js";
 import { Machine, type SavedMachine } from "./machine.js";
 import { planOf, type PlanParameters } from "./parameters.js";
 import type { Round } from "./rounds.js";
 import { type Box, type Matrix, Participant, project, type QuadraticCost, reach } from "./spds.js";
-
 
 /** This agent's own part of the problem. `lower` and `upper`: one number, or one per variable. */
 export interface Part {
@@ -53,6 +52,8 @@ export interface Optimum {
 
 interface Saved {
   machine: SavedMachine;
+  /** Digest of the agent's own part of the problem, under the session's key. */
+  data: string;
   x: number[];
   multipliers: number[];
   done: number;
@@ -70,6 +71,7 @@ export async function solve(agent: Agent, part: Part): Promise<Optimum> {
     Object.assign((round: Round) => run.step(round), {
       check: (roster: Roster, state: string, exposed: number) => run.check(roster, state, exposed),
       opens: (roster: Roster) => numbersOf(roster),
+      opened: (state: string) => (state ? (JSON.parse(state) as Saved).machine.numbers : 0),
       withoutSecrets,
     }),
   );
@@ -129,6 +131,7 @@ class Run {
     const { x, multipliers, done, last, moved, sizes, votes } = participant;
     const saved: Saved = {
       machine: machine.state(),
+      data: machine.keyed(this.#data),
       ...{ x, multipliers, done, last, moved },
       ...{ sizes: sizes ?? null, votes: votes ?? null },
       journal: journal.saved,
@@ -159,16 +162,27 @@ class Run {
     const plan = planOf(roster.parameters, roster.agents.length);
     const participant = this.#optimizer(plan, roster.agents.length);
     const saved = state ? (JSON.parse(state) as Saved) : undefined;
-    const journal = new Journal(this.#agent.journalPath, saved?.journal.settled, saved?.journal.pending);
+    const journal = journalOf(this.#agent.journalPath, saved);
     const agreed = { members: roster.agents.map((one) => one.key), sums: plan.sums };
     const machine = new Machine(this.#agent.identity, agreed, participant, journal);
     if (saved !== undefined) {
       machine.resume(saved.machine);
+      if (saved.machine.exchange && saved.data !== machine.keyed(this.#data)) {
+        throw new Unacceptable(
+          "this agent's data are not those with which it began this session: its next answer would not follow from those before",
+        );
+      }
       const { x, multipliers, done, last, moved } = saved;
       Object.assign(participant, { x, multipliers, done, last, moved, sizes: saved.sizes ?? undefined, votes: saved.votes ?? undefined });
     }
     this.#opened = { machine, participant, journal };
     return this.#opened;
+  }
+
+  /** This agent's own part of the problem. */
+  get #data(): Uint8Array {
+    const { demands: _, ...own } = this.#part;
+    return utf8(sortedJson(own));
   }
 
   #optimizer(plan: PlanParameters, agents: number): Participant {
@@ -197,6 +211,16 @@ class Run {
     }
     participant.x = somewhere(box, participant.x);
     return participant;
+  }
+}
+
+/** FolderLost where state and journal do not fit: one of them is an older copy. */
+function journalOf(path: string, saved: Saved | undefined): Journal {
+  try {
+    return new Journal(path, saved?.journal.settled, saved?.journal.pending);
+  } catch (error) {
+    if (error instanceof Reused) throw new FolderLost(`the folder of this session was put back from an older copy: ${error.message}`);
+    throw error;
   }
 }
 

@@ -95,6 +95,17 @@ export class Ledger {
     });
   }
 
+  /** Notes that a job which has ended opened so many numbers, fewer than were booked. */
+  async opened(job: string, numbers: number): Promise<void> {
+    await withLock(this.path, LOCK_SECONDS, () => {
+      const entries = this.#whole();
+      const [booked, ...more] = entries.filter((entry) => entry.body.job === job);
+      const opens = booked?.body.opens as Opens | undefined;
+      if (more.length || opens === undefined || numbers >= opens.numbers) return;
+      this.#append(entries, spentOf(entries), { kind: "opened", job, numbers });
+    });
+  }
+
   /** The numbers for each agent that all jobs but one have opened of sums with this agent in them, without noise. */
   exposed(but: string): number {
     const shares = new Map<unknown, { numbers: number; agents: number }>();

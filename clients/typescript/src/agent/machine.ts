@@ -24,7 +24,7 @@ import type { FixedPoint } from "./fixedPoint.js";
 import type { Identity } from "./identity.js";
 import type { Journal } from "./journal.js";
 import { exchanged, isSigned, privateBytes, privateKey, publicBytes } from "./keys.js";
-import { commitment, contribution, expand, extract, opened } from "./masks.js";
+import { commitment, contribution, expand, extract, keystream, opened, wordsOf } from "./masks.js";
 import { pointOf, type Sums } from "./parameters.js";
 
 const EPOCH = 0; // a session has only one
@@ -35,8 +35,11 @@ const SECRET_BYTES = 32;
 
 /** An agent's optimizer: all agents see the same sums, and must decide the end and the verdict by these alone. */
 export interface Update {
-  /** Given the last sums, none at the start: the next contribution, or undefined to end. */
-  next(sums: readonly number[] | undefined): readonly number[] | undefined;
+  /**
+   * Given the last sums, none at the start: the next contribution, or undefined to end. `draw` gives one number in [0, 1), the
+   * same whenever the same is asked again after the same broadcasts.
+   */
+  next(sums: readonly number[] | undefined, draw: () => number): readonly number[] | undefined;
   /** Whether the sum of the last contribution is of the agents alone, without the operator's part. */
   readonly alone: boolean;
   /** Whether the sums have settled. */
@@ -81,6 +84,7 @@ export class Machine {
   #groupKey: Bytes = new Uint8Array();
   #deal: Bytes = new Uint8Array();
   #opened = 0;
+  #contributed = 0;
   #expected: Kind | undefined = "OPEN";
   #verdict: Verdict = "UNSAID";
   #ended: Error | undefined;
@@ -104,6 +108,11 @@ export class Machine {
   /** Whether all agents have signed the same transcript. */
   get finished(): boolean {
     return this.#expected === undefined && !this.complaint;
+  }
+
+  /** How many numbers of sums with this agent in them may be open: a sum may be even where this agent was not told. */
+  get numbers(): number {
+    return this.#contributed * this.#agreed.sums.dimension;
   }
 
   get transcript(): Bytes {
@@ -223,7 +232,7 @@ export class Machine {
     this.#expected = "DEALT";
     if (this.#agreed.sums.dealer !== this.#index) return new Uint8Array();
     this.#journal.claim(this.#record("deal")); // the keys that seal it are for one use
-    this.#groupKey = this.#drawn ?? expand(this.#key, concat(utf8("discreet/draws/v1"), this.#transcript));
+    this.#groupKey = this.#drawn ?? this.#draw(SECRET_BYTES);
     const committed = commitment(this.#groupKey);
     const sealed = this.#all.filter((other) => other !== this.#index).map((other) => this.#seal(other, committed));
     return this.#frame("DEAL", concat(committed, ...sealed));
@@ -320,7 +329,7 @@ export class Machine {
 
   #contribute(sums: readonly number[] | undefined): Bytes {
     const { rounds, dimension, tolerance } = this.#agreed.sums;
-    const values = this.#update.next(sums);
+    const values = this.#update.next(sums, () => Number(wordsOf(this.#draw(8))[0] as bigint >> 11n) * 2 ** -53);
     if (values === undefined) {
       if (this.#opened === 0) throw new Unacceptable("an agent must not end before the first sum");
       this.#expected = "CLOSE";
@@ -331,8 +340,9 @@ export class Machine {
     if (values.length !== dimension) throw new OutOfRange(`a contribution must have ${dimension} entries, not ${values.length}`);
     const encoded = this.#point.encode(values);
     // A keyed digest, so that the journal reveals nothing about the values, with a key that ends with the session.
-    const digest = hex(hmac(this.#key, utf8(encoded.join(" "))));
+    const digest = this.keyed(utf8(encoded.join(" ")));
     this.#journal.claim(this.#record(`contribution ${digest}`));
+    this.#contributed += 1;
     this.#bound = this.#transcript;
     const above = this.#all.filter((other) => other > this.#index);
     const below = this.#all.filter((other) => other < this.#index);
@@ -416,6 +426,16 @@ export class Machine {
     return extract(privateBytes(this.#exchange));
   }
 
+  /** What it draws here: after the same broadcasts the same bytes. */
+  #draw(size: number): Bytes {
+    return keystream(expand(this.#key, concat(utf8("discreet/draws/v1"), this.#transcript)), size);
+  }
+
+  /** A digest under the session's key, which tells nobody what it is of. */
+  keyed(data: Bytes): string {
+    return hex(hmac(this.#key, data));
+  }
+
   #hear(broadcast: Bytes): void {
     this.#heard = sha256(broadcast);
     this.#transcript = sha256(this.#transcript, this.#heard);
@@ -441,6 +461,8 @@ export class Machine {
       groupKey: hex(this.#groupKey),
       deal: hex(this.#deal),
       opened: this.#opened,
+      contributed: this.#contributed,
+      numbers: this.numbers,
       expected: this.#expected ?? null,
       verdict: this.#verdict,
       complaint: this.complaint,
@@ -461,6 +483,7 @@ export class Machine {
     this.#groupKey = fromHex(saved.groupKey);
     this.#deal = fromHex(saved.deal);
     this.#opened = saved.opened;
+    this.#contributed = saved.contributed;
     this.#expected = saved.expected ?? undefined;
     this.#verdict = saved.verdict;
     this.complaint = saved.complaint ?? "";
@@ -480,6 +503,8 @@ export interface SavedMachine {
   groupKey: string;
   deal: string;
   opened: number;
+  contributed: number;
+  numbers: number;
   expected: Kind | null;
   verdict: Verdict;
   complaint?: string;

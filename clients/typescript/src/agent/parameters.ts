@@ -16,7 +16,6 @@ export interface Sums {
   readonly dealer: number;
   readonly exposure: "accepted" | undefined;
   readonly tolerance: number | undefined;
-  /** The round from which on the operator has no part in the sums; undefined where it is in all. */
   /** The largest magnitude of each entry of a contribution, and of a sum with the operator's part; undefined where nobody says. */
   readonly reach: readonly number[] | undefined;
   readonly most: readonly number[] | undefined;
@@ -85,6 +84,7 @@ export function sumsOf(value: unknown, agents: number): Sums {
   if (exposure !== undefined && exposure !== "accepted") throw new Unacceptable("exposure is accepted or left out");
   if (tolerance !== undefined && !(positive(tolerance) && tolerance < 1)) throw new Unacceptable("the tolerance lies between 0 and 1");
   if (!isNumber(bound)) throw new Unacceptable("the bound is a number");
+  if (tolerance !== undefined && bound <= 0) throw new Unacceptable("with a tolerance the bound is above 0: agents could not say no");
   const dimension = count(sums.dimension, "dimension", 1);
   const read: Sums = {
     dimension,

@@ -51,6 +51,8 @@ export interface Step {
   check?(roster: Roster, state: string, exposed: number): void;
   /** The most numbers that a session of this roster opens without noise. */
   opens?(roster: Roster): number;
+  /** How many of them were opened, of a session that has ended with this state. */
+  opened?(state: string): number;
   /** The state of a session that has ended, without what only its rounds needed. */
   withoutSecrets?(state: string): string;
 }

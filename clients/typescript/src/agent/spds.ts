@@ -3,8 +3,6 @@
  * (docs/protocol.md, "Steps of a coupled quadratic program"), and whether they have settled.
  */
 
-import { randomBytes } from "node:crypto";
-
 import { AgentError } from "./errors.js";
 import type { Update } from "./machine.js";
 import type { Steps } from "./parameters.js";
@@ -106,7 +104,6 @@ export class Participant implements Update {
   votes: number | undefined;
   readonly #origin: number[];
 
-  /** `draw`: a number in (0, 1], which hides the agent's sizes. */
   constructor(
     readonly A_u: Matrix,
     readonly A_g: Matrix,
@@ -115,7 +112,6 @@ export class Participant implements Update {
     readonly steps: Steps,
     start?: readonly number[],
     readonly asked?: Asked | undefined,
-    readonly draw: () => number = uniform,
   ) {
     const k = cost.a_l.length;
     if (![...A_u, ...A_g, ...cost.A_q, box.lower, box.upper].every((row) => row.length === k)) {
@@ -127,7 +123,8 @@ export class Participant implements Update {
     this.multipliers = A_g.map(() => 0);
   }
 
-  next(sums: readonly number[] | undefined): number[] | undefined {
+  /** `draw`: a number in [0, 1), which hides the agent's sizes. */
+  next(sums: readonly number[] | undefined, draw: () => number): number[] | undefined {
     const { asked, steps } = this;
     if (sums !== undefined) {
       if (this.done < steps.iterations) this.#step(sums);
@@ -138,7 +135,7 @@ export class Participant implements Update {
     if (this.done < steps.iterations) return times(A, this.x);
     if (asked === undefined || this.votes !== undefined) return undefined;
     if (this.sizes === undefined) {
-      const factor = 0.5 + this.draw() / 2;
+      const factor = 1 - draw() / 2;
       return times(A.map(magnitudes), magnitudes(this.x)).map((one) => Math.min(one * factor, asked.bound));
     }
     const against = !this.#hasSettled(asked, this.sizes);
@@ -220,7 +217,6 @@ export class Participant implements Update {
 }
 
 const magnitudes = (values: readonly number[]): number[] => values.map(Math.abs);
-const uniform = (): number => (Number(randomBytes(8).readBigUInt64BE() >> 11n) + 1) * 2 ** -53;
 
 /** The least eigenvalue of a positive semidefinite matrix whose rows and columns are divided by the roots of `bends`: by Jacobi's rotations. */
 function leastEigenvalue(matrix: readonly (readonly number[])[], bends: readonly number[]): number {

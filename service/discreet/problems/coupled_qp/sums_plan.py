@@ -26,8 +26,8 @@ SETUP_EXCHANGES = 4
 end."""
 
 VERDICT = (
-    "agents say of the sums whether they have settled: one that lies about its own part of them "
-    "can make that wrong"
+    "agents say of the sums whether they have settled: one that lies about its own part of them, "
+    "or a server that adds to sums of the agents alone, can make that wrong"
 )
 """Of sessions whose agents are asked; secrecy does not rest on it."""
 
