@@ -23,7 +23,7 @@ from numpy.typing import NDArray
 
 from discreet_client.convex_sets import ConvexSet
 from discreet_client.costs import Cost
-from discreet_client.settling import Asked, Certificate, Own
+from discreet_client.settling import Asked, Certificate, Own, nearest
 
 Floats = NDArray[np.float64]
 
@@ -139,7 +139,7 @@ class Rounds:
         if end is None or end.votes is not None:
             return None
         if end.sizes is None:
-            return end.row_sizes(np.vstack([one.A_u, one.A_g]), one.x)
+            return end.row_sizes(np.vstack([one.A_u, one.A_g]), one.x - nearest(one.domain))
         own = Own(one.A_u, one.A_g, one.cost, one.domain, one.steps.regularization)
         return end.vote(
             not own.has_settled(
