@@ -234,21 +234,20 @@ class Installation:
         self.owner_key = place.read_text().strip()
         self.operator_key = place.with_name("operator.key").read_text().strip()
 
-    def listen(self) -> None:
-        """Take an address for the API, which keeps it."""
+    def listen(self) -> tuple[int, int]:
+        """Take an address for the API, and one for its metrics, which it keeps; the sockets."""
         if self._listener is None:
             self._listener = socket.create_server(("127.0.0.1", 0))
             self._listener.set_inheritable(True)
             self.url = f"http://127.0.0.1:{self._listener.getsockname()[1]}"
             self._monitor = socket.create_server(("127.0.0.1", 0))
             self._monitor.set_inheritable(True)
+        assert self._monitor is not None
+        return self._listener.fileno(), self._monitor.fileno()
 
     def spawn_api(self) -> None:
         """Start the API without waiting for it; its address stays what it was."""
-        self.listen()
-        assert self._listener is not None
-        assert self._monitor is not None
-        numbers = self._listener.fileno(), self._monitor.fileno()
+        numbers = self.listen()
         sockets = ("--fd", str(numbers[0]), "--metrics-fd", str(numbers[1]))
         self.api = self._started(self.api_command, "api", *sockets, files=numbers)
 

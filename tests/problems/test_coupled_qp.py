@@ -473,13 +473,21 @@ class Still:
     """An optimizer that contributes the same in every round; with noise in the sums what it sees
     still differs."""
 
-    def __init__(self, value: Floats, rounds: int) -> None:
+    def __init__(self, value: Floats, rounds: int, with_operator: int) -> None:
         self.value, self.rounds, self.seen, self.says = value, rounds, list[Floats](), True
+        self.with_operator = with_operator
 
     def __call__(self, sums: Floats | None) -> Floats | None:
         if sums is not None:
             self.seen.append(sums)
         return None if len(self.seen) == self.rounds else self.value
+
+    @property
+    def alone(self) -> bool:
+        return len(self.seen) >= self.with_operator
+
+    def natural(self, entry: int, value: float) -> float:
+        return value
 
     def settled(self, tolerance: float) -> bool:
         return self.says
@@ -512,7 +520,8 @@ class Federation:
         ]
         self.session = self.problem.open_session(self.plan, self.members)
         rounds = self.plan.parameters["sums"]["rounds"]
-        self.optimizers = [Still(np.array([1.0, 0.5]), rounds) for _ in keys]
+        steps = self.plan.parameters["steps"]["iterations"]
+        self.optimizers = [Still(np.array([1.0, 0.5]), rounds, steps) for _ in keys]
         self.machines = [
             secure_sum.Agent(key, lambda document: True, optimizer, secure_sum.MemoryJournal())
             for key, optimizer in zip(keys, self.optimizers, strict=True)

@@ -10,6 +10,9 @@ started again, as a supervisor would. Clients do what clients should: they repea
 same Idempotency-Key until it is answered. Then federated sessions have their own storm
 (`sessions.py`).
 
+Run by root, all of it, logs included, lies on a small file system that nobody else sees, which is
+filled to the last byte for some seconds and emptied again.
+
 The seed fixes the order of faults, jobs and draws; what a fault meets depends on the machine, as it
 does in life.
 """
@@ -19,10 +22,12 @@ from __future__ import annotations
 import argparse
 import itertools
 import json
+import math
 import os
 import random
 import shutil
 import signal
+import subprocess
 import sys
 import tempfile
 import threading
@@ -78,6 +83,9 @@ LONG = {
     "API killed": 8,
     "API stopped": 4,
 }
+ON_A_SMALL_DISK = {**LONG, "disk filled": 10}
+DISK_MEGABYTES = 700
+"""Of the small file system: PostgreSQL with its log needs some 200."""
 SHORT = {
     "worker killed": 1,
     "worker stopped": 1,
@@ -220,6 +228,8 @@ class Chaos:
         self._starts = itertools.count(1)
         self._stopped: dict[int, float] = {}
         self._postgres_due = 0.0
+        self._filler = running.settings.state / "filler"
+        self._empty_at = math.inf
         self._storm = False
 
     def run(self, deadline_seconds: float) -> Report:
@@ -285,7 +295,9 @@ class Chaos:
     def _inject(self, fault: str) -> None:
         part, what = fault.rsplit(" ", 1)
         number = signal.SIGKILL if what == "killed" else signal.SIGSTOP
-        if part == "API":
+        if part == "disk":
+            self._fill()
+        elif part == "API":
             self._hit_api(number)
         elif part == "postmaster":
             # Killed, or stopped as `pg_ctl stop -m immediate` does it; both times the next one
@@ -296,6 +308,15 @@ class Chaos:
                 self._postgres_due = time.monotonic() + self.draw.uniform(0, 1)
         elif found := self._find(part):
             self._strike(found, number, fault)
+
+    def _fill(self) -> None:
+        """Leave no room on the disk for some seconds: for tables, logs and spool alike."""
+        with suppress(OSError), self._filler.open("ab", buffering=0) as out:
+            while True:
+                out.write(bytes(1 << 14))
+        self._empty_at = time.monotonic() + self.draw.uniform(0.5, 2.5 * LEASE_SECONDS)
+        self.report.faults["disk filled"] += 1
+        self.say(f"{sum(self.report.faults.values()):4} disk filled")
 
     def _find(self, part: str, seconds: float = 30.0) -> int | None:
         """A process of this kind that is not stopped. Children live for moments: it waits, and lets
@@ -345,6 +366,9 @@ class Chaos:
                 self._stopped[pid] = time.monotonic() + self.draw.uniform(0.5, 2.5 * LEASE_SECONDS)
 
     def _continue(self, *, everything: bool = False) -> None:
+        if everything or time.monotonic() >= self._empty_at:
+            self._filler.unlink(missing_ok=True)
+            self._empty_at = math.inf
         for pid, until in list(self._stopped.items()):
             if everything or time.monotonic() >= until:
                 del self._stopped[pid]
@@ -475,15 +499,23 @@ def main() -> int:
         "--sessions", type=int, default=8, help="federated sessions after the jobs; 0: none"
     )
     parser.add_argument("--short", action="store_true", help="the plan of the tests")
+    parser.add_argument("--small-disk", help=argparse.SUPPRESS)  # where it is mounted already
     chosen = parser.parse_args()
     seed = random.SystemRandom().randrange(10**6) if chosen.seed is None else chosen.seed
-    folder = Path(tempfile.mkdtemp(prefix="discreet-chaos-"))
+    folder = Path(chosen.small_disk or tempfile.mkdtemp(prefix="discreet-chaos-"))
+    unshare = Path("/usr/bin/unshare")
+    if not (chosen.small_disk or chosen.short) and os.geteuid() == 0 and unshare.exists():
+        size = f"mode=0700,size={DISK_MEGABYTES}m"
+        mount = f'mount -t tmpfs -o {size} tmpfs "$1" && shift && exec "$@"'
+        again = [sys.executable, "-m", "tests.reliability.chaos", "--small-disk", str(folder)]
+        command = [str(unshare), "--mount", "sh", "-ec", mount, "sh", str(folder), *again]
+        return subprocess.run([*command, *sys.argv[1:]], check=False).returncode
     with os.fdopen(os.dup(1), "w", encoding="utf-8") as output, (folder / "log").open("wb") as log:
         console = Console(file=output)
         console.print(f"chaos: {chosen.jobs} jobs, seed {seed}; all parts log to {folder}/log")
         for descriptor in (1, 2):  # the parts inherit these
             os.dup2(log.fileno(), descriptor)
-        plan = SHORT if chosen.short else LONG
+        plan = SHORT if chosen.short else ON_A_SMALL_DISK if chosen.small_disk else LONG
         try:
             report = storm(
                 folder, plan, jobs=chosen.jobs, seed=seed, deadline_seconds=1800, say=console.print
@@ -509,7 +541,7 @@ def main() -> int:
                 console.print_exception()
                 return 1
             show_sessions(found, console)
-    shutil.rmtree(folder)
+    shutil.rmtree(folder, ignore_errors=chosen.small_disk is not None)  # it is mounted there
     return 0
 
 

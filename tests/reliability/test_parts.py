@@ -132,7 +132,11 @@ def walks(*, off_policy: bool = False, **values: Any) -> dict[str, Any]:
             "next_state": (walk + step + 1) % 3,
             "reward": step / (walk + 1 + unique),
             "terminal": step == walk % 4,
-            **({"behaviour": 0.5, "target": 0.3 + step / 10} if off_policy else {}),
+            **(
+                {"behaviour": 0.5, "target": 0.5 + (0.2 - 0.1 * step) * (1, -1)[walk % 2]}
+                if off_policy
+                else {}
+            ),
         }
         for walk in range(40)
         for step in range(1 + walk % 4)

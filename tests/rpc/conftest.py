@@ -135,13 +135,8 @@ class Federation(Installation):
         return subprocess.Popen(command, env=self.environment(), cwd=ROOT, **more)
 
     def spawn_api(self) -> None:
-        if self._listener is None:
-            self._listener = socket.create_server(("127.0.0.1", 0))
-            self._listener.set_inheritable(True)
-            self.url = f"http://127.0.0.1:{self._listener.getsockname()[1]}"
-        number = self._listener.fileno()
-        arguments: Sequence[str] = ("api", "--fd", str(number))
-        files: Sequence[int] = (number,)
+        files: Sequence[int] = self.listen()
+        arguments: Sequence[str] = ("api", "--fd", str(files[0]), "--metrics-fd", str(files[1]))
         if not self.alone:  # nobody uploads contents of the tests' kind
             arguments, files = templates().sharing(arguments, files)
         self.api = self.program(*arguments, pass_fds=files)

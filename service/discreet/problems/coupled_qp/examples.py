@@ -105,4 +105,4 @@ def rehearse_session(kind: type[FederatedProblem]) -> None:
     result = problem.finish(None, plan, unpack(pack(session.released())), lambda step, total: None)
     evidence = problem.evidence(plan, json.dumps(result.to_json()).encode())
     assert evidence is not None
-    assert evidence["rounds"] == 2
+    assert evidence["rounds"] == 4
