@@ -125,4 +125,4 @@ def test_a_doubt_says_that_more_actions_than_two_may_explain_it() -> None:
         "target": np.zeros(50),
     }
     (found,) = propensities.issues(propensities.sums_of(content))
-    assert "if there are two actions; of more, rare ones may be why" in found.message
+    assert "if there are two actions; of more, rare ones may be why" in found.detail
