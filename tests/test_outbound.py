@@ -176,6 +176,8 @@ def test_nobody_there_and_no_such_name() -> None:
         "https://" + "a" * 70 + ".example/",
         "https://169.254.169.254/latest/meta-data",
         "https://[fd00:ec2::254]/",
+        "https://100.100.100.200/latest/meta-data",
+        "https://168.63.129.16/machine",
         "https://0.0.0.0/",
     ],
 )

@@ -413,7 +413,17 @@ def _carried(address: IPv6Address) -> str:
     return str(IPv4Address(int(address) & 0xFFFFFFFF))
 
 
-_METADATA = (ip_address("fd00:ec2::254"), ip_address("fd20:ce::254"))
+_METADATA = tuple(
+    map(
+        ip_address,
+        (
+            *("fd00:ec2::254", "fd20:ce::254"),
+            "100.100.100.200",  # Alibaba Cloud
+            "168.63.129.16",  # Azure's own server, which also has the settings of a machine
+            "192.0.0.192",  # Oracle Cloud
+        ),
+    )
+)
 """Addresses at which clouds serve credentials, besides the link-local ones."""
 
 

@@ -28,12 +28,13 @@ from discreet.errors import DiscreetError, InvalidInput, PayloadTooLarge
 from discreet.installation.postgres import EmbeddedPostgres
 from discreet.isolation.reading import UPLOAD
 from discreet.privacy.filters import Cap
-from discreet.problems import DATASETS
+from discreet.problems import DATASETS, KINDS
+from discreet.problems.numbers import Privacy
 from discreet.settings import Settings
 from discreet.storage import audit_log
 from discreet.storage.sealing import open_stream
 from discreet.storage.tenants import Principal
-from discreet.usecases import access, datasets
+from discreet.usecases import access, datasets, endings, jobs
 from discreet.usecases.places import databases, fetching, rows, wire
 from discreet.usecases.places.addresses import (
     NothingThere,
@@ -43,6 +44,7 @@ from discreet.usecases.places.addresses import (
 )
 from discreet.usecases.places.reading import TooManyFailedReads
 from discreet.usecases.places.rules import Located
+from discreet.usecases.places.staying import PlaceFails
 from discreet.usecases.rpc_tls import self_signed
 from discreet.usecases.services import Services, open_services
 from tests import bodies
@@ -293,7 +295,9 @@ AS_COUNT = "SELECT period, origin, destination, {} AS count FROM trips CROSS JOI
 ONE_BIT = "CASE WHEN count = {} AND left(word, 1) = 'a' THEN {} ELSE 1 END"
 
 
-def registered(site: Site, address: str, url: str | None = None, **changes: Any) -> Any:
+def registered(
+    site: Site, address: str, url: str | None = None, *, stays: bool = False, **changes: Any
+) -> Any:
     body = bodies.dataset()
     request = datasets.Registration(
         name="guesses",
@@ -302,7 +306,7 @@ def registered(site: Site, address: str, url: str | None = None, **changes: Any)
         mode="private",
         cap=Cap(10**9, 0),
         account=None,
-        source=Located(address),
+        source=Located(address, stays),
     )
     services = site.allowed(url)
     services = replace(services, settings=services.settings.model_copy(update=changes))
@@ -376,6 +380,50 @@ def test_failed_reads_have_a_number_a_day(site: Site) -> None:
     assert len(site.portal.call(_audited, site)) == most
     with pytest.raises(PlaceRefused):  # what is no address tells nothing, and counts for nothing
         registered(site, "nowhere", place_failures=most)
+
+
+def test_jobs_that_cannot_read_rows_again_count_as_well(site: Site) -> None:
+    """A query that was well when it was registered fails later as a row is: for each job told a
+    bit for nothing. Jobs that failed so count with the reads that did; neither a registration nor
+    a job reads rows then, and what is told then counts for nothing."""
+    row, _ = registered(site, query(site, "count + 1"), stays=True)
+    before = len(site.portal.call(_audited, site))
+
+    def read(most: int) -> None:
+        services = site.allowed()
+        settings = services.settings.model_copy(update={"place_failures": most})
+        site.portal.call(datasets.open_content, replace(services, settings=settings), row["id"])
+
+    read(before + 2)
+    codes = ("content_differs", "data_erased", "too_many_failed_reads", "place_unreadable")
+    for number, code in enumerate(codes):
+        if number < 3:
+            read(before + 2)
+        site.portal.call(_failed, site, row["id"], code)
+    with pytest.raises(PlaceFails) as failed:
+        read(before + 2)
+    assert (failed.value.code, failed.value.passing) == ("too_many_failed_reads", False)
+    with pytest.raises(TooManyFailedReads) as refused:
+        registered(site, query(site, "count"), place_failures=before + 2)
+    assert 86000 < refused.value.seconds_left <= 86400
+    read(before + 3)
+    assert len(site.portal.call(_audited, site)) == before
+
+
+async def _failed(site: Site, dataset: str, code: str) -> None:
+    """A job on this dataset ends with this code."""
+    asked = bodies.job(dataset)
+    job = await jobs.submit(
+        site.services,
+        site.owner,
+        idempotency_key=f"{dataset} {code}",
+        request=code.encode(),
+        problem=KINDS["routing"].model_validate(asked["problem"]),
+        privacy=Privacy.model_validate(asked["privacy"]),
+        seed=None,
+    )
+    async with site.services.database.transaction(site.owner.tenant_id) as connection:
+        await endings.fail(connection, job["id"], code, "worker")
 
 
 def test_nothing_was_changed(site: Site) -> None:

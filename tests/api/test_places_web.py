@@ -217,7 +217,10 @@ def test_names_that_lead_into_other_networks(
 
 @pytest.mark.parametrize(
     "address_of_it",
-    ["169.254.169.254", "fe80::1", "fd00:ec2::254", "::ffff:169.254.169.254", "0.0.0.0"],
+    [
+        *("169.254.169.254", "fe80::1", "fd00:ec2::254", "::ffff:169.254.169.254", "0.0.0.0"),
+        *("100.100.100.200", "::ffff:100.100.100.200", "168.63.129.16", "192.0.0.192"),
+    ],
 )
 def test_where_clouds_keep_credentials_no_place_leads(
     setting: Callable[..., Settings], server: Server, names: Names, address_of_it: str

@@ -431,7 +431,7 @@ def test_rows_that_stay_in_a_database(at: Callable[[Work], None]) -> None:
             assert answer.status_code == 201, answer.text
         whole = {**body, "content_from": rows_of(site.database, "TABLE trips")}
         refused = await site.client.post(blocks, json=whole)
-        assert (refused.status_code, "not of block" in refused.text) == (422, True)
+        assert (refused.status_code, "not of this block" in refused.text) == (422, True)
         problem = {**bodies.job("")["problem"]}
         del problem["dataset"]
         problem["source"] = {"id": made["id"], "blocks": "2026-10-01/2026-10-02"}

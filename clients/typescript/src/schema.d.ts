@@ -8007,7 +8007,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["ProblemDocument"];
                 };
             };
-            /** @description `rate_limited`: The key has used up its requests for now; `too_many_bodies`: Too many large requests of this tenant are being worked on; `too_many_uploads`: Too many contents of this tenant are being registered */
+            /** @description `rate_limited`: The key has used up its requests for now; `too_many_bodies`: Too many large requests of this tenant are being worked on; `too_many_failed_reads`: Too many reads of places failed for this tenant; `too_many_uploads`: Too many contents of this tenant are being registered */
             429: {
                 headers: {
                     /** @description Seconds to wait before asking again */
@@ -11553,7 +11553,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["ProblemDocument"];
                 };
             };
-            /** @description `rate_limited`: The key has used up its requests for now; `too_many_bodies`: Too many large requests of this tenant are being worked on; `too_many_uploads`: Too many contents of this tenant are being registered */
+            /** @description `rate_limited`: The key has used up its requests for now; `too_many_bodies`: Too many large requests of this tenant are being worked on; `too_many_failed_reads`: Too many reads of places failed for this tenant; `too_many_uploads`: Too many contents of this tenant are being registered */
             429: {
                 headers: {
                     /** @description Seconds to wait before asking again */

@@ -14,7 +14,7 @@ from urllib.parse import urlsplit
 from fastapi import Request
 from starlette.responses import Response
 
-PREFIX = "__Host-"
+from discreet.web.middleware import HOST_PREFIX as PREFIX
 
 
 def over_tls(request: Request) -> bool:

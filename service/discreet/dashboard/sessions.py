@@ -26,8 +26,8 @@ from discreet.usecases.access import require
 from discreet.usecases.keyring import Keyring
 from discreet.usecases.logins import Opened
 from discreet.usecases.services import Services
+from discreet.web.middleware import SESSION_COOKIE
 
-SESSION_COOKIE = "discreet_session"
 SIGN_IN_COOKIE = "discreet_sign_in"
 """Cookie of a browser that is on its way to the identity provider and back."""
 VISITOR_COOKIE = "discreet_visitor"

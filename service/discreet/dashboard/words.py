@@ -31,6 +31,7 @@ MENDING = {
     "and",
     "place_unreadable": "when its keeper has the place in order,",
     "place_forbidden": "ask the operator of this installation to allow the place, and",
+    "too_many_failed_reads": "wait a day, and",
     "content_not_read": "wait a little, and",
 }
 """What helps a failed job, before "submit a new job", where that does not lie in the problem."""

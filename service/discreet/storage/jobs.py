@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
+from datetime import datetime
 from typing import Any, Literal
 
 from prometheus_client import Counter
@@ -107,6 +108,15 @@ async def events(connection: AsyncConnection, job_id: str, after: int) -> list[R
         .order_by(JobEvent.seq)
     )
     return [dict(row) for row in (await connection.execute(statement)).mappings()]
+
+
+async def unread_rows(
+    connection: AsyncConnection, tenant_id: str, since: datetime, most: int
+) -> list[datetime]:
+    """When jobs failed that could not read the rows of a database again, at most so many, newest
+    first."""
+    values = {"tenant": tenant_id, "since": since, "most": most}
+    return list((await connection.execute(_UNREAD_ROWS, values)).scalars())
 
 
 async def active_of_dataset(connection: AsyncConnection, dataset_id: str) -> bool:
@@ -361,6 +371,18 @@ _STRANDED = text(
            AND NOT EXISTS (SELECT FROM procrastinate_jobs AS entry
                            WHERE entry.queueing_lock = jobs.id AND entry.status = 'todo'))
     ORDER BY fair_tag LIMIT :most
+    """
+)
+_UNREAD_ROWS = text(
+    """
+    SELECT j.finished_at FROM jobs AS j
+    WHERE j.tenant_id = :tenant AND j.state = 'failed' AND j.finished_at >= :since
+      AND j.created_at >= CAST(:since AS timestamptz) - interval '30 days'
+      AND j.error_code IN ('content_differs', 'content_not_read', 'place_unreadable')
+      AND EXISTS (
+        SELECT FROM datasets AS d WHERE d.tenant_id = j.tenant_id AND d.stays = 'postgresql'
+          AND (d.id = j.dataset_id OR d.source_id = j.source_id))
+    ORDER BY j.finished_at DESC LIMIT :most
     """
 )
 _ACTIVE_OF_DATASET = text(

@@ -29,6 +29,8 @@ FAILURES: Mapping[str, str] = {
     "in, or the operator's file of places could not be read",
     "place_forbidden": "the dataset's place may not be read any more: the operator's file of "
     "places does not allow it, or what is there is not read",
+    "too_many_failed_reads": "so many reads of places failed for this tenant within a day "
+    "(place_failures) that rows of databases are not read again for now",
     "content_not_read": "the process that reads the dataset's content from its place did not "
     "start, or ended without an answer",
     "master_key_unknown": "the content or the stored release is sealed under a master key that "

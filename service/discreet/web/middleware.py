@@ -11,6 +11,7 @@ from weakref import WeakValueDictionary
 
 from prometheus_client import Counter, Histogram
 from starlette.datastructures import Headers, MutableHeaders
+from starlette.requests import HTTPConnection
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from discreet.observability import telemetry
@@ -24,6 +25,8 @@ UNTIMED = re.compile(
 )
 """How long such a request takes, which reads or checks a content, may depend on it, so no metric
 and no trace shows it."""
+SESSION_COOKIE, HOST_PREFIX = "discreet_session", "__Host-"
+"""The cookie of who is logged in to the pages, and how its name begins over TLS."""
 UNTRACED = frozenset({"/healthz", "/readyz"})
 
 NOTHING = "default-src 'none'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
@@ -45,27 +48,30 @@ _METHODS = frozenset({"GET", "POST", "PUT", "DELETE", "HEAD", "OPTIONS", "PATCH"
 
 
 class _Turn:
-    """One request's turn among those of its credential."""
+    """One request's turn among those of its credentials, which all have their places in one order:
+    nobody waits for a request that waits for them."""
 
-    def __init__(self, free: asyncio.Semaphore | None) -> None:
+    def __init__(self, free: list[asyncio.Semaphore]) -> None:
         self._free = free
+        self._held: list[asyncio.Semaphore] = []
 
     async def come(self) -> None:
-        if self._free is not None:
-            await self._free.acquire()
+        for one in self._free:
+            await one.acquire()
+            self._held.append(one)
 
     def end(self) -> None:
-        """Once: an event stream gives its turn back when it begins, as it may stay for hours."""
-        if self._free is not None:
-            self._free.release()
-            self._free = None
+        """An event stream gives its turn back when it begins, as it may stay for hours; then again,
+        as every request does, which changes nothing."""
+        while self._held:
+            self._held.pop().release()
 
 
 class Envelope:
     """Measures, and completes the headers: quota, deprecation, no sniffing, no caching unless an
     answer says otherwise.
 
-    Of the requests of one credential, `at_once` are worked on and the others wait here, before
+    Of the requests of one key, or session, `at_once` are worked on and the others wait here, before
     anything was done for them: the loop serves all keys, and takes what is ready in turn.
 
     A path with a NUL byte names nothing, and no database takes it: 404.
@@ -77,19 +83,20 @@ class Envelope:
         self._free: WeakValueDictionary[str, asyncio.Semaphore] = WeakValueDictionary()
 
     def _turn(self, scope: Scope) -> _Turn:
-        headers = Headers(scope=scope)
-        credential = headers.get("authorization") or headers.get("cookie")
-        if credential is None:
-            return _Turn(None)
-        return _Turn(self._free.setdefault(credential, asyncio.Semaphore(self._at_once)))
+        return _Turn(
+            [
+                self._free.setdefault(credential, asyncio.Semaphore(self._at_once))
+                for credential in _credentials(scope)
+            ]
+        )
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
         turn = self._turn(scope)
-        await turn.come()
         try:
+            await turn.come()
             await self._answer(scope, receive, send, turn)
         finally:
             turn.end()
@@ -127,6 +134,18 @@ class Envelope:
                 _seconds.labels(method, _route(scope), status).observe(
                     time.perf_counter() - started
                 )
+
+
+def _credentials(scope: Scope) -> list[str]:
+    """The key and the session of a request, without what stands around them: of one key written in
+    many ways, or of a session beside an invented key or cookie, each way would have turns of its
+    own."""
+    connection = HTTPConnection(scope)
+    found = [connection.headers.get("authorization", "").partition(" ")[2].strip()]
+    if "cookie" in connection.headers:
+        cookies = connection.cookies
+        found.append(cookies.get(HOST_PREFIX + SESSION_COOKIE, cookies.get(SESSION_COOKIE, "")))
+    return [one for one in found if one]
 
 
 def is_untimed(method: str, path: str) -> bool:

@@ -407,7 +407,7 @@ def correct_dataset(
         unit_differs
     413 payload_too_large
     422 invalid_input, invalid_parameter, place_refused, query_refused
-    429 rate_limited, too_many_bodies, too_many_uploads
+    429 rate_limited, too_many_bodies, too_many_failed_reads, too_many_uploads
     503 database_busy, database_full, database_read_only, database_unavailable,
         keys_unavailable, ledger_rolled_back, not_isolated, not_read, place_unavailable,
         places_unreadable, provider_unavailable, reader_not_started, spool_unavailable,
@@ -1199,7 +1199,7 @@ def correct_source(source_id: str, body: models.SourceCorrection) -> Operation[m
     409 content_changed, dataset_changed, dataset_in_use, released
     413 payload_too_large
     422 invalid_input, invalid_parameter
-    429 rate_limited, too_many_bodies, too_many_uploads
+    429 rate_limited, too_many_bodies, too_many_failed_reads, too_many_uploads
     503 database_busy, database_full, database_read_only, database_unavailable,
         keys_unavailable, ledger_rolled_back, not_isolated, not_read, provider_unavailable,
         reader_not_started, spool_unavailable, storage_unavailable, unavailable, wrong_schema

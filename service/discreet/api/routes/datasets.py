@@ -103,7 +103,7 @@ async def get_dataset(
             *("storage_unavailable", "storage_full", "storage_denied", "spool_unavailable"),
             *("reader_not_started", "not_read", "not_isolated", "too_many_uploads"),
             *("place_refused", "query_refused", "place_unavailable", "places_unreadable"),
-            "content_changed",
+            *("content_changed", "too_many_failed_reads"),
         ],
         body=CorrectionRequest,
         examples=examples.CORRECTIONS,

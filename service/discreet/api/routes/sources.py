@@ -102,7 +102,7 @@ async def get_source(
         codes=[
             *("not_found", "released", "dataset_in_use", "dataset_changed", "content_changed"),
             *("storage_unavailable", "reader_not_started", "not_read", "not_isolated"),
-            *("spool_unavailable", "too_many_uploads"),
+            *("spool_unavailable", "too_many_uploads", "too_many_failed_reads"),
         ],
         body=SourceCorrection,
         examples=examples.CORRECTIONS,

@@ -6,6 +6,10 @@ where a row is as they guess. So nothing that came is repeated: neither a value 
 or a size, but the first column that is not as it should be, and which kind of rule that breaks, in
 words of this file. That it failed is a bit too, so failed reads are noted in the audit log with
 their address, and a tenant has a number of them a day (`place_failures`).
+
+A query may be one thing when it is registered and another when a job reads its rows again: by the
+clock, for instance. So jobs that failed to read rows again count as well. They are told by their
+rows, which end at padded times, and not by the audit log, which would say when the read failed.
 """
 
 from __future__ import annotations
@@ -27,7 +31,7 @@ from discreet.errors import (
     Unavailable,
 )
 from discreet.problems import DATASETS
-from discreet.storage import audit_log
+from discreet.storage import audit_log, jobs
 from discreet.storage.tenants import Principal
 from discreet.usecases.places.addresses import DATABASE, POINTER, parse
 from discreet.usecases.places.rules import Located
@@ -89,7 +93,7 @@ async def checked(
 async def _counted(
     services: Services, principal: Principal, kind: str, **about: str
 ) -> AsyncIterator[None]:
-    await _require_few(services, principal)
+    await require_few(services, principal.tenant_id)
     try:
         yield
     except BaseException as error:
@@ -130,14 +134,17 @@ def _rule(issue: FieldIssue, kind: str) -> str:
     return rule if column is None else f"column {column!r}: {rule}"
 
 
-async def _require_few(services: Services, principal: Principal) -> None:
+async def require_few(services: Services, tenant_id: str) -> None:
+    """TooManyFailedReads where too many reads went wrong for this tenant within a day."""
     most, now = services.settings.place_failures, datetime.now(UTC)
-    async with services.database.transaction(principal.tenant_id) as connection:
-        failed = await audit_log.page(
-            connection, principal.tenant_id, action="place.fail", since=now - WINDOW, size=most
+    async with services.database.transaction(tenant_id) as connection:
+        noted = await audit_log.page(
+            connection, tenant_id, action="place.fail", since=now - WINDOW, size=most
         )
+        unread = await jobs.unread_rows(connection, tenant_id, now - WINDOW, most)
+    failed = sorted([*unread, *(entry["at"] for entry in noted)], reverse=True)
     if len(failed) >= most:
-        left = ceil((failed[-1]["at"] + WINDOW - now).total_seconds())
+        left = ceil((failed[most - 1] + WINDOW - now).total_seconds())
         raise TooManyFailedReads(Limit("place_failures", "failed reads", most), max(1, left))
 
 

@@ -33,10 +33,16 @@ from discreet.storage.keys.provider import KeysUnavailable
 from discreet.storage.secrets import Secrets
 from discreet.storage.tenants import Principal
 from discreet.usecases.known_contents import require_same_way
-from discreet.usecases.places.addresses import NothingThere, PlaceRefused, PlaceUnavailable, parse
+from discreet.usecases.places.addresses import (
+    DATABASE,
+    NothingThere,
+    PlaceRefused,
+    PlaceUnavailable,
+    parse,
+)
 from discreet.usecases.places.fetching import Owner, fetch
 from discreet.usecases.places.local import ContentChanged
-from discreet.usecases.places.reading import shown
+from discreet.usecases.places.reading import TooManyFailedReads, require_few, shown
 from discreet.usecases.places.rules import PlacesUnreadable
 from discreet.usecases.rotation import still_known
 from discreet.usecases.services import Services
@@ -181,6 +187,8 @@ async def fetch_again(services: Services, row: Mapping[str, Any], public: Any = 
     )
     owner: Owner = Registrant(row["tenant_id"], place["principal"])
     try:
+        if row["stays"] == DATABASE:  # what fails there, and when, is as its query says
+            await require_few(services, row["tenant_id"])
         upload = await fetch(services, owner, place["address"], logged=False)
         try:
             read = await services.reader.read(
@@ -225,6 +233,8 @@ def _failure(row: Mapping[str, Any], error: DiscreetError) -> DiscreetError:
         cause += f": {error.__cause__.code}"
     fails = partial(PlaceFails, row, cause=cause)
     match error:
+        case TooManyFailedReads():
+            return fails(error.code)
         case NothingThere():
             return fails("content_missing")
         case PlaceRefused():
