@@ -95,15 +95,14 @@ def test_no_early_answer_is_the_best_one_and_late_ones_are() -> None:
     random = np.random.default_rng(1)
     agent, prices = charger(random.random), np.array([0.3, 0.1])
     best = np.array([1.0, (4 - 0.4) / 8, (0.5 - 0.2) / 0.5])
-    windows, off, said = np.array([1.0, 1.0, 2.0]), [], []
+    scale, off, said = np.array([1.0, 1.0, 2.0]), [], []
     for _ in range(12):
         told, apart = agent.answer(prices)
         off.append(float(np.max(np.abs(agent.x - best))))
         said.append(apart)
         np.testing.assert_allclose(told, [agent.x[0] + agent.x[1], agent.x[1] + 2 * agent.x[2]])
-        left = np.linalg.norm((agent.x - best) / windows)
-        size = np.linalg.norm(agent.x / windows) + SMALL
-        assert apart == pytest.approx((left / size) ** 2, rel=1e-6, abs=1e-25)
+        left = np.linalg.norm((agent.x - best) / (agent.x + SMALL * scale))
+        assert apart == pytest.approx(min(left**2, 1), rel=1e-6, abs=1e-25)
     assert off[0] > 0.1
     assert off[1] > 1e-3
     assert off[-1] < 1e-12

@@ -312,3 +312,18 @@ def test_a_cost_without_curvature_is_settled_by_its_sums_alone() -> None:
     linear = Own(0 * rows, rows, QuadraticCost(np.zeros((0, 1)), -np.ones(1)), Box(0.0, 9.0), 0.0)
     assert has_settled(linear, [9.0], [0.0, 0.0], 0.5)
     assert not has_settled(linear, [8.0], [0.0, 0.0], 0.5)
+
+
+def test_what_is_fixed_hides_no_error() -> None:
+    """The three chargers with 1e5 more each that nobody can do without: after two rounds, 6 above a
+    limit of 3, they were settled."""
+    load = 1e5
+    instance = chargers()
+    for one in instance.agents:
+        one[0] = 0 * one[0]
+        one[3], one[4], one[5] = one[3] - 2 * load, one[4] + load, one[5] + load
+    instance.c, instance.d = np.zeros(2), instance.d - 3 * load
+    for iterations in (2, 5, 40):
+        made, x = instance.run(iterations)
+        assert made[0].settled(TOLERANCE) == (iterations == 40)
+    assert x - load == pytest.approx([0, 1, 2], abs=3e-3)

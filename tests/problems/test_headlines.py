@@ -117,6 +117,33 @@ def test_what_is_told_of_one_load_is_told_of_all_where_their_number_is_public() 
     assert "together" not in "".join(one.text for one in headlines_of(asked, result))
 
 
+@pytest.mark.parametrize(
+    ("saving", "ends", "says"),
+    [
+        (9.8, (8.96, 10.8), "saves at least 8.9 per load (90 % interval 8.9–10.8), net of"),
+        (12345, (6789.5, 20000), "saves at least 6,000 per load (90 % interval 6,000–20,000)"),
+        (9.8, (0.004, 20), "saves 10 per load (90 % interval 0–20)"),
+        (0.004, (0.00049, 0.012), "saves 0.004 per load (90 % interval 0.000–0.012)"),
+        (1.0, (-0.001, 2.0), "saves 1.0 per load (90 % interval -0.1 to 2.0)"),
+        (-3.0, (-5.0, -1.04), "costs at least 1.0 per load (90 % interval 1.0–5.0), discomfort"),
+    ],
+)
+def test_at_least_is_never_more_than_the_lower_end(
+    saving: float, ends: tuple[float, float], says: str
+) -> None:
+    """Ends were rounded to the nearest, so that 6,789 was "at least 7,000" and .004 "at least 0";
+    a loss was "saves -3"."""
+    said = {
+        "level": 0.9,
+        "values": {"saving": dict(zip(("lower", "upper"), ends, strict=True))},
+        "noise_dominates": {},
+        "mostly_noise": False,
+    }
+    result = {"saving": saving, "signal": [[0.0, 1.0]], "uncertainty": said}
+    first, *_ = headlines_of({"kind": "dr_ensemble"}, result)
+    assert f"Following the signal {says}" in first.text
+
+
 def test_loads_of_which_no_saving_is_known_promise_no_energy_and_tell_how_far_noise_went() -> None:
     """Of 60 homes at epsilon 3: the highest load without control may be three times what is
     told."""

@@ -114,3 +114,15 @@ def test_parts_of_a_content_are_judged_together() -> None:
         part = pa.table({name: one[first : first + 400] for name, one in rows.items()})
         content.judge_by(propensities.sums_of(OffPolicyDataset.read_table(public, part)))
     assert content.doubt_sums == pytest.approx(propensities.sums_of(whole), rel=1e-9)
+
+
+def test_a_doubt_says_that_more_actions_than_two_may_explain_it() -> None:
+    """Right probabilities: of five actions the target always takes one that has .01, and none of 50
+    people drew it. Rows cannot tell that from wrong ones, so the sentence says so."""
+    content = {
+        "start": np.arange(51),
+        "behaviour": np.full(50, 0.2475),
+        "target": np.zeros(50),
+    }
+    (found,) = propensities.issues(propensities.sums_of(content))
+    assert "if there are two actions; of more, rare ones may be why" in found.detail

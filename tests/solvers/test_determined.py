@@ -99,6 +99,16 @@ def test_open_links_are_those_whose_flow_has_a_range(objective: Objective) -> No
     assert agreed > 0.97 * links
 
 
+def test_ways_that_cost_nothing_are_equal_however_many_links_they_have() -> None:
+    """0 to 1 directly or by 2 and 3, on links without time, and on by a road of rising cost."""
+    network = net([(0, 4), (0, 2), (2, 3), (3, 4), (4, 1)], 2, [0, 0, 0, 0, 1])
+    latency = Latency(np.array([0.0, 0, 0, 0, 1]), np.array([0.0, 0, 0, 0, 1]))
+    demand = np.array([[0.0, 30], [0, 0]])
+    solution = assign(network, latency, demand, "user_equilibrium")
+    found = open_links(network, latency, "user_equilibrium", solution, demand)
+    assert found.tolist() == [True, True, True, True, False]
+
+
 def test_two_equal_ways_of_constant_cost_are_open_and_a_rising_one_is_not() -> None:
     """0 to 1 by node 2 or 3, each way twice as long as the direct road when that is empty."""
     network = net([(0, 2), (2, 1), (0, 3), (3, 1), (0, 1)], 2, [1, 1, 1, 1, 1])

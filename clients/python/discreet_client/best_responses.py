@@ -49,7 +49,7 @@ PULL = 0.2
 """Curvature that is added to a flat cost, as a fraction of the largest of `Cost.steepest` in these
 units."""
 SMALL, LITTLE = 1e-3, 1e-4
-"""An agent's own point counts as at least these parts of its windows, beside its haze and in the
+"""An agent's own point counts as at least these parts of its scale, beside its haze and in the
 sizes of rows: the point that is zero has a scale, too."""
 
 _START, _SLOPES, _SIZES, _FIRST_ANSWER = 0, 1, 2, 3
@@ -89,11 +89,12 @@ def _uniform_of(drawn: bytes) -> Floats:
     return uniform
 
 
-def windows(A: Floats, cost: Cost, domain: ConvexSet, figures: Floats) -> Floats:
+def windows(A: Floats, cost: Cost, domain: ConvexSet, figures: Floats) -> tuple[Floats, Floats]:
     """How far from the point of its box nearest to zero each variable is likely to be, float64[k],
     above 0: twice what the cost wishes for or what one of the operator's `figures` (float64[m], 0
     where there is none) would take of it, cut by the box, which must be bounded; the whole box
-    where neither is known."""
+    where neither is known. The larger of the two is where to start, the less is a scale to compare
+    errors with: a limit that is kept with room says nothing of how large x is."""
     lower, upper = (np.broadcast_to(side, (cost.size,)) for side in domain.sides)
     bent = np.diag(cost.curvatures(lower, upper)[0])
     near = np.clip(0.0, lower, upper)
@@ -103,9 +104,16 @@ def windows(A: Floats, cost: Cost, domain: ConvexSet, figures: Floats) -> Floats
         acts = (A != 0) & (figures > 0)[:, None]
         taken = np.where(acts, figures[:, None] / np.abs(A), np.inf)
     least = np.min(taken, axis=0, initial=np.inf)
-    window = 2 * np.maximum(wished, np.where(np.isfinite(least), least, 0.0))
-    found = np.where((window > 0) & np.isfinite(window), np.minimum(window, reach), reach)
-    return np.where(found > 0, found, 1.0)
+    taken = np.where(np.isfinite(least), least, 0.0)
+    known = (wished > 0) & (taken > 0)
+    window = 2 * np.maximum(wished, taken)
+    scale = np.where(known, 2 * np.minimum(wished, taken), window)
+
+    def cut(one: Floats) -> Floats:
+        found = np.where((one > 0) & np.isfinite(one), np.minimum(one, reach), reach)
+        return np.where(found > 0, found, 1.0)
+
+    return cut(window), cut(scale)
 
 
 class Responder:
@@ -154,7 +162,7 @@ class Responder:
         self._near = np.clip(0.0, self._lower, self._upper)
         least, most = cost.curvatures(self._lower, self._upper)
         steepest = cost.steepest(self._lower, self._upper)
-        self._windows = windows(A, cost, domain, figures)
+        self._windows, self._scale = windows(A, cost, domain, figures)
         self._least = least
         self.flat = False
         """Whether its cost has a proximal centre."""
@@ -215,7 +223,7 @@ class Responder:
         """What this agent puts into each row at its last point, float64[m], times a private factor
         between ½ and 1: the exact sums would tell the operator's figures."""
         exact = own_sizes(self._A, self.x, self._lower, self._upper)
-        moving = np.where(self._upper > self._lower, self._windows, 0.0)
+        moving = np.where(self._upper > self._lower, self._scale, 0.0)
         exact = exact + LITTLE * np.abs(self._A) @ moving
         sizes: Floats = exact * (1 - self._drawn(_SIZES, 1)[0] / 2 if self._blurs else 1.0)
         return sizes
@@ -232,12 +240,14 @@ class Responder:
         return self._A @ self.x, self._apart(p)
 
     def _apart(self, p: Floats) -> float:
-        """The squares, 1 in all at most, of the haze that is left and of the step from the centre,
-        both beside x, and of the pull beside the net slope of the cost, all in windows."""
+        """The squares, 1 in all at most, of the haze that is left beside each variable of x, of the
+        step from the centre beside x, and of the pull beside the net slope of the cost; the last
+        two in windows."""
         W = self._windows
-        size = float(np.linalg.norm((self.x - self._near) / W)) + SMALL
-        apart = (float(np.linalg.norm((self.x - self._best) / W)) / size) ** 2
+        own = np.abs(self.x - self._near) + SMALL * self._scale
+        apart = float(np.linalg.norm((self.x - self._best) / own)) ** 2
         if self.flat:
+            size = float(np.linalg.norm((self.x - self._near) / W)) + SMALL
             step = (self._best - self._centre) / W
             slope = self._cost.gradient(self._near) + p
             net = np.abs(self._least) @ np.abs(self._best - self._near) + np.abs(slope)

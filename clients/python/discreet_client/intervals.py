@@ -144,6 +144,16 @@ def with_interval(
     return f"{shown} ({low} to {high}, {percent(level)}{f', {says}' if noise else ''})"
 
 
+def outward(lower: float, upper: float) -> tuple[str, str]:
+    """The ends of an interval with the digits of `with_interval`, never within it: what is said to
+    be at least the lower end is."""
+    decimals = _decimals(upper - lower)
+    step = 10.0**-decimals
+    low, high = round(lower, decimals), round(upper, decimals)
+    low, high = low - step * (low > lower), high + step * (high < upper)
+    return _fixed(low, decimals), _fixed(high, decimals)
+
+
 def figure(value: float) -> str:
     """A number alone, with six digits."""
     if isinstance(value, int):

@@ -5,11 +5,13 @@ A move says nothing by itself: short steps make short moves, and any yardstick o
 its first sum or its largest one, holds the start and whatever is wide or large elsewhere. So every
 residual is compared with what is used at the end, in its own unit:
 
-1. *Sizes*: each agent adds `|A| |x|`, times a private factor between a half and one. Row j of that
-   sum is R_j.
+1. *Sizes*: each agent adds `|A| |x - near|`, times a private factor between a half and one, near
+   the point of its box nearest to zero: what is fixed moves with nobody's decision and hides no
+   error. Row j of that sum is R_j.
 2. *Votes*: an agent whose own x is not the best point of its set at the prices (u, λ) adds 1, the
-   others 0. A variable counts as best where it is within `tolerance` of its own size, or where the
-   difference is at most the tolerance times an average agent's part of R_j in each of its rows.
+   others 0. A variable counts as best where it is within `tolerance` of its own |x - near|, or
+   where the difference is at most the tolerance times an average agent's part of R_j in each of its
+   rows.
 
 The sums have settled when nobody votes against it and every row of a constraint is exceeded by at
 most `tolerance` R_j, and differs from its limit by no more if it has a price. What rounding to the
@@ -82,8 +84,9 @@ class Certificate:
         """The number of agents whose own x has not settled."""
 
     def row_sizes(self, A: Floats, x: Floats, uniform: Callable[[int], Floats]) -> Floats:
-        """An agent's part of the sum of sizes, float64[m]. `uniform` draws its factor, in [0, 1):
-        of an agent from the session's draws, so that it says the same when it is asked again."""
+        """An agent's part of the sum of sizes, float64[m]; x from the point of its box nearest to
+        zero. `uniform` draws its factor, in [0, 1): of an agent from the session's draws, so that
+        it says the same when it is asked again."""
         factor = 1 - uniform(1)[0] / 2
         return np.minimum(np.abs(A) @ np.abs(x) * factor, self.asked.bound)
 
@@ -166,6 +169,12 @@ class Certificate:
         self.votes = state["votes"]
 
 
+def nearest(domain: ConvexSet) -> Floats:
+    """The point of a set's box nearest to zero, float64[k] or a number."""
+    lower, upper = domain.sides
+    return np.minimum(np.maximum(0.0, lower), upper)
+
+
 @dataclass(frozen=True)
 class Own:
     """One agent's own part, for its vote: A_u, A_g, its cost and set, and the regularization that
@@ -184,13 +193,14 @@ class Own:
         float64[m_g], and the sums, float64[m_u + m_g], within the tolerance. `moved`: by how much
         the last step moved x."""
         A = np.vstack([self.A_u, self.A_g])
-        rows = np.abs(A) @ np.abs(x)
+        own = x - nearest(self.domain)
+        rows = np.abs(A) @ np.abs(own)
         if np.any((rows > 0) & (asked.tolerance * sizes < asked.rounding)):
             return False  # nobody could see a difference in this row
         best, flat, bends = self._best(sums[: self.A_u.shape[0]], prices, x)
         tolerance = asked.tolerance * (FLAT if flat else 1.0)
-        return self._within(tolerance, asked.agents, sizes, x, best - x, bends) and self._within(
-            asked.tolerance, asked.agents, sizes, x, moved, bends
+        return self._within(tolerance, asked.agents, sizes, own, best - x, bends) and self._within(
+            asked.tolerance, asked.agents, sizes, own, moved, bends
         )
 
     def _within(

@@ -24,7 +24,7 @@ from numpy.typing import NDArray
 from discreet_client.best_responses import Uniform, system_uniform
 from discreet_client.convex_sets import ConvexSet
 from discreet_client.costs import Cost
-from discreet_client.settling import Asked, Certificate, Own
+from discreet_client.settling import Asked, Certificate, Own, nearest
 
 Floats = NDArray[np.float64]
 
@@ -145,7 +145,8 @@ class Rounds:
         if end is None or end.votes is not None:
             return None
         if end.sizes is None:
-            return end.row_sizes(np.vstack([one.A_u, one.A_g]), one.x, self._uniform)
+            own_x = one.x - nearest(one.domain)
+            return end.row_sizes(np.vstack([one.A_u, one.A_g]), own_x, self._uniform)
         own = Own(one.A_u, one.A_g, one.cost, one.domain, one.steps.regularization)
         return end.vote(
             not own.has_settled(

@@ -136,7 +136,7 @@ export class Participant implements Update {
     if (asked === undefined || this.votes !== undefined) return undefined;
     if (this.sizes === undefined) {
       const factor = 1 - draw() / 2;
-      return times(A.map(magnitudes), magnitudes(this.x)).map((one) => Math.min(one * factor, asked.bound));
+      return times(A.map(magnitudes), magnitudes(this.#own)).map((one) => Math.min(one * factor, asked.bound));
     }
     const against = !this.#hasSettled(asked, this.sizes);
     return A.map((_, j) => (j === 0 && against ? asked.bound : 0));
@@ -162,11 +162,17 @@ export class Participant implements Update {
     return haveSettled(asked, this.A_u.length, this.last, this.multipliers, sizes, votes);
   }
 
+  /** x from the point of its box nearest to zero: what is fixed hides no error. */
+  get #own(): number[] {
+    return this.x.map((one, v) => one - at(this.#origin, v));
+  }
+
   /** Whether x is this agent's best point at the prices, within the tolerance. */
   #hasSettled(asked: Asked, sizes: readonly number[]): boolean {
     const { A_u, A_g, cost, x, last, multipliers, steps } = this;
     const A = [...A_u, ...A_g];
-    const rows = times(A.map(magnitudes), magnitudes(x));
+    const own = this.#own;
+    const rows = times(A.map(magnitudes), magnitudes(own));
     if (rows.some((one, j) => one > 0 && asked.tolerance * at(sizes, j) < asked.rounding)) return false;
     const k = x.length;
     const gram = (M: Matrix): number[][] => x.map((_, i) => x.map((_, j) => M.reduce((sum, row) => sum + at(row, i) * at(row, j), 0)));
@@ -180,10 +186,10 @@ export class Participant implements Update {
     const best = boxMinimum(H, linear, this.box, x, bends);
     if (best === undefined) return false;
     const within = (tolerance: number, apart: readonly number[]): boolean => {
-      const size = Math.sqrt(x.reduce((sum, one, j) => sum + at(bends, j) * one * one, 0));
+      const size = Math.sqrt(own.reduce((sum, one, j) => sum + at(bends, j) * one * one, 0));
       return apart.every((signed, v) => {
         const one = Math.abs(signed);
-        if (one <= tolerance * Math.abs(at(x, v))) return true;
+        if (one <= tolerance * Math.abs(at(own, v))) return true;
         const used = A.map((row, j) => [Math.abs(at(row, v)), Math.max(at(sizes, j), 0)] as const).filter(([entry]) => entry > 0);
         if (used.length === 0) return Math.sqrt(at(bends, v)) * one <= tolerance * size;
         return used.every(([entry, row]) => entry * one <= (tolerance * row) / asked.agents);

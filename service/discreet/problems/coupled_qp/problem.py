@@ -160,7 +160,7 @@ class CoupledQp(CoupledQpRequest):
             taken = np.zeros(figures.size)
             for part in parts:
                 A = np.vstack([part.A_u, part.A_g])
-                taken += np.abs(A) @ windows(A, part.cost, part.domain, figures)
+                taken += np.abs(A) @ windows(A, part.cost, part.domain, figures)[0]
             rounding = sums.rounding(len(agents))
             bounds.check_grid(self.operator, units, taken, rounding, self.tolerance)
         return plan

@@ -28,6 +28,7 @@ UNKNOWN = (NO_SIGN, NOT_FROM_ZERO)
 energy it takes."""
 SAME = 0.05
 """How far from 1 the ratio of energies may be where load is called shifted."""
+NET = "net of discomfort"
 NO_CONTROL = (
     "No control is recommended: no signal saves something in every case that noise leaves open"
 )
@@ -46,8 +47,15 @@ def headlines(problem: Mapping[str, Any], result: Mapping[str, Any]) -> list[Hea
     elif "saving" in result:
         states, lost = result.get("states", {}), intervals.is_mostly_noise(result)
         each = "meter" if "step_seconds" in states else "load"
-        one = headline(DrEnsembleResult, result, "saving", "Following the signal saves ")
-        said = _least(result, f" per {each}", ", net of discomfort")
+        # Limits may cost more than prices save: then that is what is at least so much.
+        upper = ((result.get("uncertainty") or {}).get("values", {}).get("saving") or {}).get(
+            "upper"
+        )
+        loses = upper is not None and upper < 0
+        told = _turned(result, "saving") if loses else result
+        verb = "costs" if loses else "saves"
+        one = headline(DrEnsembleResult, told, "saving", f"Following the signal {verb} ")
+        said = _least(told, f" per {each}", f", {'discomfort included' if loses else NET}")
         found.append(
             replace(
                 one,
@@ -59,7 +67,7 @@ def headlines(problem: Mapping[str, Any], result: Mapping[str, Any]) -> list[Hea
         )
         people = states.get("participants")
         if people and not lost:
-            found.append(_together(result, people))
+            found.append(_together(told, people, "pay" if loses else "save"))
         ratio = result.get("energy_ratio")
         if ratio is not None and not lost and one.good_for not in UNKNOWN:
             found.append(_energy(ratio))
@@ -89,28 +97,21 @@ def headlines(problem: Mapping[str, Any], result: Mapping[str, Any]) -> list[Hea
 
 def _least(result: Mapping[str, Any], each: str, after: str) -> tuple[str, str, str]:
     """Of a saving the words before its figure, the figure, and the words after it: the lower end
-    where that is above 0, else the median."""
+    where that is above 0 as it is written, else the median. Ends are rounded outward."""
     said = (result.get("uncertainty") or {}).get("values", {}).get("saving") or {}
     lower, upper = said.get("lower"), said.get("upper")
     if lower is None or upper is None:
         noted = " (mostly noise)" if intervals.is_mostly_noise(result) else ""
         return "", f"{plain(result['saving'], 4)}{noted}", f"{each}{after}"
-    value, low, high = _written(result["saving"], lower, upper)
-    between = f" (90 % interval {low}{' to ' if lower < 0 else '–'}{high})"
+    value = intervals.with_interval(result["saving"], lower, upper, 0.9).partition(" (")[0]
+    low, high = intervals.outward(lower, upper)
+    between = f" (90 % interval {low}{' to ' if low.startswith('-') else '–'}{high})"
+    sure = low.strip("-0.,") != "" and lower > 0  # at least 0 says nothing
     return (
         ("at least ", low, f"{each}{between}{after}")
-        if lower > 0
+        if sure
         else ("", value, f"{each}{between}{after}")
     )
-
-
-def _written(*numbers: float) -> tuple[str, ...]:
-    """A number and its ends, to the digits that the interval allows."""
-    value, lower, upper = numbers
-    text = intervals.with_interval(value, lower, upper, 0.9)
-    first, _, rest = text.partition(" (")
-    low, _, high = rest.partition(", ")[0].partition(" to ")
-    return first, low, high
 
 
 def _energy(ratio: float) -> Headline:
@@ -128,7 +129,7 @@ def _money(problem: Mapping[str, Any], result: Mapping[str, Any]) -> str:
     return f"{MONEY}, {price_in_words(price, seconds)}" if seconds and price else MONEY
 
 
-def _together(result: Mapping[str, Any], people: int) -> Headline:
+def _together(result: Mapping[str, Any], people: int, verb: str) -> Headline:
     """Of all participants what is told of one, with their highest loads where these are told."""
     after = ""
     if {"default_power", "expected_power"} <= result.keys():
@@ -139,7 +140,7 @@ def _together(result: Mapping[str, Any], people: int) -> Headline:
         kw = " kW" if "edges" in result["states"] else ""
         after = f"; highest load {now}{kw}, {before}{kw} without control"
     least, saved, more = _least(_times(result, people, "saving"), "", after)
-    return Headline(f"All {people:,} together save {least}", saved, more)
+    return Headline(f"All {people:,} together {verb} {least}", saved, more)
 
 
 def _times(

@@ -8,8 +8,10 @@ the first that the target policy would never take, is a martingale M. For every 
 
 (Bercu and Touati 2008), whatever the ratios: [M] is the sum of (ratio - 1)², and <M> that of its
 expectations, which for two actions follow from each row, (target - behaviour)² / (behaviour (1 -
-behaviour)); for more it is at least that. Per trajectory M is how far the mean of the weights
-drifts from 1.
+behaviour)); for more it is at least that, and may be much more: if an action of probability .01
+that the target always takes was drawn by none of 50 people, no row tells how large its ratio would
+have been, and right probabilities are doubted about half of the time. Per trajectory M is how far
+the mean of the weights drifts from 1.
 """
 
 from __future__ import annotations
@@ -26,7 +28,8 @@ from discreet.problems.off_policy_evaluation.public import Floats
 from discreet_client.intervals import plain
 
 CHANCE = 1e-5
-"""With which right probabilities are doubted at most, if there are two actions."""
+"""With which right probabilities are doubted at most, if there are two actions; nothing
+bounds it for more."""
 FAR = 0.1
 """For each trajectory: probabilities with two digits move the sum less."""
 
@@ -69,8 +72,9 @@ def issues(sums: Floats) -> list[FieldIssue]:
         FieldIssue(
             "/content/behaviour",
             "target / behaviour has mean 1 if behaviour is the probability of the action taken; "
-            f"found {plain(mean, 3)} in {found.rows:,.0f} rows (chance: 1 ± {plain(around)}). Does "
-            "it hold P(one fixed action) in all rows, or a target that goes by what was measured "
-            "later? Correct the file, or insist with `accept_doubts`",
+            f"found {plain(mean, 3)} in {found.rows:,.0f} rows (chance: 1 ± {plain(around)}, if "
+            "there are two actions; of more, rare ones may be why). Does it hold P(one fixed "
+            "action) in all rows, or a target that goes by what was measured later? Correct the "
+            "file, or insist with `accept_doubts`",
         )
     ]

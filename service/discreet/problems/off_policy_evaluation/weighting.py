@@ -63,9 +63,9 @@ BOUNDED = math.sqrt(1.25)
 """The same for a bound on a value of which weights were cut off: a sum that nothing divides."""
 USUAL_QUANTILE = float(ndtri((1 + LEVEL) / 2))
 HEAVY = 20.0
-"""Mean square of weights in the model of what a clip costs an interval. With it the choice between
-a clip and none was the better one in 8 of the 8 cells that were measured (`make bench ARGS=clips`),
-with `RATIO_SQUARE` in 5: weights of rules are 0 or large."""
+"""Mean square of weights in the model of what a clip costs an interval: a guess, above
+`RATIO_SQUARE`, since weights of rules are 0 or large. `make bench ARGS=clips` compares the choice
+that follows with the other one."""
 MANY = 1e9
 """Trajectories: if even of so many weights are cut off, no number is told from which on none is."""
 MARGIN = 1.5

@@ -116,7 +116,8 @@ def _shortest(
     """The links on shortest paths from each origin with trips, and those that trips take:
     bool[zones, links]. `tail`: with centroids divided."""
     size, zones = network.nodes + network.first_through_node, network.zones
-    positive = np.maximum(cost, np.finfo(np.float64).tiny)  # csgraph takes a stored 0 for no link
+    least_cost = np.finfo(np.float64).tiny  # csgraph takes a stored 0 for no link
+    positive, free = np.maximum(cost, least_cost), size * least_cost  # the most of a free way
     order = np.lexsort((positive, network.head, tail))
     first = (np.diff(tail[order]) != 0) | (np.diff(network.head[order]) != 0)
     least = order[np.r_[True, first]]  # of parallel links
@@ -127,7 +128,7 @@ def _shortest(
         distance = dijkstra(roads, indices=[_departure(network, origin)])[0]
         with np.errstate(invalid="ignore"):
             longer = distance[tail] + cost - distance[network.head]
-            tight = usable & (longer <= SHORTEST * distance[network.head])
+            tight = usable & (longer <= SHORTEST * distance[network.head] + free)
         some = (tight | taken[origin]) & (network.head != origin)
         found[origin] = some & np.isfinite(distance[tail])
     return found
