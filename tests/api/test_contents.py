@@ -289,6 +289,7 @@ def test_limits_name_themselves(stored: Installation, tmp_path: Path) -> None:
             "data_key": bytes(32).hex(),
             "digest_key": bytes(32).hex(),
             "content_bytes": 1 << 30,
+            "accept_doubts": True,
             **limits,
         }
 

@@ -151,8 +151,12 @@ def test_what_is_private_is_marked_and_nothing_else() -> None:
         f"/components/schemas/{one.__name__}/properties/content" for one in DATASETS.values()
     }
     block = upload.replace("/v1/datasets", "/v1/sources/{source_id}/blocks")
-    contents.add("/components/schemas/BlockRequest/properties/content")
-    assert set(marked(DOCUMENT)) == {upload, block, *contents}
+    contents |= {
+        f"/components/schemas/{name}/properties/content"
+        for name in ("BlockRequest", "CorrectionRequest")
+    }
+    correction = upload.replace("/v1/datasets/post", "/v1/datasets/{dataset_id}/patch")
+    assert set(marked(DOCUMENT)) == {upload, block, correction, *contents}
 
 
 # Over HTTP ----------------------------------------------------------------------------------------

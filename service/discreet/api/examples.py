@@ -30,6 +30,7 @@ CORRECTIONS: dict[str, Any] = {
     "bound": {"public": {"max_ratio": 5}},
     "none": {"public": {"max_total": None}},
 }
+AGAIN: dict[str, Any] = {"without_the_missing": {}}
 CAPS: dict[str, Any] = {
     "tenant": {
         "scope": "tenant",

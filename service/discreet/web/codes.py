@@ -186,6 +186,12 @@ CODES: dict[str, Code] = {
     "no_roster": Code(
         409, "There is no roster yet", "nobody has signed the roster of this session"
     ),
+    "not_spoken": Code(
+        409,
+        "An agent does not speak what the job needs",
+        "agent meter-7 does not speak auto, which this job needs; it speaks "
+        "discreet/secure-sum/v2, masking, spds, rpds",
+    ),
     "session_full": Code(
         409, "The session is full", "as many agents as the job's terms allow have joined"
     ),

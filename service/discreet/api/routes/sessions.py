@@ -103,6 +103,7 @@ async def get_session_statement(
         answers={201: SessionAgainAnswer},
         codes=["not_found", "not_failed", "no_rpc", "exposed", "budget_exhausted"],
         body=SessionAgainRequest,
+        examples=examples.AGAIN,
     ),
 )
 async def start_session_again(
