@@ -81,7 +81,7 @@ def test_a_forgotten_bound_is_named_and_then_declared(service: Installation) -> 
 
         tight = patch(http, made["id"], public={"max_total": 10})
         assert refused(tight) == (422, "invalid_input")
-        assert "more trips than public.max_total" in tight.json()["detail"]
+        assert "the stored rows do not fit the corrected figures" in tight.json()["detail"]
         after = patch(http, made["id"], public={"max_total": 5000})
         assert after.status_code == 200, after.text
         said = after.json()

@@ -85,8 +85,16 @@ async def checked(
     """Around a check of a stored content by other public figures, which may have come from a place:
     what goes wrong says nothing of it, is noted, and counts as a failed read. Otherwise an owner
     would find by bisecting a bound what the place does not show."""
-    async with _counted(services, principal, kind, dataset=dataset_id):
-        yield
+    try:
+        async with _counted(services, principal, kind, dataset=dataset_id):
+            yield
+    except InvalidInput as error:
+        rule = error.issues[0].detail.removesuffix(f"; {NOT_TOLD}")
+        says = (
+            f"the stored rows do not fit the corrected figures: {rule}. They may have come from a "
+            "place, so no row, value or number is told"
+        )
+        raise InvalidInput([FieldIssue("/public", says)], code=error.code) from None
 
 
 @asynccontextmanager
