@@ -510,7 +510,7 @@ def test_a_part_that_cannot_start_says_why_in_one_line(part: str, tmp_path: Path
     done = in_a_process(
         part,
         DISCREET_STATE=str(tmp_path),
-        DISCREET_DATABASE_URL="postgresql+psycopg://u:p@127.0.0.1:1/x",
+        DISCREET_DATABASE_URL="postgresql://u:p@127.0.0.1:1/x",
     )
     assert done.returncode == 1
     assert done.stderr.splitlines() == [

@@ -101,7 +101,13 @@ def test_ids_are_whole(capsys: pytest.CaptureFixture[str]) -> None:
 
 
 def test_fingerprints_are_whole(capsys: pytest.CaptureFixture[str]) -> None:
-    agent = {"name": "north", "fingerprint": FINGERPRINT, "on_roster": False, "accepted": False}
+    agent = {
+        "name": "north",
+        "fingerprint": FINGERPRINT,
+        "on_roster": False,
+        "accepted": False,
+        "speaks": ["masking/2"],
+    }
     session = {
         "id": "ses_1",
         "kind": "multi_agent",

@@ -277,7 +277,7 @@ def test_agents_restart_at_every_exchange(tmp_path: Path) -> None:
             party.stop()
             party.start()
     assert run.session.done
-    assert len(run.sums) == 5
+    assert len(run.sums) == 7
 
 
 # What the owner was made to sign ------------------------------------------------------------------
@@ -300,7 +300,7 @@ def test_parameters_below_an_agents_demands_are_refused_before_anything_is_sent(
     with pytest.raises(AgentError, match=says):
         parties[0].answer(0, run.broadcast, run.roster, run.price)
     assert parties[0].state == b""
-    Together([Party(seed, demands=Demands(3, 1, 5, exposure="accepted")) for seed in range(3)]).go(
+    Together([Party(seed, demands=Demands(3, 1, 7, exposure="accepted")) for seed in range(3)]).go(
         2
     )
 
@@ -342,7 +342,7 @@ def test_few_agents_take_part_only_where_owner_and_agent_accept_it(
     """The agent counts for itself: a server that does not refuse, of an older version say, changes
     nothing."""
     monkeypatch.setattr(
-        "discreet.problems.coupled_qp.exposure.refuse_exposed", lambda *arguments: None
+        "discreet.problems.coupled_qp.exposure.refuse_exposed", lambda *_, **__: None
     )
     party = Party(0, demands=Demands(exposure=agent))
     run = Together([party, Party(1), Party(2)], exposure=owner)
