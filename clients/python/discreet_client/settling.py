@@ -88,7 +88,8 @@ class Certificate:
         zero. `uniform` draws its factor, in [0, 1): of an agent from the session's draws, so that
         it says the same when it is asked again."""
         factor = 1 - uniform(1)[0] / 2
-        return np.minimum(np.abs(A) @ np.abs(x) * factor, self.asked.bound)
+        sizes: Floats = np.minimum(np.abs(A) @ np.abs(x) * factor, self.asked.bound)
+        return sizes
 
     def vote(self, against: bool) -> Floats:
         """An agent's part of the sum of votes, float64[m]: in its first entry."""

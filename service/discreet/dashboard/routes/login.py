@@ -15,6 +15,7 @@ from discreet.errors import Forbidden, Unauthenticated
 from discreet.usecases import access, logins
 from discreet.usecases.oidc import login
 from discreet.usecases.oidc.provider import Provider
+from discreet.web.middleware import SESSION_COOKIE
 from discreet.web.responses import answer
 from discreet.web.security import CurrentPrincipal, CurrentServices
 
@@ -76,7 +77,7 @@ async def use_link(token: str, request: Request, services: CurrentServices) -> R
 async def log_out(request: Request, services: CurrentServices, viewer: CurrentViewer) -> Response:
     """End the session here and on the server."""
     id_token = await logins.end_session(
-        services, cookies.read(request, sessions.SESSION_COOKIE), viewer.principal
+        services, cookies.read(request, SESSION_COOKIE), viewer.principal
     )
     provider: Provider | None = request.app.state.provider
     place = (
@@ -89,7 +90,7 @@ async def log_out(request: Request, services: CurrentServices, viewer: CurrentVi
     else:  # a page, not a redirect: `form-action` lets forms lead to this server only
         request.state.viewer = None
         response = render(request, "logged_out.html", place=place, provider=provider)
-    cookies.drop(request, response, sessions.SESSION_COOKIE)
+    cookies.drop(request, response, SESSION_COOKIE)
     return response
 
 
