@@ -114,6 +114,9 @@ def test_fingerprints_are_whole(capsys: pytest.CaptureFixture[str]) -> None:
         "state": "awaiting_agents",
         "round": 0,
         "agents": [agent],
+        "opened_before": {"jobs": 0, "numbers": 0, "for_each_agent": 0.0},
+        "error": None,
+        "roster": None,
     }
     showing.show_session(session)
     shown = capsys.readouterr().out

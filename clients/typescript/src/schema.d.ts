@@ -4440,6 +4440,11 @@ export interface components {
              */
             parts_by?: string | null;
             /**
+             * Public Digest
+             * @description SHA-256, hexadecimal, of the canonical JSON of the dataset's public part that this plan was made of, of blocks that of all as one dataset. Absent: it has none
+             */
+            public_digest?: string | null;
+            /**
              * Released By
              * @description Jobs that are asked again: their noise is used, and nothing more is released
              */

@@ -98,6 +98,11 @@ class PlanBody(BaseModel):
         default_factory=list,
         description="Jobs that are asked again: their noise is used, and nothing more is released",
     )
+    public_digest: str | None = Field(
+        default=None,
+        description="SHA-256, hexadecimal, of the canonical JSON of the dataset's public part that "
+        "this plan was made of, of blocks that of all as one dataset. Absent: it has none",
+    )
 
 
 class UntilSpent(BaseModel):

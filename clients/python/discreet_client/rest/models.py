@@ -2777,6 +2777,11 @@ class PlanBody(TypedDict):
     whichever file they came from: rows are put into parts by a hash of whose they are, before
     anything is clipped. Absent: one process reads the content as a whole
     """
+    public_digest: NotRequired[str | None]
+    """
+    SHA-256, hexadecimal, of the canonical JSON of the dataset's public part that this plan
+    was made of, of blocks that of all as one dataset. Absent: it has none
+    """
     released_by: NotRequired[list[str]]
     """Jobs that are asked again: their noise is used, and nothing more is released"""
     resources: Resources
