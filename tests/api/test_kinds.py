@@ -102,8 +102,8 @@ def trajectories_table(trajectories: list[list[int]]) -> pa.Table:
 
 def test_off_policy_columns_show_in_the_public_part(service: Installation) -> None:
     dataset, body = example("off_policy_evaluation")
-    for row in dataset["content"]["transitions"]:
-        row |= {"behaviour": 0.5, "target": 0.25}
+    for number, row in enumerate(dataset["content"]["transitions"]):
+        row |= {"behaviour": 0.5, "target": (0.25, 0.75)[number % 2]}
     with service.client() as client:
         registered = client.register({**dataset, "name": "off policy"})
         assert registered["public"]["off_policy"] is True

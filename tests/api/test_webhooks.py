@@ -18,7 +18,7 @@ from typing import Any
 
 import pytest
 
-from discreet.outbound import is_allowed_port, is_public
+from discreet.outbound import AddressRefused, is_allowed_port, is_public, resolve
 from discreet.settings import Settings
 from discreet.usecases import webhooks
 from discreet.usecases.services import open_services
@@ -387,18 +387,12 @@ def test_a_name_is_refused_when_one_of_its_addresses_is_inside(
         ]
 
     monkeypatch.setattr(asyncio.base_events.BaseEventLoop, "getaddrinfo", look)
-    with pytest.raises(webhooks.Refused, match="not the public internet"):
-        asyncio.run(webhooks.resolve(Settings(), "https://example.org/"))
+    with pytest.raises(AddressRefused, match="not the public internet"):
+        asyncio.run(resolve("example.org", 443, "public"))
 
 
 def test_where_an_address_leads() -> None:
-
-    async def resolve() -> list[str]:
-        parts, addresses = await webhooks.resolve(Settings(), "https://8.8.8.8:8443/x")
-        assert parts.path == "/x"
-        return addresses
-
-    assert asyncio.run(resolve()) == ["8.8.8.8"]
+    assert asyncio.run(resolve("8.8.8.8", 8443, "public")) == ["8.8.8.8"]
 
 
 def test_who_may_and_what(api_only: Installation) -> None:
