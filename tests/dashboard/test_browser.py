@@ -395,7 +395,7 @@ def test_a_rehearsal_from_its_button_to_its_pictures(people: Tenant, axe: str) -
             assert [entry["kind"] for entry in owner.entries(dataset["account"])] == ["open"]
         seen.go(people.job("routing"))
         assert re.search(
-            r"\d \([\d,.]+ to [\d,.]+, 90 %\)", page.locator(".answer .headline").inner_text()
+            r"\d.* \(90 % NI: [\d,.]+–[\d,.]+\)", page.locator(".answer .headline").inner_text()
         )
         assert "intervals of 90 %" in page.locator("#uncertainty").inner_text()
 
