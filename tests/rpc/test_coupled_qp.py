@@ -232,7 +232,7 @@ def test_an_agent_with_an_older_memory_ends_the_job(shared: Federation) -> None:
     status, _, errors = agents[1].ended()
     assert status == 1, errors
     ended = final(shared, job)
-    assert (ended["state"], ended["error"]["code"]) == ("failed", "agent_missing")
+    assert (ended["state"], ended["error"]["code"]) == ("failed", "agent_declined")
 
 
 def test_an_operator_that_is_killed_goes_on_where_it_was(shared: Federation) -> None:

@@ -14,9 +14,19 @@ from typing import Any
 
 import pytest
 
-from discreet_client.agent import Agent, AgentError, LimitExceeded, NotTrusted, Outcome, Round, Tls
+from discreet_client.agent import (
+    Agent,
+    AgentError,
+    FolderLost,
+    LimitExceeded,
+    NotTrusted,
+    Outcome,
+    Round,
+    Tls,
+)
 from discreet_client.agent.cli import main
 from discreet_client.agent.multi_agent import minimize
+from discreet_client.agent.rounds import Program
 from discreet_client.federation import history, signing
 from discreet_client.federation.identity import Identity
 from discreet_client.federation.stream_keys import Exchange
@@ -94,7 +104,7 @@ def test_the_same_job_cannot_be_charged_in_another_session_either(
         yield end(charged=False)
 
     server.script = script
-    with pytest.raises(LimitExceeded, match="after it was booked"):
+    with pytest.raises(FolderLost, match="has taken part"):
         take_part(agent)
     assert spent(agent) == SPENT
 
@@ -257,7 +267,7 @@ def test_a_file_that_cannot_be_used_is_not_taken_for_a_break(
     before = resource.getrlimit(resource.RLIMIT_FSIZE)
     resource.setrlimit(resource.RLIMIT_FSIZE, (500, before[1]))
     try:
-        with pytest.raises(AgentError, match="ledger cannot be written: File too large"):
+        with pytest.raises(AgentError, match="cannot be written: File too large"):
             take_part(agent)
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, before)
@@ -324,7 +334,7 @@ def test_a_session_that_ends_before_data_costs_nothing(
     reason to keep the charge. Afterwards it is, whatever the server says."""
     agent = agent_of(server, tmp_path, "ses_1")
 
-    class Steps:
+    class Steps(Program):
         first_round_with_data = 2
 
         def __call__(self, current: Round) -> bytes:
