@@ -40,6 +40,7 @@ CHANGES = {
     "cap.grant": "cap of a budget changed",
     "cap.set": "cap over all data set",
     "budget_request.decline": "request for more declined",
+    "dataset.correct": "public part of a dataset corrected",
     "dataset.erase": "dataset erased",
     "dataset.place": "place of a content that stays told again",
     "dataset.register": "dataset registered",

@@ -10,6 +10,7 @@ from attrs import define, field
 
 from discreet_client.agent.ledger import Ledger
 from discreet_client.exposure import NOTHING_OPENED, Opens
+from discreet_client.federation.errors import AgentError
 from discreet_client.federation.identity import Identity
 
 
@@ -86,8 +87,8 @@ class Program:
     before that round costs nothing."""
 
     def __call__(self, current: Round) -> bytes:
-        """The answer to a round."""
-        raise NotImplementedError
+        """The answer to a round; an agent without a program has none."""
+        raise AgentError("this agent takes part in nothing: it was given no program")
 
     def check(
         self, roster: dict[str, Any], price: Mapping[str, str], ledger: Ledger, state: bytes
