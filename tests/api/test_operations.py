@@ -61,8 +61,9 @@ def test_each_process_says_what_it_is_and_how_its_children_are_shut_in(
         "the worker's child has tried its walls",
     )
     (worker,) = workers(service)
-    (api,) = [one for one in state(service)["processes"] if one["part"] == "api"]
-    assert (worker["alive"], api["alive"]) == (True, True)
+    # A test before this one may have opened the same services in a process of its own.
+    api = next(one for one in state(service)["processes"] if one["part"] == "api" and one["alive"])
+    assert worker["alive"]
     assert (worker["places"], api["places"], api["busy"]) == (
         service.settings.worker_concurrency,
         None,

@@ -169,7 +169,9 @@ def test_every_wait_ends_with_a_reason(team: Team) -> None:
     waits = team.ada.submit({**job(source, 0.3, blocks=day(1)), "wait": 8})
     with psycopg.connect(team.url) as connection:
         connection.execute(
-            "UPDATE datasets SET expires_at = now() WHERE source_id = %s", [source["id"]]
+            # Before any decision began that is under way: each goes by the time of its beginning.
+            "UPDATE datasets SET expires_at = now() - interval '1 minute' WHERE source_id = %s",
+            [source["id"]],
         )
     team.later(6.1, source)
     assert ends(team.ada, waits["id"])["error"]["code"] == "data_erased"
