@@ -401,7 +401,7 @@ def test_a_rehearsal_from_its_button_to_its_pictures(people: Tenant, axe: str) -
 
 
 def test_a_job_is_saved_as_one_page_that_needs_no_server(people: Tenant, tmp_path: Path) -> None:
-    """Opened as a file without a network: its charts are drawn with their sliders, its certificate
+    """Opened as a file without a network: its charts are drawn, its certificate
     is there, and it asks nobody for anything."""
     saved, asked = tmp_path / "saved.html", []
     with people.tab() as seen:
@@ -424,7 +424,6 @@ def test_a_job_is_saved_as_one_page_that_needs_no_server(people: Tenant, tmp_pat
         page.goto(saved.as_uri())
         page.locator(".plot[data-drawn]").nth(drawn - 1).wait_for(state="attached")
         assert page.locator(".plot .main-svg").count() >= drawn > 0
-        page.get_by_role("slider", name="Period").wait_for()
         assert certificate["signature"] in page.locator("main").inner_text()
         assert page.locator('a[href^="/"]').count() == 0
         assert asked == [saved.as_uri()]
@@ -533,7 +532,7 @@ def test_without_scripts_pages_say_the_same(people: Tenant) -> None:
         page.get_by_text("From zone 1 to zone 2").wait_for()
 
 
-def test_the_policy_of_a_period_is_chosen_with_the_keyboard(people: Tenant) -> None:
+def test_the_signal_of_every_period_is_drawn(people: Tenant) -> None:
     address = people.job("dr_ensemble")
     with people.tab() as seen:
         page = seen.page
@@ -543,16 +542,10 @@ def test_the_policy_of_a_period_is_chosen_with_the_keyboard(people: Tenant) -> N
         seen.go(address)
         seen.draw()
         with people.running.client(people.keys["analyst"]) as analyst:
-            policy = analyst.result(address.rpartition("/")[2])["result"]["policy"]
-        shown = "() => document.querySelector('#chart-policy .plot').data[0].z"
-        assert page.evaluate(shown)[0] == pytest.approx(policy[0][0], rel=1e-3)
-        page.get_by_role("slider", name="Period").press("End")
-        last = policy[-1]
-        eventually(
-            lambda: page.evaluate(shown)[0] == pytest.approx(last[0], rel=1e-3),
-            "the last period is drawn",
-        )
-        assert page.locator(".plot-slider output").inner_text() == str(len(policy) - 1)
+            signal = analyst.result(address.rpartition("/")[2])["result"]["signal"]
+        shown = page.evaluate("() => document.querySelector('#chart-signal .plot').data[0].z")
+        assert len(shown) in (len(signal), len(signal[0]))
+        assert len(shown) * len(shown[0]) == len(signal) * len(signal[0])
 
 
 def test_charts_take_the_colours_of_the_page(people: Tenant) -> None:

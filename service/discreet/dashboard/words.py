@@ -61,6 +61,7 @@ CHANGES = {
     "roster.sign": "roster of agents signed",
     "session.again": "session started again without some agents",
     "session.tokens": "links for agents made",
+    "source.correct": "public part of a source corrected",
     "source.create": "source made",
     "source.rule": "shares of a source set",
     "tenant.create": "tenant made",
