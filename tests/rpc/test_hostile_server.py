@@ -17,7 +17,6 @@ import pytest
 from discreet_client.agent import (
     Agent,
     AgentError,
-    FolderLost,
     LimitExceeded,
     NotTrusted,
     Outcome,
@@ -28,6 +27,7 @@ from discreet_client.agent.cli import main
 from discreet_client.agent.multi_agent import minimize
 from discreet_client.agent.rounds import Program
 from discreet_client.federation import history, signing
+from discreet_client.federation.errors import FolderLost
 from discreet_client.federation.identity import Identity
 from discreet_client.federation.stream_keys import Exchange
 from discreet_client.stubs import federation_pb2 as pb
