@@ -379,10 +379,13 @@ def test_how_long_a_page_took_to_register_content_is_told_nobody(api_only: Insta
     registering |= {f"/sources/{{source_id}}/{way}" for way in ("upload", "address")}
     registering.add("/v1/sources/{source_id}/blocks")
     assert counted >= {"/datasets/new", "/v1/sources", *registering}
-    assert counted - timed - {"/v1/datasets"} == registering
-    for route in registering:  # traces are begun before the route is known
+    correcting = {f"/datasets/{{dataset_id}}/correct{end}" for end in ("", "/upload")}
+    assert counted - timed - {"/v1/datasets", *correcting} == registering
+    for route in registering | correcting:  # traces are begun before the route is known
         assert is_untimed("POST", route.replace("{source_id}", made))
         assert not is_untimed("GET", route)
+    for route in ("/v1/datasets/{dataset_id}", "/v1/sources/{source_id}"):
+        assert is_untimed("PATCH", route)
 
 
 def test_what_is_wrong_with_a_dataset_is_named(api_only: Installation) -> None:
