@@ -35,7 +35,7 @@ from discreet.storage import (
 )
 from discreet.storage.database import SYSTEM, Database, libpq_url
 from discreet.storage.people_tables import Identity
-from discreet.storage.tables import Base
+from discreet.storage.tables import Base, DatasetRevision
 from discreet.storage.tenants import Principal
 from discreet.storage.wait_tables import JobWait, SourceUse
 from discreet.usecases.budgets import cap_amounts, filter_limits
@@ -157,6 +157,14 @@ async def fill(database: Database) -> None:
             said = {"shares": {"p": 10**6}, "lent_days": 1, "created_by": "p"}
             await waits.add_rule(connection, **rule, **said)  # which leaves a wake
             for row in (
+                insert(DatasetRevision).values(
+                    dataset_id=f"dst_{name}",
+                    revision=1,
+                    tenant_id=name,
+                    digest=b"before",
+                    public={},
+                    corrected_by="p",
+                ),
                 insert(SourceUse).values(
                     source_id=f"src_{name}",
                     block="b",
