@@ -138,6 +138,7 @@ async def upload(
         "format": form,
         "tenant": "ten_1",
         "name": "dst_1",
+        "accept_doubts": False,
     }
     keys = {"upload_key": key, "data_key": key, "digest_key": key}
     with ExitStack() as stack:

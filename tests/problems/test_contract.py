@@ -266,6 +266,16 @@ def asked_otherwise(cases: list[Neighbours]) -> Iterator[Neighbours]:
             yield replace(one, problem=other, plan=other.plan(one.public, budget))
 
 
+def on_equal_roads(one: Neighbours) -> Neighbours:
+    """A routing case where nothing says which of two roads is taken."""
+    link = {"free_flow_time": 1, "capacity": 100, "b": 0, "power": 0}
+    ways = [{**link, "tail": tail, "head": head} for tail, head in ((1, 2), (1, 2), (2, 1))]
+    asked = {"network": {"nodes": 2, "links": ways}, "method": "counts"}
+    other = type(one.problem).model_validate({**one.problem.model_dump(mode="json"), **asked})
+    budget = Budget(epsilon=one.plan.total.epsilon, delta=one.plan.total.delta)
+    return replace(one, problem=other, plan=other.plan(one.public, budget))
+
+
 @pytest.mark.parametrize("kind", KINDS)
 def test_results_are_what_the_kind_declares(kind: str) -> None:
     """Over all methods, in private and in simulation: nothing else, and nothing declared that never
@@ -274,6 +284,8 @@ def test_results_are_what_the_kind_declares(kind: str) -> None:
     properties = properties_of(fields)
     if kind in WITH_DATASETS:
         cases = [case(kind, place) for place in range(1 + len(problems.KINDS[kind].worst_cases()))]
+        if kind == "routing":
+            cases.append(on_equal_roads(cases[0]))
     else:
         problem, public, content, budget = example(kind)
         cases = [

@@ -738,13 +738,10 @@ def test_with_noise_no_agent_refuses_because_of_its_data(sigma: float) -> None:
     steps = {"primal": 0.1, "dual": 0.1, "shrink": 1.0, "regularization": 0.0, "iterations": 3}
     run = agents_part._Run(None, data, None)  # type: ignore[arg-type]
     if sigma:
-        assert (
-            run._optimizer({"coupled": 1, "constraints": 1, "steps": steps}, sums, [bytes(32)] * 3)
-            is not None
-        )
+        assert run._optimizer({"coupled": 1, "constraints": 1, "steps": steps}, sums) is not None
     else:
         with pytest.raises(AgentError, match="the box is too large"):
-            run._optimizer({"coupled": 1, "constraints": 1, "steps": steps}, sums, [bytes(32)] * 3)
+            run._optimizer({"coupled": 1, "constraints": 1, "steps": steps}, sums)
 
 
 # What agents find out of each other ---------------------------------------------------------------

@@ -119,10 +119,10 @@ def test_an_agent_refuses_a_method_that_it_does_not_know() -> None:
     steps = {"primal": 0.1, "dual": 0.1, "shrink": 1.0, "regularization": 0.1, "iterations": 3}
     signed = {"coupled": 1, "constraints": 1, "steps": steps}
     party = _Run(mock.Mock(), data, None)
-    taken = party._optimizer({**signed, "method": "rpds"}, sums, [bytes(32)] * 3)
+    taken = party._optimizer({**signed, "method": "rpds"}, sums)
     assert taken is not None
     with pytest.raises(AgentError, match="method admm, which this version lacks"):
-        party._optimizer({**signed, "method": "admm"}, sums, [bytes(32)] * 3)
+        party._optimizer({**signed, "method": "admm"}, sums)
 
 
 def test_a_simulation_plans_it() -> None:

@@ -14,7 +14,7 @@ from urllib.parse import urlsplit
 from fastapi import Request
 from starlette.responses import Response
 
-from discreet.web.middleware import HOST_PREFIX as PREFIX
+from discreet.web.security import HOST_PREFIX as PREFIX
 
 
 def over_tls(request: Request) -> bool:

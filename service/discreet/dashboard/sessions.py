@@ -26,7 +26,7 @@ from discreet.usecases.access import require
 from discreet.usecases.keyring import Keyring
 from discreet.usecases.logins import Opened
 from discreet.usecases.services import Services
-from discreet.web.middleware import SESSION_COOKIE
+from discreet.web.security import SESSION_COOKIE
 
 SIGN_IN_COOKIE = "discreet_sign_in"
 """Cookie of a browser that is on its way to the identity provider and back."""

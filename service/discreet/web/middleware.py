@@ -17,6 +17,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from discreet.observability import telemetry
 from discreet.web import problem_details
 from discreet.web.codes import NOTHING_HERE
+from discreet.web.security import HOST_PREFIX, SESSION_COOKIE
 
 UNTIMED = re.compile(
     r"POST (/v1/datasets|/datasets/(upload|content|address)|/datasets/[^/]+/correct(/upload)?"
@@ -25,8 +26,6 @@ UNTIMED = re.compile(
 )
 """How long such a request takes, which reads or checks a content, may depend on it, so no metric
 and no trace shows it."""
-SESSION_COOKIE, HOST_PREFIX = "discreet_session", "__Host-"
-"""The cookie of who is logged in to the pages, and how its name begins over TLS."""
 UNTRACED = frozenset({"/healthz", "/readyz"})
 
 NOTHING = "default-src 'none'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"

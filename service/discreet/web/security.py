@@ -14,6 +14,9 @@ from discreet.usecases import access
 from discreet.usecases.keyring import Keyring
 from discreet.usecases.services import Services
 
+SESSION_COOKIE, HOST_PREFIX = "discreet_session", "__Host-"
+"""The cookie of who is logged in to the pages, and how its name begins over TLS."""
+
 
 class _Bearer(HTTPBearer):
     """Says in the contract that a key is needed; `principal` reads it."""

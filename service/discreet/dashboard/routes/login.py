@@ -15,9 +15,8 @@ from discreet.errors import Forbidden, Unauthenticated
 from discreet.usecases import access, logins
 from discreet.usecases.oidc import login
 from discreet.usecases.oidc.provider import Provider
-from discreet.web.middleware import SESSION_COOKIE
 from discreet.web.responses import answer
-from discreet.web.security import CurrentPrincipal, CurrentServices
+from discreet.web.security import SESSION_COOKIE, CurrentPrincipal, CurrentServices
 
 router = APIRouter(include_in_schema=False)
 
