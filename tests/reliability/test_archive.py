@@ -183,6 +183,7 @@ def archive_fails(running: Installation) -> bool:
     return float(figure) == 1
 
 
+@pytest.mark.long
 def test_a_destroyed_server_comes_back_as_it_was_at_a_moment(
     bucket: dict[str, str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
