@@ -24,6 +24,7 @@ def lines(report: reproduce.Report) -> dict[str, tuple[object, object, object]]:
     return {line.quantity: (line.paper, line.honest, line.ours) for line in report.lines}
 
 
+@pytest.mark.long
 def test_the_encrypted_example_and_how_long_it_takes(encrypted: reproduce.Report) -> None:
     found = lines(encrypted)
     printed, ours, tuned = found["Figure 2: iterations to 1e-3"]
@@ -38,6 +39,7 @@ def test_the_encrypted_example_and_how_long_it_takes(encrypted: reproduce.Report
     assert found["Figure 3: gap by rounding to 2 digits"][2] < 1e-8  # type: ignore[operator]
 
 
+@pytest.mark.long
 def test_files_and_markdown(encrypted: reproduce.Report, tmp_path: Path) -> None:
     files = encrypted.write(tmp_path / "out")
     assert {path.name for path in files} == {
@@ -53,6 +55,7 @@ def test_files_and_markdown(encrypted: reproduce.Report, tmp_path: Path) -> None
     assert "| Figure 2: iterations to 1e-3 | 200 | 456 | 116 |" in text
 
 
+@pytest.mark.long
 def test_the_command(
     encrypted: reproduce.Report, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -82,6 +82,7 @@ def file(tmp_path: Path) -> Path:
     return path
 
 
+@pytest.mark.long
 def test_solve_leaves_a_result_and_a_ledger_and_no_server(file: Path, tmp_path: Path) -> None:
     state, out = tmp_path / "a state", tmp_path / "result.json"
     first = in_a_process("solve", str(file), "--state", str(state), "--out", str(out))
