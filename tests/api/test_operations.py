@@ -26,6 +26,7 @@ from discreet.usecases import operations as usecase
 from discreet.usecases import processes
 from discreet.usecases.services import open_services
 from tests import bodies
+from tests.cli.test_cli import discreet
 from tests.conftest import Installation, eventually
 
 SECRET = "a name that is the tenant's own"
@@ -41,13 +42,8 @@ def workers(running: Installation) -> list[dict[str, Any]]:
 
 
 def status(running: Installation, *more: str) -> str:
-    environment = {
-        **running.environment(),
-        "DISCREET_URL": running.url,
-        "DISCREET_KEY": running.operator_key,
-    }
-    command = [sys.executable, "-m", "discreet", "status", *more]
-    done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
+    server = {"DISCREET_URL": running.url, "DISCREET_KEY": running.operator_key}
+    done = discreet("status", *more, **server)
     assert done.returncode == 0, done.stderr
     return done.stdout
 

@@ -85,9 +85,9 @@ class Watch:
 
 def one_kind_and_others(kinds: Iterable[str]) -> pytest.MarkDecorator:
     """`make test` watches one kind, and `make test-all` the others."""
-    marks = {kind: () if kind == "routing" else pytest.mark.long for kind in kinds}
     return pytest.mark.parametrize(
-        "kind", [pytest.param(kind, marks=mark) for kind, mark in marks.items()]
+        "kind",
+        [pytest.param(kind, marks=() if kind == "routing" else pytest.mark.long) for kind in kinds],
     )
 
 
