@@ -6,7 +6,6 @@ from __future__ import annotations
 import asyncio
 import json
 import subprocess
-import sys
 import uuid
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -183,10 +182,12 @@ def test_backups_are_known_when_somebody_says_so(api_only: Installation) -> None
     assert "\ndiscreet_backup_age_seconds " not in api_only.metrics()
 
     def note(*more: str) -> subprocess.CompletedProcess[str]:
-        command = [sys.executable, "-m", "discreet", "note-backup", *more]
-        return subprocess.run(
-            command, env=api_only.environment(), capture_output=True, text=True, check=False
-        )
+        ours = {
+            name: value
+            for name, value in api_only.environment().items()
+            if name.startswith("DISCREET_")
+        }
+        return discreet("note-backup", *more, **ours)
 
     for wrong in (
         "yesterday",
