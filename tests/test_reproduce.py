@@ -88,6 +88,9 @@ def test_the_printed_noise_of_routing() -> None:
     assert course[-1] < course[0] / 10
     best = setting.best()
     assert course[-1] / best - 1 > 0.1  # not the paper's 2 %
+    assert setting.a_priori_beta == pytest.approx(2.23e7, rel=2e-3)  # near the 2.08e7 of the paper
+    assert tsao.PRINTED_BETA / setting.beta == pytest.approx(21, abs=0.2)
+    assert setting.performance_bound(0.1, 0.1) > 3000  # Theorem 3's bound has as many digits
     assert setting.travel_time(setting.regularized_optimum(1e4)) / best - 1 == pytest.approx(
         0.1144, abs=5e-3
     )

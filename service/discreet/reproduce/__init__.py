@@ -43,7 +43,7 @@ differ: [papers.md](papers.md).
 
 
 def _commit() -> str:
-    """" at commit …", with "changed" for files that are not committed; nothing outside of a
+    """ " at commit …", with "changed" for files that are not committed; nothing outside of a
     repository."""
     try:
         found = subprocess.run(

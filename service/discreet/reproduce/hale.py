@@ -339,9 +339,7 @@ def report(full: bool = False) -> Report:
     by = {(row["variant"], row["steps"]): row for row in found}
     for steps, printed_errors in PRINTED_ERRORS.items():
         for position, what in enumerate(("states", "multipliers")):
-            own, served = (
-                by[name, steps] for name in ("as printed", "the same, implied box")
-            )
+            own, served = (by[name, steps] for name in ("as printed", "the same, implied box"))
             lines.append(
                 Line(
                     f"Figure 1: error of the {what} after {steps:,} steps",

@@ -227,7 +227,11 @@ def by_formula(
         private = lsmdp.solve(P, utility, gamma, weights=weights, concentration=k)
         assert isinstance(private, lsmdp.DesirabilityPolicy)
         first = private.cells(0) * (private.log_weight - exact.log_weight)
-        change = private.support.row_sums(first) + exact.log_desirability[0] - private.log_desirability[0]
+        change = (
+            private.support.row_sums(first)
+            + exact.log_desirability[0]
+            - private.log_desirability[0]
+        )
         found[name] = float(gamma * (initial @ change))
     log_next = exact.log_desirability[1]
     top = log_next.max()
@@ -244,9 +248,7 @@ def by_formula(
             (a**n).sum(axis=1, keepdims=True) if printed else total**n for n in (2, 3, 4)
         )
         mean = a / total - covariance / ((k + 1) * square) + a * whole / ((k + 1) * cube)
-        spread = (
-            variance / square - 2 * a * covariance / cube + a**2 * whole / fourth
-        ) / (k + 1)
+        spread = (variance / square - 2 * a * covariance / cube + a**2 * whole / fourth) / (k + 1)
         if printed:
             cost = spread - mean * (log_P - np.exp(log_next))
         else:
@@ -398,7 +400,12 @@ def plots(found: dict[str, Any], folder: Path) -> list[Path]:
                 for name in found["epsilon"][0]
                 if name.startswith("floor")
             ),
-            Curve("the paper", [*PAPER_EPSILON], [float(e) for e in PAPER_EPSILON.values()], dashed=True),
+            Curve(
+                "the paper",
+                [*PAPER_EPSILON],
+                [float(e) for e in PAPER_EPSILON.values()],
+                dashed=True,
+            ),
         ],
         files[2],
         x="concentration k",

@@ -36,7 +36,14 @@ class Line:
         honest = shown(self.honest)
         if self.error is not None:
             honest += f" ± {self.error:.1g}"
-        return [self.quantity, self.paper or "", shown(self.formula), honest, shown(self.ours), self.note]
+        return [
+            self.quantity,
+            self.paper or "",
+            shown(self.formula),
+            honest,
+            shown(self.ours),
+            self.note,
+        ]
 
     def to_json(self) -> dict[str, Cell]:
         return {
