@@ -133,8 +133,8 @@ def test_what_is_released_costs_more_than_any_policy_of_the_private_matrix(costs
 
 
 def test_epsilons_of_the_paper_are_not_of_one_floor() -> None:
-    """From k = 50 to 200 the paper's grows 6.2-fold, the exact one and formula (10) at most 3.5-fold
-    at one floor. At two floors (10) gives both, so the pairs do not contradict each other."""
+    """From k = 50 to 200 the paper's grows 6.2-fold, the exact one and formula (10) at most
+    3.5-fold at one floor. At two floors (10) gives both: the pairs do not contradict each other."""
     few, many = hassan.epsilons(50), hassan.epsilons(200)
     printed = {k: float(shown) for k, shown in hassan.PAPER_EPSILON.items()}
     for kind, most in (("floor", 3.33), ("formula (10), floor", 3.47)):

@@ -211,9 +211,9 @@ def by_formula(
     """The cost of privacy at the start of control by the paper's Corollaries, weighted by the
     initial states.
 
-    (22) and (27), Corollaries 1 and 2: discomfort is counted against E ln P~ by the recursions (21),
-    (26), as if noise came anew at every step, and against ln P at the first step. (31), Corollary
-    3: as printed; and by (49) to (51) with `ln z~` for the printed `z~` and with powers of sums for
+    (22) and (27), Corollaries 1 and 2: discomfort is counted against E ln P~ by the recursions
+    (21), (26), as if noise came anew at every step, and against ln P at the first step. (31),
+    Corollary 3: as printed; and by (49) to (51) with `ln z~` for the printed `z~` and with powers of sums for
     sums of powers. Both take the desirability of P for z~.
     """
     exact = lsmdp.solve(P, utility, gamma)
@@ -538,7 +538,8 @@ def report(full: bool = False) -> Report:
     ]
     return Report(
         paper="hassan",
-        source="Hassan, Deka, Dvorkin: Privacy-Aware Load Ensemble Control: A Linearly-Solvable MDP "
+        source="Hassan, Deka, Dvorkin: Privacy-Aware Load Ensemble Control: A "
+        "Linearly-Solvable MDP "
         "Approach.",
         seeds="buildings and draws 0, releases 0 to 19",
         lines=tuple(lines),
@@ -549,8 +550,10 @@ def report(full: bool = False) -> Report:
             ),
             (
                 "(0.88, 0.05) and (5.45, 0.05) of Figure 4",
-                "the paper gives no floor and no psi. At one of these floors the exact epsilon grows "
-                "2.7- to 3.3-fold from k = 50 to 200 and formula (10) 3.4- to 3.5-fold, the printed "
+                "the paper gives no floor and no psi. At one of these floors the exact "
+                "epsilon grows "
+                "2.7- to 3.3-fold from k = 50 to 200 and formula (10) 3.4- to 3.5-fold, the "
+                "printed "
                 "one 6.2-fold; (10) at two floors, .32 and .25, gives both pairs",
             ),
             (
@@ -559,7 +562,8 @@ def report(full: bool = False) -> Report:
             ),
             (
                 "formula (31) as a cost",
-                "it prints z~ where (49) means ln z~, sums of powers for powers of sums, and leaves "
+                "it prints z~ where (49) means ln z~, sums of powers for powers of sums, and "
+                "leaves "
                 "out two terms of (50), so that it is negative here. With these mended 4.00 remain "
                 "without any noise: (50) takes x^2 - x for x ln x",
             ),

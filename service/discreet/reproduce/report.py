@@ -17,9 +17,9 @@ COLUMNS = ("figure", "as printed", "by its formula", "its method", "ours", "")
 class Line:
     """One figure of a paper.
 
-    `paper`: as printed, in the paper's own digits, which `tests/printed.json` quotes. `formula`: what
-    a formula of the paper gives that prints no value of it. `honest`: the paper's own method, run
-    here with its errors corrected or at its true price, and `error`, the Monte Carlo standard error
+    `paper`: as printed, in the paper's own digits, which `tests/printed.json` quotes. `formula`:
+    what a formula of the paper gives that prints no value of it. `honest`: the paper's own method,
+    run here with its errors corrected or at its true price, and `error`, the Monte Carlo standard error
     of that. `ours`: the result of this service at the same guarantee. None: there is none.
     """
 

@@ -201,7 +201,7 @@ def report(full: bool = False) -> Report:
             "528",
             552.0,
             552.0,
-            "only the pairs with trips: this reveals which have any",
+            "the experiment names 528, those with trips; by Definition 11 every pair has one",
         ),
         Line(
             "Section 5.2: beta, largest eigenvalue of B'QB",
@@ -306,12 +306,14 @@ def report(full: bool = False) -> Report:
             ),
             (
                 "the 2 % of Figure 2",
-                "50 steps of at most 1/beta move our random routing less, with our beta, which is 21 "
+                "50 steps of at most 1/beta move our random routing less, with our beta, "
+                "which is 21 "
                 "times below the printed one; how the paper draws its start is not said",
             ),
             (
                 "error 1 of Table 2",
-                "trips of a Poisson distribution of these means give forty times as much; as small it "
+                "trips of a Poisson distribution of these means give forty times as much; as "
+                "small it "
                 "is all the same",
             ),
         ),
@@ -447,8 +449,8 @@ def _policy_time(
 
 
 def sensitivities() -> dict[str, dict[str, list[float]]]:
-    """Figure 3 (a) to (c): per cent above the optimum after each step before any noise, by alpha, by
-    the travel time at capacity over that in free flow, and by demand."""
+    """Figure 3 (a) to (c): per cent above the optimum after each step before any noise, by alpha,
+    by the travel time at capacity over that in free flow, and by demand."""
     figures: dict[str, list[tuple[str, dict[str, float]]]] = {
         "a": [("alpha 1e2", {"alpha": 1e2}), ("alpha 1e3", {"alpha": 1e3}), ("alpha 1e4", {})],
         "b": [

@@ -230,8 +230,8 @@ def utility_lines() -> list[Line]:
     step, for lambda_min(Q) >= 8/9 lambda_min(A'C^-1 A). But a step from w = w* leaves theta and
     moves w, so |xi|² grows.
 
-    "One state": one step of reward 1 with one feature 1 and discount 0, A = b = C = 1, theta = w = 0
-    at first. Then also the chain's mean step, from theta = w = 0.
+    "One state": one step of reward 1 with one feature 1 and discount 0, A = b = C = 1, theta = w =
+    0 at first. Then also the chain's mean step, from theta = w = 0.
     """
     one = np.array([[0.0, -1.0], [1.0, 1.0]])
     least = 8 / 9
@@ -440,13 +440,14 @@ def report(full: bool = False) -> Report:
         unreproduced=(
             (
                 "numbers of Figures 1 to 6",
-                "the paper has curves of means over 100 trials and prints no value; only their order "
+                "the paper has curves of means over 100 trials and prints no value; only "
+                "their order "
                 "can be compared",
             ),
             (
                 "Lemma 1",
-                "it takes the distance of add/remove for replace-one and drops higher orders: the "
-                "claim is false",
+                "its proof sets the other gradients to 0 without loss of generality, but two clipped "
+                "gradients are up to 2h apart; and it ignores higher orders. The claim is false",
             ),
             (
                 "Lemma 2, Theorems 2 and 3",
@@ -456,13 +457,16 @@ def report(full: bool = False) -> Report:
             (
                 "policies and features of Figures 2, 3, 4 and 6",
                 "rules instead of Q-learned policies, which the paper does not give; for the car a "
-                "basis of order 3, not 5, and off-policy a target that mostly pushes in the direction "
-                "of motion, not the uniform one; HIV's MSPBE is over that of predicting 0, not over "
+                "basis of order 3, not 5, and off-policy a target that mostly pushes in the "
+                "direction "
+                "of motion, not the uniform one; HIV's MSPBE is over that of predicting 0, "
+                "not over "
                 "the average reward",
             ),
             (
                 "output perturbation of Figure 2(c)",
-                "DP-LSW counts visits of states, which continuous states do not have; the paper does "
+                "DP-LSW counts visits of states, which continuous states do not have; the "
+                "paper does "
                 "not say how it was applied",
             ),
             (
