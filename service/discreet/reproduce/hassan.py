@@ -213,8 +213,8 @@ def by_formula(
 
     (22) and (27), Corollaries 1 and 2: discomfort is counted against E ln P~ by the recursions
     (21), (26), as if noise came anew at every step, and against ln P at the first step. (31),
-    Corollary 3: as printed; and by (49) to (51) with `ln z~` for the printed `z~` and with powers of sums for
-    sums of powers. Both take the desirability of P for z~.
+    Corollary 3: as printed; and by (49) to (51) with `ln z~` for the printed `z~` and with powers
+    of sums for sums of powers. Both take the desirability of P for z~.
     """
     exact = lsmdp.solve(P, utility, gamma)
     assert isinstance(exact, lsmdp.DesirabilityPolicy)

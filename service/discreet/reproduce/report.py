@@ -19,8 +19,8 @@ class Line:
 
     `paper`: as printed, in the paper's own digits, which `tests/printed.json` quotes. `formula`:
     what a formula of the paper gives that prints no value of it. `honest`: the paper's own method,
-    run here with its errors corrected or at its true price, and `error`, the Monte Carlo standard error
-    of that. `ours`: the result of this service at the same guarantee. None: there is none.
+    run here with its errors corrected or at its true price, and `error`, the Monte Carlo standard
+    error of that. `ours`: the result of this service at the same guarantee. None: there is none.
     """
 
     quantity: str

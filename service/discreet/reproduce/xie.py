@@ -252,25 +252,33 @@ def utility_lines() -> list[Line]:
     after = start - step * (Q @ start)
     cases = (
         (
-            "Lemma 2: |xi|² after a step of beta = .5, one state",
+            "Lemma 2: squared distance after a step of beta = .5, one state",
             run(np.array([0.5])),
             (1 - 0.5 * least) ** 2,
         ),
         (
-            "Theorem 2: |xi|² after 100 steps of 100^-1/4, one state",
+            "Theorem 2: squared distance after 100 steps of 100^-1/4, one state",
             run(np.full(N, N**-0.25)),
             (1 - N**-0.25 * least) ** (2 * N),
         ),
-        ("Theorem 3: |xi|² after one step, eta = 2, one state", run(diminishing[:1]), 1.0),
-        ("Theorem 3: |xi|² after 100 steps, eta = 2, one state", run(diminishing), 1 / N),
         (
-            "Lemma 2: |xi|² after a step over that before, the chain",
+            "Theorem 3: squared distance after one step, eta = 2, one state",
+            run(diminishing[:1]),
+            1.0,
+        ),
+        (
+            "Theorem 3: squared distance after 100 steps, eta = 2, one state",
+            run(diminishing),
+            1 / N,
+        ),
+        (
+            "Lemma 2: squared distance after a step over that before, the chain",
             float(after @ after / (start @ start)),
             (1 - step * slowest) ** 2,
         ),
     )
     return [
-        Line(name, None, true, None, "no noise, |xi|² = 1 at first", formula=f"at most {bound:.4g}")
+        Line(name, None, true, None, "no noise; 1 at first", formula=f"at most {bound:.4g}")
         for name, true, bound in cases
     ]
 
@@ -446,8 +454,8 @@ def report(full: bool = False) -> Report:
             ),
             (
                 "Lemma 1",
-                "its proof sets the other gradients to 0 without loss of generality, but two clipped "
-                "gradients are up to 2h apart; and it ignores higher orders. The claim is false",
+                "its proof sets the other gradients to 0 without loss of generality, but two "
+                "clipped gradients are up to 2h apart; and it ignores higher orders",
             ),
             (
                 "Lemma 2, Theorems 2 and 3",
