@@ -372,16 +372,15 @@ def report(full: bool = False) -> Report:
         unreproduced=(
             (
                 "the errors of Figure 1",
-                "the paper's algorithm with its noise leaves 3.6 to 14 times as much, and no "
-                "less after "
-                "500,000 steps than after 200,000. Without any noise it leaves .449 and .324, then "
-                ".351 and .080: what is printed is about the size of the bias of the iteration",
+                "the paper's algorithm with its noise leaves 3.6 to 14 times as much, and no less "
+                "after 500,000 steps than after 200,000. Without any noise it leaves .449 and "
+                ".324, then .351 and .080: what is printed is about the size of the bias of the "
+                "iteration",
             ),
             (
                 "the saddle point's x_5",
-                "(x_5 + 3)^6 alone decides it, and is minimal at -3; at -2.863 it is 7e-6, "
-                "within a "
-                "solver's tolerance",
+                "(x_5 + 3)^6 alone decides it, and is minimal at -3; at -2.863 it is 7e-6, within "
+                "a solver's tolerance",
             ),
         ),
         tables={"errors": [_flat(row) for row in found]},

@@ -539,8 +539,7 @@ def report(full: bool = False) -> Report:
     return Report(
         paper="hassan",
         source="Hassan, Deka, Dvorkin: Privacy-Aware Load Ensemble Control: A "
-        "Linearly-Solvable MDP "
-        "Approach.",
+        "Linearly-Solvable MDP Approach.",
         seeds="buildings and draws 0, releases 0 to 19",
         lines=tuple(lines),
         unreproduced=(
@@ -550,11 +549,9 @@ def report(full: bool = False) -> Report:
             ),
             (
                 "(0.88, 0.05) and (5.45, 0.05) of Figure 4",
-                "the paper gives no floor and no psi. At one of these floors the exact "
-                "epsilon grows "
-                "2.7- to 3.3-fold from k = 50 to 200 and formula (10) 3.4- to 3.5-fold, the "
-                "printed "
-                "one 6.2-fold; (10) at two floors, .32 and .25, gives both pairs",
+                "the paper gives no floor and no psi. At one of these floors the exact epsilon "
+                "grows 2.7- to 3.3-fold from k = 50 to 200 and formula (10) 3.4- to 3.5-fold, the "
+                "printed one 6.2-fold; (10) at two floors, .32 and .25, gives both pairs",
             ),
             (
                 "15 % less capacity of the average policy at the peak (Figure 7)",
@@ -563,9 +560,8 @@ def report(full: bool = False) -> Report:
             (
                 "formula (31) as a cost",
                 "it prints z~ where (49) means ln z~, sums of powers for powers of sums, and "
-                "leaves "
-                "out two terms of (50), so that it is negative here. With these mended 4.00 remain "
-                "without any noise: (50) takes x^2 - x for x ln x",
+                "leaves out two terms of (50), so that it is negative here. With these mended "
+                "4.00 remain without any noise: (50) takes x^2 - x for x ln x",
             ),
         ),
         tables={

@@ -162,9 +162,9 @@ def report(full: bool = False) -> Report:
             ),
             (
                 "Figures 4 and 5",
-                "they are of the authors' Raspberry Pi boards, of which no time is printed; "
-                "`make arm` runs "
-                "an agent on emulated 64-bit ARM, `make bench ARGS=paillier` measures ours",
+                "they are of the authors' Raspberry Pi boards, of which no time is printed; `make "
+                "arm` runs an agent on emulated 64-bit ARM, `make bench ARGS=paillier` measures "
+                "ours",
             ),
         ),
         tables={"convergence": table},

@@ -306,15 +306,13 @@ def report(full: bool = False) -> Report:
             ),
             (
                 "the 2 % of Figure 2",
-                "50 steps of at most 1/beta move our random routing less, with our beta, "
-                "which is 21 "
-                "times below the printed one; how the paper draws its start is not said",
+                "50 steps of at most 1/beta move our random routing less, with our beta, which is "
+                "21 times below the printed one; how the paper draws its start is not said",
             ),
             (
                 "error 1 of Table 2",
                 "trips of a Poisson distribution of these means give forty times as much; as "
-                "small it "
-                "is all the same",
+                "small it is all the same",
             ),
         ),
         tables={
