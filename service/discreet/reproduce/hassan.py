@@ -380,7 +380,10 @@ def plots(found: dict[str, Any], folder: Path) -> list[Path]:
     draw_curves(
         [
             Curve(label, exact, [row[name] for row in costs], dashed=name != "one draw")
-            for name, label in shown.items()
+            for name, label in {
+                **{"formula (22)": "formula (22)", "formula (27)": "formula (27)"},
+                **shown,
+            }.items()
             if name not in ("default", "exact", "practice")
         ],
         files[1],
