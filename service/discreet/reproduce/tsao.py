@@ -60,7 +60,8 @@ ALPHA = 1e4
 PERIOD_MINUTES = 60.0
 NODES = 24
 NOISE_SEEDS = 5
-OPTIMUM_STEPS = 1500
+OPTIMUM_EXPONENT = 25
+"""Accelerated steps until the distance from an optimum has fallen by a factor of e to this."""
 
 
 @dataclass(frozen=True)
@@ -174,7 +175,7 @@ class Setting:
         )
         x = ahead = self.flows.cheapest(self.terms.constant)
         start = None
-        for _ in range(OPTIMUM_STEPS):
+        for _ in range(math.ceil(OPTIMUM_EXPONENT / root)):
             if every:
                 gradient = alpha * ahead + 2 * terms.slope * (moments @ ahead)
                 gradient += self.mean[:, None] * terms.constant
