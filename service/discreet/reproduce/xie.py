@@ -112,10 +112,11 @@ def median_error(errors: Floats) -> float:
 
 
 def step_sizes(
-    m: int = STEPS_AT, factors: tuple[float, ...] = STEP_FACTORS, slow: int = 3, fast: int = 9
+    default: dict[str, Any], factors: tuple[float, ...], slow: int = 3, fast: int = 9
 ) -> list[dict[str, Any]]:
-    """Median MSPBE by the factor on each method's default step size. `moments` has no step size."""
-    setting = chain_setting(m)
+    """Median MSPBE by the factor on each method's default step size, of which `default` is the row.
+    `moments` has no step size."""
+    setting = chain_setting(default["m"])
     defaults = {
         method: setting.job(method=method)
         .plan(setting.public, Privacy(epsilon=EPSILON, delta=DELTA).budget)
@@ -124,6 +125,10 @@ def step_sizes(
     }
     rows = []
     for factor in factors:
+        if factor == 1:
+            names = ("minibatch", "GPOPE", "GPOPE, error", CHAIN_METHODS[4])
+            rows.append({"step size": factor} | {name: default[name] for name in names})
+            continue
         batch, single = (factor * defaults[method] for method in ("minibatch", "gradient"))
         honest = setting.errors(fast, method="gradient", step_size=single)
         rows.append(
@@ -214,9 +219,11 @@ def study(full: bool = False) -> dict[str, list[dict[str, Any]]]:
         for m in (DENSE_FULL_SIZES if full else DENSE_SIZES)
         for row in dense_rows(name, setting(m))
     ]
+    chain = [chain_row(m) for m in (FULL_SIZES if full else SIZES)]
+    (default,) = [row for row in chain if row["m"] == STEPS_AT]
     return {
-        "chain": [chain_row(m) for m in (FULL_SIZES if full else SIZES)],
-        "steps": step_sizes(factors=FULL_STEP_FACTORS if full else STEP_FACTORS),
+        "chain": chain,
+        "steps": step_sizes(default, FULL_STEP_FACTORS if full else STEP_FACTORS),
         "dense": dense,
     }
 
