@@ -1,5 +1,5 @@
 """What docs say of the five papers: every numbered statement has its row, every figure that is
-called printed has the paper's words, and quick tables are what the run gives today."""
+called printed has the paper's words."""
 
 from __future__ import annotations
 
@@ -12,8 +12,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from discreet import reproduce
-from discreet.reproduce import hale, xie
+from discreet.reproduce import xie
 from discreet.reproduce.report import Line
 
 ROOT = Path(__file__).parents[1]
@@ -90,9 +89,6 @@ def test_the_words_are_the_papers(paper: str) -> None:
     assert {f"{kind.title()} {number}" for kind, number in numbered} == set(PRINTED[paper]["items"])
 
 
-# Tables that are quick to make --------------------------------------------------------------------
-
-
 def same(fresh: Line, written: list[str]) -> bool:
     """Whether a row of docs says what a line does, to a hundredth; errors of rounding count as
     equal."""
@@ -105,19 +101,6 @@ def same(fresh: Line, written: list[str]) -> bool:
         except ValueError:
             assert now.strip() == then
     return True
-
-
-def test_quick_tables_are_those_of_docs() -> None:
-    made = {
-        "huo": reproduce.reproduce("huo").lines,
-        "hale": tuple(hale.tables()),
-        "xie": tuple(xie.utility_lines()),
-    }
-    for paper, lines in made.items():
-        written = {row[0]: row for row in rows("reproduction", paper)}
-        for line in lines:
-            row = written[line.quantity]
-            assert same(line, row + [""] * (6 - len(row))), line.quantity
 
 
 # Claims about a paper, without any of our code ----------------------------------------------------

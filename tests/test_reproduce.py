@@ -12,7 +12,8 @@ from typer.testing import CliRunner
 
 from discreet import reproduce
 from discreet.cli import app
-from discreet.reproduce import hale, tsao
+from discreet.reproduce import hale, tsao, xie
+from tests.test_papers import rows, same
 
 
 @pytest.fixture(scope="module")
@@ -117,3 +118,16 @@ def test_every_paper_has_its_report() -> None:
     committed = (Path(__file__).parents[1] / "docs" / "reproduction.md").read_text()
     for name in reproduce.NAMES:
         assert f"## {name}\n" in committed
+
+
+def test_quick_tables_are_those_of_docs(encrypted: reproduce.Report) -> None:
+    made = {
+        "huo": encrypted.lines,
+        "hale": tuple(hale.tables()),
+        "xie": tuple(xie.utility_lines()),
+    }
+    for paper, lines in made.items():
+        written = {row[0]: row for row in rows("reproduction", paper)}
+        for line in lines:
+            row = written[line.quantity]
+            assert same(line, row + [""] * (6 - len(row))), line.quantity
