@@ -644,13 +644,13 @@ def test_files_that_are_no_content(
     assert says in re.sub(r"[│\s]+", " ", capsys.readouterr().err)
 
 
-def test_text_of_two_bytes_a_letter_is_named(tmp_path: Path) -> None:
-    """Excel's Unicode text."""
+def test_text_of_two_bytes_a_letter_is_read(tmp_path: Path) -> None:
+    """Excel's Unicode text, whose first bytes say so; also where another encoding is said."""
     file = tmp_path / "table.csv"
     file.write_text("origin;destination;period\n1;2;0\n", encoding="utf-16")
     with pytest.raises(ValueError, match=r"such as --encoding utf-16 .*, in which it begins"):
-        readers.read("routing", file, TRIPS)
-    reading = readers.read("routing", file, ruled(TRIPS, encoding="utf-16"))
+        readers.read("routing", file, ruled(TRIPS, encoding="utf-8"))
+    reading = readers.read("routing", file, TRIPS)
     assert reading.columns["origin"].tolist() == [1]
 
 

@@ -33,6 +33,7 @@ _PLAIN = re.compile(r"[+-]?(?:\d+(?:\.\d*)?|\.\d+)(?:[eE][+-]?\d+)?", re.ASCII)
 _EITHER = re.compile(r"[+-]?[1-9]\d{0,2}\.\d{3}", re.ASCII)
 """A fraction by a point, or thousands parted by one."""
 _GROUPED = re.compile(r"[+-]?\d{1,3}([.,'’ \xa0\u202f])\d{3}(?:\1\d{3})*(?:[.,]\d+)?", re.ASCII)
+_NOT_FINITE = ("nan", "inf", "infinity")
 _DATE = re.compile(
     r"(\d{4})-(\d\d)-(\d\d)(?:[ T](\d\d):(\d\d)(?::(\d\d)(?:[.,](\d+))?)?"
     r" ?(Z|[+-]\d\d(?::?\d\d(?::\d\d)?)?)?)?",
@@ -53,6 +54,7 @@ class Refusal(NamedTuple):
 
 
 NO_NUMBER = Refusal("a number is needed")
+NOT_FINITE = Refusal("a number is needed", "finite")
 TOO_LARGE = Refusal("this number is too large")
 POINT_OR_THOUSANDS = Refusal("is this a fraction, or are thousands parted by a point?", "decimal")
 A_POINT = Refusal("a number with a decimal comma is needed", "decimal")
@@ -62,7 +64,7 @@ NO_TIME = Refusal(
     "a time such as 2026-11-21, 2026-11-21T15:00 or 21.11.2026 15:00 is needed",
 )
 WHICH_FIRST = Refusal("is the day first here, or the month?", "dates")
-NO_SUCH_DAY = Refusal("there is no such day or time")
+NO_SUCH_DAY = Refusal("a day and a time that exist are needed")
 SHORT_OFFSET = Refusal("the offset lacks its minutes: write +01:00 instead of +01")
 
 
@@ -99,7 +101,9 @@ class Grammar:
             return figure if math.isfinite(figure) else TOO_LARGE
         if _PLAIN.fullmatch(plain.replace(",", ".", 1)) and "," in plain:
             return A_COMMA
-        return GROUPED if _GROUPED.fullmatch(plain) else NO_NUMBER
+        if _GROUPED.fullmatch(plain):
+            return GROUPED
+        return NOT_FINITE if plain.lower().lstrip("+-") in _NOT_FINITE else NO_NUMBER
 
     def _without_thousands(self, text: str) -> str:
         mark = {"'": "['’]", " ": "[ \xa0\u202f]"}.get(

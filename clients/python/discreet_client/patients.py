@@ -335,7 +335,9 @@ def _patients(table: Table) -> Ints:
     return table.owners("patient")
 
 
-def names_in(_: Mapping[str, Any], rules: Mapping[str, Any]) -> dict[str, Container[str]]:
+def names_in(
+    _: Mapping[str, Any], rules: Mapping[str, Any], encoding: str | None
+) -> dict[str, Container[str]]:
     """Actions and outcomes that the description names, by column: one may be called `NA`."""
     found: dict[str, set[str]] = {"action": set(), "reward": set()}
     for rule, column in (("behaviour", "action"), ("target", "action"), ("rewards", "reward")):

@@ -43,7 +43,9 @@ class Reader(NamedTuple):
     """Names of columns that this reader knows and the service does not."""
     checks: Checks
     """Independent checks of the columns: each raises TableError or does nothing."""
-    names: Callable[[Mapping[str, Any], Mapping[str, Any]], Mapping[str, Container[str]]]
+    names: Callable[
+        [Mapping[str, Any], Mapping[str, Any], str | None], Mapping[str, Container[str]]
+    ]
     """Texts that the description names, by column: they are values there, `NA` too."""
 
 
@@ -126,7 +128,7 @@ def read(
         by_column = {patients.POLICIES[name][0]: policy for name, policy in policies.items()}
         table = episodes.table_of_episodes(episodes.episodes_of(source), told, by_column)
     else:
-        named = READERS[kind].names(told, rules) if kind in READERS else {}
+        named = READERS[kind].names(told, rules, encoding) if kind in READERS else {}
         named = {names.get(role, role): texts for role, texts in named.items()}
         table = table_of(source, encoding, grammar=grammar, names=named)
     grammar = replace(grammar, separator=table.grammar.separator)

@@ -19,7 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from discreet_client import trips
-from discreet_client.cells import Grammar, Refusal
+from discreet_client.cells import AS_WRITTEN, Refusal
 from discreet_client.meters import (
     EPOCH,
     SECOND,
@@ -266,7 +266,7 @@ def _begun(public: Mapping[str, Any], place: ZoneInfo | None) -> Mapping[str, An
         return public
     if not isinstance(said := meters.get("start"), str):
         return public
-    start = Grammar().moment(said)
+    start = AS_WRITTEN.moment(said)
     if isinstance(start, Refusal) or start.tzinfo is not None:
         return public
     if place is None:

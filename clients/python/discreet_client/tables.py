@@ -26,6 +26,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from discreet_client.cells import (
+    AS_WRITTEN,
     MISSING,
     NO_NUMBER,
     SEPARATORS,
@@ -125,7 +126,7 @@ class Table:
     """Where each row stands: the line of a CSV file in which it ends, else its number."""
     unit: str = "row"
     """Of what the places are numbers: line or row."""
-    grammar: Grammar = Grammar()
+    grammar: Grammar = AS_WRITTEN
     """What its texts mean."""
     ways: Mapping[str, str] = field(default_factory=lambda: READER)
     """How its reader is told each of the rules of `grammar`."""
@@ -163,7 +164,8 @@ class Table:
         if not rows.size:
             return
         first, last = rows[np.argmin(self.places[rows])], rows[np.argmax(self.places[rows])]
-        found = "" if values is None else f", not {_shown(values[first])}"
+        mark = "; found" if "?" in says else ", not"
+        found = "" if values is None else f"{mark} {_shown(values[first])}"
         more = (
             f" (and {rows.size - 1:,} more like this, up to {self.unit} {self.places[last]})"
             if rows.size > 1
@@ -182,8 +184,9 @@ class Table:
         none. `of_texts` is said where a number is needed."""
         wrong, faults = [one for one in set(refusals.tolist()) if one is not None], []
         for refusal in sorted(wrong):
-            way = self.ways.get(refusal.about, "") or (of_texts if refusal == NO_NUMBER else "")
-            says = f"{refusal.cause} ({way})" if way else refusal.cause
+            says = refusal.cause + (of_texts if refusal == NO_NUMBER else "")
+            if way := self.ways.get(refusal.about):
+                says += f" {way}" if says.endswith("?") else f" ({way})"
             here = np.fromiter((one == refusal for one in refusals.tolist()), bool, values.size)
             try:
                 self.refuse(here, column, says, values, refusal.about)
@@ -389,7 +392,7 @@ def missing(values: NDArray[Any]) -> NDArray[np.bool_]:
 def table_of(
     source: Any,
     *encodings: str | None,
-    grammar: Grammar = Grammar(),  # noqa: B008 - frozen
+    grammar: Grammar = AS_WRITTEN,
     names: Mapping[str, Container[str]] | None = None,
 ) -> Table:
     """From a path (.csv, .parquet), a pandas frame, a pyarrow Table, or a mapping of columns; the
@@ -427,9 +430,8 @@ def header_of(
 
 def _named_in(line: str, separator: str) -> list[str]:
     try:
-        return _without_ends(
-            [name.strip() for name in next(csv.reader([line], delimiter=separator), [])]
-        )
+        header = next(csv.reader([line], delimiter=separator), [])
+        return _without_ends([name.strip() for name in header])
     except csv.Error as error:
         raise TableError(f"the first line is no CSV: {error}") from None
 
@@ -490,7 +492,7 @@ def read_csv(
     name: str = "the file",
     *encodings: str | None,
     words: Words = EITHER,
-    grammar: Grammar = Grammar(),  # noqa: B008 - frozen
+    grammar: Grammar = AS_WRITTEN,
     names: Mapping[str, Container[str]] | None = None,
 ) -> Table:
     """CSV whose first line names the columns, in the first of these encodings that it can be; None,

@@ -187,9 +187,10 @@ def checks(
         yield lambda: _classes(table, public)
 
 
-def names_in(public: Mapping[str, Any], rules: Mapping[str, Any]) -> dict[str, Container[str]]:
+def names_in(
+    public: Mapping[str, Any], rules: Mapping[str, Any], encoding: str | None
+) -> dict[str, Container[str]]:
     """Zones and classes that the description names, by column: one may be called `NA`."""
-    encoding = rules.get("encoding")
     zones = _zone_numbers(rules.get("zones"), [], encoding) or {}
     return {"origin": zones, "destination": zones, "user_class": classes_of(public)}
 
