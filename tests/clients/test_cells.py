@@ -13,17 +13,13 @@ import json
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-import pandas as pd
 import pyarrow as pa
-import pyarrow.parquet as pq
 import pytest
 
 from discreet.errors import InvalidInput
 from discreet.isolation import reading
 from discreet.problems.columns import check_names, owner_column, real_column
 from discreet_client import readers
-from discreet_client.cells import distinct
 from discreet_client.tables import TableError
 
 ROWS = [
@@ -92,7 +88,9 @@ class Kind:
 
     @staticmethod
     def read_batches(_: Any, batches: Any, schema: Any) -> pa.Table:
-        return pa.Table.from_batches(list(batches), schema)
+        table = pa.Table.from_batches(list(batches), schema)
+        assert table.column_names
+        return table
 
 
 def by_the_service(row: dict[str, Any]) -> Any:
@@ -111,7 +109,13 @@ def by_the_service(row: dict[str, Any]) -> Any:
     return [list(one) for one in zip(*(column.tolist() for column in columns), strict=True)]
 
 
-OF_SERVICE = [row for row in ROWS if "rules" not in row and row["of"] in ("number", "people", "file")]
+OF_SERVICE = [
+    row
+    for row in ROWS
+    if "rules" not in row
+    and row["of"] in ("number", "people", "file")
+    and row.get("service") != "not looked at here"  # but by each kind: what is not finite
+]
 
 
 @pytest.mark.parametrize("row", OF_SERVICE, ids=lambda row: f"{row['of']}-{row['in']!r:.30}")

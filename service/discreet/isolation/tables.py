@@ -25,7 +25,7 @@ MOST_ROWS_A_BYTE = 1000
 a hundred."""
 SEP = re.compile(rb'(?:\xef\xbb\xbf)?"?sep=([,;\t|])"?\r?\n', re.IGNORECASE)
 """The first line of a CSV file that Excel is told the separator by."""
-DECIMAL_COMMA = re.compile(rb"(?:^|[;\t|\n])-?[0-9]+,[0-9]+(?=[;\t|\r\n]|$)")
+DECIMAL_COMMA = re.compile(rb"(?:^|[;\t|\n])[+-]?(?:[0-9]+,[0-9]*|,[0-9]+)(?=[;\t|\r\n]|$)")
 DECIMAL_BYTES = 1 << 16
 """Of a CSV file: where decimal commas are looked for."""
 NO_THREAD = "Failed to launch worker thread"
