@@ -77,7 +77,7 @@ def knows(kind: str, names: Iterable[str]) -> bool:
 
 def grammar_of(rules: Mapping[str, Any]) -> Grammar:
     """How the texts of a table are meant by its description. TableError for what no rule says."""
-    said = {}
+    said: dict[str, Any] = {}
     for rule, known in (("dates", DATES), ("decimal", DECIMALS), ("thousands", THOUSANDS)):
         said[rule] = rules.get(rule)
         if said[rule] not in (None, *known):
@@ -85,7 +85,7 @@ def grammar_of(rules: Mapping[str, Any]) -> Grammar:
             raise TableError(f"reader.{rule} is {listed}, not {said[rule]!r}")
     if said["thousands"] is not None and said["thousands"] == said["decimal"]:
         raise TableError("reader.thousands and reader.decimal are two different marks")
-    return Grammar(**said)
+    return Grammar(dates=said["dates"], decimal=said["decimal"], thousands=said["thousands"])
 
 
 def read(
