@@ -185,11 +185,12 @@ def distinct(values: NDArray[Any]) -> tuple[NDArray[Any], NDArray[np.int64]]:
     if values.dtype.kind != "O":
         once, places = np.unique(values, return_inverse=True)
         return once, places.ravel().astype(np.int64)
-    first: dict[Any, int] = {}
-    keys = (  # 1, 1.0 and True are equal, and so are two times of which one is the later fold
-        one if one.__class__ is str else (one.__class__, repr(one)) for one in values.tolist()
-    )
-    places = np.fromiter((first.setdefault(key, len(first)) for key in keys), np.int64, values.size)
-    rows = np.empty(len(first), dtype=np.int64)
+    told: list[Any] = values.tolist()
+    if not set(map(type, told)) <= {str}:
+        # 1, 1.0 and True are equal, and so are two times of which one is the later fold.
+        told = [one if one.__class__ is str else (one.__class__, repr(one)) for one in told]
+    number = {key: place for place, key in enumerate(dict.fromkeys(told))}
+    places = np.fromiter(map(number.__getitem__, told), np.int64, values.size)
+    rows = np.empty(len(number), dtype=np.int64)
     rows[places[::-1]] = np.arange(values.size)[::-1]  # the first row of each
     return values[rows], places

@@ -512,14 +512,16 @@ def read_csv(
     rows, lines = [], []
     try:
         for row in reader:
-            if len(row) != width:
+            if len(row) == width and row[0] and not row[0].isspace():
+                pass
+            elif len(row) != width:
                 if not any(cell.strip() for cell in row):  # as Excel leaves them below a table
                     continue
                 if len(row) > width and not any(cell.strip() for cell in row[width:]):
                     row = row[:width]  # noqa: PLW2901 - separators at the end of its line
                 else:
                     raise TableError(_other_width(reader.line_num + before, row, width, separator))
-            elif not any(row) or not any(cell.strip() for cell in row):
+            elif not any(cell.strip() for cell in row):
                 continue
             rows.append(row)
             lines.append(reader.line_num + before)

@@ -235,15 +235,15 @@ def read_trips(text: str, numbers: Sequence[int] | None = None) -> TripsFile:
             rows.append(
                 TripsRow(origin, destination, file.number(right.strip(), "trips", line), line)
             )
-    said, line = file.metadata.get("TOTAL OD FLOW", ("", None))
+    said = file.metadata.get("TOTAL OD FLOW", ("", 0))[0]
     total = float(said) if _NUMBER.fullmatch(said) else math.nan
     found = math.fsum(row.trips for row in rows)
     if abs(found - total) > 1 + TOTAL_OFF * total:
-        says = (
+        why = (
             f"<TOTAL OD FLOW> is {total:g}, and the trips below sum to {found:g}: is the file "
             "whole? Where it is, correct that line or leave it out"
         )
-        raise file.wrong(says, line)
+        raise file.wrong(why, file.line_of("TOTAL OD FLOW"))
     return TripsFile(zones, tuple(rows))
 
 
