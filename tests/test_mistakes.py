@@ -650,6 +650,7 @@ def test_text_of_two_bytes_a_letter_is_read(tmp_path: Path) -> None:
     file.write_text("origin;destination;period\n1;2;0\n", encoding="utf-16")
     with pytest.raises(ValueError, match=r"such as --encoding utf-16 .*, in which it begins"):
         readers.read("routing", file, ruled(TRIPS, encoding="utf-8"))
+    assert readers.needed("routing", file, TRIPS, {})
     reading = readers.read("routing", file, TRIPS)
     assert reading.columns["origin"].tolist() == [1]
 

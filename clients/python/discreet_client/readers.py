@@ -26,6 +26,7 @@ from discreet_client.tables import (
     TableError,
     WrongCell,
     first_line,
+    is_utf_16,
     table_of,
     together,
 )
@@ -66,6 +67,8 @@ def needed(
         return True
     if file.suffix.lower() != ".csv":
         return openadr.is_openadr(file)
+    if is_utf_16(file):
+        return True
     separator, names, before = first_line(file)
     return separator != "," or before > 0 or knows(kind, names)
 

@@ -409,10 +409,17 @@ def table_of(
     return replace(_of_columns(source), grammar=grammar)
 
 
+def is_utf_16(path: Path) -> bool:
+    """Whether a file begins with the mark of UTF-16."""
+    with path.open("rb") as file:
+        return file.read(2) in _UTF_16
+
+
 def first_line(path: Path) -> tuple[str, list[str], int]:
     """The separator of a CSV file, the names of its columns, and how many lines stand before
     them."""
-    with path.open(encoding="utf-8-sig", errors="replace") as file:
+    encoding = "utf-16" if is_utf_16(path) else UTF_8
+    with path.open(encoding=encoding, errors="replace") as file:
         line = file.readline(FIRST_BYTES)
         said = _SEP.fullmatch(line)
         line = file.readline(FIRST_BYTES) if said else line
