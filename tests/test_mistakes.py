@@ -645,9 +645,9 @@ def test_files_that_are_no_content(
 
 
 def test_text_of_two_bytes_a_letter_is_read(tmp_path: Path) -> None:
-    """Excel's Unicode text, whose first bytes say so; also where another encoding is said."""
+    """Excel's Unicode text, whose first bytes say so, unless another encoding is said."""
     file = tmp_path / "table.csv"
-    file.write_text("origin;destination;period\n1;2;0\n", encoding="utf-16")
+    file.write_text("origin,destination,period\n1,2,0\n", encoding="utf-16")
     with pytest.raises(ValueError, match=r"such as --encoding utf-16 .*, in which it begins"):
         readers.read("routing", file, ruled(TRIPS, encoding="utf-8"))
     assert readers.needed("routing", file, TRIPS, {})
