@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import errno
 import http.client
 import json
 import os
@@ -14,7 +15,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass
@@ -29,6 +30,7 @@ from discreet.installation import parts, ports, prepared
 from discreet.installation.binaries import User
 from discreet.installation.postgres import EmbeddedPostgres
 from discreet.installation.state import StateLock
+from discreet.installation.supervisor import Supervisor
 from discreet.isolation.processes import end
 from discreet.settings import Settings
 from discreet_client.client import Client
@@ -441,6 +443,40 @@ def test_killed_supervisor_takes_all_with_it_and_loses_nothing(service: Service)
         assert again.port == port
         assert again.get("/v1/datasets", Authorization=f"Bearer {key.strip()}") == 200
         assert (service.state / "owner.key").read_text() == key
+
+
+def test_a_database_that_finds_no_room_when_it_starts_again_is_asked_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Its server ended; to write its settings there is no room for a moment."""
+    starts = []
+
+    def no_room(server: EmbeddedPostgres, name: str, text: str) -> None:
+        starts.append(name)
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    settings = Settings(state=tmp_path / "state")
+    with parts.Signals() as signals, EmbeddedPostgres(tmp_path / "state", durable=False) as server:
+        one = Supervisor(settings, "127.0.0.1", 0, 0, signals, verbose=False, as_json=False)
+        one.postgres = server
+        assert server.pid is not None
+        os.kill(server.pid, signal.SIGKILL)
+        server.wait()
+
+        def tended_until(condition: Callable[[], bool]) -> None:
+            def tended() -> bool:
+                one._tend_postgres()
+                return condition()
+
+            until(tended)
+
+        with monkeypatch.context() as patch:
+            patch.setattr(EmbeddedPostgres, "_write_data", no_room)
+            tended_until(lambda: len(starts) > 1)
+        assert os.strerror(errno.ENOSPC) in capsys.readouterr().err
+        tended_until(lambda: server.poll() is None)
+        with psycopg.connect(server.superuser_url) as connection:
+            assert connection.execute("SELECT 1").fetchone() == (1,)
 
 
 def ran(pid: int) -> tuple[float, float]:
