@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import importlib.util
 import json
+import math
 import os
 from pathlib import Path
 from types import ModuleType, SimpleNamespace
@@ -29,12 +30,12 @@ def script() -> ModuleType:
 
 
 CITY = {
-    "policy": [[[0.0, 0.5, 0.5]] * 3] * 24,
-    "transitions": [[0.0, 1.0, 0.0]] * 3,
+    "signal": [[0.0, 0.0, 0.0]] + [[1.0, 0.1 * math.log(9), 0.0]] * 23,
+    "transitions": [[0.0, 0.75, 0.25]] * 3,
     "expected_power": [2.0] * 12 + [0.0] * 12,
     "default_power": [1.0] * 24,
 }
-"""A day: 12 kWh charged and 12 discharged, where the policy draws 1 kW more than habit."""
+"""A day: 12 kWh charged and 12 discharged, where a load that follows draws 1 kW more than habit."""
 
 
 @pytest.mark.parametrize(("fitted", "taken"), [(False, 1 / 5), (True, 6.4 / 12 / 5)])
@@ -72,7 +73,9 @@ def test_citylearn_is_driven(
     load = np.where(hours, 1.0, -1.0)
     result = {
         **CITY,
-        "policy": [[[0.0, 0.5, 0.5] if cheap else [0.5, 0.5, 0.0]] * 3 for cheap in hours],
+        "signal": [[0.0] * 3]
+        + [[0.2, 0.2, 0.0] if cheap else [0.0, 0.2, 0.2] for cheap in hours[1:]],
+        "transitions": [[0.25, 0.5, 0.25]] * 3,
         "expected_power": load.tolist(),
         "default_power": [0.0] * 48,
     }

@@ -658,6 +658,9 @@ def pages_of(people: Tenant) -> list[str]:
         people.running.client(people.keys["analyst"]) as analyst,
     ):
         dataset = owner.register(bodies.dataset(name=EVIL))
+        body = bodies.dataset(name=f"not yet asked {EVIL}")
+        body["content"]["trips"] = body["content"]["trips"][1:]
+        unasked = owner.register(body)["id"]
         account = dataset["account"]
         owner.grant(account, epsilon=2, delta=0, reason=EVIL)
         owner.set_cap(
@@ -704,6 +707,8 @@ def pages_of(people: Tenant) -> list[str]:
         "/datasets",
         f"/datasets/{dataset['id']}",
         f"/datasets/{dataset['id']}/delete",
+        f"/datasets/{dataset['id']}/correct",
+        f"/datasets/{unasked}/correct",
         "/datasets/new",
         "/networks",
         "/networks/new",

@@ -3,6 +3,7 @@ its price."""
 
 from __future__ import annotations
 
+import base64
 import copy
 import hashlib
 import importlib.util
@@ -738,11 +739,13 @@ def test_with_noise_no_agent_refuses_because_of_its_data(sigma: float) -> None:
     sums = secure_sum.Parameters(2, 3, 10.0, "masking", noise_sigma=sigma, clip=2 * sigma)
     steps = {"primal": 0.1, "dual": 0.1, "shrink": 1.0, "regularization": 0.0, "iterations": 3}
     run = agents_part._Run(None, data, None)  # type: ignore[arg-type]
+    keys = [{"key": base64.b64encode(bytes(32)).decode()}] * 3
+    roster = {"agents": keys, "parameters": {"coupled": 1, "constraints": 1, "steps": steps}}
     if sigma:
-        assert run._optimizer({"coupled": 1, "constraints": 1, "steps": steps}, sums) is not None
+        assert run._optimizer(roster, sums) is not None
     else:
         with pytest.raises(AgentError, match="the box is too large"):
-            run._optimizer({"coupled": 1, "constraints": 1, "steps": steps}, sums)
+            run._optimizer(roster, sums)
 
 
 # What agents find out of each other ---------------------------------------------------------------
@@ -771,15 +774,19 @@ def test_few_agents_are_refused_unless_the_owner_accepts_it() -> None:
     assert plan.parameters["sums"]["exposure"] == "accepted"
     assert plan.neighbours == exposure.FROM_THE_SERVER
     assert plan.exposure is not None
-    assert (plan.exposure.agents, plan.exposure.rounds, plan.exposure.sums) == (3, 3, 6)
+    assert (plan.exposure.agents, plan.exposure.rounds, plan.exposure.sums) == (
+        3,
+        5,
+        10,
+    )  # 3 steps, sizes, votes
     assert "of all 2 others" in plan.exposure.sentence
 
 
 def test_more_numbers_need_more_agents() -> None:
     steps = {"primal": 0.1, "dual": 0.1, "iterations": 6}
-    with pytest.raises(Exposed, match="12 opened numbers need 120"):
-        Federation(119, exposure=None, steps=steps)
-    problem = CoupledQp.model_validate(federated(120, exposure=None, steps=steps))
+    with pytest.raises(Exposed, match="16 opened numbers need 160"):
+        Federation(159, exposure=None, steps=steps)
+    problem = CoupledQp.model_validate(federated(160, exposure=None, steps=steps))
     assert problem.plan_federation((), problem.budget(None)).exposure is not None
 
 

@@ -349,7 +349,7 @@ def test_noise_covers_whatever_an_agents_cost_is(tmp_path: Path) -> None:
         for _ in range(rounds):
             with mock.patch(
                 "discreet_client.secure_sum.agent.discrete_gaussian",
-                lambda variance, size: [0] * size,
+                lambda variance, size, below: [0] * size,
             ):
                 sent.append(np.array(machine._encoded(agent.contribution()), dtype=np.float64))
             agent.update(50 * random.normal(size=2))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 from typing import Any
 from unittest import mock
 
@@ -119,10 +120,14 @@ def test_an_agent_refuses_a_method_that_it_does_not_know() -> None:
     steps = {"primal": 0.1, "dual": 0.1, "shrink": 1.0, "regularization": 0.1, "iterations": 3}
     signed = {"coupled": 1, "constraints": 1, "steps": steps}
     party = _Run(mock.Mock(), data, None)
-    taken = party._optimizer({**signed, "method": "rpds"}, sums)
-    assert taken is not None
+    agents = [{"key": base64.b64encode(bytes(32)).decode()}] * 3
+
+    def roster(method: str) -> dict[str, Any]:
+        return {"agents": agents, "parameters": {**signed, "method": method}}
+
+    assert party._optimizer(roster("rpds"), sums) is not None
     with pytest.raises(AgentError, match="method admm, which this version lacks"):
-        party._optimizer({**signed, "method": "admm"}, sums)
+        party._optimizer(roster("admm"), sums)
 
 
 def test_a_simulation_plans_it() -> None:

@@ -255,6 +255,11 @@ class Federation(Installation):
             assert (ended := client.job(job))["state"] != "failed", (
                 ended
             )  # or who waits for a round waits in vain
+        return self.rounds_of(job)
+
+    def rounds_of(self, job: str) -> int:
+        """Also of a job that has failed."""
+        with self.client() as client:
             return int(client.session(job)["round"])
 
     def job(self, job: str) -> dict[str, Any]:

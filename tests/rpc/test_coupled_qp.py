@@ -262,34 +262,31 @@ def test_an_agent_whose_memory_is_gone_ends_the_job(shared: Federation) -> None:
     agents[1].start()
     assert agents[1].ended()[0] == 1
     ended = final(shared, job)
-    assert (ended["state"], ended["error"]["code"]) == ("failed", "agent_missing")
+    assert (ended["state"], ended["error"]["code"]) == ("failed", "agent_declined")
+    assert [one["cause"] for one in ended["error"]["agents"]] == ["folder_lost"]
     assert [agent.ended()[0] for agent in (agents[0], agents[2])] == [1, 1]
 
 
-def test_an_agent_refuses_what_its_owner_has_not_signed(shared: Federation, tmp_path: Path) -> None:
-    """The shape of its data differs from the signed parameters: AgentError, and no message."""
+@pytest.mark.parametrize(
+    ("data", "says"),
+    [
+        ({"A_g": [[0, 1]]}, "rows; the owner has signed"),
+        ({"upper": 1e12}, "the box is too large"),
+    ],
+)
+def test_an_agent_refuses_what_its_owner_has_not_signed(
+    shared: Federation, data: dict[str, Any], says: str
+) -> None:
+    """Its data do not fit the signed parameters: it says so, and the job ends without an answer."""
     job = submit(shared, spec("masking", iterations=5))
-    tokens = shared.invite(job, 3)
-    folders = [tmp_path / str(place) for place in range(3)]
-    others = [QpAgent(folders[place], tokens[place], PAPER[place]) for place in (1, 2)]
-    for other in others:
-        shared.agents.append(other)
-        other.start()
-    wrong = QpAgent(folders[0], tokens[0], {**PAPER[0], "A_g": [[0, 1]]})
-    shared.agents.append(wrong)
-    wrong.start()
-    shared.joined(job, 3)
-    shared.cli("approve", job)
-    status, output, errors = wrong.ended()
+    agents = join(shared, job, [{**PAPER[0], **data}, *PAPER[1:]])
+    status, output, errors = agents[0].ended()
     assert (status, output) == (1, "")
-    assert "rows; the owner has signed" in errors
-    wide = QpAgent(folders[0], tokens[0], {**PAPER[0], "upper": 1e12})
-    shared.agents.append(wide)
-    wide.start()
-    assert "the box is too large" in wide.ended()[2]
-    with shared.client() as client:
-        client.cancel(job)
-    assert final(shared, job)["state"] == "cancelled"
+    assert says in errors
+    ended = final(shared, job)
+    assert shared.rounds_of(job) == 0
+    assert (ended["state"], ended["error"]["code"]) == ("failed", "agent_declined")
+    assert [one["cause"] for one in ended["error"]["agents"]] == ["unfit"]
 
 
 WITHIN = {"count": 3, "coupled": 2, "constraints": 2, "reach": [2, 10, 1, 1]}
@@ -344,26 +341,15 @@ def test_a_million_from_one_agent_ends_the_job_by_what_the_others_sign(
     assert (ended["state"], ended["error"]["code"]) == ("failed", "sum_out_of_bounds")
 
 
-def test_an_agent_beyond_the_signed_reach_takes_no_part(shared: Federation, tmp_path: Path) -> None:
-    """The others, within it, come to the optimum once it has said what is true."""
+def test_an_agent_beyond_the_signed_reach_takes_no_part(shared: Federation) -> None:
+    """All come to the optimum in a job in which it says what is true."""
     job = submit(shared, spec("masking", agents=WITHIN))
-    tokens = shared.invite(job, 3)
-    agents = [
-        QpAgent(tmp_path / str(place), token, {**PAPER[place], "primal": PRIMAL[place]})
-        for place, token in enumerate(tokens)
-    ]
-    true = agents[0].problem
-    agents[0].problem = {**true, "upper": 20}
-    for agent in agents:
-        shared.agents.append(agent)
-        agent.start()
-    shared.joined(job, 3)
-    shared.cli("approve", job)
+    agents = join(shared, job, [{**PAPER[0], "upper": 20}, *PAPER[1:]])
     status, output, errors = agents[0].ended()
     assert (status, output) == (1, "")
     assert "this agent's row 0 can reach 4; the owner has signed 2 as the bound for every" in errors
-    agents[0].problem = true
-    agents[0].start()
+    assert final(shared, job)["error"]["code"] == "agent_declined"
+    agents = join(shared, submit(shared, spec("masking", agents=WITHIN)))
     assert optimal([agent.outcome() for agent in agents])
 
 

@@ -280,7 +280,7 @@ def test_an_agent_refuses_terms_that_its_data_pass(shared: Federation) -> None:
     assert any(status == 1 and "beyond the signed reach" in errors for status, _, errors in ends)
     ended = final(shared, job)
     assert ended["state"] == "failed"
-    assert ended["error"]["code"] in ("computation_broken", "agent_missing")
+    assert ended["error"]["code"] in ("computation_broken", "agent_declined")
 
 
 def test_a_demand_that_more_may_collude(shared: Federation) -> None:

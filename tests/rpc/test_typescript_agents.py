@@ -95,14 +95,18 @@ class NodeAgent(AgentProcess):
 # coupled_qp ---------------------------------------------------------------------------------------
 
 
-def mixed(where: Federation, sdk: Path, job: str, dealer: str = "") -> list[AgentProcess]:
+def mixed(
+    where: Federation, sdk: Path, job: str, dealer: str = "", last: dict[str, Any] | None = None
+) -> list[AgentProcess]:
     """The paper's three agents, the last two in TypeScript; then the owner signs. `dealer`: whose
-    key is the first."""
+    key is the first. `last`: other fields of the last agent's problem."""
     accepts: dict[str, Any] = {"kind": "coupled_qp", "demands": {"exposure": "accepted"}}
     agents: list[AgentProcess] = []
     for place, token in enumerate(where.invite(job, 3)):
         folder = where.folder / f"{job}-{place}"
         problem = {**accepts, **PAPER[place], "primal": PRIMAL[place]}
+        if place == 2:
+            problem |= last or {}
         agents.append(
             NodeAgent(folder, token, problem, sdk=sdk) if place else QpAgent(folder, token, problem)
         )
@@ -277,8 +281,8 @@ def test_a_typescript_agent_with_an_older_memory_answers_nothing(
     agents[1].start()
     status, output, errors = agents[1].ended()
     assert (status, output) == (1, "")
-    assert "older than its journal" in errors
-    assert final(shared, job)["error"]["code"] == "agent_missing"
+    assert ("the folder was lost" if lost == "all" else "older than its journal") in errors
+    assert final(shared, job)["error"]["code"] == "agent_declined"
 
 
 DEMANDS: list[tuple[dict[str, Any], str]] = [
@@ -294,68 +298,72 @@ DEMANDS: list[tuple[dict[str, Any], str]] = [
         {"exposure": "accepted", "known": ["0" * 16]},
         "of the 1 agents that this one knows 0 are on the roster",
     ),
-    ({"exposur": "accepted"}, "there is no demand exposur"),
     ({"exposure": "accepted", "upper": 1e12}, "the box is too large"),
     ({"exposure": "accepted", "A_g": [[0, 1]]}, "rows; the owner has signed"),
 ]
 
 
-def test_a_typescript_agent_refuses_what_it_has_not_agreed_to(
+def test_a_typescript_agent_refuses_files_that_it_does_not_understand(
     shared: Federation, sdk: Path, tmp_path: Path
 ) -> None:
-    """Of what the owner has signed for real; one agent is asked again and again, and sends
-    nothing."""
+    """Before it joins."""
     job = submit(shared, spec("masking", iterations=5))
-    tokens = shared.invite(job, 3)
-    accepts: dict[str, Any] = {"kind": "coupled_qp", "demands": {"exposure": "accepted"}}
-    others = [
-        QpAgent(tmp_path / str(place), tokens[place], {**accepts, **PAPER[place]})
-        for place in (1, 2)
-    ]
-    for other in others:
-        shared.agents.append(other)
-        other.start()
-    agent = NodeAgent(tmp_path / "0", tokens[0], {}, sdk=sdk)
+    agent = NodeAgent(tmp_path / "0", shared.invite(job, 1)[0], {}, sdk=sdk)
     shared.agents.append(agent)
     for field, given in (
         ("terms", [{"kind": "power"}]),
         ("polytope", {"A": [[1, 1]], "b": [1]}),
         ("budget", {"lower": 0, "upper": 1}),
+        ("demand exposur", {}),
     ):
-        agent.problem = {"kind": "coupled_qp", **PAPER[0], field: given}
+        more = {field: given} if given else {"demands": {"exposur": "accepted"}}
+        agent.problem = {"kind": "coupled_qp", **PAPER[0], **more}
         agent.start()
         status, output, errors = agent.ended()
-        assert (status, output) == (2, ""), field
+        assert (status, output) == (2 if given else 1, ""), errors
         assert f"no {field}" in errors
-    approved = False
-    for demands, says in DEMANDS:
-        data = {name: demands[name] for name in ("upper", "A_g") if name in demands}
-        asked = {name: one for name, one in demands.items() if name not in data}
-        agent.problem = {"kind": "coupled_qp", **PAPER[0], **data, "demands": asked}
-        agent.start()
-        if not approved:
-            shared.joined(job, 3)
-            shared.cli("approve", job)
-            approved = True
-        status, output, errors = agent.ended()
-        assert (status, output) == (1, ""), demands
-        assert says in errors
-    (memory,) = (agent.folder / "agent.state").glob("*.json")
-    assert json.loads(memory.read_text())["sent"] is None
-    assert shared.round_of(job) == 0
     with shared.client() as client:
+        assert client.session(job)["agents"] == []
         client.cancel(job)
-    assert final(shared, job)["state"] == "cancelled"
 
 
-def test_schemes_that_the_typescript_agent_does_not_know(shared: Federation, sdk: Path) -> None:
-    job = submit(shared, spec("paillier", iterations=5))
-    agents = mixed(shared, sdk, job)
-    for agent in agents[1:]:
-        assert "knows the scheme masking alone, not paillier" in agent.ended()[2]
+@pytest.mark.parametrize(
+    ("demands", "says"),
+    DEMANDS,
+    ids=lambda one: next(iter(one), "nothing") if isinstance(one, dict) else "",
+)
+def test_a_typescript_agent_declines_what_it_has_not_agreed_to(
+    shared: Federation, sdk: Path, demands: dict[str, Any], says: str
+) -> None:
+    """Of what the owner has signed for real; the agent says so and sends nothing."""
+    job = submit(shared, spec("masking", iterations=5))
+    data = {name: demands[name] for name in ("upper", "A_g") if name in demands}
+    asked = {name: one for name, one in demands.items() if name not in data}
+    agents = mixed(shared, sdk, job, last={**data, "demands": asked})
+    status, output, errors = agents[2].ended()
+    assert (status, output) == (1, "")
+    assert says in errors
+    for memory in (agents[2].folder / "agent.state").glob("*.json"):
+        assert json.loads(memory.read_text())["sent"] is None
+    assert final(shared, job)["error"]["code"] == "agent_declined"
+    assert shared.rounds_of(job) == 0
+
+
+@pytest.mark.parametrize("scheme", ["paillier"])
+def test_a_scheme_that_the_typescript_agent_does_not_speak(
+    shared: Federation, sdk: Path, tmp_path: Path, scheme: str
+) -> None:
+    job = submit(shared, spec(scheme, iterations=5))
+    (token,) = shared.invite(job, 1)
+    agent = NodeAgent(tmp_path / "0", token, {"kind": "coupled_qp", **PAPER[0]}, sdk=sdk)
+    shared.agents.append(agent)
+    agent.start()
+    status, output, errors = agent.ended()
+    assert (status, output) == (1, "")
+    assert f"does not speak {scheme}, which this job needs" in errors
     with shared.client() as client:
+        assert client.session(job)["agents"] == []
         client.cancel(job)
-    assert final(shared, job)["state"] == "cancelled"
 
 
 def test_a_typescript_agent_is_refused_where_the_method_is_auto_before_anybody_signs(
@@ -371,7 +379,7 @@ def test_a_typescript_agent_is_refused_where_the_method_is_auto_before_anybody_s
     agent.start()
     status, output, errors = agent.ended()
     assert (status, output) == (1, "")
-    assert "does not know method auto of this session: it knows rpds, spds" in errors
+    assert "does not speak auto, which this job needs" in errors
     with shared.client() as client:
         assert client.session(job)["agents"] == []
         client.cancel(job)
@@ -702,8 +710,8 @@ def test_the_same_bytes_again_after_a_break_and_by_a_new_process(
 
     server.script = dear
     second.start()
-    assert "after it was booked" in second.ended()[2]
-    assert [said.code for said in server.heard] == ["limit_exceeded"]
+    assert "the folder was lost" in second.ended()[2]
+    assert [said.code for said in server.heard] == ["folder_lost"]
     assert len(book.entries()) == 1
 
 
