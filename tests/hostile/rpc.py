@@ -162,6 +162,12 @@ ATTACKS = [
         "all refused, agents let in",
         flood_of_enrolments,
     ),
+    Attack(
+        "2 rpc",
+        "ten connections with headers without end",
+        "less than 100 MB kept, below 320 MB at any time, agents let in",
+        headers_without_end,
+    ),
     Attack("2 rpc", "Hello, then silence", "members of a signed roster let in", hello_then_silence),
     Attack(
         "2 up", "an API that is alive and silent", "replaced after 3 probes", silent_part("api")

@@ -409,6 +409,7 @@ def test_noise_is_priced_over_all_rounds() -> None:
     clip = math.sqrt(2)  # (A_u x, A_g x) = (1, 1) at the corner of the box
     assert event.sensitivity == pytest.approx(2 * clip * 2**32)
     sums = Parameters(**plan.parameters["sums"])
+    assert sums.clip == pytest.approx(clip)  # to which agents scale what they send
     assert sums.noise_sigma * 2**32 == pytest.approx(event.scale)
     # What the honest ones of the smallest set add is the noise that is charged.
     assert sums.share_variance(40) * (40 - sums.colluding) >= event.scale**2

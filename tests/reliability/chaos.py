@@ -43,6 +43,7 @@ import httpx
 from rich.console import Console
 from rich.table import Table
 
+from discreet.errors import Unavailable
 from discreet.installation.postgres import EmbeddedPostgres
 from discreet.observability.faults import SWITCH
 from discreet.storage.migrations import migrate
@@ -385,7 +386,12 @@ class Chaos:
         """Start again what has died; continue what was stopped for long enough."""
         self._continue()
         if self.postgres.poll() is not None and time.monotonic() >= self._postgres_due:
-            self.postgres.start()
+            self._postgres_due = time.monotonic() + 0.5
+            try:
+                self.postgres.start()
+            except (Unavailable, OSError):
+                # Without room it recovers from nothing. It is asked again, as by a supervisor.
+                assert self._empty_at < math.inf, "PostgreSQL does not start, and there is room"
         if self.running.api is not None and self.running.api.poll() is not None:
             self.running.extra = self._points(API_POINTS)
             self.running.spawn_api()

@@ -45,6 +45,14 @@ def test_long_releases_show_few_figures() -> None:
     assert len({padded_seconds(time, 0.5) for time in times}) == 4
 
 
+@pytest.mark.parametrize("quantum", [0.0, -0.5, math.nan])
+def test_a_quantum_that_never_grows_is_refused_before_anything_runs(quantum: float) -> None:
+    with pytest.raises(ValueError, match="longer than 0"):
+        padded_seconds(1.0, quantum)
+    with pytest.raises(ValueError, match="longer than 0"):
+        Step(SimpleNamespace(), "release", quantum, stopping=1.0)  # type: ignore[arg-type]
+
+
 @given(st.floats(0, 100), st.floats(0, 100), st.sampled_from([0.5, 2.0]))
 def test_what_is_called_off_ends_a_public_time_later(
     called_off: float, more: float, stopping: float

@@ -307,8 +307,8 @@ class Supervisor:
         try:
             self.postgres_pause.started(now)
             self.postgres.start(give_up=self._asked_to_stop)
-        except DiscreetError as error:
-            self._note(error.detail)
+        except (DiscreetError, OSError) as error:  # for want of room it comes later
+            self._note(str(error))
 
     def _announce(self, url: str) -> None:
         """Tell programs (`ready.json`) and people that the service is ready."""

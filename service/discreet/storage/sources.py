@@ -190,6 +190,13 @@ def versions_of(job: Mapping[str, Any]) -> list[str]:
     return list(asked.get("versions") or []) if isinstance(asked, dict) else []
 
 
+def are_there(job: Mapping[str, Any], data: Sequence[Row]) -> bool:
+    """Whether the content of all that an accepted job reads is there, of which `of_job` is `data`.
+    Not whether new jobs may use it: what expired after this one was accepted is erased once no job
+    needs it."""
+    return [one["id"] for one in data if one["deleted_at"] is None] == versions_of(job)
+
+
 _BLOCKS = """
 SELECT DISTINCT ON (first_at, d.block) d.*,
   d.deleted_at IS NULL AND (d.expires_at IS NULL OR d.expires_at > now()) AS offered

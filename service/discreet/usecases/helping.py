@@ -95,7 +95,7 @@ async def job_of(services: Services, share: Share) -> HelpedJob:
         data = [] if row is None else await sources.of_job(connection, row)
     if row is None or not data or row["tamper_seal"] is None:
         raise CannotHelp("its rows are not there")
-    if [one["id"] for one in data if one["deleted_at"] is None] != sources.versions_of(row):
+    if not sources.are_there(row, data):
         raise CannotHelp("its data were erased")
     said = tamper_seals.said_of(row)
     keys = services.secrets

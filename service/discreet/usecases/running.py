@@ -77,7 +77,7 @@ async def claim(services: Services, job_id: str) -> Claim | None:
             await endings.fail(connection, job_id, await lost_code(connection, row), ACTOR)
             return None
         data = await sources.of_job(connection, row)
-        if [one["id"] for one in data if one["deleted_at"] is None] != sources.versions_of(row):
+        if not sources.are_there(row, data):
             await endings.fail(connection, job_id, "data_erased", ACTOR)
             return None
         try:

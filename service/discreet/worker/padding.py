@@ -46,8 +46,11 @@ def padded_seconds(elapsed: float, quantum: float) -> float:
     """The quantum in seconds, doubled until it is no less than `elapsed`.
 
     Multiples of the quantum would reveal the time of an overdue release almost exactly; there are
-    only a dozen doublings between a quantum and any limit.
+    only a dozen doublings between a quantum and any limit. ValueError for a quantum that
+    no doubling makes longer.
     """
+    if not quantum > 0:
+        raise ValueError(f"a quantum is longer than 0, not {quantum}")
     while quantum < elapsed:
         quantum *= 2
     return quantum
@@ -76,7 +79,7 @@ class Step:
     ) -> None:
         """Begins now, or began `behind` seconds ago, and is planned to take `seconds`; once called
         off it takes `stopping`, or STOPPING_SECONDS if that is longer."""
-        self.seconds = seconds
+        self.seconds = padded_seconds(0.0, seconds)
         self.part = part
         self._held = held
         self._stopping = max(stopping, STOPPING_SECONDS)

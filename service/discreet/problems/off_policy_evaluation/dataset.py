@@ -288,7 +288,9 @@ class OffPolicyDataset(DatasetInBlocks):
 
     @classmethod
     def doubt_sums(cls, public: OffPolicyPublic, content: Content) -> NDArray[np.float64] | None:
-        return propensities.sums_of(content) if "behaviour" in content else None
+        if "behaviour" not in content:
+            return None
+        return propensities.sums_of(content, public.max_ratio)
 
     @classmethod
     def doubts(cls, sums: NDArray[np.float64]) -> list[FieldIssue]:

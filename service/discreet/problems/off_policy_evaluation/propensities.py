@@ -1,23 +1,34 @@
 """Behaviour probabilities that cannot be those by which people were treated.
 
-Given all that came before, the ratio target / behaviour of the action that is taken has mean 1 if
-`behaviour` is its probability: so the sum of (ratio - 1) over the rows, of each trajectory up to
-the first that the target policy would never take, is a martingale M. For every such martingale
+Given all that came before a row, for any number of actions, with b(a) and t(a) the probabilities
+that the row says of the action a that was taken, and sums over all actions a:
 
-    P(|M| >= x, [M] + <M> <= y) <= 2 exp(-x² / (2 y))
+    target / behaviour    has mean sum b(a) t(a) / b(a) = 1
+    1[b > 1/2] / b        has mean sum over b(a) > 1/2 of b(a) / b(a) <= 1: at most one action has
+                          more than half
 
-(Bercu and Touati 2008), whatever the ratios: [M] is the sum of (ratio - 1)², and <M> that of its
-expectations, which for two actions follow from each row, (target - behaviour)² / (behaviour (1 -
-behaviour)); for more it is at least that, and may be much more: if an action of probability .01
-that the target always takes was drawn by none of 50 people, no row tells how large its ratio would
-have been, and right probabilities are doubted about half of the time. Per trajectory M is how far
-the mean of the weights drifts from 1.
+So with X either of them, a gambler who stakes the part λ of what they have on X - 1 in each row has
+
+    W(λ) = product of (1 + λ (X - 1))
+
+which begins at 1, and whose mean never grows. It never falls below 0 for 0 <= λ < 1, as X >= 0, nor
+for λ < 0 where X <= M and -λ <= 1 / (M - 1): downwards there is a bet on the ratio where the public
+`max_ratio` bounds it, which registration has checked. (Without one nothing is known downwards: an
+action that the target always takes, of probability .01, may be drawn by none of 50 people.) The
+mean E of W over fixed bets, λ of both signs and both X, is such a wealth too, and by Markov's
+inequality
+
+    P(E >= 1 / ALPHA) <= ALPHA
+
+(Ville 1939; Shafer 2021, "Testing by betting"). It holds for each trajectory up to the first row
+that the target policy would never take, since what the bets are is known before the rows are.
+Whoever is right is doubted with at most this chance, whatever the number of actions, the ratios and
+the trajectories.
 """
 
 from __future__ import annotations
 
 import math
-from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -27,53 +38,59 @@ from discreet.problems.contents import Content
 from discreet.problems.off_policy_evaluation.public import Floats
 from discreet_client.intervals import plain
 
-CHANCE = 1e-5
-"""With which right probabilities are doubted at most, if there are two actions; nothing
-bounds it for more."""
+ALPHA = 1e-6
+"""With which right probabilities are doubted at most."""
+STAKES: Floats = 2.0 ** -np.arange(1, 9)
+"""Parts of the largest bet: a drift of d in a deviation of s is found soonest by some d / s²."""
+LARGEST = 1e12
+"""Of a ratio: what is beyond counts as this, by which no mean grows."""
+NARROW = 1.001
+"""The least M: a max_ratio of 1 says that all ratios are 1."""
 FAR = 0.1
-"""For each trajectory: probabilities with two digits move the sum less."""
+"""For each trajectory: probabilities with two digits move the sums of X - 1 less."""
 
 
-class Sums(NamedTuple):
-    """Over the rows that count: their number, that of trajectories, M, and [M] + <M>."""
-
-    rows: float
-    trajectories: float
-    drift: float
-    spread: float
-
-
-def sums_of(content: Content) -> Floats:
-    """`Sums` of canonical content as float64[4]; those of parts add up."""
+def sums_of(content: Content, max_ratio: float | None) -> Floats:
+    """Over the rows that count, as float64: their number, that of trajectories, and of b > 1/2; the
+    sums of target / behaviour - 1 and of 1[b > 1/2] / b - 1; and of log (1 + λ (X - 1)) for bets
+    upwards on the ratio, downwards on it, and on what is likely. Those of parts add up."""
     start, behaviour, target = content["start"], content["behaviour"], content["target"]
     never = target == 0
     before = np.cumsum(never) - never
     first = np.repeat(before[start[:-1]], np.diff(start))
     alive: NDArray[np.bool_] = before == first
     b, t = behaviour[alive], target[alive]
-    apart = t / b - 1.0
-    other = np.maximum(1.0 - b, np.finfo(np.float64).tiny)
-    expected = np.where(b < 1.0, (t - b) ** 2 / (b * other), 0.0)
     with np.errstate(over="ignore"):
-        spread = float((apart**2 + expected).sum())
-    return np.array([b.size, start.size - 1, apart.sum(), spread])
+        ratio = np.minimum(t / b, LARGEST) - 1.0
+        likely = np.where(b > 0.5, 1.0 / b, 0.0) - 1.0
+    down = 0.0 if max_ratio is None else -1.0 / (max(max_ratio, NARROW) - 1.0)
+    wealth = [
+        np.log1p(stake * limit * apart).sum()
+        for limit, apart in ((1.0, ratio), (down, ratio), (1.0, likely))
+        for stake in STAKES
+    ]
+    counts = [b.size, start.size - 1, np.count_nonzero(b > 0.5)]
+    return np.array([*counts, ratio.sum(), likely.sum(), *wealth])
 
 
 def issues(sums: Floats) -> list[FieldIssue]:
     """Why the probabilities cannot be right; nothing where chance explains it."""
-    found = Sums(*sums.tolist())
-    allowed = math.sqrt(2 * math.log(2 / CHANCE) * found.spread)
-    if not found.trajectories or not math.isfinite(allowed):
+    rows, trajectories, common, drift, excess = sums[:5].tolist()
+    wealth = sums[5:].reshape(3, STAKES.size)
+    # The mean of all bets is no less than the share of these.
+    sure = np.logaddexp.reduce(wealth, axis=1) - math.log(wealth.size) >= -math.log(ALPHA)
+    far = FAR * trajectories
+    if (sure[0] and drift > far) or (sure[1] and drift < -far):
+        found = f"found {plain(1 + drift / rows, 3)} in {rows:,.0f} rows"
+    elif sure[2] and excess > far:
+        found = f"it is above 1/2 in {common:,.0f} of {rows:,.0f} rows, more often than it says"
+    else:
         return []
-    if abs(found.drift) <= max(allowed, FAR * found.trajectories):
-        return []
-    mean, around = 1 + found.drift / found.rows, allowed / found.rows
     return [
         FieldIssue(
             "/content/behaviour",
             "target / behaviour has mean 1 if behaviour is the probability of the action taken; "
-            f"found {plain(mean, 3)} in {found.rows:,.0f} rows (chance: 1 ± {plain(around)}, if "
-            "there are two actions; of more, rare ones may be why). Does it hold P(one fixed "
+            f"{found} (by chance in one of a million sets at most). Does it hold P(one fixed "
             "action) in all rows, or a target that goes by what was measured later? Correct the "
             "file, or insist with `accept_doubts`",
         )
