@@ -40,7 +40,7 @@ from discreet_client.intervals import plain
 
 ALPHA = 1e-6
 """With which right probabilities are doubted at most."""
-STAKES: Floats = 2.0 ** -np.arange(1, 9)
+STAKES: Floats = np.float64(2.0) ** -np.arange(1.0, 9.0)
 """Parts of the largest bet: a drift of d in a deviation of s is found soonest by some d / s²."""
 LARGEST = 1e12
 """Of a ratio: what is beyond counts as this, by which no mean grows."""
