@@ -2,7 +2,7 @@
 # Paths are relative and programs run as modules, so the folder's own path may hold spaces.
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test check mutants bench hostile chaos rehearse image arm chart screenshots supply load fuzz openapi sdk protos docs up lock
+.PHONY: help demo test test-all check mutants bench hostile chaos rehearse image arm chart screenshots supply load fuzz openapi sdk protos docs up lock
 MAKEFLAGS += --no-print-directory
 SHELL := /bin/sh
 
@@ -22,7 +22,7 @@ echo "discreet needs one of Python $(PYTHONS): none found in PATH (or name one: 
 endef
 
 help: ## this list
-	@sed -n 's/^\([a-z]*\):.*## /\1|/p' Makefile | while IFS='|' read -r task text; do \
+	@sed -n 's/^\([a-z-]*\):.*## /\1|/p' Makefile | while IFS='|' read -r task text; do \
 		printf '  make %-11s %s\n' "$$task" "$$text"; \
 	done
 
@@ -30,9 +30,13 @@ demo: ## start everything, run one job of every kind, print what came out
 	$(call bootstrap,runtime)
 	@.venv/bin/python examples/demo.py $(ARGS)
 
-test: ## all tests
+test: ## the tests of every change: all behaviour, in 10 minutes on 2 cores
 	$(call bootstrap,test)
-	@.venv/bin/python -m pytest -n 3 --dist loadfile $(ARGS)
+	@.venv/bin/python -m pytest -n 3 --dist loadfile -m 'not long' $(ARGS)
+
+test-all: ## the tests that `make test` leaves out, for their time: at most 15 minutes more
+	$(call bootstrap,test)
+	@.venv/bin/python -m pytest -n 3 --dist loadfile -m long $(ARGS)
 
 check: ## lint, formatting, types, layers, locks: what CI runs besides the tests
 	$(call bootstrap,test)

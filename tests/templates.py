@@ -70,12 +70,16 @@ class Templates:
         return self._orders
 
     def start(
-        self, arguments: Sequence[str], environment: Mapping[str, str], files: Sequence[int]
+        self,
+        arguments: Sequence[str],
+        environment: Mapping[str, str],
+        files: Sequence[int],
+        output: int = 2,
     ) -> Forked:
-        """`discreet <arguments>` with this environment and these descriptors; it writes where this
-        process does."""
+        """`discreet <arguments>` with this environment and these descriptors; it writes to the
+        descriptor `output`, which is where this process writes if none is given."""
         with self._lock:
-            forked = self._parts.fork(arguments, environment, 2, files)
+            forked = self._parts.fork(arguments, environment, output, files)
         assert forked is not None, self._log.path.read_text()
         return forked
 

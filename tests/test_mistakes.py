@@ -133,7 +133,7 @@ ROUTES = [
         "origin,destination,time\n1,2,31.11.2026\n",
         TIMED,
         "",
-        "2026-11-21T15:00 or 21.11.2026 15:00 is needed, not '3",
+        "a day and a time that exist are needed, not '31.11.2",
     ),
     (
         "origin,destination,time\n1,2,11/2/2026\n",
@@ -145,7 +145,7 @@ ROUTES = [
         "origin,destination,time\n1,2,13/13/2026\n",
         ruled(TIMED, dates="day_first"),
         "",
-        "a time such as 2026-11-21, 2",
+        "a day and a time that exist are ne",
     ),
     (
         "origin,destination,time\n1,2,2/2/2026\n",
@@ -332,7 +332,7 @@ VISITS = [
         "reader.interval is a number above 0, n",
     ),
     (
-        "patient,time,state,reward\na,2026-01-02,0,0\na,2026-01-03T00Z,0,0\n",
+        "patient,time,state,reward\na,2026-01-02,0,0\na,2026-01-03T00:00Z,0,0\n",
         PATIENTS,
         "without a time zone, where others",
     ),
@@ -644,13 +644,14 @@ def test_files_that_are_no_content(
     assert says in re.sub(r"[│\s]+", " ", capsys.readouterr().err)
 
 
-def test_text_of_two_bytes_a_letter_is_named(tmp_path: Path) -> None:
-    """Excel's Unicode text."""
+def test_text_of_two_bytes_a_letter_is_read(tmp_path: Path) -> None:
+    """Excel's Unicode text, whose first bytes say so, unless another encoding is said."""
     file = tmp_path / "table.csv"
-    file.write_text("origin;destination;period\n1;2;0\n", encoding="utf-16")
+    file.write_text("origin,destination,period\n1,2,0\n", encoding="utf-16")
     with pytest.raises(ValueError, match=r"such as --encoding utf-16 .*, in which it begins"):
-        readers.read("routing", file, TRIPS)
-    reading = readers.read("routing", file, ruled(TRIPS, encoding="utf-16"))
+        readers.read("routing", file, ruled(TRIPS, encoding="utf-8"))
+    assert readers.needed("routing", file, TRIPS, {})
+    reading = readers.read("routing", file, TRIPS)
     assert reading.columns["origin"].tolist() == [1]
 
 

@@ -64,6 +64,7 @@ def test_a_patch_that_does_not_fit_is_no_mutant() -> None:
             patched(Mutant("privacy/units.py", "Nothing.", ("privacy/test_units.py",), old, new))
 
 
+@pytest.mark.long
 def test_what_is_caught_and_what_survives_is_told(tmp_path: Path) -> None:
     table = tmp_path / "table.toml"
     table.write_text(CAUGHT + HARMLESS)

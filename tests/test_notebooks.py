@@ -63,7 +63,13 @@ def test_a_notebook_is_short_and_carries_what_it_showed(name: str) -> None:
     assert not re.search(r"/(home|root|tmp|work|usr)/|127\.0\.0\.1|dsc_", told)
 
 
-@pytest.mark.parametrize("name", notebooks.FILES)
+@pytest.mark.parametrize(
+    "name",
+    [
+        pytest.param(name, marks=pytest.mark.long if place else ())
+        for place, name in enumerate(notebooks.FILES)
+    ],
+)
 def test_a_notebook_runs_and_shows_what_it_showed(
     name: str, service: Installation, tmp_path: Path
 ) -> None:

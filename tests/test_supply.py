@@ -151,7 +151,9 @@ def test_a_stale_page_is_found(
         page.unlink()
 
 
-@pytest.mark.parametrize("distribution", ["discreet", "discreet-client"])
+@pytest.mark.parametrize(
+    "distribution", [pytest.param("discreet", marks=pytest.mark.long), "discreet-client"]
+)
 def test_wheels_are_the_same_bytes_wherever_they_are_built(
     supply: ModuleType, distribution: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -163,6 +165,7 @@ def test_wheels_are_the_same_bytes_wherever_they_are_built(
     )
 
 
+@pytest.mark.long
 def test_two_wheels_of_different_sources_differ(
     supply: ModuleType, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
@@ -181,6 +184,7 @@ def test_two_wheels_of_different_sources_differ(
         supply.wheels(["discreet-client"])
 
 
+@pytest.mark.long
 @pytest.mark.skipif(
     importlib.util.find_spec("cyclonedx_py") is None,
     reason="NO BILL OF MATERIALS: cyclonedx-bom is in the lock `all`",

@@ -206,6 +206,7 @@ def other_user(request: pytest.FixtureRequest) -> int | None:
     return nobody.uid
 
 
+@pytest.mark.long
 def test_master_keys_rotate_beside_a_running_service(made: Path, other_user: int | None) -> None:
     """Of root's service PostgreSQL's own note of its socket is a path of its process: nobody
     else's."""
@@ -429,6 +430,7 @@ def test_sigterm_leaves_nothing_running(service: Service) -> None:
     assert log.rstrip().endswith("database system is shut down")
 
 
+@pytest.mark.long
 def test_killed_supervisor_takes_all_with_it_and_loses_nothing(service: Service) -> None:
     processes, port, key = (
         family(service.process.pid),
@@ -594,6 +596,7 @@ def test_embedded_database_for_one_program(tmp_path: Path) -> None:
                 pass
 
 
+@pytest.mark.long
 def test_up_for_a_demonstration(made: Path, tmp_path: Path) -> None:
     settings = Settings(state=copied(made, tmp_path / "state"), workers=0)
     with prepared.running(settings) as ready:
@@ -677,6 +680,7 @@ def test_state_in_a_place_that_cannot_be(tmp_path: Path) -> None:
     assert "cannot make the folder" in line
 
 
+@pytest.mark.long
 def test_parts_that_are_alive_and_silent_are_replaced(service: Service) -> None:
     """API, rpc and worker are stopped while there is a job to do; it is done once."""
     key = (service.state / "owner.key").read_text().strip()

@@ -6,7 +6,6 @@ from __future__ import annotations
 import asyncio
 import json
 import subprocess
-import sys
 import time
 from collections.abc import Awaitable, Callable
 from contextlib import AsyncExitStack
@@ -25,6 +24,7 @@ from discreet.storage.tenants import Principal
 from discreet.usecases import access
 from discreet.usecases.keyring import TRUST_SECONDS, Keyring
 from discreet.usecases.services import Services, open_services
+from tests.cli import test_cli
 from tests.conftest import DEADLINE_SECONDS, Installation, eventually
 
 
@@ -123,15 +123,10 @@ def test_last_use_is_shown(api_only: Installation) -> None:
 
 
 def test_the_command_line_makes_and_lists_keys(api_only: Installation) -> None:
-    environment = {
-        **api_only.environment(),
-        "DISCREET_URL": api_only.url,
-        "DISCREET_KEY": api_only.owner_key,
-    }
+    server = {"DISCREET_URL": api_only.url, "DISCREET_KEY": api_only.owner_key}
 
     def discreet(*arguments: str) -> subprocess.CompletedProcess[str]:
-        command = [sys.executable, "-m", "discreet", "key", *arguments]
-        return subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
+        return test_cli.discreet("key", *arguments, **server)
 
     made = json.loads(discreet("create", "--role", "analyst", "--expires", "90d", "--json").stdout)
     left = datetime.fromisoformat(made["expires_at"]) - datetime.now(UTC)

@@ -6,7 +6,6 @@ import hashlib
 import io
 import json
 import subprocess
-import sys
 import threading
 from pathlib import Path
 from typing import Any
@@ -20,7 +19,8 @@ from discreet.ledger import certificates
 from discreet.ledger.verification import verify
 from discreet_client.client import ApiError, Client
 from tests import bodies
-from tests.conftest import DEADLINE_SECONDS, Installation
+from tests.cli import test_cli
+from tests.conftest import Installation
 
 
 def exported(client: Client) -> list[bytes]:
@@ -31,16 +31,8 @@ def exported(client: Client) -> list[bytes]:
 
 def discreet(*arguments: str) -> subprocess.CompletedProcess[str]:
     """A command without a server and without a database."""
-    return subprocess.run(
-        [sys.executable, "-m", "discreet", *arguments],
-        capture_output=True,
-        text=True,
-        timeout=DEADLINE_SECONDS,
-        check=False,
-        env={
-            "PATH": "/usr/bin:/bin",
-            "DISCREET_DATABASE_URL": "postgresql://nobody@127.0.0.1:1/none",
-        },
+    return test_cli.discreet(
+        *arguments, DISCREET_DATABASE_URL="postgresql://nobody@127.0.0.1:1/none"
     )
 
 

@@ -6,7 +6,6 @@ from __future__ import annotations
 import asyncio
 import json
 import subprocess
-import sys
 import uuid
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -26,6 +25,7 @@ from discreet.usecases import operations as usecase
 from discreet.usecases import processes
 from discreet.usecases.services import open_services
 from tests import bodies
+from tests.cli.test_cli import discreet
 from tests.conftest import Installation, eventually
 
 SECRET = "a name that is the tenant's own"
@@ -41,13 +41,8 @@ def workers(running: Installation) -> list[dict[str, Any]]:
 
 
 def status(running: Installation, *more: str) -> str:
-    environment = {
-        **running.environment(),
-        "DISCREET_URL": running.url,
-        "DISCREET_KEY": running.operator_key,
-    }
-    command = [sys.executable, "-m", "discreet", "status", *more]
-    done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
+    server = {"DISCREET_URL": running.url, "DISCREET_KEY": running.operator_key}
+    done = discreet("status", *more, **server)
     assert done.returncode == 0, done.stderr
     return done.stdout
 
@@ -187,10 +182,12 @@ def test_backups_are_known_when_somebody_says_so(api_only: Installation) -> None
     assert "\ndiscreet_backup_age_seconds " not in api_only.metrics()
 
     def note(*more: str) -> subprocess.CompletedProcess[str]:
-        command = [sys.executable, "-m", "discreet", "note-backup", *more]
-        return subprocess.run(
-            command, env=api_only.environment(), capture_output=True, text=True, check=False
-        )
+        ours = {
+            name: value
+            for name, value in api_only.environment().items()
+            if name.startswith("DISCREET_")
+        }
+        return discreet("note-backup", *more, **ours)
 
     for wrong in (
         "yesterday",

@@ -24,8 +24,8 @@ from tests.conftest import settings_for
 from tests.places import allowing, fetched
 from tests.postgres_fixture import Database
 
-s3fs = pytest.importorskip("s3fs")
-moto = pytest.importorskip("moto.server")
+s3fs = pytest.importorskip("s3fs", reason="NO BUCKET: s3fs is in the extra `s3`")
+moto = pytest.importorskip("moto.server", reason="NO BUCKET: moto is in the extra `dev`")
 
 SECRET = "tr0ub4dor"
 SLOW_DOWN = b"<Error><Code>SlowDown</Code><Message>Reduce your request rate.</Message></Error>"

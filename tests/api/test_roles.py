@@ -220,7 +220,7 @@ def _body(name: str) -> dict[str, Any]:
         "POST /v1/budgets/{account_id}/requests/{request_id}/decline": {"answer": "no"},
         "POST /v1/sessions/{job_id}/tokens": {"owner": "5f" * 32},
         "POST /v1/sessions/{job_id}/again": {},
-        "PATCH /v1/sources/{source_id}": {"name": "other"},
+        "PATCH /v1/sources/{source_id}": {"public": {"unit": "request"}},
         "PUT /v1/sources/{source_id}/rule": {"shares": {"ada": 1}},
         "PUT /v1/sessions/{job_id}/roster": {
             "roster": "{}",

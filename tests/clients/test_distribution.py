@@ -209,6 +209,7 @@ print(discreet_client.__file__)
     assert Path(done.stdout.strip()).is_relative_to(python.parents[1])
 
 
+@pytest.mark.long
 def test_the_quickstart(python: Path, service: Installation) -> None:
     """The first block of the client's README, as it stands there, with nothing but the wheel."""
     quickstart = re.findall(r"```python\n(.*?)```", (CLIENT / "README.md").read_text(), re.DOTALL)[

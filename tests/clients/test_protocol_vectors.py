@@ -11,6 +11,7 @@ import sys
 from pathlib import Path
 
 import numpy as np
+import pytest
 
 from discreet_client import integers, paillier, plain_integers
 from tests import protocol_vectors
@@ -100,6 +101,7 @@ def test_without_gmpy2_the_bytes_are_the_same() -> None:
     assert vectors == json.loads(protocol_vectors.PATH.read_text())
 
 
+@pytest.mark.long
 def test_without_gmpy2_agents_sum_under_a_key_of_full_length() -> None:
     values = np.array([[1.5, -2.0], [3.25, 0.5], [-0.125, 40.0]])
     sums = [(number * values.sum(axis=0) + np.array([10.0, -4.0])).tolist() for number in (1, 2)]

@@ -667,7 +667,10 @@ def test_omx_files(tmp_path: Path) -> None:
         file["am"] = trips
         file.create_mapping("taz", np.array([11, 12, 20]))
     named = {"zones": {"20": 1, "11": 2, "12": 3}}
-    for rules, place in (({}, np.array([9, 0, 1, 2])), (named, np.array([9, 2, 0, 1]))):
+    with pytest.raises(TableError, match=r"public\.zones is 3, so zones are 1 to 3, not 11"):
+        readers.read("routing", path, {**TRIPS, "periods": 1})
+    in_order = {"lookup": "none"}
+    for rules, place in ((in_order, np.array([9, 0, 1, 2])), (named, np.array([9, 2, 0, 1]))):
         found = readers.read("routing", path, {**TRIPS, "periods": 1, "reader": rules}).columns
         made = np.zeros((3, 3))
         made[place[found["origin"]], place[found["destination"]]] = found["count"]

@@ -202,6 +202,7 @@ def test_operations_without_a_method_are_called(service: Installation) -> None:
     assert made["id"] not in {one["id"] for one in asyncio.run(asynchronously())["webhooks"]}
 
 
+@pytest.mark.long
 def test_mypy_finds_what_is_wrong_in_a_users_code(tmp_path: Path) -> None:
     """Each line that says that it is wrong, for the reason that it says, and no other line."""
     code = Path(__file__).with_name("user_code.py")

@@ -86,6 +86,7 @@ def test_what_needs_no_service(built: Path, file: str, passed: int) -> None:
     assert re.search(rf"^# pass {passed}$", done, re.MULTILINE)
 
 
+@pytest.mark.long
 def test_the_quickstart(user: Path, service: Installation) -> None:
     done = run(user, service, "dist/src/quickstart.js")
     assert done.returncode == 0, done.stderr
@@ -125,6 +126,7 @@ IN_A_BROWSER = """async ([key, csv]) => {
 }"""
 
 
+@pytest.mark.long
 def test_the_packed_sdk_runs_in_a_browser(user: Path, service: Installation) -> None:
     """As it is packed, without a bundler: a File is sent, events come, errors have their types."""
     if chromium_path() is None:

@@ -128,6 +128,7 @@ class Asking(Relay):
         self._seats[place].put_nowait(message)
 
 
+@pytest.mark.long
 def test_twelve_processes_some_killed_in_each_round_and_one_that_comes_back(party: Party) -> None:
     """Nothing begins again, every sum is exact; who died between its shares and its vector is not
     in the sum, who died behind its vector is."""

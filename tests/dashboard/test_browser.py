@@ -726,6 +726,7 @@ def pages_of(people: Tenant) -> list[str]:
     ]
 
 
+@pytest.mark.long
 def test_every_page_is_accessible_fits_a_phone_and_runs_no_foreign_script(
     people: Tenant, axe: str
 ) -> None:

@@ -373,6 +373,7 @@ def test_the_wheel_carries_the_text_and_no_more(supply: ModuleType, tmp_path: Pa
         } <= set(names)
 
 
+@pytest.mark.long
 def test_an_installation_from_the_wheel_shows_the_text(supply: ModuleType, tmp_path: Path) -> None:
     """Unpacked where pip would put it, with no source tree around."""
     with zipfile.ZipFile(supply.build("discreet", tmp_path, 0o022)) as wheel:
@@ -392,6 +393,7 @@ def test_an_installation_from_the_wheel_shows_the_text(supply: ModuleType, tmp_p
     assert done.stdout.splitlines() == [str(tmp_path / "site" / "discreet" / "_docs"), "Routing"]
 
 
+@pytest.mark.long
 def test_the_image_is_made_of_the_same_wheel(
     supply: ModuleType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

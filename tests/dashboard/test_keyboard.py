@@ -41,7 +41,10 @@ def counted(way: str, hands: Hands) -> list[str]:
     return [way, *map(str, (hands.fields, hands.files, hands.json, hands.refusals, *keys, lines))]
 
 
-@pytest.mark.parametrize("way", WAYS)
+@pytest.mark.parametrize(
+    "way",
+    [pytest.param(way, marks=() if way == "meters" else pytest.mark.long) for way in WAYS],
+)
 def test_from_login_to_an_answer_of_ones_own(
     service: Installation,
     browser: Browser,

@@ -9,7 +9,7 @@ import json
 import os
 import random
 import tempfile
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Awaitable, Callable, Iterable, Iterator
 from contextlib import ExitStack, contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
@@ -81,6 +81,14 @@ class Watch:
                 self.caught[name] = said
         self.ends[name] = end
         return output
+
+
+def one_kind_and_others(kinds: Iterable[str]) -> pytest.MarkDecorator:
+    """`make test` watches one kind, and `make test-all` the others."""
+    return pytest.mark.parametrize(
+        "kind",
+        [pytest.param(kind, marks=() if kind == "routing" else pytest.mark.long) for kind in kinds],
+    )
 
 
 Watching = Callable[[Callable[[Watch], Awaitable[None]]], Watch]
@@ -257,7 +265,7 @@ def table_files(kind: str, columns: dict[str, list[Any]]) -> Iterator[tuple[str,
 
 
 @pytest.mark.timeout(600)
-@pytest.mark.parametrize("kind", DATASETS)
+@one_kind_and_others(DATASETS)
 def test_a_reader_loads_and_opens_nothing(reading: Watching, kind: str) -> None:
     async def work(watch: Watch) -> None:
         for form, example in enumerate(
@@ -296,7 +304,7 @@ def test_a_reader_loads_and_opens_nothing(reading: Watching, kind: str) -> None:
 
 
 @pytest.mark.timeout(600)
-@pytest.mark.parametrize("kind", KINDS)
+@one_kind_and_others(KINDS)
 def test_a_solver_loads_and_opens_nothing(solving: Watching, kind: str) -> None:
     problem, dataset, budget = read_example(KINDS[kind])
     public = None if dataset is None else dataset.public

@@ -20,6 +20,7 @@ from discreet.ledger import certificates, envelopes, offline
 from discreet.ledger.envelopes import BadEnvelope, check_envelope, opened, sign
 from discreet_client import canonical
 from tests import bodies
+from tests.cli import test_cli
 from tests.conftest import Installation
 from tests.ledgers import KEY, OTHER_KEY
 from tests.log.test_verifier import World, altered, stranger
@@ -156,8 +157,7 @@ def test_what_is_no_envelope_is_told_so(envelope: dict[str, Any], tmp_path: Path
         opened(envelope)
     file = tmp_path / "envelope.json"
     file.write_text(json.dumps(envelope))
-    command = [sys.executable, "-m", "discreet", "certificate", "verify", str(file)]
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    done = test_cli.discreet("certificate", "verify", str(file))
     assert (done.returncode, "Traceback" in done.stderr, "envelope" in done.stderr) == (
         1,
         False,
@@ -190,10 +190,7 @@ def test_the_service_signs_envelopes(service: Installation, tmp_path: Path) -> N
     result.write_text(json.dumps(answer["result"]))
 
     def discreet(*arguments: str) -> subprocess.CompletedProcess[str]:
-        command = [sys.executable, "-m", "discreet", "certificate", *arguments]
-        return subprocess.run(
-            command, env=service.environment(), capture_output=True, text=True, check=False
-        )
+        return test_cli.discreet("certificate", *arguments)
 
     got = discreet(
         "get", job, "--out", str(file), "--server", service.url, "--key", service.owner_key

@@ -68,6 +68,15 @@ CERTIFICATES, LEDGERS, LOGS, PROOFS = (
     else (1200, 500, 300, 2000)
 )
 """Random and altered cases; as many as docs/transparency.md names in `make fuzz`."""
+
+
+def quarter_and_whole(cases: int) -> pytest.MarkDecorator:
+    """`make test` tries a quarter of these cases, and `make test-all` all."""
+    return pytest.mark.parametrize(
+        "cases", [cases // 4, pytest.param(cases, marks=pytest.mark.long)]
+    )
+
+
 ORIGIN = "discreet/test"
 WITNESSES = {
     f"witness.example/{name}": Ed25519PrivateKey.from_private_bytes(name.encode() * 32)
@@ -348,7 +357,8 @@ def worlds() -> list[World]:
     return [World(name) for name in EVENTS_OF]
 
 
-def test_certificates(worlds: list[World], tmp_path: Path) -> None:
+@quarter_and_whole(CERTIFICATES)
+def test_certificates(worlds: list[World], tmp_path: Path, cases: int) -> None:
     chance, file, seen = random.Random(1), tmp_path / "answer.json", Counter[bool]()
     known = {
         name: Verifier(name, public_bytes(key), witness=True) for name, key in WITNESSES.items()
@@ -360,7 +370,7 @@ def test_certificates(worlds: list[World], tmp_path: Path) -> None:
         lambda world, answer: resigned(answer, chance),
         lambda world, answer: otherwise_proven(world, answer, chance),
     ]
-    for case in range(CERTIFICATES):
+    for case in range(cases):
         world = chance.choice(worlds)
         answer = chance.choice(ways)(world, chance.choice(world.answers + world.older))
         text = bytearray(json.dumps(answer, ensure_ascii=chance.random() < 0.5).encode())
@@ -405,7 +415,7 @@ def test_certificates(worlds: list[World], tmp_path: Path) -> None:
         if ours is not None and theirs is not None:
             agree(ours, theirs, (case, bytes(text)))
             seen[all(one.holds is not False for one in ours)] += 1
-    assert min(seen.values()) > CERTIFICATES / 10
+    assert min(seen.values()) > cases / 10
 
 
 def body_of(numbers: Sequence[int], size: int, tree: Tree, hashes: list[str]) -> dict[str, Any]:
@@ -500,12 +510,13 @@ def is_proven(body: dict[str, Any], tree: Tree, size: int, hashes: Mapping[int, 
         return False
 
 
-def test_proofs() -> None:
+@quarter_and_whole(PROOFS)
+def test_proofs(cases: int) -> None:
     """One proof of several entries: in logs of any size, of entries that lie side by side or far
     apart, in any order; true, or changed once or twice. We and the stranger take the one proof
     that the log gives, and no other."""
     chance, seen, salt = random.Random(5), Counter[bool](), base64.b64decode(SALT)
-    for _ in range(PROOFS // 10):
+    for _ in range(cases // 10):
         size = chance.choice(
             (chance.randrange(1, 20), chance.randrange(1, 1100), 10**7, 2**24, 10**17)
         )
@@ -534,7 +545,7 @@ def test_proofs() -> None:
             held = changes == 0 or is_proven(body, tree, size, hashes)
             assert (told(ours)["log", True] == 1) == held, (ours, body)
             seen[held] += 1
-    assert min(seen.values()) > PROOFS / 10
+    assert min(seen.values()) > cases / 10
 
 
 def rewritten(world: World, chance: random.Random) -> list[bytes]:
@@ -588,9 +599,10 @@ def shuffled(world: World, chance: random.Random) -> list[bytes]:
     return b"".join(lines).splitlines(keepends=True)
 
 
-def test_ledgers(worlds: list[World]) -> None:
+@quarter_and_whole(LEDGERS)
+def test_ledgers(worlds: list[World], cases: int) -> None:
     chance, seen = random.Random(2), Counter[bool]()
-    for case in range(LEDGERS):
+    for case in range(cases):
         world = chance.choice(worlds)
         try:
             lines = chance.choice(
@@ -619,13 +631,14 @@ def test_ledgers(worlds: list[World]) -> None:
             )  # of a curve the stranger says nothing
             continue
         assert ours == all(one.holds is not False for one in theirs), (case, says, theirs)
-    assert min(seen.values()) > LEDGERS / 10
+    assert min(seen.values()) > cases / 10
 
 
-def test_logs(tmp_path: Path) -> None:
+@quarter_and_whole(LOGS)
+def test_logs(tmp_path: Path, cases: int) -> None:
     """Tiles as they are served, between two checkpoints; any of the three may lie."""
     chance, seen = random.Random(3), Counter[bool]()
-    for case in range(LOGS):
+    for case in range(cases):
         size = chance.choice((1, 2, 3, 255, 256, 257, 300))
         entries = [chance.randbytes(32) for _ in range(size)]
         log = Log([leaf_hash(one) for one in entries])
@@ -668,7 +681,7 @@ def test_logs(tmp_path: Path) -> None:
         found = stranger.check_log(folder, *notes, keys)
         assert true == all(one.holds is not False for one in found), (case, sizes, found)
         seen[true] += 1
-    assert min(seen.values()) > LOGS / 10
+    assert min(seen.values()) > cases / 10
 
 
 def test_it_needs_nothing_but_python_and_cryptography(worlds: list[World], tmp_path: Path) -> None:

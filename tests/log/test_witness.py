@@ -34,7 +34,8 @@ from discreet.ledger.witnessing import AnotherTree, Refused, judge, request_text
 from discreet.usecases.cosigning import addresses
 from discreet.witness.signing import Witness
 from tests import bodies
-from tests.conftest import DEADLINE_SECONDS, Installation, eventually, installation
+from tests.cli import test_cli
+from tests.conftest import Installation, eventually, installation
 from tests.log.test_tree import all_tiles
 
 KEY = Ed25519PrivateKey.from_private_bytes(bytes(32))
@@ -187,14 +188,7 @@ def serving(content: list[bytes], note: str | None = None) -> Iterator[str]:
 
 
 def discreet(*arguments: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [sys.executable, "-m", "discreet", *arguments],
-        capture_output=True,
-        text=True,
-        timeout=DEADLINE_SECONDS,
-        check=False,
-        env={"PATH": "/usr/bin:/bin", "HOME": "/nonexistent"},
-    )
+    return test_cli.discreet(*arguments, HOME="/nonexistent")
 
 
 def test_a_watcher_sees_growth_forks_and_rollbacks(tmp_path: Path) -> None:

@@ -4,10 +4,8 @@ other."""
 from __future__ import annotations
 
 import json
-import os
 import re
 import subprocess
-import sys
 import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
@@ -16,6 +14,7 @@ from typing import Any
 import httpx
 
 from discreet.usecases.keyring import TRUST_SECONDS
+from tests.cli.test_cli import discreet
 from tests.conftest import DEADLINE_SECONDS, Installation
 from tests.oidc.running import RunningProvider, Visitor, ask
 
@@ -322,12 +321,10 @@ def test_people_on_the_command_line(trusted: Installation, op: RunningProvider) 
     owner = trusted.owner_of("shell")
     op.person("zoe", "dp/shell/owner")
     key = made(trusted, op.mint("zoe"))
-    kept = {name: value for name, value in os.environ.items() if not name.startswith("DISCREET_")}
-    environment = {**kept, "DISCREET_URL": trusted.url, "DISCREET_KEY": owner}
+    server = {"DISCREET_URL": trusted.url, "DISCREET_KEY": owner}
 
     def people(*arguments: str, code: int = 0) -> subprocess.CompletedProcess[str]:
-        command = [sys.executable, "-m", "discreet", "people", *arguments]
-        done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
+        done = discreet("people", *arguments, **server)
         assert (done.returncode, "Traceback" in done.stderr) == (code, False), done.stderr
         return done
 

@@ -118,10 +118,9 @@ def discreet(environment: dict[str, str], *arguments: str) -> subprocess.Complet
 @pytest.fixture
 def bucket() -> Iterator[dict[str, str]]:
     """The environment in which `discreet archive` finds a bucket of its own."""
-    pytest.importorskip("s3fs")
-    server = pytest.importorskip("moto.server").ThreadedMotoServer(
-        ip_address="127.0.0.1", port=0, verbose=False
-    )
+    pytest.importorskip("s3fs", reason="NO BUCKET: s3fs is in the extra `s3`")
+    moto = pytest.importorskip("moto.server", reason="NO BUCKET: moto is in the extra `dev`")
+    server = moto.ThreadedMotoServer(ip_address="127.0.0.1", port=0, verbose=False)
     server.start()
     host, port = server.get_host_and_port()
     endpoint = f"http://{host}:{port}"
@@ -183,6 +182,7 @@ def archive_fails(running: Installation) -> bool:
     return float(figure) == 1
 
 
+@pytest.mark.long
 def test_a_destroyed_server_comes_back_as_it_was_at_a_moment(
     bucket: dict[str, str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -315,6 +315,7 @@ def watched(
         yield running, traces
 
 
+@pytest.mark.long
 @pytest.mark.timeout(1800)  # a dozen processes, one after another
 def test_no_private_value_and_no_secret_comes_out(
     watched: tuple[Watched, list[bytes]], postgres: EmbeddedPostgres

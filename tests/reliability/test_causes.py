@@ -389,6 +389,7 @@ def test_database_that_is_gone_read_only_or_held(
     assert asked.ledger == ("open", "reserve")
 
 
+@pytest.mark.long
 @outage
 def test_a_worker_waits_for_its_database_and_charges_once(
     settings: Settings, server: EmbeddedPostgres, monkeypatch: pytest.MonkeyPatch

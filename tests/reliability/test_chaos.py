@@ -18,6 +18,7 @@ from tests.reliability.chaos import SHORT, show, storm
 JOBS = 12
 
 
+@pytest.mark.long
 @pytest.mark.timeout(1800)
 def test_nothing_is_lost_or_charged_twice(tmp_path: Path) -> None:
     report = storm(tmp_path, SHORT, jobs=JOBS, seed=1, deadline_seconds=1500)

@@ -131,6 +131,7 @@ def cluster(tmp_path: Path, settings: Settings) -> Iterator[Cluster]:
         yield Cluster(tmp_path / "cluster", settings, stack)
 
 
+@pytest.mark.long
 def test_one_result_whatever_becomes_of_the_cluster(
     settings: Settings,
     offered: None,
@@ -270,6 +271,7 @@ def test_a_cluster_needs_tls_and_its_files(monkeypatch: pytest.MonkeyPatch) -> N
         asking.Cluster(Settings(cluster="tcp://127.0.0.1:8786"))
 
 
+@pytest.mark.long
 def test_what_a_scheduler_runs_in_a_client_reaches_nothing(tmp_path: Path) -> None:
     """Neither files, nor named sockets, nor other ports, also not by MPTCP or a first message that
     connects, which Landlock does not see; it starts no process that would outlive it. Nor the

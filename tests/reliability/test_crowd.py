@@ -51,7 +51,7 @@ def running(
         yield started
 
 
-@pytest.mark.parametrize("count", [1, 4])
+@pytest.mark.parametrize("count", [1, pytest.param(4, marks=pytest.mark.long)])
 def test_200_clients_against_room_for_37(
     postgres: EmbeddedPostgres, running: Installation, count: int
 ) -> None:

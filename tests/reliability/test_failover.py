@@ -81,6 +81,7 @@ def at_once(count: int, work: Callable[[], None]) -> list[threading.Thread]:
     return threads
 
 
+@pytest.mark.long
 def test_a_primary_that_is_killed_loses_and_doubles_nothing(
     pair: tuple[Server, Server], tmp_path: Path
 ) -> None:

@@ -395,7 +395,8 @@ async def kinds_written(database: Database) -> set[str]:
         )
 
 
-def test_the_ledger_is_its_model(settings: Settings) -> None:
+@pytest.mark.parametrize("machines", [6, pytest.param(25, marks=pytest.mark.long)])
+def test_the_ledger_is_its_model(settings: Settings, machines: int) -> None:
     with asyncio.Runner() as runner:
         opened = Database(settings)
 
@@ -407,7 +408,7 @@ def test_the_ledger_is_its_model(settings: Settings) -> None:
             run_state_machine_as_test(  # type: ignore[no-untyped-call]
                 Machine,
                 settings=profile(
-                    max_examples=25,
+                    max_examples=machines,
                     stateful_step_count=40,
                     deadline=None,
                     derandomize=True,

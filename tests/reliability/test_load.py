@@ -14,6 +14,7 @@ from discreet.problems import KINDS
 from tests.reliability.load import FAIR, as_json, fair_waits, load, show
 
 
+@pytest.mark.long
 @pytest.mark.timeout(1800)
 def test_a_crowd_of_all_kinds_and_nobody_is_starved(tmp_path: Path) -> None:
     report = load(tmp_path, seconds=8, submitters=24, tenants=3, seed=1)

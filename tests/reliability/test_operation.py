@@ -97,6 +97,7 @@ def hold(
     raise AssertionError("every job was over before it could be held")
 
 
+@pytest.mark.long
 def test_an_upgrade_in_mid_job_between_workers_with_wrong_clocks(
     postgres: EmbeddedPostgres, running: Installation, tmp_path: Path
 ) -> None:
@@ -175,6 +176,7 @@ def many_trips(mode: str) -> io.BytesIO:
     return file
 
 
+@pytest.mark.long
 def test_kill_9_of_whoever_reads_shares(
     postgres: EmbeddedPostgres, running: Installation, tmp_path: Path
 ) -> None:
@@ -339,6 +341,7 @@ def test_a_worker_that_can_make_no_children_charges_nobody(
     assert books.outcomes == {"failed, released": 1}
 
 
+@pytest.mark.long
 def test_a_migration_under_jobs_that_run_and_wait(
     postgres: EmbeddedPostgres, running: Installation, tmp_path: Path
 ) -> None:

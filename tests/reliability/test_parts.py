@@ -209,6 +209,7 @@ def taken(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     return steps
 
 
+@pytest.mark.long
 def test_one_result_of_any_number_of_processes(
     settings: Settings,
     with_children: Callable[[Settings, Work], None],
@@ -246,6 +247,7 @@ def test_one_result_of_any_number_of_processes(
     with_children(settings, work)
 
 
+@pytest.mark.long
 def test_one_result_whatever_is_in_memory(
     settings: Settings,
     faults: Callable[[str], object],
@@ -344,6 +346,7 @@ def has_children(server: int, number: int) -> bool:
     return len(family(server)) == 1 + number
 
 
+@pytest.mark.long
 def test_a_worker_that_stops_while_children_read_leaves_nothing_behind(
     settings: Settings,
     tmp_path: Path,
@@ -607,6 +610,7 @@ async def seeded(services: Services, owner: Principal, body: dict[str, Any], dat
     return await submit(services, owner, dataset, seed=7, **bodies.job(dataset, **more))
 
 
+@pytest.mark.long
 def test_one_result_of_any_number_of_workers(
     settings: Settings,
     tmp_path: Path,
@@ -663,6 +667,7 @@ async def job_header(services: Services, job: str) -> dict[str, Any]:
     return {**row, "public": data["public"]}
 
 
+@pytest.mark.long
 def test_a_helper_that_dies_or_is_called_away_costs_nothing(
     settings: Settings,
     offered: None,

@@ -71,6 +71,7 @@ def submit(running: Installation, dataset: str, accepted: dict[str, set[str]]) -
             assert client.result(job)["certificate"]["job"] == job
 
 
+@pytest.mark.long
 def test_real_jobs_in_transaction_mode(
     pooled: Settings, database: postgres_fixture.Database, postgres: EmbeddedPostgres
 ) -> None:
@@ -121,6 +122,7 @@ def connected(server: EmbeddedPostgres, name: str, *, pooled: bool) -> int:
     return int(found[0])
 
 
+@pytest.mark.long
 def test_two_hundred_workers_share_twenty_connections(
     pooled: Settings, database: postgres_fixture.Database, postgres: EmbeddedPostgres
 ) -> None:

@@ -9,6 +9,7 @@ from typing import Any
 
 import httpx
 import psycopg
+import pytest
 
 from discreet.installation.postgres import EmbeddedPostgres
 from discreet.observability.faults import SWITCH
@@ -67,6 +68,7 @@ def assert_blocks_follow(url: str, rows: list[dict[str, Any]]) -> dict[int, tupl
     return found
 
 
+@pytest.mark.long
 def test_kill_9_around_blocks_and_a_job_over_thirty(
     postgres: EmbeddedPostgres, template: str, tmp_path: Path
 ) -> None:

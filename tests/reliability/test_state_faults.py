@@ -71,6 +71,7 @@ def killed(code: str, state: Path, where: str, word: str = "", **environment: st
     assert done.returncode == -signal.SIGKILL, f"{where}: {done.stderr}"
 
 
+@pytest.mark.long
 def test_first_start_killed_at_every_step_goes_on(tmp_path: Path) -> None:
     """One folder that is killed at one step after the other: every start finds what the last one
     left."""
@@ -261,6 +262,7 @@ def fill_up(settings: Settings, server: object) -> dict[str, object]:
     return asyncio.run(go())
 
 
+@pytest.mark.long
 def test_full_disk_refuses_and_loses_nothing(tmp_path: Path) -> None:
     if os.geteuid() != 0 or not Path("/usr/bin/unshare").exists():
         pytest.skip("a small file system can be mounted by root only (unshare --mount)")

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import psycopg
+import pytest
 
 from discreet.installation.postgres import EmbeddedPostgres
 from tests import bodies
@@ -80,6 +81,7 @@ def killed_everywhere(running: Installation, job_id: str, url: str, end: str) ->
     return number - 1
 
 
+@pytest.mark.long
 def test_kill_9_around_every_wait_and_two_deciders(
     postgres: EmbeddedPostgres, template: str, tmp_path: Path
 ) -> None:

@@ -29,6 +29,7 @@ from discreet.usecases import access, jobs
 from discreet.usecases.services import open_services
 from discreet_client.agent.cli import NOT_SETTLED
 from discreet_client.federation.identity import Identity
+from tests.cli.test_cli import discreet
 from tests.conftest import DEADLINE_SECONDS, Installation, eventually, settings_for
 from tests.postgres_fixture import fresh_database
 from tests.rpc import kinds
@@ -185,21 +186,10 @@ class Federation(Installation):
 
     def cli(self, *arguments: str) -> dict[str, Any]:
         """`discreet session …` as the owner runs it."""
-        done = subprocess.run(
-            [
-                *(sys.executable, "-m", "discreet", "session", *arguments, "--json"),
-                *("--server", self.url, "--key", self.owner_key),
-                *(
-                    ()
-                    if arguments[0] in ("show", "again")
-                    else ("--owner-identity", str(self.owner_identity))
-                ),
-            ],
-            env=self.environment(),
-            cwd=ROOT,
-            capture_output=True,
-            text=True,
-            check=False,
+        signs = arguments[0] not in ("show", "again")
+        done = discreet(
+            *("session", *arguments, "--json", "--server", self.url, "--key", self.owner_key),
+            *(("--owner-identity", str(self.owner_identity)) if signs else ()),
         )
         assert done.returncode == 0, done.stderr
         answer: dict[str, Any] = json.loads(done.stdout)

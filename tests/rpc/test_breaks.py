@@ -32,6 +32,7 @@ def encrypted(
         yield running
 
 
+@pytest.mark.long
 def test_seven_agents_over_tls_one_is_killed_and_the_server_as_well(encrypted: Federation) -> None:
     job = encrypted.submit(agents=7, rounds=12, mode="simulation", round_seconds=300.0)
     agents = run(encrypted, job, 7, a1={"pause": 0.2}, a4={"stop_at": 3})
@@ -90,6 +91,7 @@ def _killed_while_deciding(answers: list[tuple[int, int, str]], rounds: int) -> 
     ]
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("terms", ["abort", "finish"])
 def test_a_network_that_is_cut_for_longer_than_the_deadline(
     encrypted: Federation, terms: str

@@ -235,6 +235,7 @@ def test_an_agent_with_an_older_memory_ends_the_job(shared: Federation) -> None:
     assert (ended["state"], ended["error"]["code"]) == ("failed", "agent_declined")
 
 
+@pytest.mark.long
 def test_an_operator_that_is_killed_goes_on_where_it_was(shared: Federation) -> None:
     job = submit(shared, spec("masking"))
     agents = join(shared, job)

@@ -13,6 +13,8 @@ from collections import Counter
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
+import pytest
+
 from discreet_client.agent import Agent, Round
 from tests.rpc.conftest import Federation
 from tests.rpc.helpers import final
@@ -33,6 +35,7 @@ def join(token: str, folder: Path, place: int) -> str:
         return f"{type(error).__name__}: {error}"
 
 
+@pytest.mark.long
 def test_many_agents_of_one_machine_take_part(shared: Federation, tmp_path: Path) -> None:
     agents = int(os.environ.get("DISCREET_AGENTS", "16"))
     job = shared.submit(agents=agents, rounds=2, mode="simulation", round_seconds=300.0)

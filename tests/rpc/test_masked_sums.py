@@ -137,6 +137,7 @@ def added(monkeypatch: pytest.MonkeyPatch) -> dict[int, dict[int, Integers]]:
     return found
 
 
+@pytest.mark.long
 def test_agents_drop_in_every_round_and_the_server_is_killed(
     shared: Federation, tmp_path: Path, added: dict[int, dict[int, Integers]]
 ) -> None:

@@ -63,6 +63,7 @@ def body(agents: int, **federation_terms: Any) -> dict[str, Any]:
     }
 
 
+@pytest.mark.long
 def test_seven_agents_over_tls_and_one_that_is_killed(
     postgres: EmbeddedPostgres, template: str, tmp_path: Path
 ) -> None:

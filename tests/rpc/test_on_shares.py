@@ -131,6 +131,7 @@ def test_agents_come_to_the_joint_optimum_and_nobody_sees_anything_else(shared: 
     assert all(receipts)  # each has booked the session in its own ledger, and signed that
 
 
+@pytest.mark.long
 def test_agents_whose_hours_are_coupled(shared: Federation) -> None:
     """Budgets and costs over time, by steps of ADMM: the same roster, signatures and receipts. Of
     four agents three compute, whichever come first on the roster."""

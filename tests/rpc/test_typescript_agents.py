@@ -243,6 +243,7 @@ def exported_receipt(agent: AgentProcess, job: str) -> dict[str, Any]:
     return found
 
 
+@pytest.mark.long
 def test_a_typescript_agent_that_is_killed_goes_on_where_it_was(
     shared: Federation, sdk: Path
 ) -> None:
@@ -388,6 +389,7 @@ def test_a_typescript_agent_is_refused_where_the_method_is_auto_before_anybody_s
 # multi_agent --------------------------------------------------------------------------------------
 
 
+@pytest.mark.long
 def test_seven_agents_of_both_languages_over_tls(
     postgres: EmbeddedPostgres, template: str, tmp_path: Path, sdk: Path
 ) -> None:

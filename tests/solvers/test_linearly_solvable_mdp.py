@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from scipy.integrate import quad
 from scipy.special import betaincc
 
-from discreet.reproduce import hassan, hassan_privacy, load_ensemble
+from discreet.reproduce import hassan, load_ensemble
 from discreet.solvers.control import desirability
 from discreet.solvers.control import linearly_solvable_mdp as lsmdp
 from discreet.solvers.control.control_policies import Support, TabulatedPolicy
@@ -651,10 +651,10 @@ def test_an_event_lowers_the_load_and_privacy_costs() -> None:
 def test_adjacent_rows_and_exact_epsilons() -> None:
     P = hassan.transition_matrix(load_ensemble.generate())
     change = hassan.adjacent(P) - P
-    assert np.abs(change).sum() == pytest.approx(hassan_privacy.H)
+    assert np.abs(change).sum() == pytest.approx(hassan.H)
     assert (change.any(axis=1) == (np.arange(20) == hassan.ROW)).all()
     for k in (50, 200):
-        found = hassan_privacy.epsilons(k)
+        found = hassan.epsilons(k)
         assert found["floor 0.05"] > found["floor 0.1"] > found["floor 0.2"] > 0
         assert found["floor 0.1, 20 rows"] > found["floor 0.1"]
         # By the formula of privacy.md, which the event does not use: a Beta pair and its exact
@@ -662,4 +662,4 @@ def test_adjacent_rows_and_exact_epsilons() -> None:
         b, t = 0.1 * k, 0.015 * k
         u = 1 / (1 + np.exp(-found["floor 0.1"] / t))
         delta = betaincc(b + t, b, u) - np.exp(found["floor 0.1"]) * betaincc(b, b + t, u)
-        assert delta == pytest.approx(hassan_privacy.DELTA, rel=1e-4)
+        assert delta == pytest.approx(hassan.DELTA, rel=1e-4)

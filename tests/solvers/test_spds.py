@@ -107,8 +107,8 @@ def test_the_example_reaches_its_optimum(steps: Steps | None) -> None:
 @pytest.mark.parametrize(
     ("steps", "needed"),
     [
-        # The paper says about 200 for the first; counted from zero, so one more update has been
-        # made.
+        # Counted from zero, so one more update has been made. The paper says about 200 for the
+        # first without saying of which error.
         ([Steps(0.016, 0.8)] * 3, 456),
         ([Steps(alpha, 0.8, 0.99) for alpha in (0.1, 0.016, 0.1)], 116),
     ],

@@ -42,6 +42,7 @@ def table_of_episodes(
             )
         if not steps:
             continue
+        _refuse_ends_within(episode, number, steps)
         seen = seen.reshape(len(seen), -1)
         width = len(names) or 1
         if seen.shape[1] != width:
@@ -118,6 +119,18 @@ def _field(episode: Any, name: str, number: int) -> NDArray[Any]:
         if values.ndim == 2 and values.shape[1] == 1 and name != "observations"
         else values
     )
+
+
+def _refuse_ends_within(episode: Any, number: int, steps: int) -> None:
+    """TableError where a step before the last terminated: what follows is another episode."""
+    name = next((one for one in ("terminations", "terminated") if _has(episode, one)), None)
+    ends = np.zeros(0) if name is None else np.asarray(_field(episode, name, number)).ravel()
+    if ends.size == steps and ends[:-1].any():
+        first = int(np.flatnonzero(ends)[0])
+        raise TableError(
+            f"episode {number} terminates at step {first}, and goes on to step {steps - 1}: let "
+            "what follows be an episode of its own"
+        )
 
 
 def _ends(episode: Any, number: int) -> bool:

@@ -22,7 +22,7 @@ from zoneinfo import ZoneInfo
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from discreet_client.dates import written_date
+from discreet_client.cells import AS_WRITTEN
 from discreet_client.names import blurred, names_of
 
 Ints = NDArray[np.int64]
@@ -248,8 +248,8 @@ def start_of(start: Any, utc_offset: Any) -> Any:
     if not isinstance(start, str):
         return start
     text = start.strip()
-    found = written_date(text, None)
-    text = text if found is None else found.isoformat()
+    found = AS_WRITTEN.moment(text) if "." in text[:3] else None
+    text = found.isoformat() if isinstance(found, datetime) else text
     is_local = re.fullmatch(r"\d{4}-\d\d-\d\d([T ]\d\d:\d\d(:\d\d(\.\d+)?)?)?", text)
     if not is_local or not isinstance(utc_offset, str):
         return text

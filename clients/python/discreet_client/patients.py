@@ -12,7 +12,7 @@ This runs where the data are; the service takes transitions.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Container, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from typing import Any
@@ -87,10 +87,10 @@ def transitions_of(
     notes = list[str]()
     if word(rules, "missing", MISSING) == "leave_out":
         table = _complete(table, notes)
-    _, owner = np.unique(_patients(table), return_inverse=True)
+    owner = _patients(table)
     time, dates = table.times("time")
-    order = np.lexsort((time, owner.ravel()))
-    table, owner, time = table.ordered(order), owner.ravel()[order], time[order]
+    order = np.lexsort((time, owner))
+    table, owner, time = table.ordered(order), owner[order], time[order]
     first = np.append(True, owner[1:] != owner[:-1])
     last = np.append(first[1:], True)
     table.refuse(
@@ -324,32 +324,43 @@ def _least_reward(rules: Mapping[str, Any]) -> dict[str, int]:
     return {"least_reward": 0} if all(count >= 0 for count in counts.values()) else {}
 
 
-def _patients(table: Table) -> NDArray[Any]:
-    names = table.names("patient")
+def _patients(table: Table) -> Ints:
+    names, of = table.once("patient")
     table.refuse(
-        totals(names),
+        totals(names)[of],
         "patient",
         "this is named like a total: leave its line out; a patient's name is needed",
-        names,
+        names[of],
     )
-    return names
+    return table.owners("patient")
+
+
+def names_in(
+    _: Mapping[str, Any], rules: Mapping[str, Any], encoding: str | None
+) -> dict[str, Container[str]]:
+    """Actions and outcomes that the description names, by column: one may be called `NA`."""
+    found: dict[str, set[str]] = {"action": set(), "reward": set()}
+    for rule, column in (("behaviour", "action"), ("target", "action"), ("rewards", "reward")):
+        if isinstance(said := rules.get(rule), Mapping):
+            found[column] |= {name_of(str(name)) for name in said}
+    return dict(found)
 
 
 def _complete(table: Table, notes: list[str]) -> Table:
     """Patients all of whose values are there: it is decided of each from that patient's rows
     alone."""
-    _, owner = np.unique(_patients(table), return_inverse=True)
+    owner = _patients(table)
     lacks = np.zeros(owner.size, dtype=bool)
     for values in table.columns.values():
         lacks |= missing(values)
-    without = np.unique(owner.ravel()[lacks])
+    without = np.unique(owner[lacks])
     if not without.size:
         return table
     notes.append(
         f"left out: {counted(without.size, 'patient', int(owner.max()) + 1)} with a value that is "
         "missing"
     )
-    rows = np.flatnonzero(~np.isin(owner.ravel(), without))
+    rows = np.flatnonzero(~np.isin(owner, without))
     if not rows.size:
         raise TableError("every patient lacks a value, so all would be left out")
     return table.ordered(rows)

@@ -13,19 +13,20 @@ columns. They stay here; the service receives what the reader made, and the rest
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Container, Iterable, Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from discreet_client import episodes, openadr, patients, readings, trips
+from discreet_client.cells import DATES, DECIMALS, THOUSANDS, Grammar
 from discreet_client.reading import Reading, check_rules, joined
 from discreet_client.tables import (
-    DATES,
     Table,
     TableError,
     WrongCell,
     first_line,
+    is_utf_16,
     table_of,
     together,
 )
@@ -43,14 +44,18 @@ class Reader(NamedTuple):
     """Names of columns that this reader knows and the service does not."""
     checks: Checks
     """Independent checks of the columns: each raises TableError or does nothing."""
+    names: Callable[
+        [Mapping[str, Any], Mapping[str, Any], str | None], Mapping[str, Container[str]]
+    ]
+    """Texts that the description names, by column: they are values there, `NA` too."""
 
 
 READERS = {
-    "dr_ensemble": Reader(readings.readings_of, frozenset(), readings.checks),
+    "dr_ensemble": Reader(readings.readings_of, frozenset(), readings.checks, lambda *_: {}),
     "off_policy_evaluation": Reader(
-        patients.transitions_of, frozenset({"patient"}), patients.checks
+        patients.transitions_of, frozenset({"patient"}), patients.checks, patients.names_in
     ),
-    "routing": Reader(trips.trips_of, frozenset({"time"}), trips.checks),
+    "routing": Reader(trips.trips_of, frozenset({"time"}), trips.checks, trips.names_in),
 }
 
 
@@ -62,13 +67,28 @@ def needed(
         return True
     if file.suffix.lower() != ".csv":
         return openadr.is_openadr(file)
-    separator, names = first_line(file)
-    return separator != "," or knows(kind, names)
+    if is_utf_16(file):
+        return True
+    separator, names, before = first_line(file)
+    return separator != "," or before > 0 or knows(kind, names)
 
 
 def knows(kind: str, names: Iterable[str]) -> bool:
     """Whether any of these names is a column that only the kind's reader knows."""
     return kind in READERS and not READERS[kind].own.isdisjoint(names)
+
+
+def grammar_of(rules: Mapping[str, Any]) -> Grammar:
+    """How the texts of a table are meant by its description. TableError for what no rule says."""
+    said: dict[str, Any] = {}
+    for rule, known in (("dates", DATES), ("decimal", DECIMALS), ("thousands", THOUSANDS)):
+        said[rule] = rules.get(rule)
+        if said[rule] not in (None, *known):
+            listed = " or ".join(one if rule == "dates" else f'"{one}"' for one in known)
+            raise TableError(f"reader.{rule} is {listed}, not {said[rule]!r}")
+    if said["thousands"] is not None and said["thousands"] == said["decimal"]:
+        raise TableError("reader.thousands and reader.decimal are two different marks")
+    return Grammar(dates=said["dates"], decimal=said["decimal"], thousands=said["thousands"])
 
 
 def read(
@@ -91,14 +111,14 @@ def read(
     if not isinstance(said, Mapping) or not all(isinstance(one, str) for one in said.values()):
         raise TableError("reader.columns: an object is needed, the name of a column for each")
     names = {**said, **(columns or {})}
-    dates = rules.get("dates")
-    if dates not in (None, *DATES):
-        raise TableError(f"reader.dates is {' or '.join(DATES)}, not {dates!r}")
+    grammar = grammar_of(rules)
     encoding = rules.get("encoding")
     if not isinstance(encoding, str | None):
         raise TableError('reader.encoding is the encoding of a CSV file, such as "cp1252"')
     rules = {
-        rule: one for rule, one in rules.items() if rule not in ("columns", "dates", "encoding")
+        rule: one
+        for rule, one in rules.items()
+        if rule not in ("columns", "dates", "decimal", "encoding", "thousands")
     }
     if isinstance(source, str | Path) and Path(source).suffix.lower() == ".omx":
         table, rules = trips.of_matrix(Path(source), rules, trips.classes_of(told))
@@ -111,8 +131,11 @@ def read(
         by_column = {patients.POLICIES[name][0]: policy for name, policy in policies.items()}
         table = episodes.table_of_episodes(episodes.episodes_of(source), told, by_column)
     else:
-        table = table_of(source, encoding)
-    table = joined(replace(table, dates=dates, encoding=encoding), names)
+        named = READERS[kind].names(told, rules, encoding) if kind in READERS else {}
+        named = {names.get(role, role): texts for role, texts in named.items()}
+        table = table_of(source, encoding, grammar=grammar, names=named)
+    grammar = replace(grammar, separator=table.grammar.separator)
+    table = joined(replace(table, grammar=grammar, encoding=encoding), names)
     if kind in READERS:
         try:
             return READERS[kind].read(table, told, rules, names)

@@ -19,6 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from discreet_client import trips
+from discreet_client.cells import AS_WRITTEN, Refusal
 from discreet_client.meters import (
     EPOCH,
     SECOND,
@@ -34,7 +35,7 @@ from discreet_client.meters import (
 )
 from discreet_client.names import names_of, totals
 from discreet_client.reading import Reading, check_rules, counted, is_figure
-from discreet_client.tables import MOST_NAMED, Table, TableError, missing, moment_of
+from discreet_client.tables import MOST_NAMED, Table, TableError, missing
 
 MOST_STATES = 10**8
 """That a table's readings become here, with what is carried over."""
@@ -95,12 +96,11 @@ def readings_of(
             ~lacks if place is None else ~lacks | _shown_twice(table, lacks, place)
         )
         table, kw, lacks = table.ordered(kept), kw[kept], lacks[kept]
-    _, owner = np.unique(table.names("participant"), return_inverse=True)
-    moments = np.array(table.moments("time"), dtype=object)
+    owner = table.owners("participant")
+    once, of = table.moments("time")
+    moments = np.fromiter(once, dtype=object)[of]
     if place is not None:
-        for rows in np.split(
-            np.argsort(owner.ravel(), kind="stable"), np.cumsum(np.bincount(owner.ravel()))[:-1]
-        ):
+        for rows in np.split(np.argsort(owner, kind="stable"), np.cumsum(np.bincount(owner))[:-1]):
             local = rows[[moment.tzinfo is None for moment in moments[rows]]]
             try:
                 moments[local] = in_zone(moments[local].tolist(), place.key)
@@ -250,10 +250,11 @@ def _shown_twice(table: Table, lacks: NDArray[np.bool_], place: ZoneInfo) -> NDA
     below a table."""
     found = np.zeros(lacks.size, dtype=bool)
     try:
-        moments = table.ordered(np.flatnonzero(lacks)).moments("time")
+        once, of = table.ordered(np.flatnonzero(lacks)).moments("time")
     except TableError:
         return found
-    found[lacks] = [moment.tzinfo is None and is_shown_twice(moment, place) for moment in moments]
+    twice = [moment.tzinfo is None and is_shown_twice(moment, place) for moment in once]
+    found[lacks] = np.array(twice, dtype=bool)[of]
     return found
 
 
@@ -265,8 +266,8 @@ def _begun(public: Mapping[str, Any], place: ZoneInfo | None) -> Mapping[str, An
         return public
     if not isinstance(said := meters.get("start"), str):
         return public
-    start = moment_of(said, None)
-    if start is None or start.tzinfo is not None:
+    start = AS_WRITTEN.moment(said)
+    if isinstance(start, Refusal) or start.tzinfo is not None:
         return public
     if place is None:
         raise TableError(

@@ -4,8 +4,8 @@ What is wrong is told in one sentence, a `TableError`, that names the first plac
 how many more there are like it. Places are lines of a CSV file, counted from 1 with the line of
 names, and else rows counted from 0.
 
-Of CSV the separator is the one that the line of names has: a comma, else `;`, a tab or `|`. Where
-it is no comma, numbers may have decimal commas.
+Of CSV the separator is the one that a first line `sep=;` says, else the one that the line of names
+has: a comma, else `;`, a tab or `|`. What a cell means is said by `cells`.
 """
 
 from __future__ import annotations
@@ -16,28 +16,34 @@ import io
 import math
 import re
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from datetime import UTC, date, datetime
+from datetime import UTC, date, datetime, timedelta
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
-from discreet_client.dates import written_date
-from discreet_client.meters import microseconds
+from discreet_client.cells import (
+    AS_WRITTEN,
+    MISSING,
+    NO_NUMBER,
+    SEPARATORS,
+    TRUTHS,
+    Grammar,
+    Refusal,
+    distinct,
+)
+from discreet_client.meters import EPOCH, microseconds
 from discreet_client.names import blurred, names_of
 from discreet_client.option_words import EITHER, Words
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 
-MISSING = {"", "#N/A", "#N/A N/A", "#NA", "N/A", "NA", "NULL", "n/a", "null"}
-"""What a CSV file says for a value that is not there; NaN is a wrong number."""
 OWNERS = ("person", "participant", "patient")
 """Columns of readers that say whose a row is."""
-SEPARATORS = ",;\t|"
 UTF_8 = "utf-8-sig"
 FIRST_BYTES = 1 << 20
 """In which the first line of a file ends."""
@@ -51,19 +57,26 @@ OTHER_FILES = {
     b"\x1f\x8b": "compressed: unpack it first",
 }
 """What files are that people take for CSV, by the bytes that they begin with."""
+
+
+class _EveryText:
+    def __contains__(self, _: object) -> bool:
+        return True
+
+
+EVERY_TEXT: Container[str] = _EveryText()
+"""Of a column in which no text stands for what is missing."""
+_UTF_16 = (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
+_SEP = re.compile(r'"?sep=([,;\t|])"?\r?\n?', re.IGNORECASE)
+"""The first line of a file that Excel is told the separator by."""
 MOST_NAMED = 20
 MICROSECONDS_A_DAY = 86_400_000_000
-DATES = ("day_first", "month_first")
-"""How 01/02/2026 is meant. With points the day comes first, everywhere."""
-
-TRUTHS = {
-    **dict.fromkeys(("true", "yes", "ja", "wahr", "oui", "1", "1.0"), 1),
-    **dict.fromkeys(("false", "no", "nein", "falsch", "non", "0", "0.0"), 0),
+READER = {
+    "dates": "reader.dates has to say day_first or month_first of dates with slashes",
+    "decimal": 'reader.decimal says "." or ","',
+    "thousands": "reader.thousands says which mark parts thousands",
 }
-"""Words for true and false, in small letters."""
-
-
-_THOUSANDS = re.compile(r"[+-]?\d{1,3}([.,' ]\d{3})+([.,]\d+)?")
+"""What says in a description of a table how its texts are meant."""
 
 
 class TableError(ValueError):
@@ -75,12 +88,14 @@ class TableError(ValueError):
         self.faults = [(about, says)]
 
     @classmethod
-    def of(cls, faults: Iterable[tuple[str, str]], below: str = "") -> TableError:
+    def of(cls, faults: Iterable[tuple[str, str]], below: str = "") -> Self:
         """Several faults, (about, says), each a line, and a line below them that is none."""
         told = list(dict.fromkeys(faults))
-        lines = [says for _, says in told]
-        error = TableError("\n".join([*lines, below] if below else lines))
-        error.faults = told
+        more = len(told) - MOST_NAMED
+        lines = [says for _, says in told[:MOST_NAMED]]
+        lines += [f"and {more:,} more"] if more > 0 else []
+        error = cls("\n".join([*lines, below] if below else lines))
+        error.faults = told[:MOST_NAMED]
         return error
 
 
@@ -111,9 +126,10 @@ class Table:
     """Where each row stands: the line of a CSV file in which it ends, else its number."""
     unit: str = "row"
     """Of what the places are numbers: line or row."""
-    separator: str = ","
-    dates: str | None = None
-    """What dates with slashes mean: one of DATES, or None where nobody has said it."""
+    grammar: Grammar = AS_WRITTEN
+    """What its texts mean."""
+    ways: Mapping[str, str] = field(default_factory=lambda: READER)
+    """How its reader is told each of the rules of `grammar`."""
     encoding: str | None = None
     """What its file was said to be written in."""
     lacking: str = ""
@@ -148,7 +164,8 @@ class Table:
         if not rows.size:
             return
         first, last = rows[np.argmin(self.places[rows])], rows[np.argmax(self.places[rows])]
-        found = "" if values is None else f", not {_shown(values[first])}"
+        mark = "; found" if "?" in says else ", not"
+        found = "" if values is None else f"{mark} {_shown(values[first])}"
         more = (
             f" (and {rows.size - 1:,} more like this, up to {self.unit} {self.places[last]})"
             if rows.size > 1
@@ -159,6 +176,24 @@ class Table:
         raise WrongCell(
             f"{self.unit} {self.places[first]}, column {name}: {says}{found}{more}", about
         )
+
+    def refuse_each(
+        self, refusals: NDArray[Any], column: str, values: NDArray[Any], of_texts: str = ""
+    ) -> None:
+        """WrongCell of all rows that have a Refusal here, each cause once; None where there is
+        none. `of_texts` is said where a number is needed."""
+        wrong, faults = [one for one in set(refusals.tolist()) if one is not None], []
+        for refusal in sorted(wrong):
+            says = refusal.cause + (of_texts if refusal == NO_NUMBER else "")
+            if way := self.ways.get(refusal.about):
+                says += f" {way}" if says.endswith("?") else f" ({way})"
+            here = np.fromiter((one == refusal for one in refusals.tolist()), bool, values.size)
+            try:
+                self.refuse(here, column, says, values, refusal.about)
+            except WrongCell as error:
+                faults += error.faults
+        if faults:
+            raise WrongCell.of(faults)
 
     def values(self, column: str) -> NDArray[Any]:
         """A column in which nothing is missing."""
@@ -176,31 +211,33 @@ class Table:
         if not may_lack:
             self.refuse(lacks, column, f"a value is missing{self.lacking}")
         if values.dtype.kind in "biuf":
-            found: Floats = values.astype(np.float64)
-        else:
-            found = np.full(values.size, math.nan)
-            here = np.flatnonzero(~lacks)
-            try:
-                found[here] = values[here].astype(np.float64)
-            except (TypeError, ValueError, OverflowError):
-                found[here] = [
-                    TRUTHS[word]
-                    if truths and (word := str(value).strip().lower()) in TRUTHS
-                    else figure
-                    for value in values[here].tolist()
-                    for figure in (_number(value, self.separator),)
-                ]
-        wrong = ~lacks & ~np.isfinite(found)
-        first = str(values[np.flatnonzero(wrong)[0]]).strip() if wrong.any() else ""
-        points = _THOUSANDS.fullmatch(first)
-        says = "a number is needed" + (of_texts if first.lower() != "nan" else "")
-        self.refuse(
-            wrong,
-            column,
-            "a number without points for thousands is needed" if points else says,
-            values,
-        )
+            figures: Floats = values.astype(np.float64)
+            self.refuse(~lacks & ~np.isfinite(figures), column, NO_NUMBER.cause, values)
+            return figures
+        found = np.full(values.size, math.nan)
+        here = np.flatnonzero(~lacks)
+        once, places = distinct(values[here])
+        meant = [self._number(value, truths=truths) for value in once.tolist()]
+        found[here] = np.array(
+            [math.nan if isinstance(one, Refusal) else one for one in meant], dtype=np.float64
+        )[places]
+        if any(isinstance(one, Refusal) for one in meant):
+            refusals = np.full(values.size, None, dtype=object)
+            refusals[here] = _objects(one if isinstance(one, Refusal) else None for one in meant)[
+                places
+            ]
+            self.refuse_each(refusals, column, values, of_texts)
         return found
+
+    def _number(self, value: Any, *, truths: bool) -> float | Refusal:
+        if not isinstance(value, str):
+            try:
+                figure = float(value)
+            except (TypeError, ValueError, OverflowError):
+                return NO_NUMBER
+            return figure if math.isfinite(figure) else NO_NUMBER
+        word = value.strip().lower()
+        return float(TRUTHS[word]) if truths and word in TRUTHS else self.grammar.number(value)
 
     def integers(self, column: str) -> Ints:
         found = self.numbers(column)
@@ -223,15 +260,28 @@ class Table:
     def names(self, column: str) -> NDArray[Any]:
         """Texts, of which spaces around and the `.0` of whole numbers are no part
         (`names.name_of`): two other writings are two names."""
+        found, places = self.once(column)
+        return found[places]
+
+    def owners(self, column: str) -> Ints:
+        """Whose each row is, as numbers in the order of their names."""
+        found, places = self.once(column)
+        _, numbers = np.unique(found, return_inverse=True)
+        return np.asarray(numbers.ravel()[places], dtype=np.int64)
+
+    def once(self, column: str) -> tuple[NDArray[Any], Ints]:
+        """Names, and which of them each row has."""
         values = self.values(column)
+        once, places = distinct(values)
         says = (
             "as a number with a point this stands for several: have the column as text or as "
             "integers"
         )
-        self.refuse(blurred(values), column, says, values)
-        found = names_of(values)
-        self.refuse(np.array([not one for one in found], dtype=bool), column, "a value is missing")
-        return found
+        self.refuse(blurred(once)[places], column, says, values)
+        found = names_of(once)
+        empty = np.array([not one for one in found], dtype=bool)
+        self.refuse(empty[places], column, "a value is missing")
+        return found, places
 
     def times(self, column: str) -> tuple[Floats, bool]:
         """When each row was, for its order and for intervals, and whether these are dates:
@@ -243,35 +293,29 @@ class Table:
         if values.dtype.kind in "iuf":
             return self.numbers(column), False
         first = values[0] if values.size else 0
-        if not isinstance(first, date) and math.isfinite(_number(first, self.separator)):
+        if not isinstance(first, date) and isinstance(self._number(first, truths=False), float):
             return self.numbers(column), False
-        moments = self.moments(column)
-        zoned = np.array([moment.tzinfo is not None for moment in moments])
+        once, places = self.moments(column)
+        zoned = np.array([moment.tzinfo is not None for moment in once], dtype=bool)[places]
         if zoned.any():
             self.refuse(~zoned, column, "a time without a time zone, where others have one", values)
         stamps = [
-            microseconds(moment if moment.tzinfo else moment.replace(tzinfo=UTC))
-            for moment in moments
+            microseconds(moment if moment.tzinfo else moment.replace(tzinfo=UTC)) for moment in once
         ]
-        return np.array(stamps, dtype=np.int64) / MICROSECONDS_A_DAY, True
+        return np.array(stamps, dtype=np.int64)[places] / MICROSECONDS_A_DAY, True
 
-    def moments(self, column: str) -> list[datetime]:
-        """Dates and times, as they are written: with a time zone or without."""
+    def moments(self, column: str) -> tuple[list[datetime], Ints]:
+        """Different dates and times, with a time zone or without as they are written, and which of
+        them each row has."""
         values = self.values(column)
-        if values.dtype.kind == "M":
-            values = values.astype("datetime64[us]").astype(object)
-        found = [moment_of(value, self.dates) for value in values.tolist()]
-        wrong = np.array([moment is None for moment in found], dtype=bool)
-        if wrong.any() and self.dates is None:
-            first = values[wrong][0]
-            says = (
-                "is the day first here, or the month? reader.dates has to say day_first or "
-                "month_first of dates with slashes"
-            )
-            self.refuse(wrong & np.array(["/" in str(first)]), column, says, values)
-        says = "a time such as 2026-11-21, 2026-11-21T15:00 or 21.11.2026 15:00 is needed"
-        self.refuse(wrong, column, says, values)
-        return [moment for moment in found if moment is not None]
+        once, places = distinct(values)
+        if once.dtype.kind == "M":
+            once = once.astype("datetime64[us]").astype(object)
+        meant = [self.grammar.moment(value) for value in once.tolist()]
+        wrong = [one if isinstance(one, Refusal) else None for one in meant]
+        if any(wrong):
+            self.refuse_each(_objects(wrong)[places], column, values)
+        return [one for one in meant if isinstance(one, datetime)], places
 
     def plain(self, column: str) -> NDArray[Any]:
         """Numbers where all are numbers, else the values as they are."""
@@ -345,9 +389,14 @@ def missing(values: NDArray[Any]) -> NDArray[np.bool_]:
     return np.asarray(lacks, dtype=bool)
 
 
-def table_of(source: Any, *encodings: str | None) -> Table:
-    """From a path (.csv, .parquet), a pandas frame, a pyarrow Table, or a mapping of columns.
-    `encodings` as of `read_csv`."""
+def table_of(
+    source: Any,
+    *encodings: str | None,
+    grammar: Grammar = AS_WRITTEN,
+    names: Mapping[str, Container[str]] | None = None,
+) -> Table:
+    """From a path (.csv, .parquet), a pandas frame, a pyarrow Table, or a mapping of columns; the
+    rest as of `read_csv`."""
     if isinstance(source, Table):
         return source
     if isinstance(source, str | Path):
@@ -355,16 +404,27 @@ def table_of(source: Any, *encodings: str | None) -> Table:
         if path.suffix.lower() == ".parquet":
             import pyarrow.parquet  # noqa: PLC0415 - optional
 
-            return _of_columns(pyarrow.parquet.read_table(path))
-        return read_csv(path.read_bytes(), path.name, *encodings)
-    return _of_columns(source)
+            return replace(_of_columns(pyarrow.parquet.read_table(path)), grammar=grammar)
+        return read_csv(path.read_bytes(), path.name, *encodings, grammar=grammar, names=names)
+    return replace(_of_columns(source), grammar=grammar)
 
 
-def first_line(path: Path) -> tuple[str, list[str]]:
-    """The separator of a CSV file, and the names of its columns."""
-    with path.open(encoding="utf-8-sig", errors="replace") as file:
+def is_utf_16(path: Path) -> bool:
+    """Whether a file begins with the mark of UTF-16."""
+    with path.open("rb") as file:
+        return file.read(2) in _UTF_16
+
+
+def first_line(path: Path) -> tuple[str, list[str], int]:
+    """The separator of a CSV file, the names of its columns, and how many lines stand before
+    them."""
+    encoding = "utf-16" if is_utf_16(path) else UTF_8
+    with path.open(encoding=encoding, errors="replace") as file:
         line = file.readline(FIRST_BYTES)
-    return _separator(line), _named_in(line)
+        said = _SEP.fullmatch(line)
+        line = file.readline(FIRST_BYTES) if said else line
+    separator = said[1] if said else _separator(line)
+    return separator, _named_in(line, separator), 1 if said else 0
 
 
 def header_of(
@@ -372,29 +432,50 @@ def header_of(
 ) -> list[str]:
     """The names of the columns of CSV, as `read_csv` reads them: a name in quotes may have lines.
     TableError where nothing can be read of it."""
-    return _records(content, name, encodings, words)[1]
+    return _records(content, name, encodings, words).header
 
 
-def _named_in(line: str) -> list[str]:
+def _named_in(line: str, separator: str) -> list[str]:
     try:
-        return [name.strip() for name in next(csv.reader([line], delimiter=_separator(line)), [])]
+        header = next(csv.reader([line], delimiter=separator), [])
+        return _without_ends([name.strip() for name in header])
     except csv.Error as error:
         raise TableError(f"the first line is no CSV: {error}") from None
 
 
-def _records(
-    content: bytes, name: str, encodings: Sequence[str | None], words: Words
-) -> tuple[Any, list[str], str, bool]:
-    """The records of CSV below its names (a csv.reader), these, the separator, and whether there is
-    anything at all."""
+def _without_ends(header: list[str]) -> list[str]:
+    """Names without the empty ones that separators make at the end of a line."""
+    while len(header) > 1 and not header[-1]:
+        header = header[:-1]
+    return header
+
+
+class _Records(NamedTuple):
+    """The records of CSV below its names."""
+
+    rows: Any
+    """A csv.reader."""
+    header: list[str]
+    separator: str
+    before: int
+    """Lines before the names."""
+    anything: bool
+    """Whether there is anything at all."""
+
+
+def _records(content: bytes, name: str, encodings: Sequence[str | None], words: Words) -> _Records:
     text = _decoded(content, name, [one or UTF_8 for one in encodings] or [UTF_8], words)
-    separator = _separator(_first_record(text))
+    line, end, rest = text.partition("\n")
+    said = _SEP.fullmatch(line + end)
+    if said:
+        text = rest
+    separator = said[1] if said else _separator(_first_record(text))
     reader = csv.reader(io.StringIO(text, newline=""), delimiter=separator)
     try:
         header = [column.strip() for column in next(reader, [])]
     except csv.Error as error:
         raise TableError(f"the first line is no CSV: {error}") from None
-    return reader, header, separator, bool(text.strip())
+    return _Records(reader, _without_ends(header), separator, 1 if said else 0, bool(text.strip()))
 
 
 def _first_record(text: str) -> str:
@@ -414,49 +495,69 @@ def _separator(line: str) -> str:
 
 
 def read_csv(
-    content: bytes, name: str = "the file", *encodings: str | None, words: Words = EITHER
+    content: bytes,
+    name: str = "the file",
+    *encodings: str | None,
+    words: Words = EITHER,
+    grammar: Grammar = AS_WRITTEN,
+    names: Mapping[str, Container[str]] | None = None,
 ) -> Table:
     """CSV whose first line names the columns, in the first of these encodings that it can be; None,
-    and where there is none: UTF-8. words: how options are named to who reads."""
+    and where there is none: UTF-8, or UTF-16 where it begins so. words: how options are named to
+    who reads. names: texts of a column that are names, though files write them for what is
+    missing."""
     if made := next((made for mark, made in OTHER_FILES.items() if content.startswith(mark)), None):
         raise TableError(f"{name} is {made}")
-    reader, header, separator, anything = _records(content, name, encodings, words)
+    reader, header, separator, before, anything = _records(content, name, encodings, words)
     if not any(header):
         raise TableError(
             f"the first line of {name} names no columns" if anything else f"{name} is empty"
         )
     if twice := sorted(column for column, count in Counter(header).items() if count > 1):
         raise TableError(f"column {_shown(twice[0])} stands twice in the first line of {name}")
+    width = len(header)
     rows, lines = [], []
     try:
         for row in reader:
-            if not any(cell.strip() for cell in row):  # as Excel leaves them below a table
+            if len(row) == width and row[0] and not row[0].isspace():
+                pass
+            elif len(row) != width:
+                if not any(cell.strip() for cell in row):  # as Excel leaves them below a table
+                    continue
+                if len(row) > width and not any(cell.strip() for cell in row[width:]):
+                    row = row[:width]  # noqa: PLW2901 - separators at the end of its line
+                else:
+                    raise TableError(_other_width(reader.line_num + before, row, width, separator))
+            elif not any(cell.strip() for cell in row):
                 continue
-            if len(row) != len(header):
-                hint = (
-                    "; numbers with decimal commas need ';' between columns"
-                    if separator == ","
-                    else ""
-                )
-                raise TableError(
-                    f"line {reader.line_num} has {len(row)} values, the first line names "
-                    f"{len(header)} columns{hint}"
-                )
             rows.append(row)
-            lines.append(reader.line_num)
+            lines.append(reader.line_num + before)
     except csv.Error as error:
-        raise TableError(f"line {reader.line_num} is no CSV: {error}") from None
+        raise TableError(f"line {reader.line_num + before} is no CSV: {error}") from None
     if not rows:
         raise TableError(f"{name} has no row below its line of names")
     columns = {}
     for column, values in zip(header, zip(*rows, strict=True), strict=True):
-        columns[column] = np.array(
-            [None if one.strip() in MISSING else one for one in values], dtype=object
-        )
-    return Table(columns, np.array(lines, dtype=np.int64), "line", separator)
+        named = (names or {}).get(column, ())
+        lacks = {
+            one
+            for one in set(values)
+            if (text := one.strip()) in MISSING and not (text and text in named)
+        }
+        texts = [None if one in lacks else one for one in values] if lacks else values
+        columns[column] = np.array(texts, dtype=object)
+    grammar = replace(grammar, separator=separator)
+    return Table(columns, np.array(lines, dtype=np.int64), "line", grammar)
+
+
+def _other_width(line: int, row: Sequence[str], width: int, separator: str) -> str:
+    hint = "; numbers with decimal commas need ';' between columns" if separator == "," else ""
+    return f"line {line} has {len(row)} values, the first line names {width} columns{hint}"
 
 
 def _decoded(content: bytes, name: str, encodings: Sequence[str], words: Words) -> str:
+    if list(encodings) == [UTF_8] and content.startswith(_UTF_16):
+        encodings = ["utf-16"]  # which says so itself
     for place, encoding in enumerate(encodings, start=1):
         try:
             return content.decode(encoding)
@@ -472,7 +573,7 @@ def _decoded(content: bytes, name: str, encodings: Sequence[str], words: Words) 
             such, why = "cp1252", " for one saved by Excel"
             if encoding != UTF_8:
                 such, why = "utf-16" if encoding.lower() == "cp1252" else "cp1252", ""
-            if content.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
+            if content.startswith(_UTF_16):
                 such, why = "utf-16", ", in which it begins"
             says = (
                 f"line {content[:start].count(10) + 1} is not {what}: save {name} as CSV in "
@@ -483,9 +584,11 @@ def _decoded(content: bytes, name: str, encodings: Sequence[str], words: Words) 
 
 
 def _of_columns(source: Any) -> Table:
+    if hasattr(source, "to_arrow"):  # polars
+        source = source.to_arrow()
     if hasattr(source, "column_names"):  # pyarrow
         names = list(source.column_names)
-        columns = {name: source.column(name).to_numpy() for name in names}
+        columns = {name: _of_arrow(name, source.column(name)) for name in names}
     else:
         names = list(source.columns if hasattr(source, "columns") else source)
         columns = {str(name): _array(source[name]) for name in names}
@@ -500,6 +603,31 @@ def _of_columns(source: Any) -> Table:
     if not columns or not next(iter(columns.values())).size:
         raise TableError("the table is empty")
     return Table(columns, np.arange(next(iter(columns.values())).size))
+
+
+def _of_arrow(name: str, column: Any) -> NDArray[Any]:
+    """A column of Arrow. TableError of a type whose values are no cells."""
+    import pyarrow as pa  # noqa: PLC0415 - optional
+
+    kind = column.type.value_type if pa.types.is_dictionary(column.type) else column.type
+    if pa.types.is_nested(kind) or pa.types.is_binary(kind) or pa.types.is_large_binary(kind):
+        raise TableError(
+            f"column {name[:40]} holds {str(kind)[:40]}: one number, text or time a row is needed, "
+            "so let each part have a column of its own"
+        )
+    if pa.types.is_timestamp(kind) and kind.tz is not None:
+        column = column.cast(pa.timestamp("us", kind.tz), safe=False)
+        stamps = column.cast(pa.int64()).to_numpy()
+        lacks = np.isnan(stamps) if stamps.dtype.kind == "f" else np.zeros(stamps.size, dtype=bool)
+        once, places = np.unique(np.where(lacks, 0, stamps).astype(np.int64), return_inverse=True)
+        try:
+            moments = _objects(EPOCH + timedelta(microseconds=one) for one in once.tolist())
+        except OverflowError:
+            raise TableError(f"column {name[:40]} holds times after the year 9999") from None
+        found = moments[places.ravel()]
+        found[lacks] = None
+        return found
+    return np.asarray(column.to_numpy())
 
 
 def _array(column: Any) -> NDArray[Any]:
@@ -522,30 +650,9 @@ def _array(column: Any) -> NDArray[Any]:
     )
 
 
-def _number(value: Any, separator: str) -> float:
-    """NaN for what is none. `1_000` is none, though Python reads it."""
-    if isinstance(value, str):
-        value = value.strip()
-        if "_" in value:
-            return math.nan
-        if separator != "," and value.count(",") == 1 and "." not in value:
-            value = value.replace(",", ".")
-    try:
-        return float(value)
-    except (TypeError, ValueError, OverflowError):
-        return math.nan
-
-
-def moment_of(value: Any, dates: str | None) -> datetime | None:
-    """A date or a time, as it is written; None for what is none."""
-    if isinstance(value, datetime):
-        return value
-    if isinstance(value, date):
-        return datetime(value.year, value.month, value.day)
-    try:
-        return datetime.fromisoformat(str(value).strip())
-    except ValueError:
-        return written_date(str(value).strip(), dates)
+def _objects(values: Iterable[Any]) -> NDArray[Any]:
+    """An array of these objects, of which NumPy looks into none."""
+    return np.fromiter(values, dtype=object)
 
 
 def _shown(value: Any) -> str:

@@ -23,9 +23,11 @@ from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 import numpy as np
 
+from discreet_client.cells import DATES, DECIMALS
 from discreet_client.meters import in_zone
+from discreet_client.option_words import EITHER
 from discreet_client.reading import counted, joined
-from discreet_client.tables import DATES, MOST_NAMED, Table, TableError, table_of
+from discreet_client.tables import MOST_NAMED, Table, TableError, table_of
 
 KW_HOURS = {"kWh": 1.0, "MWh": 1000.0}
 """The units of energy that prices may be per, in kWh."""
@@ -71,6 +73,7 @@ def tariff_of(
     per: str | None = None,
     dates: str | None = None,
     encoding: str | None = None,
+    decimal: str | None = None,
 ) -> Tariff:
     """The price of each of so many steps of `interval_seconds` from `start` on, from a table of
     prices.
@@ -80,6 +83,7 @@ def tariff_of(
         like these
     per: `kWh` or `MWh`; needed if the name of the price's column does not say it, as in `EUR/MWh`
     dates: `day_first` or `month_first`; needed for times such as 01/02/2026
+    decimal: `.` or `,`; needed for numbers such as 1.234 where no comma lies between columns
 
     Raises TableError that names the place of a mistake, or the first step without a price.
     """
@@ -87,11 +91,17 @@ def tariff_of(
     if not 0 < steps <= MOST_STEPS or interval_seconds <= 0:
         raise TableError(f"steps are 1 to {MOST_STEPS:,}, of more than 0 seconds each")
     begin = _moment(start, place)
+    for name, said, known in (("dates", dates, DATES), ("decimal", decimal, DECIMALS)):
+        if said not in (None, *known):
+            raise TableError(f"{name} is {' or '.join(known)}, not {said!r}")
     table = table_of(source, encoding)
     names = _named(table, columns or {})
-    if dates not in (None, *DATES):
-        raise TableError(f"dates are {' or '.join(DATES)}, not {dates!r}")
-    told = joined(replace(table, dates=dates), names).named(names, ["time", "price"])
+    grammar = replace(table.grammar, dates=dates, decimal=decimal)
+    ways = {
+        "dates": f"say {EITHER.option('dates', 'day_first')}, or month_first",
+        "decimal": f"say {EITHER.option('decimal', '.')}, or a comma",
+    }
+    told = joined(replace(table, grammar=grammar, ways=ways), names).named(names, ["time", "price"])
     unit = _unit(names.get("price", "price"), per)
     moments = _moments(told, place)
     prices = told.numbers("price")
@@ -178,7 +188,8 @@ def _moments(table: Table, place: ZoneInfo | None) -> list[datetime]:
     if values.dtype.kind == "O":
         texts = [_begin(one) if isinstance(one, str) else one for one in values.tolist()]
         table = replace(table, columns={**table.columns, "time": np.array(texts, dtype=object)})
-    moments = table.moments("time")
+    once, of = table.moments("time")
+    moments = [once[one] for one in of.tolist()]
     local = np.array([one.tzinfo is None for one in moments])
     if local.any() and place is None:
         table.refuse(

@@ -44,6 +44,8 @@ _COLUMNS = (
 )
 _NEEDED = 7
 _CAPACITY, _LENGTH, _FREE_FLOW_TIME, _B, _POWER, _TOLL = 2, 3, 4, 5, 6, 8
+TOTAL_OFF = 1e-3
+"""By how much of the total that it states a trips file may differ: totals are rounded."""
 MOST_NODES = 1_000_000
 """The most nodes of a job's network."""
 MOST_CAPACITY = 1e12
@@ -233,6 +235,15 @@ def read_trips(text: str, numbers: Sequence[int] | None = None) -> TripsFile:
             rows.append(
                 TripsRow(origin, destination, file.number(right.strip(), "trips", line), line)
             )
+    said = file.metadata.get("TOTAL OD FLOW", ("", 0))[0]
+    total = float(said) if _NUMBER.fullmatch(said) else math.nan
+    found = math.fsum(row.trips for row in rows)
+    if abs(found - total) > 1 + TOTAL_OFF * total:
+        why = (
+            f"<TOTAL OD FLOW> is {total:g}, and the trips below sum to {found:g}: is the file "
+            "whole? Where it is, correct that line or leave it out"
+        )
+        raise file.wrong(why, file.line_of("TOTAL OD FLOW"))
     return TripsFile(zones, tuple(rows))
 
 

@@ -8,7 +8,7 @@ of each row by itself: neighbouring datasets stay neighbours. This runs where th
 from __future__ import annotations
 
 import importlib
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Container, Iterator, Mapping, Sequence
 from datetime import datetime, timedelta, tzinfo
 from functools import partial
 from pathlib import Path
@@ -18,16 +18,27 @@ from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 import numpy as np
 from numpy.typing import NDArray
 
+from discreet_client.cells import Grammar, Refusal
 from discreet_client.errors import MissingExtra
 from discreet_client.meters import microseconds
-from discreet_client.names import name_of
+from discreet_client.names import name_of, totals
 from discreet_client.reading import Reading, check_rules, count, counted, is_figure, word
-from discreet_client.tables import Ints, Table, TableError, missing, moment_of, table_of
+from discreet_client.tables import (
+    EVERY_TEXT,
+    Ints,
+    Table,
+    TableError,
+    header_of,
+    missing,
+    read_csv,
+    table_of,
+)
 
 MOST_LISTED = 3
 """Of the zones that a file names, when it is said which they are."""
 RULES = (
     "every",
+    "lookup",
     "matrix",
     "missing",
     "other_zones",
@@ -45,6 +56,8 @@ FINEST = 1000
 MOST_PARTS = 2.0**50
 NEARLY_WHOLE = 1e-6
 """Of a part: as near as a decimal comes in doubles."""
+MOST_ZONES = 16_384
+"""Of a matrix of trips, 2 GiB."""
 MISSING = ("refuse", "leave_out")
 EVERY = {"day": 1440 * MINUTE, "weekday": 1440 * MINUTE, "week": 7 * 1440 * MINUTE}
 SATURDAY = 5
@@ -76,7 +89,7 @@ def trips_of(
 
     Raises TableError for what is wrong, naming place and column.
     """
-    check_rules(rules, [rule for rule in RULES if rule != "matrix"], "trips")
+    check_rules(rules, [rule for rule in RULES if rule not in ("lookup", "matrix")], "trips")
     when = (
         "time" if "time" in columns or ("time" in table.columns and "start" in rules) else "period"
     )
@@ -125,7 +138,7 @@ def trips_of(
             few = int(np.count_nonzero(~inside))
             says = f"{_counted_rows(few, table)} outside of the public periods"
             notes.append(f"{says} {'is' if few == 1 else 'are'} left out")
-        notes += _days(public, rules, table.dates)
+        notes += _days(public, rules, table.grammar)
         if not inside.any():
             raise TableError("no trip lies in the public periods")
         table, found["period"] = table.ordered(np.flatnonzero(inside)), period[inside]
@@ -139,8 +152,7 @@ def trips_of(
     if "count" in table.columns:
         found["count"] = _counts(table, scale_of(public), bool(rules.get("round_trips")), notes)
     if person:
-        _, owner = np.unique(table.names("person"), return_inverse=True)
-        found["person"] = owner.ravel()
+        found["person"] = _persons(table)
     if own:
         found["user_class"] = _classes(table, public)
     return Reading(dict(public), found, notes)
@@ -170,9 +182,28 @@ def checks(
     if "count" in table.columns:
         yield lambda: _counts(table, scale_of(public), bool(rules.get("round_trips")), [])
     if "person" in table.columns:
-        yield lambda: table.names("person")
+        yield lambda: _persons(table)
     if "user_class" in table.columns and public.get("user_classes"):
         yield lambda: _classes(table, public)
+
+
+def names_in(
+    public: Mapping[str, Any], rules: Mapping[str, Any], encoding: str | None
+) -> dict[str, Container[str]]:
+    """Zones and classes that the description names, by column: one may be called `NA`."""
+    zones = _zone_numbers(rules.get("zones"), [], encoding) or {}
+    return {"origin": zones, "destination": zones, "user_class": classes_of(public)}
+
+
+def _persons(table: Table) -> Ints:
+    names, of = table.once("person")
+    table.refuse(
+        totals(names)[of],
+        "person",
+        "this is named like a total, and is nobody: leave its line out",
+        names[of],
+    )
+    return table.owners("person")
 
 
 def classes_of(public: Mapping[str, Any]) -> Sequence[str]:
@@ -198,13 +229,17 @@ def of_matrix(
 ) -> tuple[Table, dict[str, Any]]:
     """The trips of an OMX file (open matrix, HDF5), of its one matrix or of `reader.matrix`, with
     the rules that are left; of classes of users the matrices that are called as these. Zones are
-    named as the file's mapping has them where `reader.zones` is given, else in their order."""
+    named as the file's lookup has them, its one or `reader.lookup`; without one they are 1..n."""
     try:
         h5py: Any = importlib.import_module("h5py")
     except ImportError:
         raise MissingExtra("h5py", "omx", "an OMX file") from None
     rules = dict(rules)
-    with h5py.File(path) as file:
+    try:
+        opened = h5py.File(path)
+    except OSError:
+        raise TableError(f"{path.name} cannot be read as OMX, which is HDF5") from None
+    with opened as file:
         names = list(file.get("data", ()))
         chosen = list(classes)
         if not classes:
@@ -219,10 +254,7 @@ def of_matrix(
         parts = [_square(file["data"][name], f"matrix {name} of {path.name}") for name in chosen]
         if any(len(part) != len(parts[0]) for part in parts):
             raise TableError(f"the matrices of {path.name} are of different sizes")
-        mappings = list(file.get("lookup", ()))
-        ids = np.arange(1, len(parts[0]) + 1)
-        if "zones" in rules and mappings:
-            ids = np.asarray(file["lookup"][mappings[0]])
+        ids = _looked_up(file, path.name, rules.pop("lookup", None), len(parts[0]))
     number, origin, destination = np.nonzero(np.array(parts))
     columns = {
         "origin": ids[origin],
@@ -234,11 +266,44 @@ def of_matrix(
     return table_of(columns), rules
 
 
+def _looked_up(file: Any, called: str, told: Any, zones: int) -> NDArray[Any]:
+    """The name of each row of the matrices, which is that of the column too."""
+    lookups = list(file.get("lookup", ()))
+    if told is None and len(lookups) > 1:
+        raise TableError(
+            f"{called} has the lookups {', '.join(lookups)}, which name its zones in several ways: "
+            "say reader.lookup, one of them or none"
+        )
+    chosen = told if told is not None or not lookups else lookups[0]
+    if chosen is None or (chosen == "none" and chosen not in lookups):
+        return np.arange(1, zones + 1)
+    if chosen not in lookups:
+        raise TableError(
+            f"reader.lookup: {called} has no lookup {str(chosen)[:40]}; there are "
+            f"{', '.join([*lookups, 'none'])}"
+        )
+    ids = np.asarray(file["lookup"][chosen])
+    if ids.dtype.kind in "SO":
+        texts = [one.decode("utf-8", "replace") if isinstance(one, bytes) else one for one in ids]
+        ids = np.array(texts, dtype=object)
+    if ids.shape != (zones,) or len(set(ids.tolist())) < zones:
+        raise TableError(
+            f"lookup {chosen} of {called} does not name each of {zones} zones once: say "
+            "reader.lookup, another or none"
+        )
+    return ids
+
+
 def _square(matrix: Any, called: str) -> NDArray[np.float64]:
-    trips = np.asarray(matrix, dtype=np.float64)
-    if trips.ndim != 2 or trips.shape[0] != trips.shape[1]:
-        raise TableError(f"{called} is {' by '.join(map(str, trips.shape))}, not square")
-    return trips
+    """By its shape first: a file of 2 KiB may claim 300 GiB."""
+    shape = matrix.shape
+    if len(shape) != 2 or shape[0] != shape[1]:
+        raise TableError(f"{called} is {' by '.join(map(str, shape))}, not square")
+    if shape[0] > MOST_ZONES:
+        raise TableError(f"{called} has {shape[0]:,} zones, at most {MOST_ZONES:,} are read")
+    if matrix.dtype.kind not in "iuf":
+        raise TableError(f"{called} holds {matrix.dtype}, no numbers")
+    return np.asarray(matrix, dtype=np.float64)
 
 
 def _complete(table: Table, rules: Mapping[str, Any], notes: list[str]) -> Table:
@@ -277,7 +342,10 @@ def _zone_numbers(
     if told is None:
         return None
     if isinstance(told, str | Path):
-        table = table_of(told, None, encoding)
+        content = Path(told).read_bytes()
+        header = header_of(content, Path(told).name, None, encoding)
+        ids = {column: EVERY_TEXT for column in header if column != "number"}
+        table = read_csv(content, Path(told).name, None, encoding, names=ids)
         own = "id" if "id" in table.columns else next(iter(table.columns))
         names = table.named({"id": own}, ["id"], ["number"])
         ids = names.names("id").tolist()
@@ -331,7 +399,8 @@ def _inside(table: Table, numbers: Mapping[str, int] | None, notes: list[str]) -
         )
     known = np.ones(table.rows, dtype=bool)
     for end in ("origin", "destination"):
-        known &= [name in numbers for name in table.names(end).tolist()]
+        names, of = table.once(end)
+        known &= np.array([name in numbers for name in names.tolist()], dtype=bool)[of]
     if not known.any():
         raise TableError("no trip lies between zones of reader.zones")
     if few := int(np.count_nonzero(~known)):
@@ -345,8 +414,9 @@ def _inside(table: Table, numbers: Mapping[str, int] | None, notes: list[str]) -
 def _zones(table: Table, column: str, numbers: Mapping[str, int] | None, most: int | None) -> Ints:
     if numbers is None:
         return _counted(table, column, 1, most)
-    names = table.names(column)
-    found = np.array([numbers.get(name, 0) for name in names.tolist()], dtype=np.int64)
+    once, of = table.once(column)
+    names = once[of]
+    found = np.array([numbers.get(name, 0) for name in once.tolist()], dtype=np.int64)[of]
     such = next(iter(numbers), "none")
     says = f"a zone of reader.zones is needed, such as {such[:40]}"
     says += " (reader.other_zones: leave_out leaves out trips of others)"
@@ -433,11 +503,11 @@ def _periods(table: Table, public: Mapping[str, Any], rules: Mapping[str, Any]) 
     place, every = place_of(rules.get("time_zone")), rules.get("every")
     if every is not None:
         word(rules, "every", tuple(EVERY))
-    start = _start(rules, table.dates)
+    start = _start(rules, table.grammar)
     length = _length(public)
-    moments = table.moments("time")
+    moments, of = table.moments("time")
     if place is None:
-        naive = np.array([moment.tzinfo is None for moment in moments])
+        naive = np.array([moment.tzinfo is None for moment in moments], dtype=bool)[of]
         says = "a time without a time zone: say reader.time_zone, such as Europe/Berlin"
         table.refuse(naive, "time", says, table.columns["time"])
         if start.tzinfo is None:
@@ -445,7 +515,7 @@ def _periods(table: Table, public: Mapping[str, Any], rules: Mapping[str, Any]) 
                 "reader.start has no time zone: say reader.time_zone, such as Europe/Berlin"
             )
     if every is None:
-        stamps = np.array([_instant(moment, place) for moment in moments], dtype=np.int64)
+        stamps = np.array([_instant(moment, place) for moment in moments], dtype=np.int64)[of]
         says = f"clocks in {place} skip this time or show it twice: write the offset"
         table.refuse(stamps == SHOWN_TWICE, "time", says, table.columns["time"])
         begins = _instant(start, place)
@@ -460,7 +530,7 @@ def _periods(table: Table, public: Mapping[str, Any], rules: Mapping[str, Any]) 
     begin = _clock(start, zone)
     since = np.array(
         [round((moment - begin).total_seconds() * 1e6) for moment in clock], dtype=np.int64
-    )
+    )[of]
     inside, number = since % EVERY[every] < length, since // EVERY[every]
     if every == "weekday":
         if begin.weekday() >= SATURDAY:
@@ -472,25 +542,25 @@ def _periods(table: Table, public: Mapping[str, Any], rules: Mapping[str, Any]) 
     return np.where(inside, number, -1)
 
 
-def _start(rules: Mapping[str, Any], dates: str | None) -> datetime:
+def _start(rules: Mapping[str, Any], grammar: Grammar) -> datetime:
     """When period 0 begins, written as the times of the table may be."""
     says = "the time at which period 0 begins, as 2026-11-02T07:00 or 02.11.2026 07:00"
     told = rules.get("start")
     if told is None:
         raise TableError(f"reader.start is needed, {says}")
-    start = moment_of(str(told), dates)
-    if start is None:
+    start = grammar.moment(str(told))
+    if isinstance(start, Refusal):
         raise TableError(f"reader.start is {says}, not {str(told)[:40]!r}")
     return start
 
 
-def _days(public: Mapping[str, Any], rules: Mapping[str, Any], dates: str | None) -> list[str]:
+def _days(public: Mapping[str, Any], rules: Mapping[str, Any], grammar: Grammar) -> list[str]:
     """Which days periods of a day each are, in a sentence, where Saturdays and Sundays are among
     them: means are over these too."""
     periods = count(public, "periods") or 0
     if rules.get("every") != "day" or not 0 < periods <= MOST_DAYS:
         return []
-    first = _start(rules, dates)
+    first = _start(rules, grammar)
     free = sum((first.weekday() + day) % 7 >= SATURDAY for day in range(periods))
     if not free:
         return []

@@ -9,7 +9,14 @@ from typing import Annotated, Any
 import typer
 
 from discreet.cli.dataset_files import pairs_of
-from discreet.cli.options import EncodingOption, JsonFlag, KeyOption, ServerOption, StateOption
+from discreet.cli.options import (
+    DecimalOption,
+    EncodingOption,
+    JsonFlag,
+    KeyOption,
+    ServerOption,
+    StateOption,
+)
 from discreet.cli.servers import client_of, network_id
 from discreet.cli.showing import show_network, show_stored, tell
 from discreet.cli.texts import printable
@@ -100,6 +107,7 @@ def add(
         ),
     ] = "refuse",
     encoding: EncodingOption = None,
+    decimal: DecimalOption = None,
     time_unit: Annotated[
         str | None,
         typer.Option(
@@ -132,6 +140,7 @@ def add(
             both_ways=both_ways,
             time_unit=time_unit,
             encoding=encoding,
+            decimal=decimal,
             lane_capacity=lane_capacity,
             speed=speed,
             doubled=doubled,

@@ -45,6 +45,13 @@ EncodingOption = Annotated[
         help="Encoding of CSV files if it is not UTF-8, such as cp1252 for files saved by Excel"
     ),
 ]
+DecimalOption = Annotated[
+    str | None,
+    typer.Option(
+        help="Decimal mark of CSV files, . or , where no comma lies between columns and 1.234 may "
+        "be either"
+    ),
+]
 AcceptDoubtsFlag = Annotated[
     bool,
     typer.Option(

@@ -40,19 +40,21 @@ def renamed(file: Path, names: Mapping[str, str], known: Sequence[str]) -> Itera
 
 
 def _csv(file: Path, made: Path, names: Mapping[str, str], known: Sequence[str]) -> None:
-    separator, header = first_line(file)
+    separator, header, before = first_line(file)
     chosen = _chosen(header, names, known)
     places = [header.index(name) for name in chosen.values()]
     with (
         file.open(encoding="utf-8-sig", newline="") as source,
         made.open("w", encoding="utf-8", newline="") as out,
     ):
+        for _ in range(before):
+            source.readline()
         rows = csv.reader(source, delimiter=separator)
         next(rows, None)
         writer = csv.writer(out, lineterminator="\n")
         writer.writerow(chosen)
         for number, row in enumerate(rows, 1):
-            if len(row) != len(header):
+            if len(row) != len(header) and (len(row) < len(header) or any(row[len(header) :])):
                 says = (
                     f"{file.name}: row {number} has {len(row)} values, but the first line names "
                     f"{len(header)} columns"

@@ -342,13 +342,13 @@ def show_networks(rows: Sequence[Any]) -> None:
 
 
 def show_report(found: Any) -> None:
-    from discreet.reproduce.report import shown  # noqa: PLC0415
+    from discreet.reproduce.report import COLUMNS  # noqa: PLC0415
 
     table = Table(title=found.source, caption=f"seeds: {found.seeds}")
-    for column in ("figure", "paper", "honest", "ours", ""):
+    for column in COLUMNS:
         table.add_column(column, overflow="fold")
     for line in found.lines:
-        table.add_row(line.quantity, *map(shown, (line.paper, line.honest, line.ours)), line.note)
+        table.add_row(*line.cells())
     console = Console()
     console.print(table)
     for what, why in found.unreproduced:

@@ -11,7 +11,7 @@ import typer
 from discreet.cli import beginning
 from discreet.cli.dataset_files import pairs_of
 from discreet.cli.files import read_body
-from discreet.cli.options import EncodingOption, JsonFlag, StateOption
+from discreet.cli.options import DecimalOption, EncodingOption, JsonFlag, StateOption
 from discreet.cli.servers import settings_of
 from discreet.cli.showing import show_audit, show_networks, show_report, tell
 from discreet.cli.texts import printable
@@ -242,6 +242,7 @@ def convert_prices(
         str | None, typer.Option(help="day_first or month_first, for dates such as 01/02/2026")
     ] = None,
     encoding: EncodingOption = None,
+    decimal: DecimalOption = None,
     job: Annotated[
         Path | None,
         typer.Option(
@@ -277,6 +278,7 @@ def convert_prices(
             per=per,
             dates=dates,
             encoding=encoding,
+            decimal=decimal,
         )
     except TableError as error:
         raise InvalidInput(f"{prices.name}: {error}") from None

@@ -94,7 +94,15 @@ READING = (
         "Excel writes cp1252 in most of Europe.",
     ),
 )
-PAIRS = (UNITS, CAPACITIES, TIMES, COSTS, READING)
+NUMBERS = (
+    Choice(
+        "decimal",
+        "Decimal mark of numbers in CSV files",
+        [("", "as the separator tells"), (".", "a point"), (",", "a comma")],
+        "Asked where no comma lies between columns and 1.234 may be a fraction or a thousand.",
+    ),
+)
+PAIRS = (UNITS, CAPACITIES, TIMES, COSTS, READING, NUMBERS)
 TICKS = (
     ("both_ways", "Links without an opposite one lead both ways"),
     ("through_zones", "Paths may lead through other zones (TNTP files state this themselves)"),

@@ -72,7 +72,10 @@ def draw_simplexes(
                 color=INK,
                 fontsize=8,
             )
-        axes.set_title(panel.title, color=INK, fontsize=9, pad=14)
+        axes.set_title(panel.title, color=INK, fontsize=9, pad=4)
+        axes.set_ylim(
+            axes.get_ylim()[0], axes.get_ylim()[1] * 1.12
+        )  # the layout cuts a padded title
         axes.set_aspect("equal")
         axes.axis("off")
         if place == 0 and len(panel.points) > 1:

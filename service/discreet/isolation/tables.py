@@ -13,6 +13,7 @@ from discreet.errors import FieldIssue, InvalidInput, PayloadTooLarge
 from discreet.isolation import quick
 from discreet.isolation.blocks import Block
 from discreet.isolation.partitions import Room
+from discreet_client.cells import MISSING, SEPARATORS
 
 CSV_BLOCK_BYTES = 4 << 20
 MOST_COLUMNS = 1000
@@ -22,12 +23,9 @@ be refused."""
 MOST_ROWS_A_BYTE = 1000
 """Of a Parquet file, where a billion equal rows take a few bytes; files as they come have less than
 a hundred."""
-MISSING = ("", "#N/A", "#N/A N/A", "#NA", "N/A", "NA", "NULL", "n/a", "null")
-"""What a CSV file says for a value that is not there; NaN, which Arrow counts among them, is a
-wrong number."""
-SEPARATORS = ",;\t"
-"""Of a CSV file: the first of them that its line of names has."""
-DECIMAL_COMMA = re.compile(rb"(?:^|[;\t\n])-?[0-9]+,[0-9]+(?=[;\t\r\n]|$)")
+SEP = re.compile(rb'(?:\xef\xbb\xbf)?"?sep=([,;\t|])"?\r?\n', re.IGNORECASE)
+"""The first line of a CSV file that Excel is told the separator by."""
+DECIMAL_COMMA = re.compile(rb"(?:^|[;\t|\n])[+-]?(?:[0-9]+,[0-9]*|,[0-9]+)(?=[;\t|\r\n]|$)")
 DECIMAL_BYTES = 1 << 16
 """Of a CSV file: where decimal commas are looked for."""
 NO_THREAD = "Failed to launch worker thread"
@@ -136,7 +134,11 @@ def read_csv(
     import pyarrow as pa  # noqa: PLC0415
     import pyarrow.csv as pc  # noqa: PLC0415
 
-    options = _csv_options(opened(), kind.OWNER)
+    said = SEP.match(opened().read(16))
+    if said is not None:
+        opened = partial(_past, opened, said.end())
+    separator = said[1].decode() if said is not None else None
+    options = _csv_options(opened(), kind.OWNER, separator)
     rest = CSV_BLOCK_BYTES, kind, public, block, partial(check_rows, kind, most=most), room
     content = _quickly(lambda: quick.csv_content(opened(), options, *rest), room)
     if content is not None:
@@ -150,13 +152,19 @@ def read_csv(
     return content_of(kind, public, batches, table.schema, block, room)
 
 
+def _past(opened: Callable[[], BinaryIO], size: int) -> BinaryIO:
+    file = opened()
+    file.read(size)
+    return file
+
+
 def _quickly(read: Callable[[], Any], room: Room | None) -> Any:
     """What the quick way reads, once more where it turned out that it has to put rows aside."""
     content = read()
     return read() if content is None and room is not None and room.is_scattered else content
 
 
-def _csv_options(file: BinaryIO, owner: str) -> dict[str, Any]:
+def _csv_options(file: BinaryIO, owner: str, separator: str | None) -> dict[str, Any]:
     """The column `owner` is text, whatever stands in it: as numbers names are not always told
     apart. The separator is that of the line of names; where it is no comma, decimal commas in the
     next lines say that all are.
@@ -168,7 +176,8 @@ def _csv_options(file: BinaryIO, owner: str) -> dict[str, Any]:
         raise refused(
             f"its first line has more than {FIRST_LINE_BYTES} bytes; it should name the columns"
         )
-    separator = next((one for one in SEPARATORS if one.encode() in line), ",")
+    if separator is None:
+        separator = next((one for one in SEPARATORS if one.encode() in line), ",")
     _check_columns(1 + line.count(separator.encode()))
     commas = separator != "," and DECIMAL_COMMA.search(
         separator.encode() + file.read(DECIMAL_BYTES)
@@ -180,7 +189,7 @@ def _csv_options(file: BinaryIO, owner: str) -> dict[str, Any]:
         "read_options": pc.ReadOptions(block_size=CSV_BLOCK_BYTES, use_threads=False),
         "parse_options": pc.ParseOptions(delimiter=separator),
         "convert_options": pc.ConvertOptions(
-            null_values=MISSING, decimal_point="," if commas else ".", **texts
+            null_values=sorted(MISSING), decimal_point="," if commas else ".", **texts
         ),
     }
 

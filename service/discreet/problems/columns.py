@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 
 from discreet.errors import FieldIssue, InvalidInput
 from discreet.intake.field_issues import and_more
+from discreet_client.cells import AS_WRITTEN, Refusal
 from discreet_client.names import blurred, name_of
 
 ROWS_AT_ONCE = 1 << 16
@@ -145,7 +146,7 @@ def _no_numbers(
     text = ""
     for chunk in column.chunks:
         for value in chunk.to_pylist():
-            if value is not None and not _is_number(value):
+            if value is not None and isinstance(AS_WRITTEN.number(value), Refusal):
                 wrong, text = (row, value) if wrong < 0 else (wrong, text)
                 count, last = count + 1, row
             row += 1
@@ -156,14 +157,6 @@ def _no_numbers(
     return InvalidInput(
         f"{what} are needed; found {text!r:.42}{hint}{more}", pointer=f"{prefix}/{wrong}/{name}"
     )
-
-
-def _is_number(text: str) -> bool:
-    try:
-        float(text)
-    except ValueError:
-        return False
-    return "_" not in text
 
 
 def owner_column(table: pa.Table, name: str, prefix: str) -> NDArray[np.integer[Any]]:

@@ -10,27 +10,48 @@ from pathlib import Path
 from typing import Any
 
 Cell = str | float | None
+COLUMNS = ("figure", "as printed", "by its formula", "its method", "ours", "")
 
 
 @dataclass(frozen=True)
 class Line:
     """One figure of a paper.
 
-    `paper`: as printed. `honest`: the paper's own method, run here with its errors corrected or at
-    its true price. `ours`: the result of this service at the same guarantee. None: there is none.
+    `paper`: as printed, in the paper's own digits, which `tests/printed.json` quotes. `formula`:
+    what a formula of the paper gives that prints no value of it. `honest`: the paper's own method,
+    run here with its errors corrected or at its true price, and `error`, the Monte Carlo standard
+    error of that. `ours`: the result of this service at the same guarantee. None: there is none.
     """
 
     quantity: str
-    paper: Cell = None
+    paper: str | None = None
     honest: Cell = None
     ours: Cell = None
     note: str = ""
+    formula: Cell = None
+    error: float | None = None
+
+    def cells(self) -> list[str]:
+        """As a table shows them, in the order of `COLUMNS`."""
+        honest = shown(self.honest)
+        if self.error is not None:
+            honest += f" ± {self.error:.1g}"
+        return [
+            self.quantity,
+            self.paper or "",
+            shown(self.formula),
+            honest,
+            shown(self.ours),
+            self.note,
+        ]
 
     def to_json(self) -> dict[str, Cell]:
         return {
             "figure": self.quantity,
-            "paper": self.paper,
-            "honest": self.honest,
+            "as printed": self.paper,
+            "by its formula": self.formula,
+            "its method": self.honest,
+            "standard error": self.error,
             "ours": self.ours,
             "note": self.note,
         }
@@ -77,15 +98,8 @@ class Report:
 
     def markdown(self) -> str:
         """A section of `docs/reproduction.md`."""
-        rows = ["| figure | paper | honest | ours | |", "|---|---|---|---|---|"]
-        rows += [
-            "| "
-            + " | ".join(
-                [line.quantity, *map(shown, (line.paper, line.honest, line.ours)), line.note]
-            )
-            + " |"
-            for line in self.lines
-        ]
+        rows = [f"| {' | '.join(COLUMNS)} |", "|---" * len(COLUMNS) + "|"]
+        rows += [f"| {' | '.join(line.cells())} |" for line in self.lines]
         missing = [f"- Not reproduced, **{what}**: {why}." for what, why in self.unreproduced]
         head = [f"## {self.paper}", "", self.source, "", f"Seeds: {self.seeds}.", ""]
         return "\n".join([*head, *rows, "", *missing, ""])

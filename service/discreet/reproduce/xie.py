@@ -12,6 +12,7 @@ claims; LSTD and WIS-LSTD are not private at all. They are baselines for the pri
 
 from __future__ import annotations
 
+import math
 from pathlib import Path
 from typing import Any
 
@@ -24,11 +25,14 @@ from discreet.problems.numbers import Privacy
 from discreet.problems.off_policy_evaluation.dataset import transitions_of
 from discreet.problems.off_policy_evaluation.features import FourierFeatures
 from discreet.reproduce.report import Line, Report
-from discreet.reproduce.simulators import CHAIN_DISCOUNT, CHAIN_STATES
-from discreet.reproduce.xie_setting import DELTA, EPSILON, Setting
+from discreet.reproduce.simulators import CHAIN_DISCOUNT, CHAIN_STATES, chain_moments
 from discreet.reproduce.xie_settings import (
     DATA_SEED,
+    DELTA,
+    EPSILON,
     REFERENCE_SEED,
+    Floats,
+    Setting,
     car_setting,
     chain_setting,
     hiv_setting,
@@ -41,6 +45,12 @@ STEP_FACTORS, FULL_STEP_FACTORS = (0.1, 1.0, 10.0), (0.1, 0.3, 1.0, 3.0, 10.0)
 STEPS_AT = 100_000
 DENSE_SIZES, DENSE_FULL_SIZES = (1_000,), (1_000, 3_000, 10_000)
 DENSE_EPSILONS = (0.1, 1.0)
+DENSE_FIGURES = {
+    "Mountain Car, on-policy": "Figures 2(c), 3(a)",
+    "Mountain Car, off-policy": "Figure 3(b)",
+    "HIV, off-policy": "Figure 4",
+}
+"""As the captions have them; the text calls these 1(c), 2(a) and 2(b), and 4."""
 MOMENTS_FEATURES = 16
 LSL_PENALTIES = (1e2, 1e4, 1e6, 1e8)
 """Penalties of DP-LSL; the best is shown, although it could not be chosen in this way privately."""
@@ -75,11 +85,12 @@ def chain_row(m: int, slow: int = 3, fast: int = 9) -> dict[str, Any]:
     penalties = [
         np.median(setting.errors(5, method="dp_lsl", regularization=each)) for each in LSL_PENALTIES
     ]
+    honest = setting.errors(fast, method="gradient")
     found = (
         np.median(setting.errors(20)),
         np.median(unknown.errors(20, method="moments")),
         np.median(setting.errors(slow, method="minibatch")),
-        np.median(setting.errors(fast, method="gradient")),
+        np.median(honest),
         np.median(setting.errors_as_printed(fast)),
         setting.mspbe(np.ones(CHAIN_STATES)),
         min(penalties),
@@ -91,14 +102,21 @@ def chain_row(m: int, slow: int = 3, fast: int = 9) -> dict[str, Any]:
     return {
         "m": m,
         **{name: float(error) for name, error in zip(CHAIN_METHODS, found, strict=True)},
+        "GPOPE, error": median_error(honest),
     }
 
 
+def median_error(errors: Floats) -> float:
+    """The standard error of a median, as of a normal distribution."""
+    return float(math.sqrt(math.pi / 2) * errors.std(ddof=1) / math.sqrt(errors.size))
+
+
 def step_sizes(
-    m: int = STEPS_AT, factors: tuple[float, ...] = STEP_FACTORS, slow: int = 3, fast: int = 9
+    default: dict[str, Any], factors: tuple[float, ...], slow: int = 3, fast: int = 9
 ) -> list[dict[str, Any]]:
-    """Median MSPBE by the factor on each method's default step size. `moments` has no step size."""
-    setting = chain_setting(m)
+    """Median MSPBE by the factor on each method's default step size, of which `default` is the row.
+    `moments` has no step size."""
+    setting = chain_setting(default["m"])
     defaults = {
         method: setting.job(method=method)
         .plan(setting.public, Privacy(epsilon=EPSILON, delta=DELTA).budget)
@@ -107,16 +125,20 @@ def step_sizes(
     }
     rows = []
     for factor in factors:
+        if factor == 1:
+            names = ("minibatch", "GPOPE", "GPOPE, error", CHAIN_METHODS[4])
+            rows.append({"step size": factor} | {name: default[name] for name in names})
+            continue
         batch, single = (factor * defaults[method] for method in ("minibatch", "gradient"))
+        honest = setting.errors(fast, method="gradient", step_size=single)
         rows.append(
             {
                 "step size": factor,
                 "minibatch": float(
                     np.median(setting.errors(slow, method="minibatch", step_size=batch))
                 ),
-                "GPOPE": float(
-                    np.median(setting.errors(fast, method="gradient", step_size=single))
-                ),
+                "GPOPE": float(np.median(honest)),
+                "GPOPE, error": median_error(honest),
                 CHAIN_METHODS[4]: float(
                     np.median(setting.errors_as_printed(fast, step_size=single))
                 ),
@@ -158,10 +180,11 @@ def dense_rows(name: str, setting: Setting, releases: int = 3) -> list[dict[str,
         auto = asked.plan(setting.public, Privacy(epsilon=epsilon, delta=DELTA).budget).parameters[
             "method"
         ]
-        private = {
-            label: float(np.median(setting.errors(releases, epsilon, method=method))) / nothing
+        drawn = {
+            label: setting.errors(releases, epsilon, method=method) / nothing
             for label, method in methods.items()
         }
+        private = {label: float(np.median(errors)) for label, errors in drawn.items()}
         rows.append(
             {
                 "data": name,
@@ -172,6 +195,7 @@ def dense_rows(name: str, setting: Setting, releases: int = 3) -> list[dict[str,
                     label: private.get(label)
                     for label in ("moments", "minibatch", "GPOPE", "constant")
                 },
+                "GPOPE, error": median_error(drawn["GPOPE"]),
                 "best constant": setting.mspbe(constant) / nothing,
                 "WIS-LSTD, not private": setting.mspbe(exact) / nothing,
             }
@@ -195,11 +219,75 @@ def study(full: bool = False) -> dict[str, list[dict[str, Any]]]:
         for m in (DENSE_FULL_SIZES if full else DENSE_SIZES)
         for row in dense_rows(name, setting(m))
     ]
+    chain = [chain_row(m) for m in (FULL_SIZES if full else SIZES)]
+    (default,) = [row for row in chain if row["m"] == STEPS_AT]
     return {
-        "chain": [chain_row(m) for m in (FULL_SIZES if full else SIZES)],
-        "steps": step_sizes(factors=FULL_STEP_FACTORS if full else STEP_FACTORS),
+        "chain": chain,
+        "steps": step_sizes(default, FULL_STEP_FACTORS if full else STEP_FACTORS),
         "dense": dense,
     }
+
+
+# Its utility analysis -----------------------------------------------------------------------------
+
+
+def utility_lines() -> list[Line]:
+    """Lemma 2 and Theorems 2 and 3 where Assumption 1 holds with G = c = 0: no noise, and all
+    trajectories alike. Then they claim that |xi|² shrinks by (1 - beta lambda_min(Q))² with every
+    step, for lambda_min(Q) >= 8/9 lambda_min(A'C^-1 A). But a step from w = w* leaves theta and
+    moves w, so |xi|² grows.
+
+    "One state": one step of reward 1 with one feature 1 and discount 0, A = b = C = 1, theta = w =
+    0 at first. Then also the chain's mean step, from theta = w = 0.
+    """
+    one = np.array([[0.0, -1.0], [1.0, 1.0]])
+    least = 8 / 9
+
+    def run(steps: Floats) -> float:
+        xi = np.array([1.0, 0.0])
+        for step in steps:
+            xi = xi - step * (one @ xi)
+        return float(xi @ xi)
+
+    N = 100
+    diminishing = 2 / (least * np.arange(1, N + 1))
+    A, b, C = chain_moments()
+    Q = np.block([[np.zeros_like(A), -A.T], [A, C]])
+    slowest = 8 / 9 * float(np.linalg.eigvalsh(A.T @ np.linalg.solve(C, A))[0])
+    step = 1 / float(np.abs(np.linalg.eigvals(Q)).max())
+    start = np.concatenate([np.linalg.solve(A, b), np.zeros(b.size)])
+    after = start - step * (Q @ start)
+    cases = (
+        (
+            "Lemma 2: squared distance after a step of beta = .5, one state",
+            run(np.array([0.5])),
+            (1 - 0.5 * least) ** 2,
+        ),
+        (
+            "Theorem 2: squared distance after 100 steps of 100^-1/4, one state",
+            run(np.full(N, N**-0.25)),
+            (1 - N**-0.25 * least) ** (2 * N),
+        ),
+        (
+            "Theorem 3: squared distance after one step, eta = 2, one state",
+            run(diminishing[:1]),
+            1.0,
+        ),
+        (
+            "Theorem 3: squared distance after 100 steps, eta = 2, one state",
+            run(diminishing),
+            1 / N,
+        ),
+        (
+            "Lemma 2: squared distance after a step over that before, the chain",
+            float(after @ after / (start @ start)),
+            (1 - step * slowest) ** 2,
+        ),
+    )
+    return [
+        Line(name, None, true, None, "no noise; 1 at first", formula=f"at most {bound:.4g}")
+        for name, true, bound in cases
+    ]
 
 
 def plots(found: dict[str, list[dict[str, Any]]], folder: Path) -> list[Path]:
@@ -234,7 +322,7 @@ def plots(found: dict[str, list[dict[str, Any]]], folder: Path) -> list[Path]:
             *(
                 Curve(name, factors, [row[name] for row in steps], dashed="NOT" in name)
                 for name in steps[0]
-                if name != "step size"
+                if name not in ("step size", "GPOPE, error")
             ),
             *(Curve("predict 1", factors, ones * len(factors)) for _ in ones),
             *(Curve("moments (no step size)", factors, moments * len(factors)) for _ in moments),
@@ -290,9 +378,10 @@ def report(full: bool = False) -> Report:
                 row[auto],
                 f"by Lemma 1 {row[printed]:.1e}; predicting 1 {row[ones]:.1e}; minibatch "
                 f"{row[batch]:.1e}",
+                error=row["GPOPE, error"],
             ),
             Line(
-                f"Figure 1(c): MSPBE of output perturbation, m = {m:,}",
+                f"Figure 1(a): MSPBE of output perturbation, m = {m:,}",
                 None,
                 min(row[lsl], row[lsw]),
                 row[auto],
@@ -317,28 +406,44 @@ def report(full: bool = False) -> Report:
         low, high = (middle, high) if as_printed.delta(middle) > DELTA else (low, middle)
     lines += [
         Line(
-            "sigma of Lemma 1 at (.1, 1e-5), N = m = 1e5",
-            sigma,
+            "Lemma 1: sigma at (.1, 1e-5), N = m = 1e5",
+            None,
             event.scale,
             None,
-            "required by the guarantee",
+            "its method: required by the guarantee",
+            formula=sigma,
         ),
         Line(
-            "epsilon of Lemma 1's sigma at delta 1e-5",
-            EPSILON,
+            "Lemma 1: epsilon of that sigma at delta 1e-5",
+            None,
             high,
             None,
             "by the exact composition of one-draw steps",
+            formula=EPSILON,
         ),
+        *utility_lines(),
     ]
     lines += [
         Line(
-            f"Figures 2 to 4: {row['data']}, m = {row['m']:,}, epsilon {row['epsilon']:g}",
+            f"Figure 5(a): MSPBE of GPOPE at {row['step size']:g} times the step size, m = {m:,}",
+            None,
+            row["GPOPE"],
+            row["minibatch"],
+            f"by Lemma 1 {row[printed]:.1e}; ours: minibatch at as many times its own",
+            error=row["GPOPE, error"],
+        )
+        for row in found["steps"]
+    ]
+    lines += [
+        Line(
+            f"{DENSE_FIGURES[row['data']]}: {row['data']}, m = {row['m']:,}, epsilon "
+            f"{row['epsilon']:g}",
             None,
             row["GPOPE"],
             row["minibatch"],
             f"MSPBE over that of predicting 0; best constant {row['best constant']:.2g}, WIS-LSTD "
             f"{row['WIS-LSTD, not private']:.2g}",
+            error=row["GPOPE, error"],
         )
         for row in found["dense"]
     ]
@@ -350,16 +455,35 @@ def report(full: bool = False) -> Report:
         unreproduced=(
             (
                 "numbers of Figures 1 to 6",
-                "the paper has curves and no tables; only their order can be compared",
+                "the paper has curves of means over 100 trials and prints no value; only their "
+                "order can be compared",
             ),
             (
                 "Lemma 1",
-                "it takes the distance of add/remove for replace-one and drops higher orders: the "
-                "claim is false",
+                "its proof sets the other gradients to 0 without loss of generality, but two "
+                "clipped gradients are up to 2h apart; and it ignores higher orders",
             ),
             (
-                "Q-learning policies of Figures 3 and 4",
-                "rule policies are used instead: the paper does not give its own",
+                "Lemma 2, Theorems 2 and 3",
+                "Q is not symmetric, so that the norm of I - beta Q is at least 1, not 1 - beta "
+                "lambda_min(Q)",
+            ),
+            (
+                "policies and features of Figures 2, 3, 4 and 6",
+                "rules instead of Q-learned policies, which the paper does not give; the car is "
+                "evaluated with a Fourier basis of order 3, where the paper learns with order 5, "
+                "and off-policy with a target that mostly pushes in the direction of motion, not "
+                "the uniform one; HIV's MSPBE is over that of predicting 0, not over the average "
+                "reward",
+            ),
+            (
+                "output perturbation of Figure 2(c)",
+                "DP-LSW counts visits of states, which continuous states do not have; the paper "
+                "does not say how it was applied",
+            ),
+            (
+                "Figures 1(b), 2(d), 5(b) to (d) and 6",
+                "step sizes are swept on the chain at m = 100,000 alone",
             ),
         ),
         tables={"chain": found["chain"], "step-sizes": found["steps"], "features": found["dense"]},

@@ -14,15 +14,18 @@ asked are named in `notes`.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 
+from discreet_client.cells import DECIMALS, Grammar
 from discreet_client.networks.csv_tables import read_tables
 from discreet_client.networks.geojson import read_geojson
 from discreet_client.networks.gmns import read_gmns
 from discreet_client.networks.measures import in_a_period
 from discreet_client.networks.roads import (
     DOUBLED,
-    NODE_NAME,
+    NODE,
+    NODES,
     TIME_UNITS,
     AnyFile,
     FileInMemory,
@@ -60,6 +63,7 @@ def read(
     lane_capacity: float | None = None,
     speed: float | None = None,
     doubled: str = "refuse",
+    decimal: str | None = None,
     words: Words = PYTHON,
 ) -> NetworkReading:
     """The network of these files, of which the names and first lines tell the format.
@@ -71,8 +75,10 @@ def read(
     properties of links, Points with node and zone; lines without tail and head join the places
     where they end.
 
-    columns: your name of each of these columns; of GMNS `node_name` alone, the column of node.csv
-    that nodes are called by instead of their ids. units: of length (KILOMETRES) and speed (SPEEDS),
+    columns: your name of each of these columns. A table with the columns of GMNS is GMNS, whatever
+    else is called otherwise, unless tail, head or node are chosen; `node_name` is the column of
+    node.csv that nodes are called by instead of their ids. decimal: "." or ",", where nothing else
+    tells what 1.234 is. units: of length (KILOMETRES) and speed (SPEEDS),
     such as `mi,mph`, `km,kph` or `m,kph`. both_ways: every link without an opposite one is two; for
     files that say of no link whether it is `directed`. time_unit: seconds, minutes or hours, of
     free_flow_time where the file has it, for answers to say; where it follows from lengths and
@@ -100,8 +106,13 @@ def read(
             both_ways,
             time_unit,
         ),
-        *(lane_capacity, speed, doubled, words),
+        *(lane_capacity, speed, doubled, decimal, words),
     )
+    if decimal not in (None, *DECIMALS):
+        raise TableError(
+            f"{words.name('decimal')} is {' or '.join(DECIMALS)}, not {str(decimal)[:40]}",
+            "decimal",
+        )
     if doubled not in DOUBLED:
         raise TableError(
             f"{words.name('doubled')} is {', '.join(DOUBLED)}, not {str(doubled)[:40]}", "doubled"
@@ -128,15 +139,26 @@ def read(
     elif any(kind in (".geojson", ".json") for kind in kinds.values()):
         made = read_geojson(paths, options)
     elif all(kind == ".csv" for kind in kinds.values()):
+        ways = {"decimal": f"say {words.option('decimal', '.')}"}
+        grammar = Grammar(decimal=decimal)
         tables = {
-            path: read_csv(path.read_bytes(), path.name, *encodings(encoding), words=words)
+            path: replace(
+                read_csv(
+                    path.read_bytes(),
+                    path.name,
+                    *encodings(encoding),
+                    words=words,
+                    grammar=grammar,
+                ),
+                ways=ways,
+            )
             for path in paths
         }
         of_gmns = any(
             "from_node_id" in table.columns and "free_speed" in table.columns
             for table in tables.values()
         )
-        of_gmns = of_gmns and options.columns.keys() <= {NODE_NAME}
+        of_gmns = of_gmns and not options.columns.keys() & {*NODES, *NODE}
         made = read_gmns(tables, options) if of_gmns else read_tables(tables, options)
     else:
         raise TableError(

@@ -145,6 +145,7 @@ def _of_features(file: AnyFile) -> list[Columns]:
         geometry = feature.get("geometry") if isinstance(feature, dict) else None
         kind = geometry.get("type") if isinstance(geometry, dict) else None
         properties = feature.get("properties") if isinstance(feature, dict) else None
+        kind = "LineString" if kind == "MultiLineString" else kind
         if isinstance(kind, str) and kind in names and isinstance(properties, dict):
             names[kind].update(dict.fromkeys(properties))
     lines = _columns(file.name, "links", list(names["LineString"]), LINK_ROLES)

@@ -37,7 +37,15 @@ def read_geojson(paths: Sequence[AnyFile], options: Options) -> Made:
         for position, feature in enumerate(features_of(path)):
             geometry = feature.get("geometry") if isinstance(feature, dict) else None
             kind = geometry.get("type") if isinstance(geometry, dict) else None
-            if kind not in ("LineString", "Point"):
+            if (one := _only_line(geometry)) is not None:
+                kind, feature = "LineString", {**feature, "geometry": one}  # noqa: PLW2901
+            if kind == "MultiLineString":
+                says = (
+                    "a MultiLineString of several lines: make each a feature of its own (QGIS: "
+                    "Multipart to singleparts)"
+                )
+                wrong.setdefault(says, []).append(position)
+            elif kind not in ("LineString", "Point"):
                 wrong.setdefault(
                     f"{str(kind)[:40]} is not modelled, LineString and Point are", []
                 ).append(position)
@@ -88,6 +96,16 @@ def read_geojson(paths: Sequence[AnyFile], options: Options) -> Made:
     network, told = assembled(roads, places, zones, options, directed=directed)
     told = [*notes, *told, *once]
     return Made(said_in_minutes(network, notes), told, left_out, warnings, zone_count(zones))
+
+
+def _only_line(geometry: Any) -> Json | None:
+    """The one line of a MultiLineString, as QGIS writes every line; None of anything else."""
+    if not isinstance(geometry, dict) or geometry.get("type") != "MultiLineString":
+        return None
+    parts = geometry.get("coordinates")
+    if not isinstance(parts, list) or len(parts) != 1:
+        return None
+    return {"type": "LineString", "coordinates": parts[0]}
 
 
 def features_of(path: AnyFile) -> list[Any]:

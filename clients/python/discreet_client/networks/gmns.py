@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Callable, Mapping
 from functools import partial
@@ -21,6 +22,8 @@ from discreet_client.networks.measures import (
 from discreet_client.networks.nodes import called_by_names, places_of, zone_count, zones_of
 from discreet_client.networks.roads import (
     NODE,
+    NODE_NAME,
+    OWN,
     AnyFile,
     Made,
     Options,
@@ -34,7 +37,16 @@ from discreet_client.tables import Floats, Table, TableError, missing
 
 GMNS_LINK = ("link_id", "from_node_id", "to_node_id", "length", "free_speed", "capacity")
 GMNS_LINK_OPTIONAL = ("lanes", "directed", "toll", "geometry", "dir_flag", "allowed_uses", "name")
+OWN_NAMES = {
+    "speed": "free_speed",
+    "length": "length",
+    "zone": "zone_id",
+    "x": "x_coord",
+    "y": "y_coord",
+}
+"""What GMNS calls columns for which a network has a name of its own."""
 CARS = re.compile(r"\b(auto|autos|car|cars|sov|hov|vehicle|vehicles|all)\b", re.IGNORECASE)
+_OF_NODE = ("node_id", "x_coord", "y_coord", "zone_id")
 _LINESTRING = re.compile(r"LINESTRING\s*(?:Z\s*)?\((.*)\)", re.IGNORECASE | re.DOTALL)
 
 
@@ -53,15 +65,28 @@ def read_gmns(tables: Mapping[AnyFile, Table], options: Options) -> Made:
         raise TableError("GMNS: link.csv and node.csv are needed")
     options.refuse("GMNS", "time_unit", "lane_capacity", "speed")
     length, speed = units_of(options, config)
-    left_out = unread_columns(links, (*GMNS_LINK, *GMNS_LINK_OPTIONAL), "link.csv")
-    table = links.named({}, GMNS_LINK, GMNS_LINK_OPTIONAL, options.words)
+    chosen = {OWN_NAMES.get(role, role): name for role, name in options.columns.items()}
+    of_nodes = {role: chosen.pop(role) for role in (NODE_NAME, *_OF_NODE) if role in chosen}
+    roles = (*GMNS_LINK, *GMNS_LINK_OPTIONAL, *(one for one in OWN if one in chosen))
+    left_out = unread_columns(links, [chosen.get(role, role) for role in roles], "link.csv")
+    table = links.named(chosen, GMNS_LINK, roles, options.words)
     _check_gmns(table, nodes, options)
     speeds, lengths = table.numbers("free_speed"), table.numbers("length")
     free = lengths * length / (speeds * speed) * 60
     capacity = _gmns_capacity(table)
     costs = (np.array(toll_costs(table, options)) + distance_costs(table, options)).tolist()
     shapes = _geometries(table)
-    figures = zip(free.tolist(), capacity.tolist(), costs, strict=True)
+    own = [table.numbers(one, may_lack=True).tolist() for one in OWN if one in chosen]
+    names_of_own = [one for one in OWN if one in chosen]
+    costs_of_own = [
+        {
+            name: figure
+            for name, figure in zip(names_of_own, row, strict=True)
+            if not math.isnan(figure)
+        }
+        for row in (zip(*own, strict=True) if own else [()] * table.rows)
+    ]
+    figures = zip(free.tolist(), capacity.tolist(), costs, costs_of_own, strict=True)
     called = [
         name or link
         for name, link in zip(street_names(table), table.names("link_id").tolist(), strict=True)
@@ -70,11 +95,16 @@ def read_gmns(tables: Mapping[AnyFile, Table], options: Options) -> Made:
         Road(
             tail,
             head,
-            {"free_flow_time": time, "capacity": most, **({"fixed_cost": cost} if cost else {})},
+            {
+                "free_flow_time": time,
+                "capacity": most,
+                **more,
+                **_fixed_cost(cost + more.get("fixed_cost", 0.0)),
+            },
             name,
             line,
         )
-        for tail, head, (time, most, cost), name, line in zip(
+        for tail, head, (time, most, cost, more), name, line in zip(
             table.names("from_node_id").tolist(),
             table.names("to_node_id").tolist(),
             figures,
@@ -84,25 +114,39 @@ def read_gmns(tables: Mapping[AnyFile, Table], options: Options) -> Made:
         )
     ]
     names = {"node": "node_id", "x": "x_coord", "y": "y_coord"}
+    names = {role: of_nodes.get(name, name) for role, name in names.items()}
     places = places_of(
         nodes,
-        {role: name for role, name in names.items() if role in NODE or name in nodes.columns},
+        {
+            role: name
+            for role, name in names.items()
+            if role in NODE or name in (*nodes.columns, *of_nodes.values())
+        },
         options.words,
     )
-    zones = zones_of(nodes, "zone_id", list(places))
-    roads, places, zones = called_by_names(nodes, options.columns, roads, places, zones)
+    zone = of_nodes.get("zone_id", "zone_id")
+    if "zone_id" in of_nodes and zone not in nodes.columns:
+        raise TableError(f"no column {zone}; columns are: {nodes.listed()}", "columns")
+    zones = zones_of(nodes, zone, list(places))
+    roads, places, zones = called_by_names(nodes, of_nodes, roads, places, zones)
     roads, once = each_street_once(with_opposite_links(roads, table, options), options)
     directed = "directed" in table.columns
     network, notes = assembled(roads, places, zones, options, directed=directed)
     notes.append("free_flow_time is in minutes, capacity in vehicles, of all lanes")
-    if not options.columns and "name" in nodes.columns and not missing(nodes.columns["name"]).all():
+    if (
+        NODE_NAME not in options.columns
+        and "name" in nodes.columns
+        and not missing(nodes.columns["name"]).all()
+    ):
         notes.append(
             f"nodes are called by node_id; {options.words.columns(node_name='name')} calls them "
             "by their names, as trips may know them"
         )
-    notes.append(
-        "links have no b and power of their own: a problem's `latency` says them (BPR: 0.15 and 4)"
-    )
+    if not {"b", "power"} & chosen.keys():
+        notes.append(
+            "links have no b and power of their own: a problem's `latency` says them (BPR: 0.15 "
+            "and 4)"
+        )
     notes += weight_notes(options)
     network["time_unit"] = "minutes"
     return Made(
@@ -112,6 +156,10 @@ def read_gmns(tables: Mapping[AnyFile, Table], options: Options) -> Made:
         [*doubts_about(table, lengths * length, speeds * speed, options.words)],
         zone_count(zones),
     )
+
+
+def _fixed_cost(cost: float) -> dict[str, float]:
+    return {"fixed_cost": cost} if cost else {}
 
 
 def _check_gmns(table: Table, nodes: Table, options: Options) -> None:
@@ -148,8 +196,14 @@ def _check_gmns(table: Table, nodes: Table, options: Options) -> None:
         partial(toll_costs, table, options),
         partial(_geometries, table),
     ]
+    rest += [partial(_of_own, table, one) for one in OWN if one in table.columns]
     directions = [partial(table.truths, "directed")] if "directed" in table.columns else []
     all_at_once([*columns, uses, speeds, lengths, capacities, *directions, *rest])
+
+
+def _of_own(table: Table, column: str) -> None:
+    found = table.numbers(column, may_lack=True)
+    table.refuse(found < 0, column, "a number of 0 or more is needed", found)
 
 
 def _gmns_capacity(table: Table) -> Floats:

@@ -60,7 +60,10 @@ def _called(source: Table, columns: Mapping[str, str], nodes: Sequence[str]) -> 
         if NODE_NAME in columns:
             raise TableError(f"no column {column}; columns are: {source.listed()}", "columns")
         return {}
-    names = source.names(column)
+    there = ~missing(source.columns[column])
+    names = np.array(nodes, dtype=object)  # of one without a name its id
+    if there.any():
+        names[there] = source.ordered(np.flatnonzero(there)).names(column)
     first = np.isin(np.arange(names.size), np.unique(names, return_index=True)[1])
     source.refuse(~first, column, "two nodes are called so", names)
     return dict(zip(nodes, names.tolist(), strict=True))

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from pathlib import Path, PurePath
 from typing import Any, NamedTuple
 
+from discreet_client.names import name_of
 from discreet_client.option_words import PYTHON, Words
 from discreet_client.tables import Table, TableError, WrongCell, together
 
@@ -89,6 +90,7 @@ class Options:
     lane_capacity: float | None = None
     speed: float | None = None
     doubled: str = "refuse"
+    decimal: str | None = None
     words: Words = PYTHON
     """How options are named to who reads."""
 
@@ -142,9 +144,9 @@ def finite_point(figures: Sequence[Any]) -> Point:
 
 
 def text_of(value: Any) -> str:
-    return (
-        str(int(value)) if isinstance(value, float) and value.is_integer() else str(value).strip()
-    )
+    """A name as `Table.names` reads it: zone 1.0 is zone 1."""
+    is_whole = isinstance(value, float) and value.is_integer()
+    return name_of(str(int(value)) if is_whole else str(value))
 
 
 def is_number(text: str) -> bool:

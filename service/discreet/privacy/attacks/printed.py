@@ -50,8 +50,8 @@ def gohari_epsilon(
 
 
 def lemma_one_sigma(epsilon: float, delta: float, population: int, steps: int) -> float:
-    """The least sigma that Lemma 1 and Theorem 1 of Xie et al. 2019 allow: false, see
-    `OneDrawPair`.
+    """The least sigma by Lemma 1 of Xie et al. 2019 and the proof of their Theorem 1: too small,
+    see `OneDrawPair`.
 
     The moments lambda(lambda+1)/(2 m²) min(4(e^{1/sigma²} - 1), 2 e^{1/sigma²}) per step, delta =
     min over integer lambda of e^{moments - lambda epsilon}. At (.1, 1e-5), N = m = 1e5, it is

@@ -247,8 +247,8 @@ def cost_of_privacy(
     `transitions`, in the currency of `utility`. It is not computed as the difference, which for
     values of 1e7 would be rounding, but as an equal expression: gamma times the divergence of the
     policy from the best one, at this step and expected at later ones. +inf where the policy makes
-    transitions that P rules out. The paper's ΔC (eq. 42) is this for policies that are followed
-    from t on. `at` as in `solve`.
+    transitions that P rules out. The paper's ΔC (eqs 22, 27, 31) is another quantity, see
+    `reproduce.hassan.by_formula`. `at` as in `solve`.
     """
     best = solve(transitions, utility, discomfort_weight, at=at)
     T, n = best.relative.shape
