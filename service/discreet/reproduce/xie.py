@@ -130,8 +130,8 @@ def step_sizes(
     m: int, setting: Setting, factors: tuple[float, ...], *, slow: int, fast: int
 ) -> list[dict[str, Any]]:
     """Median MSPBE by the factor on each method's default step size: of `slow` releases of
-    minibatch, if not 0, and of `fast` of GPOPE. On the chain of GPOPE as printed too; elsewhere over
-    the MSPBE of predicting 0. `moments` has no step size."""
+    minibatch, if not 0, and of `fast` of GPOPE. On the chain of GPOPE as printed too; elsewhere
+    over the MSPBE of predicting 0. `moments` has no step size."""
     chain = setting.public.states is not None
     unit = 1.0 if chain else setting.mspbe(np.zeros(setting.moments[1].size))
     defaults = {
@@ -570,7 +570,7 @@ def report(full: bool = False) -> Report:
                 "1e5 to 5e5 cars are 1.5e7 to 7e7 transitions; with --full there are at most "
                 f"{DENSE_FULL_SIZES[-1]:,} cars",
             ),
-            ("Figure 5(b) to (d) without --full", "each takes a minute"),
+            ("Figure 5(b) to (d) without --full", "each takes one to three minutes"),
         ),
         tables={
             "chain": found["chain"],
