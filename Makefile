@@ -30,11 +30,11 @@ demo: ## start everything, run one job of every kind, print what came out
 	$(call bootstrap,runtime)
 	@.venv/bin/python examples/demo.py $(ARGS)
 
-test: ## the tests of every change: all behaviour, in 10 minutes on 2 cores
+test: ## the tests of every change: all behaviour
 	$(call bootstrap,test)
 	@.venv/bin/python -m pytest -n 3 --dist loadfile -m 'not long' $(ARGS)
 
-test-all: ## the tests that `make test` leaves out, for their time: at most 15 minutes more
+test-all: ## the tests that `make test` leaves out, for their time
 	$(call bootstrap,test)
 	@.venv/bin/python -m pytest -n 3 --dist loadfile -m long $(ARGS)
 

@@ -1,4 +1,4 @@
-"""The simulated study of Hassan et al. (2020), section VI, on SYNTHETIC buildings: tables of
+"""The simulated study of Hassan et al. (2021), section VI, on SYNTHETIC buildings: tables of
 `study()`.
 
 Nothing here is released: transitions are those of the data, and all four policies are functions of
@@ -553,7 +553,7 @@ def report(full: bool = False) -> Report:
             (
                 "(0.88, 0.05) and (5.45, 0.05) of Figure 4",
                 "the paper gives no floor and no psi. At one of these floors the exact epsilon "
-                "grows 2.7- to 3.3-fold from k = 50 to 200 and formula (10) 3.4- to 3.5-fold, the "
+                "grows 2.7- to 3.3-fold from k = 50 to 200 and formula (10) 3.3- to 3.5-fold, the "
                 "printed one 6.2-fold; (10) at two floors, .32 and .25, gives both pairs",
             ),
             (

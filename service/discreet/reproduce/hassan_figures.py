@@ -1,4 +1,4 @@
-"""Figures 3, 4, 6 and today's practice of Figure 7 of Hassan et al. (2020), on SYNTHETIC buildings.
+"""Figures 3, 4, 6 and today's practice of Figure 7 of Hassan et al. (2021), on SYNTHETIC buildings.
 
 As in `hassan`, transitions are those of the data. The dots of Figures 4 and 6 are Dirichlet draws,
 each of which costs epsilon anew; the paper shows 1,000 of them as if they cost as much as one.

@@ -1,7 +1,7 @@
 """A hundred SYNTHETIC commercial buildings and a demand-response event: data for problems of kind
 `dr_ensemble`.
 
-The setting is that of Hassan et al. (2020), section VI; its data, of a building of New York
+The setting is that of Hassan et al. (2021), section VI; its data, of a building of New York
 University, are not public. Every building follows one base profile of a working day (heating and
 cooling, lighting, elevators) within ±10 %, with drifting noise. Figures have the paper's magnitude
 (its state 18 is 321 kW per building, here 325), but all are synthetic: they contain no real

@@ -267,7 +267,7 @@ def report(full: bool = False) -> Report:
             None,
             100 * (setting.travel_time(setting.regularized_optimum(ALPHA)) / best - 1),
             None,
-            "the limit of Algorithm 1 with ever more data; the paper puts its 2 % down to this",
+            "the limit of Algorithm 1 with ever more data; the paper suspects it of its 2 %",
         ),
         *approximations(setting),
         *(

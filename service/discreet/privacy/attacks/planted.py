@@ -1,4 +1,4 @@
-"""Faults that the audit must catch: half the noise everywhere, the under-noised variants that the
+"""Faults that the audit must catch: half the noise everywhere, under-noised variants of what the
 papers print, and wrong ways to charge blocks of a source.
 
 Each plays the full transcript that the claim covers, or a function of it (post-processing only
@@ -66,8 +66,8 @@ def half_noise(
 
 
 def per_output_calibration(noise: Noise) -> tuple[Sampler, Sampler]:
-    """Hale & Egerstedt: eight outputs, each at full sensitivity, each calibrated as if it were
-    alone at (ln 3, .05)."""
+    """As Hale & Egerstedt calibrate, but with the analytic Gaussian in place of their kappa: eight
+    outputs, each at full sensitivity, each as if it were alone at (ln 3, .05)."""
     generator, sigma = noise.generator(), 1 / gaussian_mu(math.log(3), 0.05)
 
     def at(value: float) -> Sampler:
@@ -77,8 +77,8 @@ def per_output_calibration(noise: Noise) -> tuple[Sampler, Sampler]:
 
 
 def averaged_dirichlet(noise: Noise) -> tuple[Sampler, Sampler]:
-    """Hassan et al., eq. (29): the average of 100 draws, said to cost what one costs "by
-    post-processing"."""
+    """Hassan et al., eq. (29): the average of 100 draws, taken to cost what one costs, since
+    "DP is immune to post-processing"."""
     event = _dirichlet_row(count=100)
     left, right = event.worst_case(noise)
 

@@ -1,8 +1,8 @@
-"""Noise levels as the papers print them, for simulation, reproduction and the audit. They do NOT
-give what they claim.
+"""Noise levels as the papers print them, for simulation, reproduction and the audit: some are
+larger than needed, one is too small.
 
-Each function names its claim and what is true; `docs/papers.md` tells the story. Nothing here may
-calibrate a release.
+Each function says what is true; `docs/papers.md` has the details. Nothing here may calibrate a
+release.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ def hale_kappa(delta: float, epsilon: float) -> float:
     """kappa = (K + sqrt(K² + 2 eps))/(2 eps), K = Q^-1(delta): Hale & Egerstedt 2015, after Le Ny &
     Pappas 2014.
 
-    Sound, but 40 % above the analytic value: 1.7563 against 1.2559 at (.05, ln 3).
+    Sound. At (.05, ln 3) it is 40 % above the analytic value: 1.7563 against 1.2559.
     """
     k = -float(ndtri(delta))
     return (k + math.sqrt(k * k + 2 * epsilon)) / (2 * epsilon)
@@ -50,12 +50,12 @@ def gohari_epsilon(
 
 
 def lemma_one_sigma(epsilon: float, delta: float, population: int, steps: int) -> float:
-    """The least sigma by Lemma 1 of Xie et al. 2019 and the proof of their Theorem 1: too small,
-    see `OneDrawPair`.
+    """The least sigma by Lemma 1 and Theorem 4 of Xie et al. 2019: too small, see `OneDrawPair`.
 
     The moments lambda(lambda+1)/(2 m²) min(4(e^{1/sigma²} - 1), 2 e^{1/sigma²}) per step, delta =
     min over integer lambda of e^{moments - lambda epsilon}. At (.1, 1e-5), N = m = 1e5, it is
-    .5704, which truly gives epsilon 9.78.
+    .5704, whose true epsilon is 9.7 to 9.8. The proof of their Theorem 1 also asks for sigma >=
+    1.201 and lambda <= sigma² ln(m/sigma), which this leaves out.
     """
 
     def excess(sigma: float) -> float:

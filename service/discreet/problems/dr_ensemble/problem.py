@@ -4,7 +4,7 @@ power.
 Loads move between the states of a public partition of power; how likely each move is by default is
 private. One of two mechanisms releases a transition matrix; a signal by which loads tilt their own
 moves, what following it achieves, and the policies of the linearly-solvable Markov decision process
-are post-processing of that matrix. The paper (Hassan et al. 2020) calls policies private that are
+are post-processing of that matrix. The paper (Hassan et al. 2021) calls policies private that are
 functions of the private matrix; see `docs/problems/dr_ensemble.md`.
 """
 

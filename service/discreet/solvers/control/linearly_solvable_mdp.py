@@ -1,5 +1,5 @@
 """Linearly-solvable Markov decision processes with a finite horizon (Todorov 2007; Hassan et al.
-2020, Theorem 1).
+2021, Theorem 1).
 
 An ensemble of loads is in one of n states at T times. Without control it moves by the transition
 matrix P; other transitions p_t cost discomfort: gamma times their Kullback–Leibler divergence from
