@@ -19,8 +19,9 @@ class Line:
 
     `paper`: as printed, in the paper's own digits, which `tests/printed.json` quotes. `formula`:
     what a formula of the paper gives that prints no value of it. `honest`: the paper's own method,
-    run here with its errors corrected or at its true price, and `error`, the Monte Carlo standard
-    error of that. `ours`: the result of this service at the same guarantee. None: there is none.
+    run here with its errors corrected or at its true price. `ours`: the result of this service at
+    the same guarantee. `error`, `ours_error`: their Monte Carlo standard errors. None: there is
+    none.
     """
 
     quantity: str
@@ -30,18 +31,16 @@ class Line:
     note: str = ""
     formula: Cell = None
     error: float | None = None
+    ours_error: float | None = None
 
     def cells(self) -> list[str]:
         """As a table shows them, in the order of `COLUMNS`."""
-        honest = shown(self.honest)
-        if self.error is not None:
-            honest += f" ± {self.error:.1g}"
         return [
             self.quantity,
             self.paper or "",
             shown(self.formula),
-            honest,
-            shown(self.ours),
+            shown(self.honest, self.error),
+            shown(self.ours, self.ours_error),
             self.note,
         ]
 
@@ -53,6 +52,7 @@ class Line:
             "its method": self.honest,
             "standard error": self.error,
             "ours": self.ours,
+            "standard error of ours": self.ours_error,
             "note": self.note,
         }
 
@@ -115,14 +115,9 @@ class Report:
         }
 
 
-def shown(cell: Cell) -> str:
-    """A number with four digits, or a text unchanged."""
-    match cell:
-        case None:
-            return ""
-        case float() if cell and not 1e-3 <= abs(cell) < 1e5:
-            return f"{cell:.2e}"
-        case float():
-            return f"{cell:.4g}"
-        case _:
-            return str(cell)
+def shown(cell: Cell, error: float | None = None) -> str:
+    """A number with four digits, or a text unchanged; with its standard error."""
+    text = "" if cell is None else str(cell)
+    if isinstance(cell, float):
+        text = f"{cell:.2e}" if cell and not 1e-3 <= abs(cell) < 1e5 else f"{cell:.4g}"
+    return text if error is None else f"{text} ± {error:.1g}"

@@ -4,17 +4,20 @@ evaluation, not of real people.
     chain(m, rng), chain_moments(), mountain_car(m, rng), hiv_treatment(m, rng)
 
 Each returns `Rows`, the columns of an `off_policy_evaluation` dataset. All randomness comes from
-the generator given.
+the generator given. `car_actions(rng)` and `hiv_values(rng)` are of Q-learning.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
 import numba
 import numpy as np
 from numpy.typing import NDArray
+
+from discreet.solvers.evaluation.value_features import Fourier
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
@@ -120,6 +123,49 @@ CAR_HORIZON = 200
 CAR_FORCE, CAR_GRAVITY, CAR_GOAL = 0.001, 0.0025, 0.5
 CAR_LOW, CAR_HIGH = (-1.2, -0.07), (0.6, 0.07)
 """The public box of the states: positions and velocities, whose bounds the dynamics keep."""
+CAR_LEARNING_ORDER = 5
+
+
+def _along(state: Floats) -> Ints:
+    """Push in the direction of motion, right if the car stands: one action for each row."""
+    return np.where(state[:, 1] < 0, 0, 2)
+
+
+def _car_moved(
+    position: Floats, velocity: Floats, action: Ints | np.intp
+) -> tuple[Floats, Floats, NDArray[np.bool_]]:
+    """Position, velocity and whether the goal is reached, one step later."""
+    velocity = velocity + (action - 1) * CAR_FORCE - np.cos(3 * position) * CAR_GRAVITY
+    velocity = np.clip(velocity, CAR_LOW[1], CAR_HIGH[1])
+    position = np.clip(position + velocity, CAR_LOW[0], CAR_HIGH[0])
+    velocity = np.where((position == CAR_LOW[0]) & (velocity < 0), 0.0, velocity)
+    return position, velocity, (position >= CAR_GOAL) & (velocity >= 0)
+
+
+def car_actions(rng: np.random.Generator, episodes: int = 200) -> Callable[[Floats], Ints]:
+    """The greedy policy of Q-learning with a Fourier basis of order 5: states (N, 2) to actions.
+
+    All values begin at 0, which is optimistic, so that greedy actions explore; the step size of a
+    wave is divided by the length of its frequency (Konidaris et al. 2011).
+    """
+    basis = Fourier(CAR_LEARNING_ORDER, CAR_LOW, CAR_HIGH)
+    waves = np.indices((CAR_LEARNING_ORDER + 1,) * 2).reshape(2, -1).T
+    step_size = 0.01 / np.maximum(np.linalg.norm(waves, axis=1), 1.0)
+    weights = np.zeros((3, basis.dimension))
+    for _ in range(episodes):
+        position, velocity = rng.uniform(-0.6, -0.4, 1), np.zeros(1)
+        (phi,) = basis(np.stack([position, velocity], axis=1))
+        for _ in range(5 * CAR_HORIZON):
+            values = weights @ phi
+            action = values.argmax()
+            position, velocity, arrived = _car_moved(position, velocity, action)
+            (ahead,) = basis(np.stack([position, velocity], axis=1))
+            best = 0.0 if arrived[0] else (weights @ ahead).max()
+            weights[action] += step_size * (-1 + CAR_DISCOUNT * best - values[action]) * phi
+            if arrived[0]:
+                break
+            phi = ahead
+    return lambda state: np.asarray((basis(state) @ weights.T).argmax(axis=1))
 
 
 def mountain_car(
@@ -129,14 +175,15 @@ def mountain_car(
     horizon: int = CAR_HORIZON,
     followed: float = 0.5,
     evaluated: float = 0.9,
+    actions: Callable[[Floats], Ints] = _along,
 ) -> Rows:
     """Mountain Car (Sutton & Barto 1998) with gymnasium's figures: position and velocity, reward -1
     per step.
 
-    The policies push in the direction of motion (right if the car stands) with probability
-    `followed` or `evaluated`, and otherwise take one of the three actions uniformly: every action
-    has a positive probability under both. Episodes end at the goal, and are cut, not terminal, at
-    `horizon`.
+    The policies take the action that `actions` has for a state, by default to push in the direction
+    of motion, with probability `followed` or `evaluated`, and otherwise one of the three actions
+    uniformly: below 1, every action has a positive probability. Episodes end at the goal, and are
+    cut, not terminal, at `horizon`.
     """
     position, velocity = rng.uniform(-0.6, -0.4, m), np.zeros(m)
     number = np.arange(m, dtype=np.int32)
@@ -144,14 +191,10 @@ def mountain_car(
     for step in range(horizon):
         if not number.size:
             break
-        push = np.where(velocity < 0, 0, 2)
-        action = np.where(rng.random(number.size) < followed, push, rng.integers(0, 3, number.size))
         state = np.stack([position, velocity], axis=1)
-        velocity = velocity + (action - 1) * CAR_FORCE - np.cos(3 * position) * CAR_GRAVITY
-        velocity = np.clip(velocity, CAR_LOW[1], CAR_HIGH[1])
-        position = np.clip(position + velocity, CAR_LOW[0], CAR_HIGH[0])
-        velocity = np.where((position == CAR_LOW[0]) & (velocity < 0), 0.0, velocity)
-        arrived = (position >= CAR_GOAL) & (velocity >= 0)
+        push = actions(state)
+        action = np.where(rng.random(number.size) < followed, push, rng.integers(0, 3, number.size))
+        position, velocity, arrived = _car_moved(position, velocity, action)
         greedy = action == push
         columns.append(
             (
@@ -192,6 +235,9 @@ HIV_LOW, HIV_HIGH = (4.0, -1.5, -2.0, -2.0, -1.5, 0.5), (6.5, 4.0, 6.0, 3.5, 7.0
 
 DRUGS = np.array([[0.0, 0.0], [0.7, 0.0], [0.0, 0.3], [0.7, 0.3]])
 """Efficacies of reverse transcriptase and protease inhibitors for each of the four actions."""
+
+
+HIV_LEARNING_ORDER = 1
 
 
 @numba.njit(cache=True, nogil=True)
@@ -236,6 +282,8 @@ def hiv_treatment(
     horizon: int = 40,
     followed: float = 0.4,
     evaluated: float = 0.8,
+    values: Callable[[Floats], Floats] | None = None,
+    temperature: float = 1.0,
 ) -> Rows:
     """HIV treatment (Ernst, Stan, Goncalves & Wehenkel 2006): every five days the patient gets
     none, one or both of two drugs.
@@ -243,26 +291,35 @@ def hiv_treatment(
     States are the decimal logarithms of the six concentrations. Patients start near the untreated
     steady state, each concentration times a log-normal factor (deviation 10 %). With probability
     `followed` or `evaluated`, the policies give both drugs above 1000 copies of the virus per ml
-    and none below; otherwise they choose one of the four actions uniformly. The reward of an
-    interval is -0.1 V + 1000 E - 20000 (efficacies squared), V and E at its beginning, in units of
-    1e5. No patient leaves: no transition is terminal.
+    and none below; otherwise they choose one of the four actions uniformly. With `values` (states
+    to (N, 4)) the policy to evaluate takes the action of the largest value, and softmax of
+    values / `temperature` is followed. The reward of an interval is -0.1 V + 1000 E - 20000
+    (efficacies squared), V and E at its beginning, in units of 1e5. No patient leaves: no
+    transition is terminal.
     """
     x = np.array(HIV_STEADY_STATE) * np.exp(0.1 * rng.standard_normal((m, 6)))
-    taken, policy, chance = (
-        rng.random((horizon, m)),
-        rng.integers(0, 4, (horizon, m)),
-        np.empty((horizon, m)),
-    )
+    taken, policy = rng.random((horizon, m)), rng.integers(0, 4, (horizon, m))
     states, actions, rewards = (
         np.empty((horizon + 1, m, 6)),
         np.empty((horizon, m), np.int32),
         np.empty((horizon, m)),
     )
+    behaviour, target = np.empty((horizon, m)), np.empty((horizon, m))
     states[0] = np.log10(x)
     for step in range(horizon):
-        preferred = np.where(x[:, 4] > 1000, 3, 0)
-        actions[step] = np.where(taken[step] < followed, preferred, policy[step])
-        chance[step] = actions[step] == preferred
+        if values is None:
+            preferred = np.where(x[:, 4] > 1000, 3, 0)
+            actions[step] = np.where(taken[step] < followed, preferred, policy[step])
+            behaviour[step] = (1 - followed) / 4 + followed * (actions[step] == preferred)
+            target[step] = (1 - evaluated) / 4 + evaluated * (actions[step] == preferred)
+        else:
+            worth = values(states[step])
+            chance = np.exp((worth - worth.max(axis=1, keepdims=True)) / temperature)
+            chance /= chance.sum(axis=1, keepdims=True)
+            passed = np.cumsum(chance, axis=1)[:, :3] <= taken[step][:, None]
+            actions[step] = passed.sum(axis=1)
+            behaviour[step] = chance[np.arange(m), actions[step]]
+            target[step] = actions[step] == worth.argmax(axis=1)
         squares = np.sum(DRUGS[actions[step]] ** 2, axis=1)
         rewards[step] = (-0.1 * x[:, 4] + 1000 * x[:, 5] - 20000 * squares) / 1e5
         _advance_all(x, DRUGS[actions[step]])
@@ -274,7 +331,6 @@ def hiv_treatment(
             m * horizon, *values.shape[2:]
         )
 
-    preferred_taken = column(chance)
     return Rows(
         trajectory=(by_patient // horizon).astype(np.int32),
         step=(by_patient % horizon).astype(np.int32),
@@ -283,9 +339,31 @@ def hiv_treatment(
         reward=column(rewards),
         next_state=column(states[1:]),
         terminal=np.zeros(m * horizon, np.bool_),
-        behaviour=(1 - followed) / 4 + followed * preferred_taken,
-        target=(1 - evaluated) / 4 + evaluated * preferred_taken,
+        behaviour=column(behaviour),
+        target=column(target),
     )
+
+
+def hiv_values(
+    rng: np.random.Generator, patients: int = 300, sweeps: int = 40, bound: float = 3.0
+) -> Callable[[Floats], Floats]:
+    """Q-learning by sweeps over all transitions of uniformly random treatments (fitted Q iteration,
+    as Ernst et al. do), with a Fourier basis of order 1: states (N, 6) to values (N, 4).
+
+    Rewards are clipped to ±`bound`. Single steps of Q-learning, tried too, learned a policy that is
+    worse than random treatment.
+    """
+    rows = hiv_treatment(patients, rng, followed=0.0)
+    basis = Fourier(HIV_LEARNING_ORDER, HIV_LOW, HIV_HIGH)
+    phi, ahead = basis(rows.state), basis(rows.next_state)
+    reward = np.clip(rows.reward, -bound, bound)
+    weights, ridge = np.zeros((4, basis.dimension)), np.eye(basis.dimension)
+    taken = [rows.action == action for action in range(4)]
+    solves = [np.linalg.solve(phi[t].T @ phi[t] + ridge, phi[t].T) for t in taken]
+    for _ in range(sweeps):
+        worth = reward + HIV_DISCOUNT * (ahead @ weights.T).max(axis=1)
+        weights = np.stack([solve @ worth[t] for solve, t in zip(solves, taken, strict=True)])
+    return lambda state: np.asarray(basis(state) @ weights.T)
 
 
 @numba.njit(cache=True, nogil=True)

@@ -3,7 +3,8 @@ the chain, Mountain Car and the treatment of HIV."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -22,6 +23,7 @@ from discreet.reproduce.simulators import (
     CAR_DISCOUNT,
     CAR_HIGH,
     CAR_HORIZON,
+    CAR_LEARNING_ORDER,
     CAR_LOW,
     CHAIN_DISCOUNT,
     CHAIN_STATES,
@@ -29,11 +31,13 @@ from discreet.reproduce.simulators import (
     HIV_HIGH,
     HIV_LOW,
     Rows,
+    car_actions,
     chain,
     chain_cell_rewards,
     chain_moments,
     chain_topology,
     hiv_treatment,
+    hiv_values,
     mountain_car,
 )
 from discreet.solvers.evaluation import gradient_temporal_difference as gtd
@@ -51,6 +55,10 @@ DATA_SEED, REFERENCE_SEED = 11, 12
 the seeds 0, 1, …"""
 CAR_ORDER, HIV_ORDER, HIV_REWARD = 3, 1, 3.0
 REFERENCE = 10_000
+LEARNING_SEED = 13
+"""Of Q-learning."""
+CAR_CELLS = 10
+"""Cells along each coordinate of a car, for methods that count visits of states."""
 
 
 @dataclass(frozen=True)
@@ -151,42 +159,74 @@ def fourier_setting(
     )
 
 
-def car_setting(m: int, off_policy: bool) -> Setting:
-    """Fourier features of order 3: 16 of them."""
-    followed = 0.5 if off_policy else 0.9
+learned_actions = cache(lambda: car_actions(np.random.default_rng(LEARNING_SEED)))
+learned_values = cache(lambda: hiv_values(np.random.default_rng(LEARNING_SEED)))
+
+
+def car_rows(size: int, seed: int, *, off_policy: bool, learned: bool) -> Rows:
+    """Of `car_setting`."""
+    rng = np.random.default_rng(seed)
+    if learned:
+        rows = mountain_car(size, rng, followed=0.9, evaluated=0.0, actions=learned_actions())
+    else:
+        rows = mountain_car(size, rng, followed=0.5 if off_policy else 0.9, evaluated=0.9)
+    # Without probabilities the behaviour policy is the one to evaluate.
+    return rows if off_policy else replace(rows, behaviour=None, target=None)
+
+
+def car_setting(m: int, *, off_policy: bool, learned: bool = False) -> Setting:
+    """Fourier features of order 3: 16 of them.
+
+    `learned`: as in the paper, a policy of Q-learning is followed, off-policy the uniform one is
+    evaluated, and features have order 5. An action is random with probability .1, which the paper
+    does not say: without it off-policy data would not have all actions.
+    """
     rows, reference = (
-        mountain_car(size, np.random.default_rng(seed), followed=followed, evaluated=0.9)
+        car_rows(size, seed, off_policy=off_policy, learned=learned)
         for size, seed in ((m, DATA_SEED), (REFERENCE, REFERENCE_SEED))
     )
-    if not off_policy:
-        rows, reference = (_followed(each) for each in (rows, reference))
     public = {"features": 2, "reward_bound": 1, "horizon": CAR_HORIZON}
-    features = {"type": "fourier", "order": CAR_ORDER, "low": CAR_LOW, "high": CAR_HIGH}
+    order = CAR_LEARNING_ORDER if learned else CAR_ORDER
+    features = {"type": "fourier", "order": order, "low": CAR_LOW, "high": CAR_HIGH}
     return fourier_setting(
         rows, reference, public, {"features": features, "discount": CAR_DISCOUNT}
     )
 
 
-def _followed(rows: Rows) -> Rows:
-    """Without probabilities: the behaviour policy is the one to evaluate."""
-    return Rows(
-        rows.trajectory,
-        rows.step,
-        rows.state,
-        rows.action,
-        rows.reward,
-        rows.next_state,
-        rows.terminal,
-        None,
-        None,
+def car_cells(m: int, moments: Moments) -> Setting:
+    """The trajectories of the learned on-policy `car_setting`, whose `moments` are given, in
+    CAR_CELLS² numbered cells: for DP-LSW, which counts visits. Errors are those of the Fourier
+    features fitted to the released values at the cells' centres."""
+    rows = car_rows(m, DATA_SEED, off_policy=False, learned=True)
+    low, width = np.array(CAR_LOW), np.subtract(CAR_HIGH, CAR_LOW) / CAR_CELLS
+
+    def numbered(state: Floats) -> NDArray[np.int32]:
+        cell = np.clip((state - low) / width, 0, CAR_CELLS - 1).astype(np.int32)
+        return np.asarray(cell[:, 0] * CAR_CELLS + cell[:, 1], dtype=np.int32)
+
+    rows = replace(
+        rows,
+        state=numbered(np.asarray(rows.state)),
+        next_state=numbered(np.asarray(rows.next_state)),
     )
+    public = {"states": CAR_CELLS**2, "reward_bound": 1, "horizon": CAR_HORIZON}
+    problem = {"features": {"type": "tabular"}, "discount": CAR_DISCOUNT}
+    centres = low + width * (np.indices((CAR_CELLS, CAR_CELLS)).reshape(2, -1).T + 0.5)
+    fitted = np.linalg.pinv(Fourier(CAR_LEARNING_ORDER, CAR_LOW, CAR_HIGH)(centres))
+    A, b, C = moments
+    return Setting(*registered(rows, public), problem, (A @ fitted, b, C))
 
 
-def hiv_setting(m: int) -> Setting:
+def hiv_setting(m: int, *, learned: bool = False) -> Setting:
     """Fourier features of order 1: 64 of them. Rewards are clipped to ±3, which one in a thousand
-    exceeds."""
+    exceeds.
+
+    `learned`: as in the paper, the greedy policy of Q-learning is evaluated, and softmax of its
+    values followed, here at temperature 1, which the paper does not say.
+    """
+    values = learned_values() if learned else None
     rows, reference = (
-        hiv_treatment(size, np.random.default_rng(seed))
+        hiv_treatment(size, np.random.default_rng(seed), values=values)
         for size, seed in ((m, DATA_SEED), (REFERENCE, REFERENCE_SEED))
     )
     for each in (rows, reference):
