@@ -86,8 +86,8 @@ class Setting:
         return found
 
     def errors_as_printed(self, releases: int, epsilon: float = EPSILON, **fields: Any) -> Floats:
-        """float64[releases]: GPOPE with the sigma of Lemma 1. NOT private: its true epsilon is 9.7 to 9.8
-        at epsilon .1."""
+        """float64[releases]: GPOPE with the sigma of Lemma 1. NOT private: its true epsilon is
+        9.7 to 9.8 at epsilon .1."""
         plan = self.job(method="gradient", **fields).plan(
             self.public, Privacy(epsilon=epsilon, delta=DELTA).budget
         )
