@@ -87,7 +87,10 @@ def one_kind_and_others(kinds: Iterable[str]) -> pytest.MarkDecorator:
     """`make test` watches one kind, and `make test-all` the others."""
     return pytest.mark.parametrize(
         "kind",
-        [pytest.param(kind, marks=() if kind == "routing" else pytest.mark.long) for kind in kinds],
+        [
+            pytest.param(kind, marks=pytest.mark.long if place else ())
+            for place, kind in enumerate(kinds)
+        ],
     )
 
 

@@ -284,7 +284,7 @@ def test_results_are_what_the_kind_declares(kind: str) -> None:
     properties = properties_of(fields)
     if kind in WITH_DATASETS:
         cases = [case(kind, place) for place in range(1 + len(problems.KINDS[kind].worst_cases()))]
-        if kind == "routing":
+        if "network" in problems.KINDS[kind].model_fields:
             cases.append(on_equal_roads(cases[0]))
     else:
         problem, public, content, budget = example(kind)
