@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 
 from discreet_client import feature_rules
 from discreet_client.feature_rules import Rule
-from discreet_client.names import name_of, totals
+from discreet_client.names import name_of
 from discreet_client.reading import (
     Reading,
     bound,
@@ -325,14 +325,9 @@ def _least_reward(rules: Mapping[str, Any]) -> dict[str, int]:
 
 
 def _patients(table: Table) -> Ints:
-    names, of = table.once("patient")
-    table.refuse(
-        totals(names)[of],
-        "patient",
-        "this is named like a total: leave its line out; a patient's name is needed",
-        names[of],
+    return table.owners(
+        "patient", "this is named like a total: leave its line out; a patient's name is needed"
     )
-    return table.owners("patient")
 
 
 def names_in(

@@ -36,7 +36,7 @@ from discreet_client.cells import (
     distinct,
 )
 from discreet_client.meters import EPOCH, microseconds
-from discreet_client.names import blurred, names_of
+from discreet_client.names import blurred, names_of, totals
 from discreet_client.option_words import EITHER, Words
 
 Floats = NDArray[np.float64]
@@ -263,9 +263,12 @@ class Table:
         found, places = self.once(column)
         return found[places]
 
-    def owners(self, column: str) -> Ints:
-        """Whose each row is, as numbers in the order of their names."""
+    def owners(self, column: str, total: str = "") -> Ints:
+        """Whose each row is, as numbers in the order of their names. `total`: what is said of a
+        name like a total, which is nobody's; without it such a name is one like others."""
         found, places = self.once(column)
+        if total:
+            self.refuse(totals(found)[places], column, total, found[places])
         _, numbers = np.unique(found, return_inverse=True)
         return np.asarray(numbers.ravel()[places], dtype=np.int64)
 

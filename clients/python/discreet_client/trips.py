@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 from discreet_client.cells import Grammar, Refusal
 from discreet_client.errors import MissingExtra
 from discreet_client.meters import microseconds
-from discreet_client.names import name_of, totals
+from discreet_client.names import name_of
 from discreet_client.reading import Reading, check_rules, count, counted, is_figure, word
 from discreet_client.tables import (
     EVERY_TEXT,
@@ -196,14 +196,7 @@ def names_in(
 
 
 def _persons(table: Table) -> Ints:
-    names, of = table.once("person")
-    table.refuse(
-        totals(names)[of],
-        "person",
-        "this is named like a total, and is nobody: leave its line out",
-        names[of],
-    )
-    return table.owners("person")
+    return table.owners("person", "this is named like a total, and is nobody: leave its line out")
 
 
 def classes_of(public: Mapping[str, Any]) -> Sequence[str]:
