@@ -154,14 +154,22 @@ def transitions_of(
             "followed"
         )
     found |= {name: chance[here] for name, chance in chances.items()}
-    told = {
+    return Reading(completed(public, rules, columns), found, notes)
+
+
+def completed(
+    public: Mapping[str, Any], rules: Mapping[str, Any], columns: Mapping[str, str]
+) -> dict[str, Any]:
+    """The public part with what its own rules say of features, weights, policy and rewards."""
+    rules, ranges = _in_figures(rules), ranges_of(public)
+    rule = _rule(rules, public, columns)
+    return {
         **({"features": len(ranges)} if ranges else {}),
         **_largest_ratio(rules, rule),
         **_in_words(rules, rule),
         **_least_reward(rules),
         **public,
     }
-    return Reading(told, found, notes)
 
 
 def checks(

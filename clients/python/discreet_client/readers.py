@@ -13,6 +13,7 @@ columns. They stay here; the service receives what the reader made, and the rest
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Container, Iterable, Mapping
 from dataclasses import replace
 from pathlib import Path
@@ -27,6 +28,7 @@ from discreet_client.tables import (
     WrongCell,
     first_line,
     is_utf_16,
+    read_csv,
     table_of,
     together,
 )
@@ -73,6 +75,13 @@ def needed(
     return separator != "," or before > 0 or knows(kind, names)
 
 
+def pyarrow_table(file: Any) -> Any:
+    """A Parquet file that is open."""
+    import pyarrow.parquet  # noqa: PLC0415 - optional
+
+    return pyarrow.parquet.ParquetFile(file, pre_buffer=False).read(use_threads=False)
+
+
 def knows(kind: str, names: Iterable[str]) -> bool:
     """Whether any of these names is a column that only the kind's reader knows."""
     return kind in READERS and not READERS[kind].own.isdisjoint(names)
@@ -91,13 +100,38 @@ def grammar_of(rules: Mapping[str, Any]) -> Grammar:
     return Grammar(dates=said["dates"], decimal=said["decimal"], thousands=said["thousands"])
 
 
+def completed(
+    kind: str, public: Mapping[str, Any], columns: Mapping[str, str] | None = None
+) -> dict[str, Any]:
+    """The public part with what follows from its own rules, before any table is there: what `read`
+    returns of it. TableError for rules that contradict each other."""
+    told = {name: one for name, one in public.items() if name != "reader"}
+    rules = public.get("reader") or {}
+    try:
+        if kind == "dr_ensemble":
+            told = dict(readings.begun(told, trips.place_of(rules.get("time_zone"))))
+        elif kind == "off_policy_evaluation":
+            told = patients.completed(told, rules, columns or {})
+    except TableError:
+        raise
+    except (AttributeError, KeyError, TypeError, ValueError, ZeroDivisionError):
+        pass  # rules that are none: `read` says what they lack
+    return {**told, "reader": rules} if "reader" in public else told
+
+
 def read(
-    kind: str, source: Any, public: Mapping[str, Any], columns: Mapping[str, str] | None = None
+    kind: str,
+    source: Any,
+    public: Mapping[str, Any],
+    columns: Mapping[str, str] | None = None,
+    *,
+    form: str | None = None,
 ) -> Reading:
     """The content of a dataset from a table: a path of a .csv, .parquet or .omx file, a frame, or
     columns; from OpenADR reports, as objects or in a .json file; or from episodes, for which the
     rules `behaviour` and `target` may be functions (`episodes.Policy`).
 
+    source: also what opens a file in memory, of this `form`: csv, parquet or json.
     columns: the table's name for each of the reader's columns that is called differently there;
         `Date+Time` joins the texts of two columns, unless a column has this name.
 
@@ -115,11 +149,17 @@ def read(
     encoding = rules.get("encoding")
     if not isinstance(encoding, str | None):
         raise TableError('reader.encoding is the encoding of a CSV file, such as "cp1252"')
+    if rules.get("version", 1) != 1:
+        raise TableError(f"reader.version is 1, not {str(rules['version'])[:40]}")
     rules = {
         rule: one
         for rule, one in rules.items()
-        if rule not in ("columns", "dates", "decimal", "encoding", "thousands")
+        if rule not in ("columns", "dates", "decimal", "encoding", "thousands", "version")
     }
+    if form == "json":
+        source = json.loads(source().read())
+    elif form == "parquet":
+        source = pyarrow_table(source())
     if isinstance(source, str | Path) and Path(source).suffix.lower() == ".omx":
         table, rules = trips.of_matrix(Path(source), rules, trips.classes_of(told))
     elif openadr.is_openadr(source):
@@ -133,7 +173,11 @@ def read(
     else:
         named = READERS[kind].names(told, rules, encoding) if kind in READERS else {}
         named = {names.get(role, role): texts for role, texts in named.items()}
-        table = table_of(source, encoding, grammar=grammar, names=named)
+        table = (
+            read_csv(source().read(), "the file", encoding, grammar=grammar, names=named)
+            if form == "csv"
+            else table_of(source, encoding, grammar=grammar, names=named)
+        )
     grammar = replace(grammar, separator=table.grammar.separator)
     table = joined(replace(table, grammar=grammar, encoding=encoding), names)
     if kind in READERS:

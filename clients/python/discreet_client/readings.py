@@ -68,7 +68,7 @@ def readings_of(
     What the service would refuse by the public rule is refused here, by line and meter.
     """
     check_rules(rules, ["time_zone", "participants", "except", "units"], "meters")
-    public = _begun(public, trips.place_of(rules.get("time_zone")))
+    public = begun(public, trips.place_of(rules.get("time_zone")))
     columns, rules = _as_power(table, rules, columns)
     hours = _hours(public, rules)
     if "participants" in rules:
@@ -258,7 +258,7 @@ def _shown_twice(table: Table, lacks: NDArray[np.bool_], place: ZoneInfo) -> NDA
     return found
 
 
-def _begun(public: Mapping[str, Any], place: ZoneInfo | None) -> Mapping[str, Any]:
+def begun(public: Mapping[str, Any], place: ZoneInfo | None) -> Mapping[str, Any]:
     """The public part, with the offset of the place behind a `meters.start` that has none and
     nobody gave one. TableError where there is no place either."""
     meters = public.get("meters")
