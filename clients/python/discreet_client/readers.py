@@ -13,13 +13,12 @@ columns. They stay here; the service receives what the reader made, and the rest
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Container, Iterable, Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from discreet_client import episodes, openadr, patients, readings, trips
+from discreet_client import containers, episodes, openadr, patients, readings, trips
 from discreet_client.cells import DATES, DECIMALS, THOUSANDS, Grammar
 from discreet_client.reading import Reading, check_rules, joined
 from discreet_client.tables import (
@@ -28,10 +27,13 @@ from discreet_client.tables import (
     WrongCell,
     first_line,
     is_utf_16,
-    read_csv,
-    table_of,
     together,
 )
+
+VERSION = 1
+"""Of the description."""
+OF_FILES = ("dates", "decimal", "encoding", "sheet", "thousands", "units_row")
+"""Rules of how a table is written, whatever its kind."""
 
 Checks = Callable[
     [Table, Mapping[str, Any], Mapping[str, Any], Mapping[str, str]], Iterable[Callable[[], Any]]
@@ -65,7 +67,8 @@ def needed(
     kind: str, file: Path, public: Mapping[str, Any], columns: Mapping[str, str] | None
 ) -> bool:
     """Whether a file needs a reader instead of going to the service unchanged."""
-    if columns or "reader" in public or file.suffix.lower() == ".omx":
+    described = columns or "reader" in public or "columns" in public
+    if described or file.suffix.lower() in (".omx", ".xlsx", ".xlsm"):
         return True
     if file.suffix.lower() != ".csv":
         return openadr.is_openadr(file)
@@ -73,13 +76,6 @@ def needed(
         return True
     separator, names, before = first_line(file)
     return separator != "," or before > 0 or knows(kind, names)
-
-
-def pyarrow_table(file: Any) -> Any:
-    """A Parquet file that is open."""
-    import pyarrow.parquet  # noqa: PLC0415 - optional
-
-    return pyarrow.parquet.ParquetFile(file, pre_buffer=False).read(use_threads=False)
 
 
 def knows(kind: str, names: Iterable[str]) -> bool:
@@ -127,41 +123,72 @@ def read(
     *,
     form: str | None = None,
 ) -> Reading:
-    """The content of a dataset from a table: a path of a .csv, .parquet or .omx file, a frame, or
-    columns; from OpenADR reports, as objects or in a .json file; or from episodes, for which the
-    rules `behaviour` and `target` may be functions (`episodes.Policy`).
+    """The content of a dataset from a table: a path of a .csv, .parquet, .xlsx or .omx file, a
+    frame, or columns; from OpenADR reports, as objects or in a .json file; or from episodes, for
+    which the rules `behaviour` and `target` may be functions (`episodes.Policy`).
 
-    source: also what opens a file in memory, of this `form`: csv, parquet or json.
-    columns: the table's name for each of the reader's columns that is called differently there;
-        `Date+Time` joins the texts of two columns, unless a column has this name.
+    source: or a function that opens a file of this `form` (`containers.FORMS`), which reads from
+        memory alone: the description then names no other files.
+    columns: beside `public.columns`, the table's name for each of the reader's columns that is
+        called differently there; `Date+Time` joins the texts of two columns, unless a column has
+        this name.
 
-    Raises TableError, a ValueError, if something is wrong with the table.
+    Raises TableError, a ValueError, if something is wrong with the table: all mistakes at once, as
+    `issues`.
     """
+    told, rules, names = described(public, columns)
+    table, rules = _table(kind, source, form, told, rules, names)
+    return _read(kind, table, told, rules, names)
+
+
+def described(
+    public: Mapping[str, Any], columns: Mapping[str, str] | None = None
+) -> tuple[dict[str, Any], dict[str, Any], dict[str, str]]:
+    """The public part without its rules for a reader, these rules, and the names of columns.
+    TableError where they are none."""
     told = dict(public)
     rules = told.pop("reader", None) or {}
     if not isinstance(rules, Mapping):
         raise TableError("public.reader: an object is needed")
-    said = rules.get("columns") or {}
-    if not isinstance(said, Mapping) or not all(isinstance(one, str) for one in said.values()):
-        raise TableError("reader.columns: an object is needed, the name of a column for each")
-    names = {**said, **(columns or {})}
-    grammar = grammar_of(rules)
-    encoding = rules.get("encoding")
+    rules, names = dict(rules), dict[str, str]()
+    version = rules.pop("version", VERSION)
+    if version != VERSION or isinstance(version, bool):
+        raise TableError(f"reader.version is {VERSION}, not {str(version)[:40]}")
+    for place, said in (
+        ("reader.columns", rules.pop("columns", None)),
+        ("public.columns", told.pop("columns", None)),
+        ("columns", columns),
+    ):
+        if not isinstance(said or {}, Mapping) or not all(
+            isinstance(one, str) for pair in (said or {}).items() for one in pair
+        ):
+            raise TableError(f"{place}: an object is needed, the name of a column for each")
+        names |= said or {}
+    return told, rules, names
+
+
+def _table(
+    kind: str,
+    source: Any,
+    form: str | None,
+    told: Mapping[str, Any],
+    rules: dict[str, Any],
+    names: Mapping[str, str],
+) -> tuple[Table, dict[str, Any]]:
+    """The table of a source, with what its texts mean, and the rules that are left."""
+    grammar, encoding = grammar_of(rules), rules.get("encoding")
     if not isinstance(encoding, str | None):
         raise TableError('reader.encoding is the encoding of a CSV file, such as "cp1252"')
-    if rules.get("version", 1) != 1:
-        raise TableError(f"reader.version is 1, not {str(rules['version'])[:40]}")
-    rules = {
-        rule: one
-        for rule, one in rules.items()
-        if rule not in ("columns", "dates", "decimal", "encoding", "thousands", "version")
-    }
-    if form == "json":
-        source = json.loads(source().read())
-    elif form == "parquet":
-        source = pyarrow_table(source())
-    if isinstance(source, str | Path) and Path(source).suffix.lower() == ".omx":
-        table, rules = trips.of_matrix(Path(source), rules, trips.classes_of(told))
+    ways = {rule: rules.pop(rule) for rule in OF_FILES if rule in rules}
+    file = containers.file_of(source, form)
+    if file is not None:
+        source = file
+        if not file.is_local and isinstance(rules.get("zones"), str):
+            raise TableError(
+                "reader.zones: {id: number} or a list of ids is needed here, no file's name"
+            )
+    if file is not None and file.form == "omx" and kind == "routing":
+        table, rules = containers.of_matrix(file, rules, trips.classes_of(told))
     elif openadr.is_openadr(source):
         table, rules = openadr.table_of_reports(source, told, rules)
     elif episodes.are_episodes(source):
@@ -173,19 +200,35 @@ def read(
     else:
         named = READERS[kind].names(told, rules, encoding) if kind in READERS else {}
         named = {names.get(role, role): texts for role, texts in named.items()}
-        table = (
-            read_csv(source().read(), "the file", encoding, grammar=grammar, names=named)
-            if form == "csv"
-            else table_of(source, encoding, grammar=grammar, names=named)
+        table = containers.table_of(
+            source, encoding, rules=ways, grammar=grammar, names=named, broken_too=True
         )
     grammar = replace(grammar, separator=table.grammar.separator)
-    table = joined(replace(table, grammar=grammar, encoding=encoding), names)
+    return joined(replace(table, grammar=grammar, encoding=encoding), names), rules
+
+
+def _read(
+    kind: str,
+    table: Table,
+    told: Mapping[str, Any],
+    rules: Mapping[str, Any],
+    names: Mapping[str, str],
+) -> Reading:
     if kind in READERS:
+        reader = READERS[kind]
         try:
-            return READERS[kind].read(table, told, rules, names)
+            reading = reader.read(table, told, rules, names)
         except WrongCell as error:
-            raise together(error, READERS[kind].checks(table, told, rules, names)) from None
-    check_rules(rules, ["columns"], kind)
+            issues = [*table.broken, *error.issues]
+            raise together(issues, reader.checks(table, told, rules, names)) from None
+        if table.broken:
+            raise TableError.of(table.broken)
+        return reading
+    if table.broken:
+        raise TableError.of(table.broken)
+    check_rules(rules, [], kind)
     own = [name for name in table.columns if name not in names.values()]
     found = table.named(names, [*own, *names])
-    return Reading(told, {name: found.plain(name) for name in found.columns}, [])
+    return Reading(
+        dict(told), {name: found.plain(name) for name in found.columns}, [], table.places
+    )

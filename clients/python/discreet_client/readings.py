@@ -34,7 +34,7 @@ from discreet_client.meters import (
     times_of,
 )
 from discreet_client.names import names_of, totals
-from discreet_client.reading import Reading, check_rules, counted, is_figure
+from discreet_client.reading import Notes, Reading, check_rules, counted, is_figure
 from discreet_client.tables import MOST_NAMED, Table, TableError, missing
 
 MOST_STATES = 10**8
@@ -84,13 +84,16 @@ def readings_of(
             )
         table = table.named(columns, ["participant", "time", "kw"])
         _refuse_totals(table)
-    kw, notes = table.numbers("kw", may_lack=True), _advice(table, rules)
+    kw, notes = table.numbers("kw", may_lack=True), Notes()
+    notes += _advice(table, rules)
     place, lacks = trips.place_of(rules.get("time_zone")), np.isnan(kw)
     if lacks.any():
         few = int(np.count_nonzero(lacks))
-        notes.append(
+        notes.leave_out(
             f"{counted(few, 'reading', kw.size)} without a value left out, as gaps (public.meters: "
-            "carry, gaps)"
+            "carry, gaps)",
+            "a reading without a value",
+            few,
         )
         kept = np.flatnonzero(
             ~lacks if place is None else ~lacks | _shown_twice(table, lacks, place)
@@ -127,7 +130,8 @@ def readings_of(
         notes += _as_by_the_rule(table, rule, owner.ravel(), time, kw, place)
         notes += _shifted_blocks(public, rule, place)
     times = np.array([moment.isoformat() for moment in moments])
-    return Reading(dict(public), {"participant": owner.ravel(), "time": times, "kw": kw}, notes)
+    found = {"participant": owner.ravel(), "time": times, "kw": kw}
+    return Reading(dict(public), found, notes, table.places, tuple(notes.left_out))
 
 
 def units_of(rules: Mapping[str, Any]) -> str:

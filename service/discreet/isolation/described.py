@@ -132,7 +132,7 @@ def _of_block(
     beyond = last + timedelta(days=_span(public, rules))
     for row, day in days:
         if not leaves or last < day <= beyond:  # else in no period, and left out by its own time
-            block._look(day.isoformat(), f"/content/{row}/{DATE}")  # noqa: SLF001
+            block._look(day.isoformat(), f"/content/{row}/{DATE}")
     block.check()
     if role == DATE:
         columns.pop(DATE, None)
@@ -191,7 +191,7 @@ def _days(
     for value, row in seen.items():
         moment = means.moment(value) if isinstance(value, str) else value
         if isinstance(moment, int):  # nanoseconds of numpy
-            moment = datetime(1970, 1, 1) + timedelta(microseconds=moment // 1000)  # noqa: DTZ001
+            moment = datetime(1970, 1, 1) + timedelta(microseconds=moment // 1000)
         if isinstance(moment, Refusal) or not isinstance(moment, date):
             says = f"row {row}, column {named[DATE]}: a day such as 2026-10-01 is needed"
             raise TableError(f"{says}, since it says of which block a row is")

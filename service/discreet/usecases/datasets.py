@@ -34,8 +34,8 @@ from discreet.usecases.access import require
 from discreet.usecases.budgets import cap_amounts, filter_limits
 from discreet.usecases.content_sizes import ContentSizes
 from discreet.usecases.dataset_accounts import check_account, of_known
-from discreet.usecases.known_contents import require_same_use
 from discreet.usecases.descriptions import zone_names
+from discreet.usecases.known_contents import require_same_use
 from discreet.usecases.places.fetching import fetch
 from discreet.usecases.places.reading import tried
 from discreet.usecases.places.rules import Located

@@ -24,7 +24,6 @@ _SETTINGS: TypeAdapter[DatasetSettings] = TypeAdapter(DatasetSettings)
 _BLOCK: TypeAdapter[BlockRequest] = TypeAdapter(BlockRequest)
 
 
-
 @dataclass(frozen=True)
 class Draft:
     """A content that was sent before (`POST /v1/reads`)."""

@@ -11,9 +11,9 @@ from pydantic import Field, model_validator
 
 from discreet.intake.field_issues import FieldError
 from discreet.intake.items import InPieces
+from discreet.problems import descriptions
 from discreet.problems.dr_ensemble.day import Day
 from discreet.problems.dr_ensemble.meters import Meters
-from discreet.problems import descriptions
 from discreet.problems.numbers import Count, Frozen, Positive, Real
 from discreet_client.meters import MeterRule
 

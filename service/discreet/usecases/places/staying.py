@@ -33,6 +33,7 @@ from discreet.storage import audit_log, datasets, sealing, tamper_seals
 from discreet.storage.keys.provider import KeysUnavailable
 from discreet.storage.secrets import Secrets
 from discreet.storage.tenants import Principal
+from discreet.usecases.descriptions import zone_names
 from discreet.usecases.known_contents import require_same_way
 from discreet.usecases.places.addresses import (
     DATABASE,
@@ -41,7 +42,6 @@ from discreet.usecases.places.addresses import (
     PlaceUnavailable,
     parse,
 )
-from discreet.usecases.descriptions import zone_names
 from discreet.usecases.places.fetching import Owner, fetch
 from discreet.usecases.places.local import ContentChanged
 from discreet.usecases.places.reading import TooManyFailedReads, require_few, shown
