@@ -227,7 +227,7 @@ def _request_body(
                         "type": "string",
                         "format": "binary",
                         "x-private": True,
-                        "description": "Parquet, CSV or JSON; read by `reader` and `columns` of the "
+                        "description": "Parquet, CSV or JSON; by `reader` and `columns` of the "
                         "public part also Excel and OMX",
                     },
                 },

@@ -272,9 +272,12 @@ def warm_up() -> None:
             for content in _json_files(example["content"]):
                 _rehearse(name, example["public"], "json", content)
     network_files.warm_up()
+    described.warm_up()
     own = pa.default_memory_pool()
     for pool in (pa.system_memory_pool(), own):  # most by malloc, which gives memory back
         pa.set_memory_pool(pool)
+        for name, public, form, content in described.samples():
+            _rehearse(name, public, form, content, is_described=True)
         for name, kind in DATASETS.items():
             for number, (public, columns) in enumerate(kind.sample_tables()):
                 for form, content in _table_files(columns, wrong=number == 0 and pool is not own):
@@ -320,6 +323,8 @@ def _rehearse(
     content: bytes,
     block: str | None = None,
     whole_rows: int = WHOLE_ROWS,
+    *,
+    is_described: bool = False,
 ) -> None:
     """What a child does with a file, in this process."""
     key = new_data_key().hex()
@@ -343,6 +348,9 @@ def _rehearse(
         if block is not None:
             job["block"] = {"by": "day", "name": block, "realm": "", "empty": ""}
         keys = {"upload_key": key, "data_key": key, "digest_key": key}
+        if is_described:
+            job |= {"described": True, "memory_bytes": 1 << 30}
+            preview({**job, **keys, "upload_bytes": writer.sealed_bytes}, b"", (source,))
         _read(
             {**job, **keys, "upload_bytes": writer.sealed_bytes, "content_bytes": 1 << 30},
             source,

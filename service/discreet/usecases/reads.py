@@ -13,7 +13,7 @@ from typing import Any
 
 import anyio.to_thread
 
-from discreet.errors import InvalidInput, NotFound
+from discreet.errors import InvalidInput, NotFound, Unavailable
 from discreet.problems import DATASETS
 from discreet.problems.descriptions import completed
 from discreet.storage import audit_log, reads, sealing
@@ -23,7 +23,6 @@ from discreet.storage.objects import StorageTrouble
 from discreet.storage.sealing import STREAM_CHUNK_BYTES
 from discreet.storage.tenants import Principal
 from discreet.usecases.access import require
-from discreet.usecases.datasets import MasterKeyUnknown
 from discreet.usecases.descriptions import zone_names
 from discreet.usecases.requests import ReadRequest
 from discreet.usecases.rotation import still_known
@@ -78,10 +77,11 @@ async def find(services: Services, principal: Principal, read_id: str) -> Row:
 
 
 async def open_draft(services: Services, principal: Principal, read_id: str) -> Upload:
-    """The file as it came, which the caller closes. NotFound, MasterKeyUnknown, StorageTrouble."""
+    """The file as it came, which the caller closes. NotFound, Unavailable, StorageTrouble."""
     row, secrets = await find(services, principal, read_id), services.secrets
     if row["content_key_id"] not in secrets.content_keys:
-        raise MasterKeyUnknown
+        says = "a rotation of the master key has not reached this machine: ask again"
+        raise Unavailable(says, code="keys_unavailable")
     key = await anyio.to_thread.run_sync(
         sealing.unwrap, secrets, row["content_key_id"], read_id, bytes(row["wrapped_key"])
     )

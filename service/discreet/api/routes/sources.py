@@ -160,7 +160,7 @@ async def set_source_rule(
             ),
             *("not_read", "not_isolated", "too_many_uploads", "too_many_failed_reads"),
             *("place_refused", "query_refused", "place_unavailable", "places_unreadable"),
-            *("content_changed", "reads_no_names", "master_key_unknown"),
+            *("content_changed", "reads_no_names"),
         ],
         body=BlockRequest,
         or_body=(PlacedBlockRequest, DraftBlockRequest),
