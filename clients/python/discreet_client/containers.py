@@ -1,5 +1,5 @@
-"""What a table comes in: files of CSV, Parquet, Excel, OMX and JSON, on a disk or in memory, frames,
-and mappings of columns.
+"""What a table comes in: files of CSV, Parquet, Excel, OMX and JSON, on a disk or in memory,
+frames, and mappings of columns.
 
     CSV                by `tables.read_csv`
     Parquet            by pyarrow; one number, text or time a cell
@@ -71,7 +71,7 @@ CONVERTED = {
     ".mat": "a matrix of Emme or MATLAB: save it as OMX there",
     ".mdb": "a database of Access: export its table as CSV there",
     ".sqlite": "a database: sqlite3 -header -csv FILE 'SELECT …' makes CSV of it",
-    ".tntp": "of the TNTP collection: discreet_client.tntp.read_trips(…) makes columns of its trips",
+    ".tntp": "of the TNTP collection: discreet_client.tntp.read_trips makes columns of it",
 }
 """What files are that are not read, by the ends of their names, and what makes a readable one."""
 MOST_CELLS = 20_000_000
@@ -133,9 +133,10 @@ def table_of(
     names: Mapping[str, Container[str]] | None = None,
     broken_too: bool = False,
 ) -> Table:
-    """From a path, a `File` or a function that opens a file, a pandas, polars or Arrow frame, or a mapping of
-    columns. rules: `units_row` of CSV and Excel, `sheet` of Excel. names: texts of a column that
-    are names, though files write them for what is missing. broken_too: as of `read_csv`."""
+    """From a path, a `File` or a function that opens one, a pandas, polars or Arrow frame, or a
+    mapping of columns. rules: `units_row` of CSV and Excel, `sheet` of Excel. names: texts of a
+    column that are names, though files write them for what is missing. broken_too: as of
+    `read_csv`."""
     if isinstance(source, Table):
         return source
     rules, file = rules or {}, source if isinstance(source, File) else file_of(source, form)
@@ -163,7 +164,7 @@ def table_of(
     return replace(without_missing(table, names), grammar=grammar)
 
 
-# Parquet --------------------------------------------------------------------------------------------
+# Parquet ------------------------------------------------------------------------------------------
 
 
 def _parquet(file: File) -> Any:
@@ -179,7 +180,7 @@ def _parquet(file: File) -> Any:
         raise TableError(f"{file.name} cannot be read as Parquet: is it whole?") from None
 
 
-# JSON -----------------------------------------------------------------------------------------------
+# JSON ---------------------------------------------------------------------------------------------
 
 
 def _json(file: File) -> Table:
@@ -199,7 +200,8 @@ def _json(file: File) -> Table:
         columns = found
     else:
         raise TableError(
-            f'{file.name}: rows as objects are needed, [{{"origin": "A", …}}, …], or columns as lists'
+            f'{file.name}: rows as objects are needed, [{{"origin": "A", …}}, …], or columns as '
+            "lists"
         )
     for name, values in columns.items():
         for place, value in enumerate(values):
@@ -216,13 +218,13 @@ def _no_constant(text: str) -> Any:
     raise ValueError(f"{text} is no number of JSON")
 
 
-# Excel ----------------------------------------------------------------------------------------------
+# Excel --------------------------------------------------------------------------------------------
 
 
 def _workbook(file: File, sheet: Any, *, units_row: bool) -> Table:
     """One sheet, whose first row names the columns. Its rows are counted as Excel counts them."""
     try:
-        calamine: Any = importlib.import_module("python_calamine")
+        import python_calamine as calamine  # noqa: PLC0415 - optional
     except ImportError:
         raise MissingExtra("python-calamine", "excel", "an Excel file") from None
     content = file.read()
@@ -280,7 +282,7 @@ def _workbook(file: File, sheet: Any, *, units_row: bool) -> Table:
 
 
 def _only_sheet(book: Any, titles: Sequence[str], name: str) -> str:
-    filled = [title for title in titles if book.get_sheet_by_name(title).total_height]
+    filled = [title for title in titles if book.get_sheet_by_name(title).height]
     if len(filled) > 1:
         raise TableError(
             f"{name} has the sheets {', '.join(filled)[:200]}: say reader.sheet, one of them",
@@ -390,7 +392,7 @@ def _number(letters: bytes) -> int:
     return found
 
 
-# OMX ------------------------------------------------------------------------------------------------
+# OMX ----------------------------------------------------------------------------------------------
 
 
 def of_matrix(

@@ -13,25 +13,34 @@ columns. They stay here; the service receives what the reader made, and the rest
 
 from __future__ import annotations
 
-from collections.abc import Callable, Container, Iterable, Mapping
+from collections.abc import Callable, Container, Iterable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from discreet_client import containers, episodes, openadr, patients, readings, trips
+import numpy as np
+
+from discreet_client import containers, episodes, openadr, patients, proposals, readings, trips
 from discreet_client.cells import DATES, DECIMALS, THOUSANDS, Grammar
-from discreet_client.reading import Reading, check_rules, joined
+from discreet_client.errors import MissingExtra
+from discreet_client.reading import Reading, check_rules, counted, joined
 from discreet_client.tables import (
+    Issue,
     Table,
     TableError,
-    WrongCell,
     first_line,
     is_utf_16,
+    missing,
     together,
 )
 
 VERSION = 1
 """Of the description."""
+SHOWN = 6
+"""Rows of a preview."""
+MOST_SHOWN = 200
+"""Columns of a preview's rows."""
+LONGEST_SHOWN = 80
 OF_FILES = ("dates", "decimal", "encoding", "sheet", "thousands", "units_row")
 """Rules of how a table is written, whatever its kind."""
 
@@ -167,6 +176,120 @@ def described(
     return told, rules, names
 
 
+def preview(
+    kind: str,
+    source: Any,
+    public: Mapping[str, Any],
+    columns: Mapping[str, str] | None = None,
+    *,
+    form: str | None = None,
+) -> dict[str, Any]:
+    """How a table would be read, for its owner to look at, as JSON:
+
+    columns: the names in the file. proposal: {reader, columns}, what its form suggests
+    (`proposals`); where the description has neither, what follows is by it. rows: of the first
+    SHOWN rows {row, cells: as they are written, by column; meaning: the records that they become,
+    as objects}: periods and zones of a trip; period and state of a reading; step and coordinates of
+    a transition; none of a row that is left out. left_out: [{why, count}]. notes: sentences.
+    issues: what is wrong (`Issue.as_dict`, and its sentence as `detail`); nothing has a meaning
+    then. count: rows of the table.
+
+    Raises nothing for what is wrong with a file or its description: that is in `issues`.
+    """
+    found: dict[str, Any] = {
+        "columns": [],
+        "proposal": {"reader": {}, "columns": {}},
+        **{name: [] for name in ("rows", "left_out", "notes", "issues")},
+        "count": 0,
+    }
+    try:
+        told, rules, names = described(public, columns)
+        table, opened = _as_it_is(kind, source, form, told, rules)
+        found["columns"], found["count"] = list(table.columns), table.rows
+        found["proposal"] = proposals.proposed(kind, table, told, opened)
+        if not rules and not names:
+            rules, names = found["proposal"]["reader"], found["proposal"]["columns"]
+        lines = table.places[:SHOWN].tolist()
+        found["rows"] = [
+            {"row": line, "cells": cells, "meaning": []}
+            for line, cells in zip(lines, _cells(table), strict=True)
+        ]
+        whole, left = _table(kind, source, form, told, dict(rules), names)
+        reading = _read(kind, whole, told, left, names)
+    except (TableError, MissingExtra) as error:
+        issues = error.issues if isinstance(error, TableError) else [Issue(str(error))]
+        found["issues"] = [{"detail": one.says, **one.as_dict()} for one in issues]
+        return found
+    found["left_out"] = [{"why": why, "count": count} for why, count in reading.left_out]
+    found["notes"] = [*reading.notes, *_alike(reading)]
+    for row, meaning in zip(found["rows"], _meanings(reading, lines), strict=True):
+        row["meaning"] = meaning
+    return found
+
+
+def _as_it_is(
+    kind: str, source: Any, form: str | None, told: Mapping[str, Any], rules: Mapping[str, Any]
+) -> tuple[Table, dict[str, Any]]:
+    """The table as it is written, and by which rules of files it was opened: where nobody says the
+    encoding, that of Excel is tried too."""
+    opened = {rule: rules[rule] for rule in OF_FILES if rule in rules}
+    try:
+        return _table(kind, source, form, told, dict(rules), {})[0], opened
+    except TableError as error:
+        if "encoding" in rules or error.issues[0].about != "encoding":
+            raise
+        opened["encoding"] = "cp1252"
+        return _table(kind, source, form, told, {**rules, **opened}, {})[0], opened
+
+
+def _cells(table: Table) -> list[dict[str, Any]]:
+    """The first rows, a text for each column; None where nothing stands."""
+    columns = dict(list(table.columns.items())[:MOST_SHOWN])
+    lacks = {name: missing(values[:SHOWN]) for name, values in columns.items()}
+    return [
+        {
+            name: None if lacks[name][row] else str(values[row])[:LONGEST_SHOWN]
+            for name, values in columns.items()
+        }
+        for row in range(min(SHOWN, table.rows))
+    ]
+
+
+def _meanings(reading: Reading, lines: Sequence[int]) -> list[list[dict[str, Any]]]:
+    """Of each of these rows the records that it became, at most SHOWN."""
+    assert reading.places is not None
+    rule = readings.rule_of(reading.public) if "kw" in reading.columns else None
+    meanings = []
+    for line in lines:
+        records = []
+        for record in np.flatnonzero(reading.places == line)[:SHOWN].tolist():
+            one = {name: values[record] for name, values in reading.columns.items()}
+            one = {name: getattr(value, "item", lambda v=value: v)() for name, value in one.items()}
+            if rule is not None:
+                one |= readings.place_in(rule, one)
+            records.append(one)
+        meanings.append(records)
+    return meanings
+
+
+def _alike(reading: Reading) -> list[str]:
+    """A word on trips within a zone and on rows that say the same as another."""
+    columns = reading.columns
+    if not {"origin", "destination"} <= columns.keys():
+        return []
+    notes, trips_ = [], columns["origin"].size
+    if within := int(np.count_nonzero(columns["origin"] == columns["destination"])):
+        notes.append(f"{counted(within, 'row', trips_)} within one zone: such trips use no road")
+    codes = [np.unique(values, return_inverse=True)[1].ravel() for values in columns.values()]
+    order = np.lexsort(codes)
+    same = np.ones(max(trips_ - 1, 0), dtype=bool)
+    for code in codes:
+        same &= code[order][1:] == code[order][:-1]
+    if doubled := int(np.count_nonzero(same)):
+        notes.append(f"{counted(doubled, 'row', trips_)} the same as another: each counts")
+    return notes
+
+
 def _table(
     kind: str,
     source: Any,
@@ -218,7 +341,7 @@ def _read(
         reader = READERS[kind]
         try:
             reading = reader.read(table, told, rules, names)
-        except WrongCell as error:
+        except TableError as error:
             issues = [*table.broken, *error.issues]
             raise together(issues, reader.checks(table, told, rules, names)) from None
         if table.broken:

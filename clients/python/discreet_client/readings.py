@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from datetime import timedelta
+from datetime import datetime, timedelta
 from functools import partial
 from typing import Any
 from zoneinfo import ZoneInfo
@@ -121,7 +121,7 @@ def readings_of(
         )
         _, owner = np.unique(owner, return_inverse=True)
     kw = kw / hours
-    if (rule := _rule_of(public)) is not None and all(
+    if (rule := rule_of(public)) is not None and all(
         moment.tzinfo or rule.offset is not None for moment in moments
     ):
         time = times_of(moments.tolist(), rule.offset)
@@ -285,7 +285,7 @@ def begun(public: Mapping[str, Any], place: ZoneInfo | None) -> Mapping[str, Any
     return {**public, "meters": {**meters, "start": zoned.isoformat()}}
 
 
-def _rule_of(public: Mapping[str, Any]) -> MeterRule | None:
+def rule_of(public: Mapping[str, Any]) -> MeterRule | None:
     """The public rule; None where the service has something to say of it."""
     try:
         rule = MeterRule.of(public)
@@ -299,6 +299,17 @@ def _rule_of(public: Mapping[str, Any]) -> MeterRule | None:
     except (KeyError, TypeError, ValueError, AttributeError, AssertionError, OverflowError):
         return None
     return rule if known and rule.edges.size >= 3 else None
+
+
+def place_in(rule: MeterRule, reading: Mapping[str, Any]) -> dict[str, int]:
+    """The period that a reading is in, and the state of its power; none of a time without a zone,
+    where nobody gave it one."""
+    moment = datetime.fromisoformat(reading["time"])
+    if moment.tzinfo is None and rule.offset is None:
+        return {}
+    (time,) = times_of([moment], rule.offset)
+    (state,) = bins_of(np.array([reading["kw"]]), rule.edges)
+    return {"step": int((time - rule.start) // rule.interval), "state": int(state)}
 
 
 def _as_by_the_rule(

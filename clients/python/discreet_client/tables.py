@@ -11,6 +11,7 @@ has: a comma, else `;`, a tab or `|`. What a cell means is said by `cells`.
 from __future__ import annotations
 
 import codecs
+import contextlib
 import csv
 import io
 import math
@@ -72,6 +73,8 @@ _SEP = re.compile(r'"?sep=([,;\t|])"?\r?\n?', re.IGNORECASE)
 MOST_NAMED = 20
 LONGEST_UNIT = 12
 """Letters of a unit below the name of a column."""
+_RULE = re.compile(r"\breader\.[a-z_]+")
+_PUBLIC = re.compile(r"\bpublic\.[a-z_]+(?:\.[a-z_]+)?")
 MICROSECONDS_A_DAY = 86_400_000_000
 READER = {
     "dates": "reader.dates has to say day_first or month_first of dates with slashes",
@@ -112,7 +115,8 @@ class Issue:
     def way_out(self) -> str | None:
         """The rule of the description that would help: `reader.decimal`, `columns`."""
         if self.about in ("", "finite"):
-            return None
+            named = _RULE.search(self.says) or _PUBLIC.search(self.says)
+            return named and named[0]
         whole = self.about == "columns" or self.about.startswith("public.")
         return self.about if whole else f"reader.{self.about}"
 
@@ -154,13 +158,12 @@ def together(issues: Iterable[Issue], checks: Iterable[Callable[[], Any]]) -> Ta
     """What stopped a reader, and below it, a line each, what is wrong in other columns: a person
     mends a file once."""
     found = [*issues]
-    for check in checks:
-        try:
-            check()
-        except WrongCell as error:
-            found += error.issues
-        except TableError:  # of a rule, which is looked at once the cells are right
-            continue
+    with contextlib.suppress(TableError):  # where there are no columns to check, as was said
+        for check in checks:
+            try:
+                check()
+            except TableError as error:
+                found += error.issues
     return TableError.of(found)
 
 
@@ -252,16 +255,16 @@ class Table:
                 says += f" {way}" if says.endswith("?") else f" ({way})"
             here = np.fromiter((one == refusal for one in refusals.tolist()), bool, values.size)
             about = refusal.about
-            if refusal == NO_NUMBER and not of_texts and here.argmax() == self.places.argmin():
-                if here.sum() == 1 and _is_unit(str(values[here][0])):
-                    about = "units_row"
-                    says += " (reader.units_row: true where this row says the units)"
+            is_first = here.sum() == 1 and here.argmax() == self.places.argmin()
+            if refusal == NO_NUMBER and is_first and is_unit(str(values[here][0])):
+                about = "units_row"
+                says += " (reader.units_row: true where this row says the units)"
             try:
                 self.refuse(here, column, says, values, about, refusal.expected or None)
             except WrongCell as error:
                 issues += error.issues
         if issues:
-            raise WrongCell.of(issues)
+            raise WrongCell.of(sorted(issues, key=lambda one: one.row or 0))
 
     def values(self, column: str) -> NDArray[Any]:
         """A column in which nothing is missing."""
@@ -754,7 +757,7 @@ def _objects(values: Iterable[Any]) -> NDArray[Any]:
     return np.fromiter(values, dtype=object)
 
 
-def _is_unit(text: str) -> bool:
+def is_unit(text: str) -> bool:
     """Whether this may be the unit of a column, below its name: kWh, [h], °C."""
     return 0 < len(text.strip()) <= LONGEST_UNIT and not any(one.isdigit() for one in text)
 

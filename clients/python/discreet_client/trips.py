@@ -175,7 +175,7 @@ def checks(
     if word(rules, "other_zones", MISSING) == "refuse":
         for end in ("origin", "destination"):
             yield partial(_zones, table, end, zones, count(public, "zones"))
-    if "time" in table.columns and "start" in rules:
+    if "time" in table.columns and ("start" in rules or "time" in columns):
         yield lambda: _periods(table, public, rules)
     if "count" in table.columns:
         yield lambda: _counts(table, scale_of(public), bool(rules.get("round_trips")), [])
