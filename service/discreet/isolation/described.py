@@ -237,6 +237,13 @@ def preview(job: Mapping[str, Any], opened: Callable[[], BinaryIO], size: int) -
 def samples() -> Iterator[tuple[str, dict[str, Any], str, bytes]]:
     """Kind, public part, form and bytes of small files of every kind and form, of what is wrong in
     them, and of what is none: what children need is met when they are read."""
+    from discreet.problems.descriptions import completed  # noqa: PLC0415
+
+    for kind, public, form, content in _samples():
+        yield kind, completed(kind, public), form, content
+
+
+def _samples() -> Iterator[tuple[str, dict[str, Any], str, bytes]]:
     trips = {"unit": "request", "zones": 2, "periods": 2, "period_minutes": 60}
     clock = {"time_zone": "Europe/Berlin", "start": "02.11.2026 07:00", "zones": ["Ä", "B"]}
     named = {"origin": "Von", "destination": "Nach", "time": "Tag+Zeit", "count": "Fahrten"}
@@ -263,6 +270,7 @@ def samples() -> Iterator[tuple[str, dict[str, Any], str, bytes]]:
     if (matrix := _matrix()) is not None:
         yield "routing", plain, "omx", matrix
         yield "routing", {**plain, "reader": {"matrix": "no"}}, "omx", matrix
+        yield "routing", {**plain, "reader": {"zones": ["7", "9"]}}, "omx", matrix
     rows = [{"origin": 1, "destination": 2}, {"origin": 2, "destination": "x"}]
     for number in (1, 2):
         yield "routing", plain, "json", json.dumps(rows[:number]).encode()
@@ -273,13 +281,13 @@ def samples() -> Iterator[tuple[str, dict[str, Any], str, bytes]]:
         "states": 2,
         "edges": [0, 1, 20],
         "steps": 3,
-        "meters": {"start": "2026-10-25T01:00", "interval_seconds": 1800},
+        "meters": {"start": "2026-10-25T00:00", "interval_seconds": 1800},
         "reader": {"time_zone": "Europe/Berlin", "units": "kWh", "decimal": ","},
     }
-    lines = ["25.10.2026 01:00;a;0,2", "25.10.2026 01:30;a;1", "25.10.2026 02:00;a;0,3"]
+    lines = [f"25.10.2026 {at};a;0,2" for at in ("00:00", "00:30", "01:00")]
     read = "time;participant;kw\n" + "\n".join(lines)
     yield "dr_ensemble", meters, "csv", read.encode()
-    yield "dr_ensemble", meters, "csv", (read + "\n25.10.2026 02:30;a;x").encode()
+    yield "dr_ensemble", meters, "csv", (read + "\n25.10.2026 01:30;a;x").encode()
     wide = {"participants": "columns", "except": ["Summe"], "units_row": True}
     rest = "Zeit;a;Summe\n;kWh;kWh\n" + "\n".join(f"{one[:16]};0,2;1" for one in lines)
     apart = {**meters, "reader": {**meters["reader"], **wide}, "columns": {"time": "Zeit"}}

@@ -1,0 +1,171 @@
+"""Tables of people's own as the service reads them: registrations, looks and drafts."""
+
+from __future__ import annotations
+
+import io
+import json
+from typing import Any
+
+import httpx
+import pyarrow as pa
+import pyarrow.csv as pc
+import pyarrow.parquet as pq
+import pytest
+
+from tests.conftest import Installation
+
+PUBLIC: dict[str, Any] = {
+    "unit": "request",
+    "zones": 3,
+    "periods": 2,
+    "period_minutes": 60,
+    "trip_scale": 10,
+    "reader": {
+        "decimal": ",",
+        "encoding": "cp1252",
+        "time_zone": "Europe/Berlin",
+        "start": "2026-11-02T07:00",
+        "zones": ["Köln", "Bonn", "Aachen"],
+        "outside": "leave_out",
+    },
+    "columns": {"origin": "Von", "destination": "Nach", "time": "Zeit", "count": "Fahrten"},
+}
+CSV = (
+    "Von;Nach;Zeit;Fahrten;Fahrer\n"
+    "Köln;Bonn;02.11.2026 07:10;1,5;Anna\n"
+    "Bonn;Köln;02.11.2026 08:10;2;Otto\n"
+    "Bonn;Aachen;02.11.2026 09:10;2;Otto\n"
+).encode("cp1252")
+
+
+def metadata(name: str, **changes: Any) -> dict[str, Any]:
+    whole = {"name": name, "kind": "routing", "cap": {"epsilon": 4}, "public": PUBLIC}
+    return {**whole, **changes}
+
+
+def send(
+    http: httpx.Client,
+    path: str,
+    said: Any,
+    content: bytes,
+    name: str = "fahrten.csv",
+) -> httpx.Response:
+    files = {"metadata": (None, json.dumps(said)), "content": (name, content)}
+    return http.post(path, files=files)
+
+
+def test_a_csv_with_names_of_its_own_is_registered(service: Installation) -> None:
+    with service.http(service.owner_of("reads-csv")) as http:
+        made = send(http, "/v1/datasets", metadata("Fahrten"), CSV)
+        assert made.status_code == 201, made.text
+        told = made.json()
+        assert told["public"]["columns"] == PUBLIC["columns"]
+        rules = {name: one for name, one in PUBLIC["reader"].items() if name != "zones"}
+        assert told["public"]["reader"] == {"version": 1, **rules}
+        assert any("outside" in note for note in told["notes"])
+        found = http.get(f"/v1/datasets/{told['id']}").json()
+        assert "notes" not in found
+        assert "Köln" not in json.dumps(found, ensure_ascii=False)
+
+
+def test_all_mistakes_are_said_at_once(service: Installation) -> None:
+    wrong = CSV.replace(b"1,5", b"1.500").replace(b"08:10", b"8 Uhr")
+    with service.http(service.owner_of("reads-wrong")) as http:
+        refused = send(http, "/v1/datasets", metadata("Fahrten"), wrong)
+        assert refused.status_code == 422
+        errors = {one["column"]: one for one in refused.json()["errors"]}
+        assert errors["Fahrten"]["row"] == 2
+        assert errors["Fahrten"]["way_out"] == "reader.thousands"
+        assert errors["Fahrten"]["found"] == "1.500"
+        assert errors["Zeit"]["row"] == 3
+        assert http.get("/v1/datasets").json()["datasets"] == []
+        assert http.get("/v1/budgets").json()["budgets"] == []
+
+
+def test_a_draft_is_looked_at_again_and_registered(service: Installation) -> None:
+    with service.http(service.owner_of("reads-draft")) as http:
+        looked = send(http, "/v1/reads", {"kind": "routing", "public": {}}, CSV)
+        assert looked.status_code == 200, looked.text
+        look = looked.json()
+        assert look["columns"] == ["Von", "Nach", "Zeit", "Fahrten", "Fahrer"]
+        assert look["format"] == "csv"
+        assert look["bytes"] == len(CSV)
+        assert look["issues"]
+        again = {"draft": look["id"], "kind": "routing", "public": PUBLIC}
+        second = http.post("/v1/reads", json=again).json()
+        assert second["issues"] == []
+        assert second["count"] == 3
+        assert http.get(f"/v1/reads/{look['id']}").status_code == 200
+        # What is refused keeps the file.
+        public = {**PUBLIC, "reader": {**PUBLIC["reader"], "outside": "refuse"}}
+        body = metadata("Fahrten", draft=look["id"], public=public)
+        assert http.post("/v1/datasets", json=body).status_code == 422
+        made = http.post("/v1/datasets", json=metadata("Fahrten", draft=look["id"]))
+        assert made.status_code == 201, made.text
+        assert http.get(f"/v1/reads/{look['id']}").status_code == 404
+        same = send(http, "/v1/datasets", metadata("Fahrten"), CSV)
+        assert (same.status_code, same.json()["id"]) == (200, made.json()["id"])
+
+
+def test_a_draft_is_its_owners_alone(service: Installation) -> None:
+    mine, other = service.owner_of("reads-mine"), service.owner_of("reads-other")
+    with service.http(mine) as http:
+        draft = send(http, "/v1/reads", {"kind": "routing"}, CSV).json()["id"]
+    with service.http(other) as http:
+        for answer in (
+            http.get(f"/v1/reads/{draft}"),
+            http.delete(f"/v1/reads/{draft}"),
+            http.post("/v1/reads", json={"draft": draft, "kind": "routing"}),
+            http.post("/v1/datasets", json=metadata("Fahrten", draft=draft)),
+        ):
+            assert answer.status_code == 404, answer.text
+    with service.http(mine) as http:
+        assert http.delete(f"/v1/reads/{draft}").status_code == 204
+        assert http.get(f"/v1/reads/{draft}").status_code == 404
+
+
+def parquet(table: pa.Table) -> bytes:
+    sink = io.BytesIO()
+    pq.write_table(table, sink)
+    return sink.getvalue()
+
+
+def test_one_table_in_all_formats_is_one_dataset(service: Installation) -> None:
+    plain = {name: one for name, one in PUBLIC.items() if name != "columns"}
+    rules = {"start": "2026-11-02T07:00", "time_zone": "Europe/Berlin"}
+    public = {**plain, "reader": rules}
+    columns = {
+        "origin": [1, 2, 3],
+        "destination": [2, 3, 1],
+        "time": ["2026-11-02 07:10", "2026-11-02 07:20", "2026-11-02 08:30"],
+        "count": [1.5, 2.0, 3.0],
+    }
+    table = pa.table(columns)
+    sink = io.BytesIO()
+    pc.write_csv(table, sink)
+    rows = json.dumps(table.to_pylist()).encode()
+    with service.http(service.owner_of("reads-formats")) as http:
+        ids = set()
+        for name, content in (
+            ("a.csv", sink.getvalue()),
+            ("a.parquet", parquet(table)),
+            ("a.json", rows),
+            ("b.csv", sink.getvalue().replace(b",", b";").replace(b".", b",")),
+        ):
+            made = send(http, "/v1/datasets", metadata("one", public=public), content, name)
+            assert made.status_code in (200, 201), made.text
+            ids.add(made.json()["id"])
+        body = metadata("one", public=public, content=table.to_pylist())
+        whole = http.post("/v1/datasets", json=body)
+        assert whole.status_code == 200, whole.text
+        ids.add(whole.json()["id"])
+        assert len(ids) == 1
+
+
+@pytest.mark.parametrize("name", ["reader", "columns"])
+def test_an_unknown_rule_or_column_is_refused(service: Installation, name: str) -> None:
+    wrong = {**PUBLIC, name: {**PUBLIC[name], "nothing": "Von"}}
+    with service.http(service.owner_of(f"reads-unknown-{name}")) as http:
+        refused = send(http, "/v1/datasets", metadata("Fahrten", public=wrong), CSV)
+        assert refused.status_code == 422
+        assert "nothing" in refused.text
