@@ -157,6 +157,26 @@ def _columns(content: Mapping[str, Any], fields: Sequence[str]) -> dict[str, NDA
     return columns
 
 
+def table_file(table: Any) -> File:
+    """A table of somebody's own, a frame or columns of equal length, as a file. TypeError."""
+    if isinstance(table, Mapping):
+        table = {name: _arrow_column(values) for name, values in table.items()}
+    elif not hasattr(table, "to_parquet") and not hasattr(table, "column_names"):
+        if not hasattr(table, "to_arrow"):
+            raise TypeError(f"a table of type {type(table).__name__}: see discreet_client.contents")
+        table = table.to_arrow()  # polars
+    try:
+        return _file(table)
+    except ValueError as error:  # Arrow's errors are
+        says = "a column holds values of several types: make it text, or read it here (local=True)"
+        raise TypeError(f"{says}: {error}") from None
+
+
+def _arrow_column(values: Any) -> Any:
+    """A column as it is: an array of NumPy would make texts of a column of texts and None."""
+    return values if isinstance(values, np.ndarray) or hasattr(values, "dtype") else list(values)
+
+
 def _file(table: Any) -> File:
     """A table as Parquet, or as CSV without pyarrow."""
     body = io.BytesIO()

@@ -1471,6 +1471,11 @@ export interface components {
             dataset: string;
             /** Expires At */
             expires_at: string | null;
+            /**
+             * Notes
+             * @description Where its table was read by the source's reader: what was left out or changed
+             */
+            notes?: string[];
             /** @description Where its content stays, if it is not stored; GET /v1/datasets/{id} tells owners the address */
             place?: components["schemas"]["PlaceAnswer"] | null;
             /**
@@ -6215,6 +6220,11 @@ export interface components {
             erased: boolean;
             /** Expires At */
             expires_at: string | null;
+            /**
+             * Notes
+             * @description Where its table was read by the source's reader: what was left out or changed
+             */
+            notes?: string[];
             /** @description Where its content stays, if it is not stored; GET /v1/datasets/{id} tells owners the address */
             place?: components["schemas"]["PlaceAnswer"] | null;
             remaining: components["schemas"]["Figures"];

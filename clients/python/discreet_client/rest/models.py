@@ -1777,6 +1777,8 @@ class SourceBlock(TypedDict):
     """True if its content is gone; it is no longer read"""
     expires_at: str | None
     """date-time"""
+    notes: NotRequired[list[str]]
+    """Where its table was read by the source's reader: what was left out or changed"""
     place: NotRequired[PlaceAnswer | None]
     """
     Where its content stays, if it is not stored; GET /v1/datasets/{id} tells owners the
@@ -2179,6 +2181,8 @@ class BlockAnswer(TypedDict):
     """Its id: DELETE /v1/datasets/{id} erases its content"""
     expires_at: str | None
     """date-time"""
+    notes: NotRequired[list[str]]
+    """Where its table was read by the source's reader: what was left out or changed"""
     place: NotRequired[PlaceAnswer | None]
     """
     Where its content stays, if it is not stored; GET /v1/datasets/{id} tells owners the
