@@ -143,7 +143,7 @@ def add(
         typer.Argument(
             metavar="[FILE…|URL]",
             help="All records of the block: .csv, .parquet or .json (of a source with a reader "
-            "also .xlsx and .omx), or the address of such a file that the service reads (file:///…, "
+            "also .xlsx and .omx), or the address of one that the service reads (file:///…, "
             "https://…, s3://…, of Parquet also with *; postgresql://host/database with --query); "
             "several files are a block each, by the days or months in their names; none with "
             "--empty",
