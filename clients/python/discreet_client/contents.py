@@ -89,6 +89,8 @@ def content_of(kind: str, content: Any, forms: Forms | None) -> Any:
 
     `forms`: those of the kind; None for an unknown kind, which the service is left to refuse.
     """
+    if isinstance(content, File):
+        return content
     if isinstance(content, str | Path):
         path = Path(content)
         return File(path.name, path.open("rb"))
