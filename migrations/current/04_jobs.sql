@@ -291,8 +291,7 @@ LANGUAGE plpgsql AS $$
 -- session, terms, budget, traceparent, seal, release_key (hex), released_by, name, objects, source, versions, revision}: the
 -- last is that of the dataset or of the source of which the plan was made. Without a
 -- dataset and with released_by a job reads what these jobs released. objects are ids of the public objects that the problem
--- names; source has the blocks that it reads, of which versions are the numbers, as a multirange. Code from before schema
--- 0034 says blocks instead of both: ids of versions.
+-- names; source has the blocks that it reads, of which versions are the numbers, as a multirange.
 -- _accounts are those of the data (none: the data are public, and nothing is charged); caps on the tenant and on the
 -- principal are added here, so that no caller can forget them.
 -- With a session a job is federated: it waits for its agents instead of a worker. Nothing is reserved yet: the accounts are
@@ -329,15 +328,6 @@ BEGIN
     END IF;
     source := one ->> 'source';
     parts := (one ->> 'versions')::int4multirange;
-    IF one -> 'blocks' -> 0 IS NOT NULL THEN  -- a number for each, or one that nobody has
-      SELECT min(d.source_id), range_agg(int4range(coalesce(d.number, 0), coalesce(d.number, 0), '[]')) INTO source, parts
-        FROM jsonb_array_elements_text(one -> 'blocks') AS b(id) LEFT JOIN datasets AS d ON d.id = b.id AND d.tenant_id = _tenant
-        HAVING count(DISTINCT d.source_id) = 1;
-      IF NOT FOUND THEN
-        source := '';
-        parts := '{[0,1)}';
-      END IF;
-    END IF;
     job_id := NULL;
     created_at := NULL;
     standings := NULL;
