@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import io
 import json
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +21,7 @@ from discreet.cli import app
 from discreet.installation.postgres import EmbeddedPostgres
 from discreet.storage.database import connection_string
 from discreet_client.errors import LeftOut
-from tests.conftest import Installation, eventually, installation
+from tests.conftest import Installation, eventually, fresh_database, settings_for
 
 PUBLIC: dict[str, Any] = {
     "unit": "request",
@@ -275,11 +277,31 @@ def test_the_command_line_sends_a_file_or_reads_it_here(
     assert refused.stdout.count("Wrong: ") == 2
 
 
+@contextmanager
+def set_up(
+    postgres: EmbeddedPostgres, template: str, state: Path, **values: Any
+) -> Iterator[Installation]:
+    """An API of its own with these settings."""
+    with fresh_database(postgres, template) as database:
+        running = Installation(settings_for(database, state, **values))
+        running.extra |= {
+            f"DISCREET_{name.upper()}": str(value).lower() for name, value in values.items()
+        }
+        if "object_url" in values:
+            running.extra["DISCREET_OBJECT_URL"] = values["object_url"]
+        try:
+            running.make_keys()
+            running.start_api()
+            yield running
+        finally:
+            running.stop()
+
+
 def test_where_names_are_not_read_the_file_is_refused_before_it_comes(
     postgres: EmbeddedPostgres, template: str, tmp_path: Path
 ) -> None:
     with (
-        installation(postgres, template, tmp_path, workers=0, reads_names=False) as running,
+        set_up(postgres, template, tmp_path, reads_names=False) as running,
         running.http() as http,
     ):
         refused = send(http, "/v1/datasets", metadata("Fahrten"), CSV)
@@ -300,8 +322,8 @@ def test_a_file_is_erased_after_a_day(
     postgres: EmbeddedPostgres, template: str, tmp_path: Path
 ) -> None:
     objects = f"file://{tmp_path}/objects"
-    with installation(
-        postgres, template, tmp_path, workers=0, object_url=objects, object_bytes=0
+    with set_up(
+        postgres, template, tmp_path, object_url=objects, object_bytes=0, expiry_seconds=0.3
     ) as running:
         with running.http() as http:
             draft = send(http, "/v1/reads", {"kind": "routing"}, CSV).json()["id"]
