@@ -25,7 +25,7 @@ import pytest
 from discreet.errors import InvalidInput
 from discreet.isolation import reading
 from discreet.problems.columns import check_names, owner_column, real_column
-from discreet_client import networks, readers, tntp
+from discreet_client import cells, networks, readers, tables, tntp
 from discreet_client.cells import AS_WRITTEN, Grammar, distinct
 from discreet_client.tables import TableError, read_csv
 
@@ -77,8 +77,14 @@ def by_the_client(row: dict[str, Any], path: Path) -> Any:
     return pairs
 
 
+@pytest.mark.parametrize("least", [0, 1 << 30], ids=["columns", "cells"])
 @pytest.mark.parametrize("row", ROWS, ids=lambda row: f"{row['of']}-{row['in']!r:.30}")
-def test_the_client(row: dict[str, Any], tmp_path: Path) -> None:
+def test_the_client(
+    row: dict[str, Any], least: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """By pyarrow, which files take from so many bytes on, and a cell at a time."""
+    monkeypatch.setattr(tables, "LEAST_QUICK", least)
+    monkeypatch.setattr(cells, "MOST_APART", 0 if least == 0 else 1 << 30)
     if "refused" in row:
         with pytest.raises(TableError) as refused:
             by_the_client(row, tmp_path / "table.csv")

@@ -429,12 +429,14 @@ def _outcomes(table: Table, rules: Mapping[str, Any]) -> Floats:
             'reader.rewards: what each text counts is needed, as in {"improved": 1, "worse": 0}'
         )
     counts = {name_of(str(outcome)): float(figure) for outcome, figure in said.items()}
-    outcomes = table.names("reward")
-    unknown = np.array([outcome not in counts for outcome in outcomes.tolist()], dtype=bool)
+    once, of = table.once("reward")
+    outcomes = once[of]
+    unknown = np.array([outcome not in counts for outcome in once.tolist()], dtype=bool)[of]
     table.refuse(
         unknown, "reward", f"reader.rewards knows {', '.join(counts)}", outcomes, "rewards"
     )
-    return np.array([counts[outcome] for outcome in outcomes.tolist()], dtype=np.float64)
+    found: Floats = np.array([counts[one] for one in once.tolist()], dtype=np.float64)[of]
+    return found
 
 
 def _named(
@@ -601,12 +603,13 @@ def _of_policy(table: Table, name: str, policy: Any) -> Floats:
         )
     if "action" not in table.columns:
         table.named({}, ["action"])
-    actions = table.names("action")
-    unknown = np.array([action not in chances for action in actions.tolist()], dtype=bool)
+    once, of = table.once("action")
+    actions = once[of]
+    unknown = np.array([action not in chances for action in once.tolist()], dtype=bool)[of]
     table.refuse(
         unknown, "action", f"reader.{name} knows the actions {', '.join(chances)}", actions, name
     )
-    found = np.array([chances[action] for action in actions.tolist()])
+    found = np.array([chances[action] for action in once.tolist()])[of]
     if name == "behaviour":
         table.refuse(
             found == 0,
