@@ -1,9 +1,10 @@
 """What cells and files mean: `cells.jsonl`, one row each, by the readers of client and service.
 
-`of`: number, a reading's kW; time, when it was; zones, numbers of two zones; people, how many
-persons two names are; file, trips. `in`: the text; `rules`: of the description; `is`: what it
-means; or `refused`: of the sentence. `service`: what the service's own reader of uploads says
-where that is something else; it has no rules, and rows with rules are none for it.
+`of`: number, a reading's kW; time, when it was; meters, when the readings of a file were; zones,
+numbers of two zones; people, how many persons two names are; file, trips. `in`: the text; `rules`
+and `columns`: of the description; `is`: what it means; or `refused`: of the sentence. `service`:
+what the service's own reader of uploads says where that is something else; it has no rules, and
+rows with rules are none for it.
 """
 
 from __future__ import annotations
@@ -57,8 +58,11 @@ def text_of(row: dict[str, Any]) -> str:
 def by_the_client(row: dict[str, Any], path: Path) -> Any:
     path.write_bytes(text_of(row).encode(row.get("encoding", "utf-8")))
     rules = row.get("rules", {})
-    if row["of"] in ("number", "time"):
-        found = readers.read("dr_ensemble", path, {"reader": {**ZONE, **rules}}).columns
+    if row["of"] in ("number", "time", "meters"):
+        public = {"reader": {**ZONE, **rules}, "columns": row.get("columns", {})}
+        found = readers.read("dr_ensemble", path, public).columns
+        if row["of"] == "meters":
+            return found["time"].tolist()
         if row["of"] == "time":
             return found["time"].tolist()[0]
         return found["kw"].tolist()[0] if found["kw"].size else None
@@ -147,7 +151,7 @@ def test_the_service(row: dict[str, Any]) -> None:
 
 
 def test_there_are_enough() -> None:
-    assert len(ROWS) >= 120
+    assert len(ROWS) >= 200
     assert len({json.dumps(row, sort_keys=True) for row in ROWS}) == len(ROWS)
 
 

@@ -44,7 +44,7 @@ from discreet_client.meters import (
 )
 from discreet_client.names import names_of, totals
 from discreet_client.reading import Notes, Reading, check_rules, counted, is_figure
-from discreet_client.tables import MOST_NAMED, Table, TableError, missing
+from discreet_client.tables import MOST_NAMED, Issue, Table, TableError, missing
 
 MOST_STATES = 10**8
 """That a table's readings become here, with what is carried over."""
@@ -364,14 +364,16 @@ def _as_by_the_rule(
         if fault.rows.any():
             values = kw if fault.column == "kw" else table.columns["time"]
             says = f"{fault.detail}{_change_of_clocks(rule, time, place)}, not {{}}"
-            raise TableError(_of_meters(table, np.flatnonzero(fault.rows), says, values))
+            about = "public.steps" if fault.column == "time" else "public.edges"
+            rows = np.flatnonzero(fault.rows)
+            raise _of_meters(table, rows, says, values, fault.column, fault.detail, about)
     try:
         found = rule.states(owner, time, kw, max(10 * kw.size, MOST_STATES))
     except OverflowError:  # which the service words
         return []
     if rule.gaps == "refuse" and found.left_out.size:
         says = f"{rule.gap(found)}; {rule.remedies(found, 'meters')}"
-        raise TableError(_of_meters(table, found.left_out, says, names))
+        raise _of_meters(table, found.left_out, says, names, "participant", says, "public.meters")
     return _bins(rule, kw)
 
 
@@ -395,15 +397,27 @@ def _change_of_clocks(rule: MeterRule, time: Ints, place: ZoneInfo | None) -> st
     return f" (clocks in {place.key} are put back by then: {steps})"
 
 
-def _of_meters(table: Table, rows: Ints, says: str, values: NDArray[Any]) -> str:
-    """A sentence on the first of these rows, whose it is, and how many there are."""
-    first = rows[np.argmin(table.places[rows])]
+def _of_meters(
+    table: Table, rows: Ints, says: str, values: Any, column: str, cause: str, about: str
+) -> TableError:
+    """The mistake of these rows in a sentence on the first of them, whose it is, and how many there
+    are."""
+    first, last = rows[np.argmin(table.places[rows])], rows[np.argmax(table.places[rows])]
     more = "" if rows.size == 1 else f" (and {rows.size - 1:,} more like this)"
     name = str(table.columns["participant"][first])[:40]
-    return (
-        f"{table.unit} {table.places[first]}, meter {name}: "
-        f"{says.format(str(values[first])[:40])}{more}"
+    found = str(values[first])[:40]
+    detail = f"{table.unit} {table.places[first]}, meter {name}: {says.format(found)}{more}"
+    issue = Issue(
+        cause=cause,
+        row=int(table.places[first]),
+        column=table.called.get(column, column),
+        found=found,
+        about=about,
+        count=rows.size,
+        last=int(table.places[last]) if rows.size > 1 else None,
+        detail=detail,
     )
+    return TableError(detail, "", issue)
 
 
 def _bins(rule: MeterRule, kw: Floats) -> list[str]:
