@@ -313,12 +313,12 @@ def _by_hours(times: Ints, at: Callable[[int], tuple[int, int]]) -> tuple[Ints, 
         return times, times
     first = int(times.min()) // HOUR
     if int(times.max()) // HOUR - first < MOST_HOURS:
-        of = (times // HOUR - first).astype(np.int32)
+        of: NDArray[Any] = (times // HOUR - first).astype(np.int32)
         used = np.flatnonzero(np.bincount(of))
     else:
         far, of = np.unique(times // HOUR, return_inverse=True)
-        used, first, of = far - first, first, far[of.ravel()] - first
-    number = np.searchsorted(used, of).astype(np.int32) if used.size < of.max() + 1 else of
+        used, of = far - first, far[of.ravel()] - first
+    number = np.searchsorted(used, of) if used.size < of.max() + 1 else of
     found = np.empty((2, used.size), dtype=np.int64)
     changes = np.zeros(used.size, dtype=bool)
     for place, hour in enumerate((used + first).tolist()):
@@ -370,13 +370,13 @@ class Texts:
             if self.raw is not None:
                 return self.raw[int(rows)].as_py()
             return self.coded[0][self.coded[1][rows]]
-        coded = None if self._coded is None else (self._coded[0], self._coded[1][rows])
-        raw = None
+        if self._coded is not None:  # names, of which the texts themselves are not needed again
+            return Texts(None, (self._coded[0], self._coded[1][rows]))
         if self.raw is not None:
             picked = np.arange(self.size)[rows] if isinstance(rows, slice) else np.asarray(rows)
             picked = np.flatnonzero(picked) if picked.dtype == bool else picked
-            raw = self.raw.take(_arrow().array(picked))
-        return Texts(raw, coded)
+            return Texts(self.raw.take(_arrow().array(picked)))
+        raise AssertionError("texts are there in one of the two ways")
 
     def tolist(self) -> list[Any]:
         found: list[Any] = self.__array__().tolist()

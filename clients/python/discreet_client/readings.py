@@ -130,6 +130,7 @@ def readings_of(
             _refuse_other_lengths(rule, owner.ravel(), time)
         notes += _as_by_the_rule(table, rule, owner.ravel(), time, kw, place)
         notes += _shifted_blocks(public, rule, place)
+    _refuse_fed_in(table, public, rule, kw, notes)
     used = np.flatnonzero(np.bincount(of, minlength=clock.size))
     texts = np.full(clock.size, None, dtype=object)
     texts[used] = [
@@ -211,6 +212,29 @@ def _refuse_other_lengths(rule: MeterRule, owner: Ints, time: Ints) -> None:
             f"public.meters.interval_seconds is {rule.interval / SECOND:g}: values in kWh are of "
             f"one period each, so let it be {usual / SECOND:g}"
         )
+
+
+def _refuse_fed_in(
+    table: Table, public: Mapping[str, Any], rule: MeterRule | None, kw: Floats, notes: Notes
+) -> None:
+    """WrongCell of power below 0 that edges from 0 on would count as none, where nobody said that
+    it is to be; a note of it where somebody did."""
+    below = kw < 0
+    if rule is None or not rule.clamp or rule.edges[0] < 0 or not below.any():
+        return
+    if "outside" in public["meters"]:
+        few = counted(int(np.count_nonzero(below)), "reading", kw.size)
+        notes.append(
+            f"{few} below 0 kW: meters.outside counts what is fed in as the lowest state, from "
+            f"{rule.edges[0]:g} kW on"
+        )
+        return
+    says = (
+        "power below 0 is fed into the grid, and the public edges begin at "
+        f"{rule.edges[0]:g}: let them begin below 0, or say outside: clamp in public.meters, which "
+        "counts it as the lowest state"
+    )
+    table.refuse(below, "kw", says, kw, "public.edges")
 
 
 def _refuse_totals(table: Table) -> None:
