@@ -611,7 +611,9 @@ def _formulas(rules: Mapping[str, Any]) -> dict[str, Expression]:
     """What the rule `behaviour` says by columns, by action; the one action that has the rest of it
     has none. Empty where each probability is a number."""
     said = rules.get("behaviour")
-    if not isinstance(said, Mapping) or not any(isinstance(one, str) for one in said.values()):
+    if not isinstance(said, Mapping) or not any(
+        isinstance(one, str) and _VARIABLE.search(one) for one in said.values()
+    ):
         return {}
     found: dict[str, Expression] = {}
     for action, chance in said.items():
