@@ -48,7 +48,7 @@ Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 Numbers = NDArray[np.integer[Any]]
 
-OWNERS = ("person", "participant", "patient")
+OWNERS = ("person", "participant", "patient", "trajectory", "agent")
 """Columns of readers that say whose a row is."""
 UTF_8 = "utf-8-sig"
 FIRST_BYTES = 1 << 20
