@@ -10,6 +10,7 @@ import tempfile
 import time
 from collections.abc import Callable
 from datetime import datetime, timedelta
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -35,7 +36,8 @@ def trips() -> tuple[str, dict[str, Any], bytes]:
     ]
     text = "\n".join(["Von;Nach;Datum;Zeit;Fahrten", *lines])
     public = {"unit": "request", "zones": 40, "periods": 24, "period_minutes": 60}
-    reader = {"time_zone": "Europe/Berlin", "start": "2026-11-05T00:00", "outside": "leave_out"}
+    reader: dict[str, Any] = {"time_zone": "Europe/Berlin", "outside": "leave_out"}
+    reader["start"] = "2026-11-05T00:00"
     reader |= {"decimal": ",", "zones": [f"Zone {zone}" for zone in range(1, 41)]}
     columns = {"origin": "Von", "destination": "Nach", "time": "Datum+Zeit", "count": "Fahrten"}
     said = {"trip_scale": 100, "reader": reader, "columns": columns}
@@ -130,7 +132,7 @@ def main(how: str, path: str) -> None:
     before = _peak()
     begun = time.process_time()
     if how == "ours":
-        readers.read(kind, lambda: Path(path).open("rb"), public, form="csv")
+        readers.read(kind, partial(Path(path).open, "rb"), public, form="csv")
     else:
         comma = kind == "off_policy_evaluation"
         csv.read_csv(
