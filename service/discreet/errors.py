@@ -36,6 +36,8 @@ class FieldIssue:
 
     pointer: str
     detail: str
+    more: Mapping[str, object] | None = None
+    """Of a mistake in a table: row, column, cause, found, expected, way_out, count, last."""
 
 
 @dataclass(frozen=True)
@@ -86,7 +88,7 @@ class InvalidInput(DiscreetError):
 
     def under(self, prefix: str) -> InvalidInput:
         """The same error, with its pointers moved below `prefix`."""
-        moved = (FieldIssue(prefix + i.pointer, i.detail) for i in self.issues)
+        moved = (FieldIssue(prefix + i.pointer, i.detail, i.more) for i in self.issues)
         return InvalidInput(moved, code=self.code, limit=self.limit)
 
 

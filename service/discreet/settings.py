@@ -163,6 +163,11 @@ class Settings(BaseSettings):
         default=None,
         description="Folder for sealed uploads while they arrive; unset: the temporary folder",
     )
+    reads_names: bool = Field(
+        default=True,
+        description="Whether files with columns and names of their own are read here; no: they are "
+        "refused before they come, and are read at home (--local)",
+    )
     uploads_at_once: int = Field(
         default=2, ge=1, le=64, description="Multipart uploads that one process reads at once"
     )

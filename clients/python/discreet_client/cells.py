@@ -51,10 +51,12 @@ class Refusal(NamedTuple):
     cause: str
     about: str = ""
     """The rule of the reader that would help, if there is one."""
+    expected: str = ""
+    """What would be read instead."""
 
 
-NO_NUMBER = Refusal("a number is needed")
-NOT_FINITE = Refusal("a number is needed", "finite")
+NO_NUMBER = Refusal("a number is needed", "", "12.5")
+NOT_FINITE = Refusal("a number is needed", "finite", "12.5")
 TOO_LARGE = Refusal("this number is too large")
 POINT_OR_THOUSANDS = Refusal("is this a fraction, or are thousands parted by a point?", "decimal")
 A_POINT = Refusal("a number with a decimal comma is needed", "decimal")
@@ -62,10 +64,14 @@ A_COMMA = Refusal("a number with a decimal point is needed", "decimal")
 GROUPED = Refusal("a number without points for thousands is needed", "thousands")
 NO_TIME = Refusal(
     "a time such as 2026-11-21, 2026-11-21T15:00 or 21.11.2026 15:00 is needed",
+    "",
+    "2026-11-21T15:00",
 )
 WHICH_FIRST = Refusal("is the day first here, or the month?", "dates")
-NO_SUCH_DAY = Refusal("a day and a time that exist are needed")
-SHORT_OFFSET = Refusal("the offset lacks its minutes: write +01:00 instead of +01")
+NO_SUCH_DAY = Refusal("a day and a time that exist are needed", "", "2026-11-21T15:00")
+SHORT_OFFSET = Refusal(
+    "the offset lacks its minutes: write +01:00 instead of +01", "", "2026-11-21T15:00+01:00"
+)
 
 
 @dataclass(frozen=True)

@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from discreet_client import reading
-from discreet_client.tables import Table, TableError, table_of
+from discreet_client.tables import Table, TableError, from_columns
 
 Policy = Callable[[NDArray[Any], NDArray[Any]], Any]
 """Probabilities float[T] of the actions that were taken, from observations [T, …] and actions [T,
@@ -70,7 +70,7 @@ def table_of_episodes(
         raise TableError("no episode has a step")
     if any(part.keys() != parts[0].keys() for part in parts):
         raise TableError("some episodes have actions of one number, others of several")
-    return table_of({name: np.concatenate([part[name] for part in parts]) for name in parts[0]})
+    return from_columns({name: np.concatenate([part[name] for part in parts]) for name in parts[0]})
 
 
 def are_episodes(source: Any) -> bool:

@@ -22,9 +22,10 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from discreet_client.containers import File, file_of
 from discreet_client.intervals import numbers
 from discreet_client.reading import is_figure, word
-from discreet_client.tables import Table, TableError, table_of
+from discreet_client.tables import Table, TableError, from_columns
 
 Json = dict[str, Any]
 
@@ -40,7 +41,7 @@ HOUR = timedelta(hours=1)
 MOST_PERIODS = 10_000
 """The most periods of a dataset that one interval of a report may span."""
 MOST_FILE = 1 << 20
-"""Characters at the beginning of a JSON file by which it is recognized."""
+"""Bytes at the beginning of a JSON file by which it is recognized."""
 
 _DURATION = re.compile(
     r"P(?:(?P<weeks>\d+)W)?(?:(?P<days>\d+)D)?(?:T(?:(?P<hours>\d+)H)?(?:(?P<minutes>\d+)M)?(?:(?P<seconds>\d+(?:\.\d+)?)S)?)?"
@@ -62,12 +63,11 @@ class Interval(NamedTuple):
 
 def is_openadr(source: Any) -> bool:
     """Whether this is an OpenADR report, or several, as objects or in a JSON file."""
-    if isinstance(source, str | Path):
-        path = Path(source)
-        if path.suffix.lower() != ".json":
-            return False
-        with path.open(encoding="utf-8-sig", errors="replace") as file:
-            text = file.read(MOST_FILE)
+    if isinstance(source, str | Path) and Path(source).suffix.lower() == ".json":
+        source = file_of(source, None)
+    if isinstance(source, File) and source.form == "json":
+        with source.open() as file:
+            text = file.read(MOST_FILE).decode("utf-8-sig", "replace")
         return '"resourceName"' in text and '"intervals"' in text
     objects = list(source) if isinstance(source, list | tuple) else [source]
     return bool(objects) and all(isinstance(one, Mapping) and "resources" in one for one in objects)
@@ -77,10 +77,12 @@ def objects_of(source: Any, kind: str) -> list[Mapping[str, Any]]:
     """The objects of a file, a list, or a single object. TableError if they are not of this
     kind."""
     if isinstance(source, str | Path):
+        source = file_of(source, "json")
+    if isinstance(source, File):
         try:
-            source = json.loads(Path(source).read_text(encoding="utf-8-sig"))
-        except ValueError as error:
-            raise TableError(f"{Path(source).name} is not JSON: {error}") from None
+            source = json.loads(source.read().decode("utf-8-sig"))
+        except (ValueError, RecursionError) as error:
+            raise TableError(f"{source.name} is not JSON: {error}") from None
     found = list(source) if isinstance(source, list | tuple) else [source]
     for place, one in enumerate(found):
         if not isinstance(one, Mapping):
@@ -148,7 +150,7 @@ def table_of_reports(
                 kw.append(math.fsum(power for _, power in parts))
     if not name:
         raise TableError(f"the reports hold no interval with {payload}")
-    return table_of(
+    return from_columns(
         {"participant": np.array(name, dtype=object), "time": np.array(time), "kw": np.array(kw)}
     ), rules
 

@@ -24,6 +24,7 @@ from discreet_client import feature_rules
 from discreet_client.feature_rules import Rule
 from discreet_client.names import name_of
 from discreet_client.reading import (
+    Notes,
     Reading,
     bound,
     check_rules,
@@ -84,7 +85,7 @@ def transitions_of(
     ranges, states, horizon = ranges_of(public), count(public, "states"), count(public, "horizon")
     rule = _rule(rules, public, columns)
     table = _named(_timed(table, public, columns), ranges, states, columns, rule)
-    notes = list[str]()
+    notes = Notes()
     if word(rules, "missing", MISSING) == "leave_out":
         table = _complete(table, notes)
     owner = _patients(table)
@@ -106,9 +107,9 @@ def transitions_of(
         kept = before == before[first][owner]
         final = last | np.append(gap[1:], False)
         if not kept.all():
-            notes.append(
-                f"left out: {counted(int(np.count_nonzero(~kept)), 'visit', kept.size)} after a gap"
-            )
+            few = int(np.count_nonzero(~kept))
+            says = f"left out: {counted(few, 'visit', kept.size)} after a gap"
+            notes.leave_out(says, "a visit after a gap", few)
     if "terminal" in table.columns:
         terminal = table.truths("terminal")
         says = "this patient has visits after the one that ended the episode"
@@ -121,9 +122,11 @@ def transitions_of(
     there = np.where(terminal[here], here, np.minimum(here + 1, owner.size - 1))
     patients = int(first.sum())
     if alone := patients - np.unique(owner[here]).size:
-        notes.append(
+        notes.leave_out(
             f"left out: {counted(alone, 'patient', patients)} with a single visit, which has no "
-            "next state"
+            "next state",
+            "a patient with a single visit",
+            alone,
         )
     if seen := int((kept & final & ~terminal).sum()) - alone:
         notes.append(
@@ -134,7 +137,12 @@ def transitions_of(
     step = np.arange(here.size) - begin[number.ravel()]
     beyond = np.zeros(owner.size, dtype=bool)
     beyond[here] = step >= (horizon or here.size)
-    table.refuse(beyond, "time", f"this patient has more visits than the public horizon, {horizon}")
+    table.refuse(
+        beyond,
+        "time",
+        f"this patient has more visits than the public horizon, {horizon}",
+        about="public.horizon",
+    )
 
     found: dict[str, NDArray[Any]] = {"trajectory": number.ravel(), "step": step}
     if ranges:
@@ -154,14 +162,23 @@ def transitions_of(
             "followed"
         )
     found |= {name: chance[here] for name, chance in chances.items()}
-    told = {
+    told = completed(public, rules, columns)
+    return Reading(told, found, notes, table.places[here], tuple(notes.left_out))
+
+
+def completed(
+    public: Mapping[str, Any], rules: Mapping[str, Any], columns: Mapping[str, str]
+) -> dict[str, Any]:
+    """The public part with what its own rules say of features, weights, policy and rewards."""
+    rules, ranges = _in_figures(rules), ranges_of(public)
+    rule = _rule(rules, public, columns)
+    return {
         **({"features": len(ranges)} if ranges else {}),
         **_largest_ratio(rules, rule),
         **_in_words(rules, rule),
         **_least_reward(rules),
         **public,
     }
-    return Reading(told, found, notes)
 
 
 def checks(
@@ -173,7 +190,7 @@ def checks(
     rule = _rule(rules, public, columns)
     table = _named(_timed(table, public, columns), ranges, states, columns, rule)
     if word(rules, "missing", MISSING) == "leave_out":
-        table = _complete(table, [])
+        table = _complete(table, Notes())
     alone = np.ones(table.rows, dtype=bool)
     yield lambda: _patients(table)
     yield lambda: table.times("time")
@@ -341,7 +358,7 @@ def names_in(
     return dict(found)
 
 
-def _complete(table: Table, notes: list[str]) -> Table:
+def _complete(table: Table, notes: Notes) -> Table:
     """Patients all of whose values are there: it is decided of each from that patient's rows
     alone."""
     owner = _patients(table)
@@ -351,9 +368,11 @@ def _complete(table: Table, notes: list[str]) -> Table:
     without = np.unique(owner[lacks])
     if not without.size:
         return table
-    notes.append(
+    notes.leave_out(
         f"left out: {counted(without.size, 'patient', int(owner.max()) + 1)} with a value that is "
-        "missing"
+        "missing",
+        "a patient with a value that is missing",
+        without.size,
     )
     rows = np.flatnonzero(~np.isin(owner, without))
     if not rows.size:
@@ -372,7 +391,9 @@ def _gaps(table: Table, first: Truths, time: Floats, rules: Mapping[str, Any], u
     table.refuse(~first & (steps < 1), "time", f"less than {than}")
     gap: Truths = ~first & (steps > 1)
     if said == "refuse":
-        table.refuse(gap, "time", f"more than {than} (reader.gaps: end keeps what is before)")
+        table.refuse(
+            gap, "time", f"more than {than} (reader.gaps: end keeps what is before)", about="gaps"
+        )
     return gap
 
 
@@ -383,14 +404,26 @@ def _last_row_ends(public: Mapping[str, Any], rules: Mapping[str, Any]) -> bool:
 
 def _rewards(table: Table, public: Mapping[str, Any], rules: Mapping[str, Any]) -> Floats:
     reward, most = _outcomes(table, rules), bound(public, "reward_bound")
-    table.refuse(np.abs(reward) > most, "reward", f"the public reward_bound is {most:g}", reward)
+    table.refuse(
+        np.abs(reward) > most,
+        "reward",
+        f"the public reward_bound is {most:g}",
+        reward,
+        "public.reward_bound",
+    )
     if public.get("least_reward") is not None:
         least = float(public["least_reward"]) if is_figure(public["least_reward"]) else math.nan
         if math.isnan(least):
             raise TableError(
                 f"public.least_reward is a finite number, not {str(public['least_reward'])[:40]}"
             )
-        table.refuse(reward < least, "reward", f"the public least_reward is {least:g}", reward)
+        table.refuse(
+            reward < least,
+            "reward",
+            f"the public least_reward is {least:g}",
+            reward,
+            "public.least_reward",
+        )
     return reward
 
 
@@ -407,7 +440,9 @@ def _outcomes(table: Table, rules: Mapping[str, Any]) -> Floats:
     counts = {name_of(str(outcome)): float(figure) for outcome, figure in said.items()}
     outcomes = table.names("reward")
     unknown = np.array([outcome not in counts for outcome in outcomes.tolist()], dtype=bool)
-    table.refuse(unknown, "reward", f"reader.rewards knows {', '.join(counts)}", outcomes)
+    table.refuse(
+        unknown, "reward", f"reader.rewards knows {', '.join(counts)}", outcomes, "rewards"
+    )
     return np.array([counts[outcome] for outcome in outcomes.tolist()], dtype=np.float64)
 
 
@@ -420,7 +455,9 @@ def _named(
 ) -> Table:
     """The table by our names. Where nothing is said of states, or there is one, no column says
     which."""
-    table = replace(table, lacking=" (reader.missing: leave_out keeps only the other patients)")
+    table = replace(
+        table, lacking=" (reader.missing: leave_out keeps only the other patients)", lacks="missing"
+    )
     features = [str(told["name"]) for told in ranges]
     needed = [*NEEDED, *features, *(() if ranges or (states or 1) == 1 else ["state"])]
     needed += (
@@ -438,7 +475,7 @@ def _numbered(table: Table, states: int) -> Ints:
     says = f"public.states is {states}, so states are 0 to {states - 1}"
     if found.min() == 1 and found.max() == states:
         says = f"count from 0; yours look 1-based: {says}"
-    table.refuse((found < 0) | (found >= states), "state", says, found)
+    table.refuse((found < 0) | (found >= states), "state", says, found, "public.states")
     return found
 
 
@@ -468,7 +505,7 @@ def _sources(table: Table, name: str, first: Truths, rules: Mapping[str, Any]) -
             "a value is missing (reader.missing: carry takes the one before, leave_out keeps only "
             "the other patients)"
         )
-        table.refuse(lacks, name, says)
+        table.refuse(lacks, name, says, about="missing")
         return rows
     source = np.maximum.accumulate(np.where(lacks, -1, rows))
     begin = np.maximum.accumulate(np.where(first, rows, 0))
@@ -476,7 +513,7 @@ def _sources(table: Table, name: str, first: Truths, rules: Mapping[str, Any]) -
         "a value is missing, and this patient has none before (reader.missing: leave_out keeps "
         "only the other patients)"
     )
-    table.refuse(source < begin, name, says)
+    table.refuse(source < begin, name, says, about="missing")
     return source
 
 
@@ -576,7 +613,7 @@ def _of_policy(table: Table, name: str, policy: Any) -> Floats:
     actions = table.names("action")
     unknown = np.array([action not in chances for action in actions.tolist()], dtype=bool)
     table.refuse(
-        unknown, "action", f"reader.{name} knows the actions {', '.join(chances)}", actions
+        unknown, "action", f"reader.{name} knows the actions {', '.join(chances)}", actions, name
     )
     found = np.array([chances[action] for action in actions.tolist()])
     if name == "behaviour":
@@ -585,5 +622,6 @@ def _of_policy(table: Table, name: str, policy: Any) -> Floats:
             "action",
             "reader.behaviour says that this action is never taken, and it was",
             actions,
+            name,
         )
     return found

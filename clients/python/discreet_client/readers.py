@@ -13,23 +13,36 @@ columns. They stay here; the service receives what the reader made, and the rest
 
 from __future__ import annotations
 
-from collections.abc import Callable, Container, Iterable, Mapping
+from collections.abc import Callable, Container, Iterable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from discreet_client import episodes, openadr, patients, readings, trips
+import numpy as np
+
+from discreet_client import containers, episodes, openadr, patients, proposals, readings, trips
 from discreet_client.cells import DATES, DECIMALS, THOUSANDS, Grammar
-from discreet_client.reading import Reading, check_rules, joined
+from discreet_client.errors import MissingExtra
+from discreet_client.reading import Reading, check_rules, counted, joined
 from discreet_client.tables import (
+    Issue,
     Table,
     TableError,
-    WrongCell,
     first_line,
     is_utf_16,
-    table_of,
+    missing,
     together,
 )
+
+VERSION = 1
+"""Of the description."""
+SHOWN = 6
+"""Rows of a preview."""
+MOST_SHOWN = 200
+"""Columns of a preview's rows."""
+LONGEST_SHOWN = 80
+OF_FILES = ("dates", "decimal", "encoding", "sheet", "thousands", "units_row")
+"""Rules of how a table is written, whatever its kind."""
 
 Checks = Callable[
     [Table, Mapping[str, Any], Mapping[str, Any], Mapping[str, str]], Iterable[Callable[[], Any]]
@@ -63,7 +76,8 @@ def needed(
     kind: str, file: Path, public: Mapping[str, Any], columns: Mapping[str, str] | None
 ) -> bool:
     """Whether a file needs a reader instead of going to the service unchanged."""
-    if columns or "reader" in public or file.suffix.lower() == ".omx":
+    described = columns or "reader" in public or "columns" in public
+    if described or file.suffix.lower() in (".omx", ".xlsx", ".xlsm"):
         return True
     if file.suffix.lower() != ".csv":
         return openadr.is_openadr(file)
@@ -91,37 +105,213 @@ def grammar_of(rules: Mapping[str, Any]) -> Grammar:
     return Grammar(dates=said["dates"], decimal=said["decimal"], thousands=said["thousands"])
 
 
+def completed(
+    kind: str, public: Mapping[str, Any], columns: Mapping[str, str] | None = None
+) -> dict[str, Any]:
+    """The public part with what follows from its own rules, before any table is there: what `read`
+    returns of it. TableError for rules that contradict each other."""
+    told = {name: one for name, one in public.items() if name != "reader"}
+    rules = public.get("reader") or {}
+    try:
+        if kind == "dr_ensemble":
+            told = dict(readings.begun(told, trips.place_of(rules.get("time_zone"))))
+        elif kind == "off_policy_evaluation":
+            told = patients.completed(told, rules, columns or {})
+    except TableError:
+        raise
+    except (AttributeError, KeyError, TypeError, ValueError, ZeroDivisionError):
+        pass  # rules that are none: `read` says what they lack
+    return {**told, "reader": rules} if "reader" in public else told
+
+
 def read(
-    kind: str, source: Any, public: Mapping[str, Any], columns: Mapping[str, str] | None = None
+    kind: str,
+    source: Any,
+    public: Mapping[str, Any],
+    columns: Mapping[str, str] | None = None,
+    *,
+    form: str | None = None,
 ) -> Reading:
-    """The content of a dataset from a table: a path of a .csv, .parquet or .omx file, a frame, or
-    columns; from OpenADR reports, as objects or in a .json file; or from episodes, for which the
-    rules `behaviour` and `target` may be functions (`episodes.Policy`).
+    """The content of a dataset from a table: a path of a .csv, .parquet, .xlsx or .omx file, a
+    frame, or columns; from OpenADR reports, as objects or in a .json file; or from episodes, for
+    which the rules `behaviour` and `target` may be functions (`episodes.Policy`).
 
-    columns: the table's name for each of the reader's columns that is called differently there;
-        `Date+Time` joins the texts of two columns, unless a column has this name.
+    source: or a function that opens a file of this `form` (`containers.FORMS`), which reads from
+        memory alone: the description then names no other files.
+    columns: beside `public.columns`, the table's name for each of the reader's columns that is
+        called differently there; `Date+Time` joins the texts of two columns, unless a column has
+        this name.
 
-    Raises TableError, a ValueError, if something is wrong with the table.
+    Raises TableError, a ValueError, if something is wrong with the table: all mistakes at once, as
+    `issues`.
     """
+    told, rules, names = described(public, columns)
+    table, rules = _table(kind, source, form, told, rules, names)
+    return _read(kind, table, told, rules, names)
+
+
+def described(
+    public: Mapping[str, Any], columns: Mapping[str, str] | None = None
+) -> tuple[dict[str, Any], dict[str, Any], dict[str, str]]:
+    """The public part without its rules for a reader, these rules, and the names of columns.
+    TableError where they are none."""
     told = dict(public)
     rules = told.pop("reader", None) or {}
     if not isinstance(rules, Mapping):
         raise TableError("public.reader: an object is needed")
-    said = rules.get("columns") or {}
-    if not isinstance(said, Mapping) or not all(isinstance(one, str) for one in said.values()):
-        raise TableError("reader.columns: an object is needed, the name of a column for each")
-    names = {**said, **(columns or {})}
-    grammar = grammar_of(rules)
-    encoding = rules.get("encoding")
+    rules, names = dict(rules), dict[str, str]()
+    version = rules.pop("version", VERSION)
+    if version != VERSION or isinstance(version, bool):
+        raise TableError(f"reader.version is {VERSION}, not {str(version)[:40]}")
+    for place, said in (
+        ("reader.columns", rules.pop("columns", None)),
+        ("public.columns", told.pop("columns", None)),
+        ("columns", columns),
+    ):
+        if not isinstance(said or {}, Mapping) or not all(
+            isinstance(one, str) for pair in (said or {}).items() for one in pair
+        ):
+            raise TableError(f"{place}: an object is needed, the name of a column for each")
+        names |= said or {}
+    return told, rules, names
+
+
+def preview(
+    kind: str,
+    source: Any,
+    public: Mapping[str, Any],
+    columns: Mapping[str, str] | None = None,
+    *,
+    form: str | None = None,
+) -> dict[str, Any]:
+    """How a table would be read, for its owner to look at, as JSON:
+
+    columns: the names in the file. proposal: {reader, columns}, what its form suggests
+    (`proposals`); where the description has neither, what follows is by it. rows: of the first
+    SHOWN rows {row, cells: as they are written, by column; meaning: the records that they become,
+    as objects}: periods and zones of a trip; period and state of a reading; step and coordinates of
+    a transition; none of a row that is left out. left_out: [{why, count}]. notes: sentences.
+    issues: what is wrong (`Issue.as_dict`, and its sentence as `detail`); nothing has a meaning
+    then. count: rows of the table.
+
+    Raises nothing for what is wrong with a file or its description: that is in `issues`.
+    """
+    found: dict[str, Any] = {
+        "columns": [],
+        "proposal": {"reader": {}, "columns": {}},
+        **{name: [] for name in ("rows", "left_out", "notes", "issues")},
+        "count": 0,
+    }
+    try:
+        told, rules, names = described(public, columns)
+        table, opened = _as_it_is(kind, source, form, told, rules)
+        found["columns"], found["count"] = list(table.columns), table.rows
+        found["proposal"] = proposals.proposed(kind, table, told, opened)
+        if not rules and not names:
+            rules, names = found["proposal"]["reader"], found["proposal"]["columns"]
+        lines = table.places[:SHOWN].tolist()
+        found["rows"] = [
+            {"row": line, "cells": cells, "meaning": []}
+            for line, cells in zip(lines, _cells(table), strict=True)
+        ]
+        whole, left = _table(kind, source, form, told, dict(rules), names)
+        reading = _read(kind, whole, told, left, names)
+    except (TableError, MissingExtra) as error:
+        issues = error.issues if isinstance(error, TableError) else [Issue(str(error))]
+        found["issues"] = [{"detail": one.says, **one.as_dict()} for one in issues]
+        return found
+    found["left_out"] = [{"why": why, "count": count} for why, count in reading.left_out]
+    found["notes"] = [*reading.notes, *_alike(reading)]
+    for row, meaning in zip(found["rows"], _meanings(reading, lines), strict=True):
+        row["meaning"] = meaning
+    return found
+
+
+def _as_it_is(
+    kind: str, source: Any, form: str | None, told: Mapping[str, Any], rules: Mapping[str, Any]
+) -> tuple[Table, dict[str, Any]]:
+    """The table as it is written, and by which rules of files it was opened: where nobody says the
+    encoding, that of Excel is tried too."""
+    opened = {rule: rules[rule] for rule in OF_FILES if rule in rules}
+    try:
+        return _table(kind, source, form, told, dict(rules), {})[0], opened
+    except TableError as error:
+        if "encoding" in rules or error.issues[0].about != "encoding":
+            raise
+        opened["encoding"] = "cp1252"
+        return _table(kind, source, form, told, {**rules, **opened}, {})[0], opened
+
+
+def _cells(table: Table) -> list[dict[str, Any]]:
+    """The first rows, a text for each column; None where nothing stands."""
+    columns = dict(list(table.columns.items())[:MOST_SHOWN])
+    lacks = {name: missing(values[:SHOWN]) for name, values in columns.items()}
+    return [
+        {
+            name: None if lacks[name][row] else str(values[row])[:LONGEST_SHOWN]
+            for name, values in columns.items()
+        }
+        for row in range(min(SHOWN, table.rows))
+    ]
+
+
+def _meanings(reading: Reading, lines: Sequence[int]) -> list[list[dict[str, Any]]]:
+    """Of each of these rows the records that it became, at most SHOWN."""
+    assert reading.places is not None
+    rule = readings.rule_of(reading.public) if "kw" in reading.columns else None
+    meanings = []
+    for line in lines:
+        records = []
+        for record in np.flatnonzero(reading.places == line)[:SHOWN].tolist():
+            one = {name: values[record] for name, values in reading.columns.items()}
+            one = {name: getattr(value, "item", lambda v=value: v)() for name, value in one.items()}
+            if rule is not None:
+                one |= readings.place_in(rule, one)
+            records.append(one)
+        meanings.append(records)
+    return meanings
+
+
+def _alike(reading: Reading) -> list[str]:
+    """A word on trips within a zone and on rows that say the same as another."""
+    columns = reading.columns
+    if not {"origin", "destination"} <= columns.keys():
+        return []
+    notes, trips_ = [], columns["origin"].size
+    if within := int(np.count_nonzero(columns["origin"] == columns["destination"])):
+        notes.append(f"{counted(within, 'row', trips_)} within one zone: such trips use no road")
+    codes = [np.unique(values, return_inverse=True)[1].ravel() for values in columns.values()]
+    order = np.lexsort(codes)
+    same = np.ones(max(trips_ - 1, 0), dtype=bool)
+    for code in codes:
+        same &= code[order][1:] == code[order][:-1]
+    if doubled := int(np.count_nonzero(same)):
+        notes.append(f"{counted(doubled, 'row', trips_)} the same as another: each counts")
+    return notes
+
+
+def _table(
+    kind: str,
+    source: Any,
+    form: str | None,
+    told: Mapping[str, Any],
+    rules: dict[str, Any],
+    names: Mapping[str, str],
+) -> tuple[Table, dict[str, Any]]:
+    """The table of a source, with what its texts mean, and the rules that are left."""
+    grammar, encoding = grammar_of(rules), rules.get("encoding")
     if not isinstance(encoding, str | None):
         raise TableError('reader.encoding is the encoding of a CSV file, such as "cp1252"')
-    rules = {
-        rule: one
-        for rule, one in rules.items()
-        if rule not in ("columns", "dates", "decimal", "encoding", "thousands")
-    }
-    if isinstance(source, str | Path) and Path(source).suffix.lower() == ".omx":
-        table, rules = trips.of_matrix(Path(source), rules, trips.classes_of(told))
+    ways = {rule: rules.pop(rule) for rule in OF_FILES if rule in rules}
+    file = containers.file_of(source, form)
+    if file is not None:
+        source = file
+        if not file.is_local and isinstance(rules.get("zones"), str):
+            raise TableError(
+                "reader.zones: {id: number} or a list of ids is needed here, no file's name"
+            )
+    if file is not None and file.form == "omx" and kind == "routing":
+        table, rules = containers.of_matrix(file, rules, trips.classes_of(told))
     elif openadr.is_openadr(source):
         table, rules = openadr.table_of_reports(source, told, rules)
     elif episodes.are_episodes(source):
@@ -133,15 +323,35 @@ def read(
     else:
         named = READERS[kind].names(told, rules, encoding) if kind in READERS else {}
         named = {names.get(role, role): texts for role, texts in named.items()}
-        table = table_of(source, encoding, grammar=grammar, names=named)
+        table = containers.table_of(
+            source, encoding, rules=ways, grammar=grammar, names=named, broken_too=True
+        )
     grammar = replace(grammar, separator=table.grammar.separator)
-    table = joined(replace(table, grammar=grammar, encoding=encoding), names)
+    return joined(replace(table, grammar=grammar, encoding=encoding), names), rules
+
+
+def _read(
+    kind: str,
+    table: Table,
+    told: Mapping[str, Any],
+    rules: Mapping[str, Any],
+    names: Mapping[str, str],
+) -> Reading:
     if kind in READERS:
+        reader = READERS[kind]
         try:
-            return READERS[kind].read(table, told, rules, names)
-        except WrongCell as error:
-            raise together(error, READERS[kind].checks(table, told, rules, names)) from None
-    check_rules(rules, ["columns"], kind)
+            reading = reader.read(table, told, rules, names)
+        except TableError as error:
+            issues = [*table.broken, *error.issues]
+            raise together(issues, reader.checks(table, told, rules, names)) from None
+        if table.broken:
+            raise TableError.of(table.broken)
+        return reading
+    if table.broken:
+        raise TableError.of(table.broken)
+    check_rules(rules, [], kind)
     own = [name for name in table.columns if name not in names.values()]
     found = table.named(names, [*own, *names])
-    return Reading(told, {name: found.plain(name) for name in found.columns}, [])
+    return Reading(
+        dict(told), {name: found.plain(name) for name in found.columns}, [], table.places
+    )

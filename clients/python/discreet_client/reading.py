@@ -6,12 +6,13 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from datetime import datetime, time
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from discreet_client.tables import Table, TableError, missing
+from discreet_client.tables import Ints, Table, TableError, missing
 
 
 class Reading(NamedTuple):
@@ -23,6 +24,23 @@ class Reading(NamedTuple):
     """The content for `register` and `upload`."""
     notes: list[str]
     """Sentences for the data holder about what was left out or changed."""
+    places: Ints | None = None
+    """Of each row of the content where it stands in the table; of a transition, where its visit
+    does."""
+    left_out: tuple[tuple[str, int], ...] = ()
+    """What of the table is not in the content: why, and how much."""
+
+
+class Notes(list[str]):
+    """The notes of a reading, and the figures among them."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.left_out: list[tuple[str, int]] = []
+
+    def leave_out(self, says: str, why: str, count: int) -> None:
+        self.append(says)
+        self.left_out.append((why, count))
 
 
 def joined(table: Table, names: Mapping[str, str]) -> Table:
@@ -36,12 +54,18 @@ def joined(table: Table, names: Mapping[str, str]) -> Table:
         each = [table.columns[part] for part in parts]
         lacks = np.logical_or.reduce([missing(values) for values in each])
         rows = zip(*(values.tolist() for values in each), strict=True)
-        texts = [" ".join(str(value).strip() for value in row) for row in rows]
+        texts = [" ".join(map(_part, row)) for row in rows]
         columns[name] = np.array(texts, dtype=object)
         columns[name][lacks] = None
         for part in set(parts) - set(names.values()):
             columns.pop(part, None)
     return replace(table, columns=columns)
+
+
+def _part(value: Any) -> str:
+    """A half of a time: of a day in Excel its 0:00 is none."""
+    whole = isinstance(value, datetime) and value.time() == time() and value.tzinfo is None
+    return str(value.date() if whole else value).strip()
 
 
 def counted(count: int, what: str, total: int | None = None) -> str:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from datetime import timedelta
+from datetime import datetime, timedelta
 from functools import partial
 from typing import Any
 from zoneinfo import ZoneInfo
@@ -34,7 +34,7 @@ from discreet_client.meters import (
     times_of,
 )
 from discreet_client.names import names_of, totals
-from discreet_client.reading import Reading, check_rules, counted, is_figure
+from discreet_client.reading import Notes, Reading, check_rules, counted, is_figure
 from discreet_client.tables import MOST_NAMED, Table, TableError, missing
 
 MOST_STATES = 10**8
@@ -68,7 +68,7 @@ def readings_of(
     What the service would refuse by the public rule is refused here, by line and meter.
     """
     check_rules(rules, ["time_zone", "participants", "except", "units"], "meters")
-    public = _begun(public, trips.place_of(rules.get("time_zone")))
+    public = begun(public, trips.place_of(rules.get("time_zone")))
     columns, rules = _as_power(table, rules, columns)
     hours = _hours(public, rules)
     if "participants" in rules:
@@ -84,13 +84,16 @@ def readings_of(
             )
         table = table.named(columns, ["participant", "time", "kw"])
         _refuse_totals(table)
-    kw, notes = table.numbers("kw", may_lack=True), _advice(table, rules)
+    kw, notes = table.numbers("kw", may_lack=True), Notes()
+    notes += _advice(table, rules)
     place, lacks = trips.place_of(rules.get("time_zone")), np.isnan(kw)
     if lacks.any():
         few = int(np.count_nonzero(lacks))
-        notes.append(
+        notes.leave_out(
             f"{counted(few, 'reading', kw.size)} without a value left out, as gaps (public.meters: "
-            "carry, gaps)"
+            "carry, gaps)",
+            "a reading without a value",
+            few,
         )
         kept = np.flatnonzero(
             ~lacks if place is None else ~lacks | _shown_twice(table, lacks, place)
@@ -118,7 +121,7 @@ def readings_of(
         )
         _, owner = np.unique(owner, return_inverse=True)
     kw = kw / hours
-    if (rule := _rule_of(public)) is not None and all(
+    if (rule := rule_of(public)) is not None and all(
         moment.tzinfo or rule.offset is not None for moment in moments
     ):
         time = times_of(moments.tolist(), rule.offset)
@@ -127,7 +130,8 @@ def readings_of(
         notes += _as_by_the_rule(table, rule, owner.ravel(), time, kw, place)
         notes += _shifted_blocks(public, rule, place)
     times = np.array([moment.isoformat() for moment in moments])
-    return Reading(dict(public), {"participant": owner.ravel(), "time": times, "kw": kw}, notes)
+    found = {"participant": owner.ravel(), "time": times, "kw": kw}
+    return Reading(dict(public), found, notes, table.places, tuple(notes.left_out))
 
 
 def units_of(rules: Mapping[str, Any]) -> str:
@@ -258,7 +262,7 @@ def _shown_twice(table: Table, lacks: NDArray[np.bool_], place: ZoneInfo) -> NDA
     return found
 
 
-def _begun(public: Mapping[str, Any], place: ZoneInfo | None) -> Mapping[str, Any]:
+def begun(public: Mapping[str, Any], place: ZoneInfo | None) -> Mapping[str, Any]:
     """The public part, with the offset of the place behind a `meters.start` that has none and
     nobody gave one. TableError where there is no place either."""
     meters = public.get("meters")
@@ -281,7 +285,7 @@ def _begun(public: Mapping[str, Any], place: ZoneInfo | None) -> Mapping[str, An
     return {**public, "meters": {**meters, "start": zoned.isoformat()}}
 
 
-def _rule_of(public: Mapping[str, Any]) -> MeterRule | None:
+def rule_of(public: Mapping[str, Any]) -> MeterRule | None:
     """The public rule; None where the service has something to say of it."""
     try:
         rule = MeterRule.of(public)
@@ -295,6 +299,17 @@ def _rule_of(public: Mapping[str, Any]) -> MeterRule | None:
     except (KeyError, TypeError, ValueError, AttributeError, AssertionError, OverflowError):
         return None
     return rule if known and rule.edges.size >= 3 else None
+
+
+def place_in(rule: MeterRule, reading: Mapping[str, Any]) -> dict[str, int]:
+    """The period that a reading is in, and the state of its power; none of a time without a zone,
+    where nobody gave it one."""
+    moment = datetime.fromisoformat(reading["time"])
+    if moment.tzinfo is None and rule.offset is None:
+        return {}
+    (time,) = times_of([moment], rule.offset)
+    (state,) = bins_of(np.array([reading["kw"]]), rule.edges)
+    return {"step": int((time - rule.start) // rule.interval), "state": int(state)}
 
 
 def _as_by_the_rule(

@@ -11,6 +11,7 @@ has: a comma, else `;`, a tab or `|`. What a cell means is said by `cells`.
 from __future__ import annotations
 
 import codecs
+import contextlib
 import csv
 import io
 import math
@@ -70,6 +71,10 @@ _UTF_16 = (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
 _SEP = re.compile(r'"?sep=([,;\t|])"?\r?\n?', re.IGNORECASE)
 """The first line of a file that Excel is told the separator by."""
 MOST_NAMED = 20
+LONGEST_UNIT = 12
+"""Letters of a unit below the name of a column."""
+_RULE = re.compile(r"\breader\.[a-z_]+")
+_PUBLIC = re.compile(r"\bpublic\.[a-z_]+(?:\.[a-z_]+)?")
 MICROSECONDS_A_DAY = 86_400_000_000
 READER = {
     "dates": "reader.dates has to say day_first or month_first of dates with slashes",
@@ -79,42 +84,87 @@ READER = {
 """What says in a description of a table how its texts are meant."""
 
 
+@dataclass(frozen=True)
+class Issue:
+    """A mistake in a table: where it is, and what would mend it."""
+
+    cause: str
+    """What is wrong, without the place and the value."""
+    row: int | None = None
+    """The line of a CSV file, counted from 1, else the number of the row, counted from 0."""
+    column: str | None = None
+    """The column as its file calls it."""
+    found: str | None = None
+    """The first such value, at most 40 characters of it."""
+    expected: str | None = None
+    """How a value is written that would be read."""
+    about: str = ""
+    """The option that would help, if there is one."""
+    count: int = 1
+    """Of how many rows the same is true."""
+    last: int | None = None
+    """The last of these rows."""
+    detail: str = ""
+    """All of this as one sentence."""
+
+    @property
+    def says(self) -> str:
+        return self.detail or self.cause
+
+    @property
+    def way_out(self) -> str | None:
+        """The rule of the description that would help: `reader.decimal`, `columns`."""
+        if self.about in ("", "finite"):
+            named = _RULE.search(self.says) or _PUBLIC.search(self.says)
+            return named and named[0]
+        whole = self.about == "columns" or self.about.startswith("public.")
+        return self.about if whole else f"reader.{self.about}"
+
+    def as_dict(self) -> dict[str, Any]:
+        """For JSON: row, column, cause, found, expected, way_out, count, last."""
+        names = ("row", "column", "cause", "found", "expected", "way_out", "count", "last")
+        return {name: getattr(self, name) for name in names}
+
+
 class TableError(ValueError):
     """A table that cannot be read as it was meant: where, and why."""
 
-    def __init__(self, says: str, about: str = "") -> None:
-        """`about`: the option of the reader that would help, if it is one."""
+    def __init__(self, says: str, about: str = "", *issues: Issue) -> None:
+        """`about`: the option of the reader that would help, if it is one. `issues`: the mistakes
+        that `says` puts into words, where there are more than the one or its place is known."""
         super().__init__(says)
-        self.faults = [(about, says)]
+        self.issues = [*issues] or [Issue(cause=says, about=about)]
+
+    @property
+    def faults(self) -> list[tuple[str, str]]:
+        """Of each mistake the option that would help and its sentence."""
+        return [(one.about, one.says) for one in self.issues]
 
     @classmethod
-    def of(cls, faults: Iterable[tuple[str, str]], below: str = "") -> Self:
-        """Several faults, (about, says), each a line, and a line below them that is none."""
-        told = list(dict.fromkeys(faults))
+    def of(cls, issues: Iterable[Issue], below: str = "") -> Self:
+        """Several mistakes, each a line, and a line below them that is none."""
+        told = list(dict.fromkeys(issues))
         more = len(told) - MOST_NAMED
-        lines = [says for _, says in told[:MOST_NAMED]]
+        lines = [one.says for one in told[:MOST_NAMED]]
         lines += [f"and {more:,} more"] if more > 0 else []
-        error = cls("\n".join([*lines, below] if below else lines))
-        error.faults = told[:MOST_NAMED]
-        return error
+        return cls("\n".join([*lines, below] if below else lines), "", *told[:MOST_NAMED])
 
 
 class WrongCell(TableError):
     """What stands in a column, and not what is asked of all of them."""
 
 
-def together(first: WrongCell, checks: Iterable[Callable[[], Any]]) -> TableError:
+def together(issues: Iterable[Issue], checks: Iterable[Callable[[], Any]]) -> TableError:
     """What stopped a reader, and below it, a line each, what is wrong in other columns: a person
     mends a file once."""
-    faults = [*first.faults]
-    for check in checks:
-        try:
-            check()
-        except WrongCell as error:
-            faults += error.faults
-        except TableError:  # of a rule, which is looked at once the cells are right
-            continue
-    return TableError.of(faults)
+    found = [*issues]
+    with contextlib.suppress(TableError):  # where there are no columns to check, as was said
+        for check in checks:
+            try:
+                check()
+            except TableError as error:
+                found += error.issues
+    return TableError.of(found)
 
 
 @dataclass(frozen=True)
@@ -134,6 +184,10 @@ class Table:
     """What its file was said to be written in."""
     lacking: str = ""
     """What a refusal of a value that is missing adds: a rule that would help."""
+    lacks: str = ""
+    """The name of that rule."""
+    broken: tuple[Issue, ...] = ()
+    """Mistakes of the file itself: rows that are none, and are not here."""
     called: Mapping[str, str] = field(default_factory=dict)
     """What its source calls a column that has the name of a reader here: refusals speak of the
     user's file."""
@@ -157,6 +211,7 @@ class Table:
         says: str,
         values: Any = None,
         about: str = "",
+        expected: str | None = None,
     ) -> None:
         """TableError of the first row where `bad` holds, with its value, and of how many there are
         like it. `about`: the option that would help."""
@@ -165,7 +220,7 @@ class Table:
             return
         first, last = rows[np.argmin(self.places[rows])], rows[np.argmax(self.places[rows])]
         mark = "; found" if "?" in says else ", not"
-        found = "" if values is None else f"{mark} {_shown(values[first])}"
+        found = None if values is None else _shown(values[first])
         more = (
             f" (and {rows.size - 1:,} more like this, up to {self.unit} {self.places[last]})"
             if rows.size > 1
@@ -173,32 +228,48 @@ class Table:
         )
         own = self.called.get(column, column)
         name = column if own == column else f"{own} ({column})"
-        raise WrongCell(
-            f"{self.unit} {self.places[first]}, column {name}: {says}{found}{more}", about
+        where = f"{self.unit} {self.places[first]}, column {name}"
+        detail = f"{where}: {says}{'' if found is None else f'{mark} {found}'}{more}"
+        issue = Issue(
+            cause=says,
+            row=int(self.places[first]),
+            column=own,
+            found=None if values is None else str(values[first])[:40],
+            expected=expected,
+            about=about,
+            count=rows.size,
+            last=int(self.places[last]) if rows.size > 1 else None,
+            detail=detail,
         )
+        raise WrongCell(detail, "", issue)
 
     def refuse_each(
         self, refusals: NDArray[Any], column: str, values: NDArray[Any], of_texts: str = ""
     ) -> None:
         """WrongCell of all rows that have a Refusal here, each cause once; None where there is
         none. `of_texts` is said where a number is needed."""
-        wrong, faults = [one for one in set(refusals.tolist()) if one is not None], []
+        wrong, issues = [one for one in set(refusals.tolist()) if one is not None], list[Issue]()
         for refusal in sorted(wrong):
             says = refusal.cause + (of_texts if refusal == NO_NUMBER else "")
             if way := self.ways.get(refusal.about):
                 says += f" {way}" if says.endswith("?") else f" ({way})"
             here = np.fromiter((one == refusal for one in refusals.tolist()), bool, values.size)
+            about = refusal.about
+            is_first = here.sum() == 1 and here.argmax() == self.places.argmin()
+            if refusal == NO_NUMBER and is_first and is_unit(str(values[here][0])):
+                about = "units_row"
+                says += " (reader.units_row: true where this row says the units)"
             try:
-                self.refuse(here, column, says, values, refusal.about)
+                self.refuse(here, column, says, values, about, refusal.expected or None)
             except WrongCell as error:
-                faults += error.faults
-        if faults:
-            raise WrongCell.of(faults)
+                issues += error.issues
+        if issues:
+            raise WrongCell.of(sorted(issues, key=lambda one: one.row or 0))
 
     def values(self, column: str) -> NDArray[Any]:
         """A column in which nothing is missing."""
         found = self.columns[column]
-        self.refuse(missing(found), column, f"a value is missing{self.lacking}")
+        self.refuse(missing(found), column, f"a value is missing{self.lacking}", about=self.lacks)
         return found
 
     def numbers(
@@ -209,7 +280,7 @@ class Table:
         values = self.columns[column]
         lacks = missing(values)
         if not may_lack:
-            self.refuse(lacks, column, f"a value is missing{self.lacking}")
+            self.refuse(lacks, column, f"a value is missing{self.lacking}", about=self.lacks)
         if values.dtype.kind in "biuf":
             figures: Floats = values.astype(np.float64)
             self.refuse(~lacks & ~np.isfinite(figures), column, NO_NUMBER.cause, values)
@@ -301,7 +372,13 @@ class Table:
         once, places = self.moments(column)
         zoned = np.array([moment.tzinfo is not None for moment in once], dtype=bool)[places]
         if zoned.any():
-            self.refuse(~zoned, column, "a time without a time zone, where others have one", values)
+            self.refuse(
+                ~zoned,
+                column,
+                "a time without a time zone, where others have one",
+                values,
+                "time_zone",
+            )
         stamps = [
             microseconds(moment if moment.tzinfo else moment.replace(tzinfo=UTC)) for moment in once
         ]
@@ -392,24 +469,23 @@ def missing(values: NDArray[Any]) -> NDArray[np.bool_]:
     return np.asarray(lacks, dtype=bool)
 
 
-def table_of(
-    source: Any,
-    *encodings: str | None,
-    grammar: Grammar = AS_WRITTEN,
-    names: Mapping[str, Container[str]] | None = None,
-) -> Table:
-    """From a path (.csv, .parquet), a pandas frame, a pyarrow Table, or a mapping of columns; the
-    rest as of `read_csv`."""
-    if isinstance(source, Table):
-        return source
-    if isinstance(source, str | Path):
-        path = Path(source)
-        if path.suffix.lower() == ".parquet":
-            import pyarrow.parquet  # noqa: PLC0415 - optional
-
-            return replace(_of_columns(pyarrow.parquet.read_table(path)), grammar=grammar)
-        return read_csv(path.read_bytes(), path.name, *encodings, grammar=grammar, names=names)
-    return replace(_of_columns(source), grammar=grammar)
+def without_missing(table: Table, names: Mapping[str, Container[str]] | None = None) -> Table:
+    """The table in which texts that say that a value is missing are none, unless they are names of
+    their column."""
+    columns = {}
+    for name, values in table.columns.items():
+        named = (names or {}).get(name, ())
+        if values.dtype.kind == "O":
+            lacks = [
+                isinstance(one, str)
+                and (text := one.strip()) in MISSING
+                and not (text and text in named)
+                for one in values.tolist()
+            ]
+            if any(lacks):
+                values = np.where(np.array(lacks), None, values)  # noqa: PLW2901
+        columns[name] = values
+    return replace(table, columns=columns)
 
 
 def is_utf_16(path: Path) -> bool:
@@ -504,11 +580,15 @@ def read_csv(
     words: Words = EITHER,
     grammar: Grammar = AS_WRITTEN,
     names: Mapping[str, Container[str]] | None = None,
+    units_row: bool = False,
+    broken_too: bool = False,
 ) -> Table:
     """CSV whose first line names the columns, in the first of these encodings that it can be; None,
     and where there is none: UTF-8, or UTF-16 where it begins so. words: how options are named to
     who reads. names: texts of a column that are names, though files write them for what is
-    missing."""
+    missing. units_row: whether the row below the names says units, and is none of the table.
+    broken_too: whether rows of another width are `Table.broken`, for who words all mistakes, and
+    not refused."""
     if made := next((made for mark, made in OTHER_FILES.items() if content.startswith(mark)), None):
         raise TableError(f"{name} is {made}")
     reader, header, separator, before, anything = _records(content, name, encodings, words)
@@ -519,24 +599,30 @@ def read_csv(
     if twice := sorted(column for column, count in Counter(header).items() if count > 1):
         raise TableError(f"column {_shown(twice[0])} stands twice in the first line of {name}")
     width = len(header)
-    rows, lines = [], []
+    rows, lines, others = [], [], []
     try:
         for row in reader:
+            if units_row:
+                units_row = False
+                continue
             if len(row) == width and row[0] and not row[0].isspace():
                 pass
             elif len(row) != width:
                 if not any(cell.strip() for cell in row):  # as Excel leaves them below a table
                     continue
-                if len(row) > width and not any(cell.strip() for cell in row[width:]):
-                    row = row[:width]  # noqa: PLW2901 - separators at the end of its line
-                else:
-                    raise TableError(_other_width(reader.line_num + before, row, width, separator))
+                if len(row) < width or any(cell.strip() for cell in row[width:]):
+                    others.append((reader.line_num + before, len(row)))
+                    continue
+                row = row[:width]  # noqa: PLW2901 - separators at the end of its line
             elif not any(cell.strip() for cell in row):
                 continue
             rows.append(row)
             lines.append(reader.line_num + before)
     except csv.Error as error:
         raise TableError(f"line {reader.line_num + before} is no CSV: {error}") from None
+    broken = [_other_width(others, width, separator)] if others else []
+    if broken and not (broken_too and rows):
+        raise TableError.of(broken)
     if not rows:
         raise TableError(f"{name} has no row below its line of names")
     columns = {}
@@ -550,12 +636,24 @@ def read_csv(
         texts = [None if one in lacks else one for one in values] if lacks else values
         columns[column] = np.array(texts, dtype=object)
     grammar = replace(grammar, separator=separator)
-    return Table(columns, np.array(lines, dtype=np.int64), "line", grammar)
+    return Table(columns, np.array(lines, dtype=np.int64), "line", grammar, broken=tuple(broken))
 
 
-def _other_width(line: int, row: Sequence[str], width: int, separator: str) -> str:
+def _other_width(lines: Sequence[tuple[int, int]], width: int, separator: str) -> Issue:
+    """Of lines that have more or fewer values than there are columns: (line, values)."""
     hint = "; numbers with decimal commas need ';' between columns" if separator == "," else ""
-    return f"line {line} has {len(row)} values, the first line names {width} columns{hint}"
+    line, found = lines[0]
+    cause = f"the first line names {width} columns{hint}"
+    more = f" (and {len(lines) - 1:,} more like this, up to line {lines[-1][0]})"
+    return Issue(
+        cause=cause,
+        row=line,
+        found=f"{found} values",
+        expected=f"{width} values",
+        count=len(lines),
+        last=lines[-1][0] if len(lines) > 1 else None,
+        detail=f"line {line} has {found} values, {cause}{more if len(lines) > 1 else ''}",
+    )
 
 
 def _decoded(content: bytes, name: str, encodings: Sequence[str], words: Words) -> str:
@@ -586,7 +684,8 @@ def _decoded(content: bytes, name: str, encodings: Sequence[str], words: Words) 
     raise AssertionError("an encoding is given")
 
 
-def _of_columns(source: Any) -> Table:
+def from_columns(source: Any) -> Table:
+    """From a pandas, polars or Arrow frame, or a mapping of columns."""
     if hasattr(source, "to_arrow"):  # polars
         source = source.to_arrow()
     if hasattr(source, "column_names"):  # pyarrow
@@ -656,6 +755,11 @@ def _array(column: Any) -> NDArray[Any]:
 def _objects(values: Iterable[Any]) -> NDArray[Any]:
     """An array of these objects, of which NumPy looks into none."""
     return np.fromiter(values, dtype=object)
+
+
+def is_unit(text: str) -> bool:
+    """Whether this may be the unit of a column, below its name: kWh, [h], °C."""
+    return 0 < len(text.strip()) <= LONGEST_UNIT and not any(one.isdigit() for one in text)
 
 
 def _shown(value: Any) -> str:

@@ -24,10 +24,11 @@ from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 import numpy as np
 
 from discreet_client.cells import DATES, DECIMALS
+from discreet_client.containers import table_of
 from discreet_client.meters import in_zone
 from discreet_client.option_words import EITHER
 from discreet_client.reading import counted, joined
-from discreet_client.tables import MOST_NAMED, Table, TableError, table_of
+from discreet_client.tables import MOST_NAMED, Table, TableError
 
 KW_HOURS = {"kWh": 1.0, "MWh": 1000.0}
 """The units of energy that prices may be per, in kWh."""

@@ -7,8 +7,8 @@ of each row by itself: neighbouring datasets stay neighbours. This runs where th
 
 from __future__ import annotations
 
-import importlib
 from collections.abc import Callable, Container, Iterator, Mapping, Sequence
+from dataclasses import replace
 from datetime import datetime, timedelta, tzinfo
 from functools import partial
 from pathlib import Path
@@ -19,19 +19,18 @@ import numpy as np
 from numpy.typing import NDArray
 
 from discreet_client.cells import Grammar, Refusal
-from discreet_client.errors import MissingExtra
 from discreet_client.meters import microseconds
 from discreet_client.names import name_of
-from discreet_client.reading import Reading, check_rules, count, counted, is_figure, word
+from discreet_client.reading import Notes, Reading, check_rules, count, counted, is_figure, word
 from discreet_client.tables import (
     EVERY_TEXT,
     Ints,
     Table,
     TableError,
+    WrongCell,
     header_of,
     missing,
     read_csv,
-    table_of,
 )
 
 MOST_LISTED = 3
@@ -56,8 +55,6 @@ FINEST = 1000
 MOST_PARTS = 2.0**50
 NEARLY_WHOLE = 1e-6
 """Of a part: as near as a decimal comes in doubles."""
-MOST_ZONES = 16_384
-"""Of a matrix of trips, 2 GiB."""
 MISSING = ("refuse", "leave_out")
 EVERY = {"day": 1440 * MINUTE, "weekday": 1440 * MINUTE, "week": 7 * 1440 * MINUTE}
 SATURDAY = 5
@@ -119,7 +116,7 @@ def trips_of(
         ["origin", "destination", *beside],
         ["count", *(["period"] if single else [])],
     )
-    notes = list[str]()
+    notes = Notes()
     table = _complete(table, rules, notes)
     zones = _zone_numbers(rules.get("zones"), notes, table.encoding)
     if word(rules, "other_zones", MISSING) == "leave_out":
@@ -133,11 +130,12 @@ def trips_of(
                 f"outside of the {periods} public periods (reader.outside: leave_out takes the "
                 "others)"
             )
-            table.refuse(~inside, "time", says, table.columns["time"])
+            table.refuse(~inside, "time", says, table.columns["time"], "outside")
         elif not inside.all():
             few = int(np.count_nonzero(~inside))
             says = f"{_counted_rows(few, table)} outside of the public periods"
-            notes.append(f"{says} {'is' if few == 1 else 'are'} left out")
+            why = "outside of the public periods"
+            notes.leave_out(f"{says} {'is' if few == 1 else 'are'} left out", why, few)
         notes += _days(public, rules, table.grammar)
         if not inside.any():
             raise TableError("no trip lies in the public periods")
@@ -155,7 +153,7 @@ def trips_of(
         found["person"] = _persons(table)
     if own:
         found["user_class"] = _classes(table, public)
-    return Reading(dict(public), found, notes)
+    return Reading(dict(public), found, notes, table.places, tuple(notes.left_out))
 
 
 def checks(
@@ -177,7 +175,7 @@ def checks(
     if word(rules, "other_zones", MISSING) == "refuse":
         for end in ("origin", "destination"):
             yield partial(_zones, table, end, zones, count(public, "zones"))
-    if "time" in table.columns and "start" in rules:
+    if "time" in table.columns and ("start" in rules or "time" in columns):
         yield lambda: _periods(table, public, rules)
     if "count" in table.columns:
         yield lambda: _counts(table, scale_of(public), bool(rules.get("round_trips")), [])
@@ -213,93 +211,11 @@ def _classes(table: Table, public: Mapping[str, Any]) -> NDArray[Any]:
     names = table.names("user_class")
     unknown = np.array([name not in told for name in names.tolist()], dtype=bool)
     says = f"none of public.user_classes, {' and '.join(told)[:80]}"
-    table.refuse(unknown, "user_class", says, names)
+    table.refuse(unknown, "user_class", says, names, "public.user_classes")
     return names
 
 
-def of_matrix(
-    path: Path, rules: Mapping[str, Any], classes: Sequence[str] = ()
-) -> tuple[Table, dict[str, Any]]:
-    """The trips of an OMX file (open matrix, HDF5), of its one matrix or of `reader.matrix`, with
-    the rules that are left; of classes of users the matrices that are called as these. Zones are
-    named as the file's lookup has them, its one or `reader.lookup`; without one they are 1..n."""
-    try:
-        h5py: Any = importlib.import_module("h5py")
-    except ImportError:
-        raise MissingExtra("h5py", "omx", "an OMX file") from None
-    rules = dict(rules)
-    try:
-        opened = h5py.File(path)
-    except OSError:
-        raise TableError(f"{path.name} cannot be read as OMX, which is HDF5") from None
-    with opened as file:
-        names = list(file.get("data", ()))
-        chosen = list(classes)
-        if not classes:
-            chosen = [rules.pop("matrix", names[0] if len(names) == 1 else None)]
-        if any(name not in names for name in chosen):
-            says = f"{path.name} has the matrices {', '.join(names) or 'none'}"
-            raise TableError(
-                f"{says}: one is needed for each of public.user_classes, {', '.join(classes)}"
-                if classes
-                else f"{says}: say reader.matrix"
-            )
-        parts = [_square(file["data"][name], f"matrix {name} of {path.name}") for name in chosen]
-        if any(len(part) != len(parts[0]) for part in parts):
-            raise TableError(f"the matrices of {path.name} are of different sizes")
-        ids = _looked_up(file, path.name, rules.pop("lookup", None), len(parts[0]))
-    number, origin, destination = np.nonzero(np.array(parts))
-    columns = {
-        "origin": ids[origin],
-        "destination": ids[destination],
-        "count": np.array(parts)[number, origin, destination],
-    }
-    if classes:
-        columns["user_class"] = np.array(chosen, dtype=object)[number]
-    return table_of(columns), rules
-
-
-def _looked_up(file: Any, called: str, told: Any, zones: int) -> NDArray[Any]:
-    """The name of each row of the matrices, which is that of the column too."""
-    lookups = list(file.get("lookup", ()))
-    if told is None and len(lookups) > 1:
-        raise TableError(
-            f"{called} has the lookups {', '.join(lookups)}, which name its zones in several ways: "
-            "say reader.lookup, one of them or none"
-        )
-    chosen = told if told is not None or not lookups else lookups[0]
-    if chosen is None or (chosen == "none" and chosen not in lookups):
-        return np.arange(1, zones + 1)
-    if chosen not in lookups:
-        raise TableError(
-            f"reader.lookup: {called} has no lookup {str(chosen)[:40]}; there are "
-            f"{', '.join([*lookups, 'none'])}"
-        )
-    ids = np.asarray(file["lookup"][chosen])
-    if ids.dtype.kind in "SO":
-        texts = [one.decode("utf-8", "replace") if isinstance(one, bytes) else one for one in ids]
-        ids = np.array(texts, dtype=object)
-    if ids.shape != (zones,) or len(set(ids.tolist())) < zones:
-        raise TableError(
-            f"lookup {chosen} of {called} does not name each of {zones} zones once: say "
-            "reader.lookup, another or none"
-        )
-    return ids
-
-
-def _square(matrix: Any, called: str) -> NDArray[np.float64]:
-    """By its shape first: a file of 2 KiB may claim 300 GiB."""
-    shape = matrix.shape
-    if len(shape) != 2 or shape[0] != shape[1]:
-        raise TableError(f"{called} is {' by '.join(map(str, shape))}, not square")
-    if shape[0] > MOST_ZONES:
-        raise TableError(f"{called} has {shape[0]:,} zones, at most {MOST_ZONES:,} are read")
-    if matrix.dtype.kind not in "iuf":
-        raise TableError(f"{called} holds {matrix.dtype}, no numbers")
-    return np.asarray(matrix, dtype=np.float64)
-
-
-def _complete(table: Table, rules: Mapping[str, Any], notes: list[str]) -> Table:
+def _complete(table: Table, rules: Mapping[str, Any], notes: Notes) -> Table:
     """The trips that lack no value: each is kept or left out by what it says itself."""
     lacks = np.zeros(table.rows, dtype=bool)
     leave_out = word(rules, "missing", MISSING) == "leave_out"
@@ -310,9 +226,11 @@ def _complete(table: Table, rules: Mapping[str, Any], notes: list[str]) -> Table
     if lacks.all():
         raise TableError("every trip lacks a value")
     if few := int(np.count_nonzero(lacks)):
-        notes.append(
+        notes.leave_out(
             f"{_counted_rows(few, table)} with a value that is missing "
-            f"{'is' if few == 1 else 'are'} left out"
+            f"{'is' if few == 1 else 'are'} left out",
+            "a value is missing",
+            few,
         )
     return table.ordered(np.flatnonzero(~lacks))
 
@@ -325,7 +243,7 @@ def _counted_rows(count: int, table: Table) -> str:
 
 def _refuse_missing(table: Table, column: str) -> None:
     says = "a value is missing (reader.missing: leave_out takes the other trips)"
-    table.refuse(missing(table.columns[column]), column, says)
+    table.refuse(missing(table.columns[column]), column, says, about="missing")
 
 
 def _zone_numbers(
@@ -384,7 +302,7 @@ def _zone_numbers(
     return found
 
 
-def _inside(table: Table, numbers: Mapping[str, int] | None, notes: list[str]) -> Table:
+def _inside(table: Table, numbers: Mapping[str, int] | None, notes: Notes) -> Table:
     """The trips between zones that are named: each is kept or left out by what it says itself."""
     if numbers is None:
         raise TableError(
@@ -397,9 +315,11 @@ def _inside(table: Table, numbers: Mapping[str, int] | None, notes: list[str]) -
     if not known.any():
         raise TableError("no trip lies between zones of reader.zones")
     if few := int(np.count_nonzero(~known)):
-        notes.append(
+        notes.leave_out(
             f"{_counted_rows(few, table)} from or to other zones {'is' if few == 1 else 'are'} "
-            "left out"
+            "left out",
+            "from or to other zones",
+            few,
         )
     return table.ordered(np.flatnonzero(known))
 
@@ -413,12 +333,13 @@ def _zones(table: Table, column: str, numbers: Mapping[str, int] | None, most: i
     such = next(iter(numbers), "none")
     says = f"a zone of reader.zones is needed, such as {such[:40]}"
     says += " (reader.other_zones: leave_out leaves out trips of others)"
-    table.refuse(found == 0, column, says, names)
+    table.refuse(found == 0, column, says, names, "other_zones", such[:40])
     table.refuse(
         found > (most or found.max()),
         column,
         f"its number in reader.zones is above public.zones, {most}",
         names,
+        "public.zones",
     )
     return found
 
@@ -427,16 +348,24 @@ def _counted(table: Table, column: str, first: int, count: int | None) -> Ints:
     """Integers first..first + count - 1."""
     try:
         found = table.integers(column)
-    except TableError as error:
-        raise type(error)(
-            f"{error}" + ("; zones with other names need --zones" if first else "")
-        ) from None
+    except WrongCell as error:
+        if not first:
+            raise
+        issues = [
+            replace(
+                one,
+                detail=f"{one.says}; zones with other names need --zones",
+                about=one.about or "zones",
+            )
+            for one in error.issues
+        ]
+        raise WrongCell.of(issues) from None
     last = first + count - 1 if count else int(found.max())
     what = "zones" if first else "periods"
     says = f"public.{what} is {count}, so {what} are {first} to {last}"
     if int(found.min()) == 1 - first and found.max() <= last + 1 - 2 * first:
         says = f"count from {first}; yours look {1 - first}-based: {says}"
-    table.refuse((found < first) | (found > last), column, says, found)
+    table.refuse((found < first) | (found > last), column, says, found, f"public.{what}")
     return found
 
 
@@ -454,6 +383,7 @@ def _counts(table: Table, scale: int, rounding: bool, notes: list[str]) -> NDArr
             "count",
             f"a number of trips {no_parts(scale)} (reader.round_trips: true rounds)",
             trips,
+            "round_trips",
         )
     elif apart.any():
         notes.append(rounded(float(kept.sum()), float(trips.sum()), scale))
@@ -502,7 +432,7 @@ def _periods(table: Table, public: Mapping[str, Any], rules: Mapping[str, Any]) 
     if place is None:
         naive = np.array([moment.tzinfo is None for moment in moments], dtype=bool)[of]
         says = "a time without a time zone: say reader.time_zone, such as Europe/Berlin"
-        table.refuse(naive, "time", says, table.columns["time"])
+        table.refuse(naive, "time", says, table.columns["time"], "time_zone", "Europe/Berlin")
         if start.tzinfo is None:
             raise TableError(
                 "reader.start has no time zone: say reader.time_zone, such as Europe/Berlin"

@@ -57,6 +57,42 @@ class DatasetAnswer(BaseModel):
     place: PlaceAnswer | None = Field(
         default=None, description="Where its content stays, if it is not stored"
     )
+    notes: list[str] = Field(
+        default_factory=list,
+        description="Where a table was read by its description: what was left out or changed, in "
+        "sentences; only in the answer to who registers it",
+    )
+
+
+class ProposalAnswer(BaseModel):
+    """A description to begin with, by the form of a file alone."""
+
+    reader: dict[str, Any]
+    columns: dict[str, str]
+
+
+class ReadAnswer(BaseModel):
+    """A file that is here, for a day, and was not registered."""
+
+    id: str
+    format: str
+    bytes: int
+    created_at: datetime
+    expires_at: datetime = Field(description="When it is erased, unless it is registered before")
+
+
+class LookAnswer(ReadAnswer):
+    """What a file would be read as."""
+
+    columns: list[str] = Field(description="The names of its columns")
+    proposal: ProposalAnswer
+    rows: list[dict[str, Any]] = Field(description="The first rows as they are understood")
+    left_out: list[dict[str, Any]] = Field(description="Why rows are left out, and how many")
+    notes: list[str]
+    issues: list[dict[str, Any]] = Field(
+        description="What is wrong: row, column, cause, found, expected, way_out, count, last"
+    )
+    count: int | None = Field(description="Rows of the file; null where it cannot be read")
 
 
 class ErasedAnswer(BaseModel):

@@ -82,7 +82,7 @@ def operation(
     answers: Answers,
     codes: Sequence[str] = (),
     body: type[BaseModel] | None = None,
-    or_body: type[BaseModel] | None = None,
+    or_body: type[BaseModel] | tuple[type[BaseModel], ...] = (),
     examples: Mapping[str, Any] | None = None,
     multipart: bool = False,
     etag: bool = False,
@@ -99,7 +99,9 @@ def operation(
     extra: dict[str, Any] = {"x-roles": [] if roles is None else list(roles)}
     if body is not None:
         extra["requestBody"] = _request_body(
-            (body,) if or_body is None else (body, or_body), examples or {}, multipart
+            (body, *(or_body if isinstance(or_body, tuple) else (or_body,))),
+            examples or {},
+            multipart,
         )
     arguments: dict[str, Any] = {"operation_id": operation_id, "openapi_extra": extra}
     if deprecated is not None:
@@ -225,7 +227,8 @@ def _request_body(
                         "type": "string",
                         "format": "binary",
                         "x-private": True,
-                        "description": "Parquet, CSV or JSON",
+                        "description": "Parquet, CSV or JSON; by `reader` and `columns` of the "
+                        "public part also Excel and OMX",
                     },
                 },
             }

@@ -22,7 +22,7 @@ from datetime import date, datetime
 from typing import Any, BinaryIO
 
 from discreet.errors import InvalidInput, PayloadTooLarge
-from discreet.isolation import network_files
+from discreet.isolation import described, network_files
 from discreet.isolation.blocks import Block, any_record
 from discreet.isolation.json_contents import read_json
 from discreet.isolation.partitions import WHOLE_ROWS, PartedContent, Room
@@ -86,24 +86,21 @@ def _read(job: dict[str, Any], source: int, target: int, spool: tuple[int, int])
 
     from discreet.problems import DATASETS  # noqa: PLC0415
     from discreet.problems.contents import canonical_bytes  # noqa: PLC0415
+    from discreet.problems.descriptions import without_names  # noqa: PLC0415
 
     kind: Any = DATASETS[job["kind"]]
     public = kind.read_public(job["public"])
     if job.get("block") is not None:
         kind = kind.in_block()
-    cipher = ChunkCipher(bytes.fromhex(job["upload_key"]), UPLOAD)
-
-    def opened() -> BinaryIO:
-        raw = SealedReader(
-            cipher, lambda offset, size: os.pread(source, size, offset), job["upload_bytes"]
-        )
-        return io.BufferedReader(
-            raw, READ_BYTES
-        )  # whole reads, which the raw file does not promise
-
+    opened = _opened(job, source)
     parts = windows(opened, job.get("upload_parts", ()))
     room = Room(spool, job["content_bytes"], job.get("whole_rows", WHOLE_ROWS))
-    found = _content(kind, public, opened, job, parts, room)
+    notes = list[str]()
+    found: Any
+    if job.get("described"):
+        public, found, notes = _described(kind, public, opened, job, parts)
+    else:
+        found = _content(kind, public, opened, job, parts, room)
     content = found.outline() if isinstance(found, PartedContent) else found
     size = sum(array.nbytes for array in content.values())
     if size > job["content_bytes"]:
@@ -111,7 +108,7 @@ def _read(job: dict[str, Any], source: int, target: int, spool: tuple[int, int])
             f"the content takes {size} bytes in memory, of at most {job['content_bytes']}"
         )
     kind.check_sizes(public, content, job["mode"])
-    described = kind.describe(public, content).model_dump(mode="json", exclude_none=True)
+    told = kind.describe(public, content).model_dump(mode="json", exclude_none=True)
     is_parted = isinstance(found, PartedContent)
     sums = found.doubt_sums if is_parted else kind.doubt_sums(public, content)
     if not job["accept_doubts"]:
@@ -129,7 +126,49 @@ def _read(job: dict[str, Any], source: int, target: int, spool: tuple[int, int])
     if not is_parted:
         np.savez(writer, allow_pickle=False, **{name: content[name] for name in sorted(content)})
     writer.finish()
-    return {"digest": digest.hex(), "public": described, "sealed_bytes": writer.sealed_bytes}
+    sealed = {"digest": digest.hex(), "sealed_bytes": writer.sealed_bytes}
+    return {**sealed, "public": without_names(told), "notes": notes}
+
+
+def _described(
+    kind: Any,
+    public: Any,
+    opened: Callable[[], BinaryIO],
+    job: dict[str, Any],
+    parts: Sequence[Callable[[], BinaryIO]],
+) -> tuple[Any, Any, list[str]]:
+    """Public part, content and notes of a file that is read by its description."""
+    if len(parts) > 1:
+        says = "files of your own columns are read one by one: name one of them"
+        raise InvalidInput(says, pointer="/content")
+    if job.get("block") is not None and _is_empty(kind, opened, job["format"], ()):
+        return public, kind.nothing(public), []
+    made = described.read(job, opened, job["upload_bytes"])
+    public = kind.read_public(made.public)
+    return public, kind.read_table(public, made.table), made.notes
+
+
+def preview(
+    job: dict[str, Any], payload: bytes, descriptors: tuple[int, ...]
+) -> tuple[dict[str, Any], bytes]:
+    """What a file would be read as, for its owner alone: `described.preview` of the upload in the
+    descriptor. `job`: kind, public, format, zones, upload_key, upload_bytes, memory_bytes."""
+    return described.preview(job, _opened(job, descriptors[0]), job["upload_bytes"]), b""
+
+
+def _opened(job: Mapping[str, Any], source: int) -> Callable[[], BinaryIO]:
+    """What opens the upload in this descriptor."""
+    cipher = ChunkCipher(bytes.fromhex(job["upload_key"]), UPLOAD)
+
+    def opened() -> BinaryIO:
+        raw = SealedReader(
+            cipher, lambda offset, size: os.pread(source, size, offset), job["upload_bytes"]
+        )
+        return io.BufferedReader(
+            raw, READ_BYTES
+        )  # whole reads, which the raw file does not promise
+
+    return opened
 
 
 def check(
@@ -150,8 +189,8 @@ def check(
         )
     kind.check_again(public, content)
     kind.check_sizes(public, content, job["mode"])
-    described = kind.describe(public, content).model_dump(mode="json", exclude_none=True)
-    return {"public": described}, b""
+    told = kind.describe(public, content).model_dump(mode="json", exclude_none=True)
+    return {"public": told}, b""
 
 
 def _content(
@@ -233,9 +272,12 @@ def warm_up() -> None:
             for content in _json_files(example["content"]):
                 _rehearse(name, example["public"], "json", content)
     network_files.warm_up()
+    described.warm_up()
     own = pa.default_memory_pool()
     for pool in (pa.system_memory_pool(), own):  # most by malloc, which gives memory back
         pa.set_memory_pool(pool)
+        for name, public, form, content in described.samples():
+            _rehearse(name, public, form, content, is_described=True)
         for name, kind in DATASETS.items():
             for number, (public, columns) in enumerate(kind.sample_tables()):
                 for form, content in _table_files(columns, wrong=number == 0 and pool is not own):
@@ -281,6 +323,8 @@ def _rehearse(
     content: bytes,
     block: str | None = None,
     whole_rows: int = WHOLE_ROWS,
+    *,
+    is_described: bool = False,
 ) -> None:
     """What a child does with a file, in this process."""
     key = new_data_key().hex()
@@ -304,6 +348,9 @@ def _rehearse(
         if block is not None:
             job["block"] = {"by": "day", "name": block, "realm": "", "empty": ""}
         keys = {"upload_key": key, "data_key": key, "digest_key": key}
+        if is_described:
+            job |= {"described": True, "memory_bytes": 1 << 30}
+            preview({**job, **keys, "upload_bytes": writer.sealed_bytes}, b"", (source,))
         _read(
             {**job, **keys, "upload_bytes": writer.sealed_bytes, "content_bytes": 1 << 30},
             source,
@@ -388,5 +435,6 @@ def _table_files(columns: Mapping[str, list[Any]], *, wrong: bool) -> Iterator[t
 STEPS: Mapping[str, Step] = {
     "read": answers(read),
     "check": answers(check),
+    "preview": answers(preview),
     "read_network": answers(network_files.read_network),
 }

@@ -59,7 +59,7 @@ def _told(error: InvalidInput | PayloadTooLarge | Unavailable) -> dict[str, Any]
         "class": type(error).__name__,
         "code": error.code,
         "detail": error.detail,
-        "issues": [[issue.pointer, issue.detail] for issue in error.issues]
+        "issues": [[issue.pointer, issue.detail, issue.more] for issue in error.issues]
         if isinstance(error, InvalidInput)
         else [],
         "limit": None if error.limit is None else asdict(error.limit),

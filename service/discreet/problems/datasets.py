@@ -52,6 +52,20 @@ AcceptDoubts = Annotated[
 ]
 
 
+AlreadyRead = Annotated[
+    Flag,
+    Field(
+        description="The content is what `public.reader` and `public.columns` have made of a table "
+        "where it lies, with the columns of its kind: they are stored, and not applied again"
+    ),
+]
+DraftId = Annotated[
+    str,
+    StringConstraints(pattern=r"^read_[0-9A-Za-z]{1,60}$"),
+    Field(description="Instead of a content: a file of `POST /v1/reads`"),
+]
+
+
 class DatasetSettings(Frozen):
     """What accompanies the content of a dataset that is registered."""
 
@@ -71,6 +85,7 @@ class DatasetSettings(Frozen):
         default=False, description="The content is erased after the first job that succeeds on it"
     )
     accept_doubts: AcceptDoubts = False
+    already_read: AlreadyRead = False
 
 
 @dataclass(frozen=True)

@@ -38,6 +38,8 @@ Action = Literal[
     "person.remove",
     "person.restore",
     "place.fail",
+    "read.look",
+    "read.remove",
     "roster.remove_member",
     "roster.sign",
     "session.again",

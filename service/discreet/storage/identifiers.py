@@ -10,7 +10,9 @@ _ALPHABET = "0123456789abcdefghjkmnpqrstvwxyz"
 _DIGITS = _ALPHABET.encode() * 8
 """The letter for the last five bits of each byte."""
 
-Prefix = Literal["job", "dst", "acc", "key", "ses", "evt", "ten", "whk", "ask", "per", "src"]
+Prefix = Literal[
+    "job", "dst", "acc", "key", "ses", "evt", "ten", "whk", "ask", "per", "src", "read"
+]
 
 
 def id_of(prefix: str, digest: bytes) -> str:

@@ -270,6 +270,35 @@ class DatasetChunk(Base):
     sealed: Mapped[bytes]
 
 
+class Read(Base):
+    """A file that was sent to be looked at."""
+
+    __tablename__ = "reads"
+    __table_args__ = (Index("reads_age", "expires_at"),)
+    id: Mapped[str] = mapped_column(primary_key=True)
+    tenant_id: Mapped[str] = mapped_column(ForeignKey("tenants.id"))
+    principal: Mapped[str]
+    format: Mapped[str]
+    plain_bytes: Mapped[int] = mapped_column(BigInteger)
+    sealed_bytes: Mapped[int] = mapped_column(BigInteger)
+    content_key_id: Mapped[str]
+    wrapped_key: Mapped[bytes]
+    object_name: Mapped[str | None]
+    created_at: Mapped[datetime] = mapped_column(server_default=NOW)
+    expires_at: Mapped[datetime]
+
+
+class ReadChunk(Base):
+    """A sealed piece of such a file."""
+
+    __tablename__ = "read_chunks"
+    read_id: Mapped[str] = mapped_column(
+        ForeignKey("reads.id", ondelete="CASCADE"), primary_key=True
+    )
+    index: Mapped[int] = mapped_column(primary_key=True, autoincrement=False)
+    sealed: Mapped[bytes]
+
+
 class Job(Base):
     """A job. `attempt` is the fencing token, `lease_until` the lease of the worker that holds
     it."""

@@ -42,6 +42,7 @@ from discreet.intake.field_issues import issues_of
 from discreet.isolation.failures import Limits
 from discreet.observability import faults
 from discreet.problems import DATASETS
+from discreet.problems.descriptions import FIELDS, alike, completed, undone
 from discreet.problems.sources import DatasetInBlocks
 from discreet.storage import audit_log, ledger, sealing, sources, tamper_seals
 from discreet.storage import datasets as dataset_rows
@@ -97,6 +98,8 @@ async def correct(
     dataset_id: str,
     patch: Patch,
     content: Upload | Located | None = None,
+    *,
+    already_read: bool = False,
 ) -> Row:
     """The dataset with another public part, and with this content where one is given, or where it
     stays at a place.
@@ -119,7 +122,7 @@ async def correct(
             said = await _checked(services, principal, row, public, fields)
             corrected = await _store(services, principal, row, said, None, None)
         else:
-            corrected = await _replaced(services, principal, row, public, content)
+            corrected = await _replaced(services, principal, row, public, content, already_read)
     finally:
         if isinstance(content, Upload):
             content.close()
@@ -133,7 +136,12 @@ async def correct(
 
 
 async def _replaced(
-    services: Services, principal: Principal, row: Row, public: Any, content: Upload | Located
+    services: Services,
+    principal: Principal,
+    row: Row,
+    public: Any,
+    content: Upload | Located,
+    already_read: bool,
 ) -> Row:
     """With a content that is read by the new public part."""
     request = Registration(
@@ -144,6 +152,7 @@ async def _replaced(
         cap=None,
         account=row["account_id"],
         source=content,
+        already_read=already_read,
     )
     try:
         async with datasets.sealed_content(services, principal, request, row["id"]) as sealed:
@@ -260,6 +269,9 @@ def _corrected(row: Mapping[str, Any], patch: Patch) -> Any:
     """The public part of a dataset, or of a source, as the patch says, as its kind's model.
     InvalidInput."""
     merged = merged_into(row["public"], patch)
+    if FIELDS & patch.keys():
+        merged = merged_into(undone(row["kind"], row["public"]), patch)
+        merged = completed(row["kind"], merged)
     if merged.get("unit") != row["public"]["unit"]:
         says = (
             f"the unit stays, since the account counts in it: {row['public']['unit']}. Erase this "
@@ -328,7 +340,7 @@ def _require_unknown(row: Row, others: Sequence[Row], public: dict[str, Any]) ->
                 "dataset and erase this one, or register it on that account"
             )
             raise Conflict(says, code="content_known")
-        if one["deleted_at"] is None and not one["former"] and one["public"] == public:
+        if one["deleted_at"] is None and not one["former"] and alike(one["public"], public):
             says = f"read so this is {named(one)}, on the same account: submit jobs on that one"
             raise Conflict(says, code="content_known")
 

@@ -7,6 +7,7 @@ from typing import Any
 
 from discreet.errors import Conflict, NotFound
 from discreet.problems import DATASETS
+from discreet.problems.descriptions import alike
 from discreet.storage import datasets, ledger
 from discreet.storage.tenants import Principal
 from discreet.usecases.known_contents import other_public_part
@@ -30,7 +31,7 @@ async def of_known(
         return None, account
     here = [row for row in rows if row["account_id"] == first["account_id"]]
     for row in here:
-        if not row["former"] and row["public"] == public:
+        if not row["former"] and alike(row["public"], public):
             return row, row["account_id"]
     if first["former"] or account is not None:  # beside what is there
         return None, first["account_id"]

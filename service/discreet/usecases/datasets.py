@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping, Sequence
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
@@ -23,6 +23,7 @@ from discreet.observability import faults
 from discreet.privacy.filters import Cap
 from discreet.problems import DATASETS
 from discreet.problems.contents import Content, canonical_bytes, pack
+from discreet.problems.descriptions import holds_names, is_described, without_names
 from discreet.storage import audit_log, datasets, jobs, ledger, sealing, tamper_seals
 from discreet.storage.database import SYSTEM
 from discreet.storage.digests import content_digest
@@ -33,6 +34,7 @@ from discreet.usecases.access import require
 from discreet.usecases.budgets import cap_amounts, filter_limits
 from discreet.usecases.content_sizes import ContentSizes
 from discreet.usecases.dataset_accounts import check_account, of_known
+from discreet.usecases.descriptions import zone_names
 from discreet.usecases.known_contents import require_same_use
 from discreet.usecases.places.fetching import fetch
 from discreet.usecases.places.reading import tried
@@ -40,7 +42,7 @@ from discreet.usecases.places.rules import Located
 from discreet.usecases.places.staying import Stay, keep_alike, open_again
 from discreet.usecases.rotation import still_known
 from discreet.usecases.services import Services
-from discreet.usecases.uploads import Read, Upload, reading_job
+from discreet.usecases.uploads import OWN_FORMS, Read, Upload, reading_job
 
 
 class MasterKeyUnknown(Unavailable):
@@ -69,6 +71,8 @@ class Registration:
     """That its content may take in memory, where it is fewer than of any."""
     accept_doubts: bool = False
     """Whether its owner insists on a content that cannot be right."""
+    already_read: bool = False
+    """Whether the content is what the description of its table has made of it at home."""
 
 
 @dataclass(frozen=True)
@@ -83,6 +87,8 @@ class SealedContent:
     parts: Callable[[], Iterator[bytes]]
     stay: Stay | None = None
     """Where it stays, and then there are no parts of it to be stored."""
+    notes: Sequence[str] = ()
+    """What its reader left out or changed, for its owner alone; nothing of what lies at a place."""
 
     def columns(self) -> dict[str, Any]:
         """Of a dataset's row: those of its place."""
@@ -107,9 +113,10 @@ async def register(
             says = "either a cap is needed or the account of other data about the same people"
             raise InvalidInput([FieldIssue("/cap", says)])
         async with sealed_content(services, principal, request) as sealed:
-            return await keep(
+            row, new = await keep(
                 services, sealed, partial(_store, services, principal, request, sealed)
             )
+            return {**row, "notes": sealed.notes}, new
     finally:
         if isinstance(request.source, Upload):
             request.source.close()
@@ -160,6 +167,16 @@ async def sealed_content(
     if isinstance(source, Located | Upload):
         stay = None
         if isinstance(source, Located):
+            if request.already_read:
+                says = "goes with a content that is sent: what lies at a place is read there"
+                raise InvalidInput(says, pointer="/already_read")
+            if source.stays and holds_names(request.public.model_dump(mode="json")):
+                says = (
+                    "names of zones and `except` are not stored, and a content that stays is read "
+                    'again: name a stored network, {"zones": {"network": "net_…"}}, or let the '
+                    "content be stored"
+                )
+                raise InvalidInput(says, pointer="/public/reader")
             async with tried(services, principal, source, request.kind):
                 upload = await fetch(services, principal, source.text)
                 try:
@@ -179,6 +196,7 @@ async def sealed_content(
                 read.public,
                 read.sealed_bytes,
                 lambda: file.parts(sealing.STREAM_CHUNK_BYTES),
+                notes=() if isinstance(source, Located) else read.notes,
             )
             if stay is not None:  # with a key of its own: that one has sealed the content
                 key = sealing.new_data_key()
@@ -209,7 +227,7 @@ async def sealed_content(
             dataset_id,
             data_key,
             digest,
-            described.model_dump(mode="json", exclude_none=True),
+            without_names(described.model_dump(mode="json", exclude_none=True)),
             writer.sealed_bytes,
             lambda: iter(chunks),
         )
@@ -226,6 +244,9 @@ async def _read(
     data_key: bytes,
 ) -> Read:
     settings = services.settings
+    described = upload.format in OWN_FORMS or (
+        is_described(request.public) and not request.already_read
+    )
     job = reading_job(
         settings,
         services.secrets.digest_key,
@@ -238,6 +259,10 @@ async def _read(
         block=request.block,
         most_bytes=request.most_bytes,
         accept_doubts=request.accept_doubts,
+        described=described,
+        zones=await zone_names(services, principal.tenant_id, request.public)
+        if described
+        else None,
     )
     return await services.reader.read(
         upload,
@@ -408,6 +433,7 @@ def view(row: dict[str, Any]) -> dict[str, Any]:
         "revision": row["revision"],
         "undeclared": DATASETS[row["kind"]].undeclared(row["public"]),
         **place_view(row),
+        **({"notes": list(row["notes"])} if row.get("notes") else {}),
         **({} if row["source_id"] is None else {"source": row["source_id"], "block": row["block"]}),
     }
 

@@ -11,9 +11,11 @@ import anyio.to_thread
 from discreet.errors import Conflict, NotFound
 from discreet.observability import faults
 from discreet.storage import audit_log, datasets, jobs, results
+from discreet.storage import reads as read_rows
 from discreet.storage.database import SYSTEM
 from discreet.storage.objects import StorageTrouble
 from discreet.storage.tenants import Principal
+from discreet.usecases import reads
 from discreet.usecases.access import require
 from discreet.usecases.datasets import find
 from discreet.usecases.services import Services
@@ -118,7 +120,8 @@ async def vacuum(services: Services) -> bool:
 
 
 async def expire(services: Services) -> int:
-    """Erase expired contents; returns their number."""
+    """Erase expired contents, and files that were looked at; returns their number."""
+    looked_at = await reads.expire(services)
     gone = []
     async with services.database.transaction(SYSTEM) as connection:
         found = await datasets.expired(connection)
@@ -128,7 +131,7 @@ async def expire(services: Services) -> int:
     for row in gone:
         if row["object_name"] is not None and services.objects is not None:
             await anyio.to_thread.run_sync(services.objects.erase, row["object_name"])
-    return len(gone)
+    return len(gone) + looked_at
 
 
 async def _expire(services: Services, dataset_id: str) -> Mapping[str, Any] | None:
@@ -172,7 +175,8 @@ async def remove_orphans(services: Services) -> int:
         services.objects.older_than, services.settings.orphan_seconds
     )
     async with services.database.transaction(SYSTEM) as connection:
-        orphans = set(names) - await datasets.objects_of(connection, names)
+        known = await datasets.objects_of(connection, names)
+        orphans = set(names) - known - await read_rows.objects_of(connection, names)
     for name in sorted(orphans):
         await anyio.to_thread.run_sync(services.objects.erase, name)
     return len(orphans)

@@ -11,7 +11,14 @@ from pydantic import Field, RootModel, StringConstraints, model_validator
 from discreet.intake.field_issues import FieldError
 from discreet.intake.items import InPieces
 from discreet.problems import AnyDataset, AnyProblem
-from discreet.problems.datasets import AcceptDoubts, Cap, DatasetSettings, Name
+from discreet.problems.datasets import (
+    AcceptDoubts,
+    AlreadyRead,
+    Cap,
+    DatasetSettings,
+    DraftId,
+    Name,
+)
 from discreet.problems.numbers import Epsilon, Flag, Frozen, Positive, Privacy, Seen
 from discreet.problems.rehearsals.job import LADDER, MOST_STEPS
 from discreet.problems.reuse import JobId
@@ -63,6 +70,32 @@ class PlacedDatasetRequest(DatasetSettings):
     content_stays: Stays = False
 
 
+class DraftDatasetRequest(DatasetSettings):
+    """A dataset to register whose file is here already (`POST /v1/reads`)."""
+
+    kind: Annotated[str, StringConstraints(min_length=1, max_length=100)]
+    public: dict[str, Any] = Field(
+        description="The same as for a dataset of this kind whose content is sent"
+    )
+    draft: DraftId
+
+
+class ReadRequest(Frozen):
+    """A file to look at before anything is registered."""
+
+    kind: Annotated[str, StringConstraints(min_length=1, max_length=100)] = Field(
+        description="The kind of problem that the data are for"
+    )
+    public: dict[str, Any] = Field(
+        default_factory=dict,
+        description="What is known of the public part until now, with `reader` and `columns`",
+    )
+    format: Literal["csv", "parquet", "json", "xlsx", "omx"] | None = Field(
+        default=None, description="Of the file; absent: as its name or media type says"
+    )
+    draft: DraftId | None = None
+
+
 class CorrectionRequest(Frozen):
     """What is different in the public part of a dataset, and its content, where that is read
     again."""
@@ -80,11 +113,15 @@ class CorrectionRequest(Frozen):
     )
     content_from: Where | None = None
     content_stays: Stays = False
+    draft: DraftId | None = None
+    already_read: AlreadyRead = False
 
     @model_validator(mode="after")
     def _one_way(self) -> Self:
-        if self.content is not None and self.content_from is not None:
-            raise FieldError("content_from", "give either the content itself or its address")
+        ways = {name: getattr(self, name) for name in ("content", "content_from", "draft")}
+        if len(given := [name for name, one in ways.items() if one is not None]) > 1:
+            says = "give either the content itself, its address or a draft"
+            raise FieldError(given[1], says)
         if self.content_stays and self.content_from is None:
             raise FieldError("content_stays", "goes with content_from")
         return self
@@ -139,6 +176,13 @@ class SourceRequest(SourceSettings):
     )
 
 
+class BlockNames(Frozen):
+    """What of a source's rules may hold names, and is not stored: it comes with each block."""
+
+    zones: list[str] | dict[str, int] | None = None
+    except_: list[str] | None = Field(default=None, alias="except")
+
+
 class BlockRequest(Frozen):
     """A block of a source, or a later version of one."""
 
@@ -149,6 +193,8 @@ class BlockRequest(Frozen):
         json_schema_extra={"x-private": True},
     )
     accept_doubts: AcceptDoubts = False
+    already_read: AlreadyRead = False
+    reader: BlockNames | None = None
 
 
 class PlacedBlockRequest(Frozen):
@@ -159,6 +205,16 @@ class PlacedBlockRequest(Frozen):
     content_from: Where
     content_stays: Stays = False
     accept_doubts: AcceptDoubts = False
+    reader: BlockNames | None = None
+
+
+class DraftBlockRequest(Frozen):
+    """A block of a source whose file is here already (`POST /v1/reads`)."""
+
+    block: BlockName = Field(description="Its day, month or label")
+    draft: DraftId
+    accept_doubts: AcceptDoubts = False
+    reader: BlockNames | None = None
 
 
 Wait = Annotated[float, Field(ge=0, le=MOST_WAIT_DAYS)]

@@ -14,6 +14,7 @@ from discreet.intake.field_issues import issues_of
 from discreet.observability import faults
 from discreet.privacy.filters import Cap
 from discreet.problems import DATASETS
+from discreet.problems.descriptions import completed, holds_names, is_described
 from discreet.problems.sources import DatasetInBlocks, block_name
 from discreet.storage import audit_log, chains, ledger, sources, tamper_seals
 from discreet.storage import datasets as dataset_rows
@@ -114,8 +115,15 @@ def _public_part(asked: SourceRequest) -> dict[str, Any]:
                 "would not protect them: register one dataset for all days"
             )
         raise InvalidInput(says, pointer="/kind")
+    given = completed(asked.kind, asked.public)
+    if holds_names(given):
+        says = (
+            "a source stores no names: name a stored network, "
+            '{"zones": {"network": "net_…"}}, or give `zones` and `except` with each block (reader)'
+        )
+        raise InvalidInput(says, pointer="/public/reader")
     try:
-        public = kind.read_public(asked.public)
+        public = kind.read_public(given)
     except ValidationError as error:
         issues = issues_of(error.errors(include_url=False), asked.public)
         raise InvalidInput(issues).under("/public") from None
@@ -179,13 +187,16 @@ async def add_block(
     content: Upload | Located,
     *,
     accept_doubts: bool = False,
+    already_read: bool = False,
+    names: Mapping[str, Any] | None = None,
 ) -> tuple[Row, bool]:
     """The version of a block that has this content, or what lies there, and whether it is new.
 
     A block's first version opens its account, later ones are charged to the same: late records go
     to the block of their own date. The same content again is the same version. InvalidInput for
     records of other blocks, PayloadTooLarge for more than a block may have, Conflict for what is
-    another block, or an older version, already; errors of `fetch`.
+    another block, or an older version, already; errors of `fetch`. `names`: rules of the source's
+    reader that are not stored.
     """
     try:
         require(principal, "owner")
@@ -195,7 +206,7 @@ async def add_block(
         request = Registration(
             name=f"{source['name']}, {block}"[:200],
             kind=source["kind"],
-            public=DATASETS[source["kind"]].read_public(source["public"]),
+            public=_with_names(source, names or {}),
             mode=source["mode"],
             cap=None,
             account=None,
@@ -211,18 +222,31 @@ async def add_block(
             },
             most_bytes=source["block_bytes"],
             accept_doubts=accept_doubts,
+            already_read=already_read,
         )
         async with datasets.sealed_content(services, principal, request) as sealed:
             if sealed.public != source["public"]:
                 raise InvalidInput("the content's own public part differs from that of the source")
-            return await datasets.keep(
+            row, new = await datasets.keep(
                 services,
                 sealed,
                 partial(_store, services, principal, source, block, request, sealed),
             )
+            return {**row, "notes": sealed.notes}, new
     finally:
         if isinstance(content, Upload):
             content.close()
+
+
+def _with_names(source: Mapping[str, Any], names: Mapping[str, Any]) -> Any:
+    """The public part by which a block's table is read. InvalidInput of names for no reader."""
+    public = source["public"]
+    if names and not is_described(public):
+        says = "goes with a source whose public part has a reader"
+        raise InvalidInput(says, pointer="/reader")
+    if names:
+        public = {**public, "reader": {**public["reader"], **names}}
+    return DATASETS[source["kind"]].read_public(public)
 
 
 async def _store(
@@ -392,6 +416,7 @@ def version_view(row: Mapping[str, Any]) -> dict[str, Any]:
         "created_at": row["created_at"],
         "expires_at": row["expires_at"],
         **datasets.place_view(row),
+        **({"notes": list(row["notes"])} if row.get("notes") else {}),
     }
 
 

@@ -9,7 +9,7 @@ import os
 import tempfile
 import threading
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -39,7 +39,20 @@ from discreet.usecases.content_sizes import ContentSizes
 
 log = structlog.get_logger()
 
-Format = Literal["parquet", "csv", "json"]
+Format = Literal["parquet", "csv", "json", "xlsx", "omx"]
+OWN_FORMS = ("xlsx", "omx")
+"""Files that are read by a description only."""
+
+FORMATS: Mapping[Format, tuple[tuple[str, ...], str]] = {
+    "json": ((".json",), "application/json"),
+    "csv": ((".csv", ".tsv", ".txt"), "text/csv"),
+    "xlsx": (
+        (".xlsx", ".xlsm"),
+        "application/vnd.openxmlformats-officedocument.spreadsheetml.sheet",
+    ),
+    "omx": ((".omx",), "application/x-hdf5"),
+}
+"""Ends of names, and media types."""
 
 CPU_SECONDS, WALL_SECONDS = 3600, 7200.0
 """The most that reading one upload may take."""
@@ -195,14 +208,22 @@ class Upload:
         self.parts: list[int] = []
         """The lengths of the files that follow each other in it; empty: it is one."""
         self._writer = SealedWriter(ChunkCipher(self.key, UPLOAD), self.file.append)
+        self._sizes: tuple[int, int] | None = None
+
+    @classmethod
+    def kept(cls, folder: Path, key: bytes, form: Format, plain: int, sealed: int) -> Self:
+        """One that was received before: its sealed bytes are to be appended to its file."""
+        upload = cls(folder)
+        upload.key, upload.format, upload._sizes = key, form, (plain, sealed)
+        return upload
 
     @property
     def plain_bytes(self) -> int:
-        return self._writer.plain_bytes
+        return self._writer.plain_bytes if self._sizes is None else self._sizes[0]
 
     @property
     def sealed_bytes(self) -> int:
-        return self._writer.sealed_bytes
+        return self._writer.sealed_bytes if self._sizes is None else self._sizes[1]
 
     def write(self, part: memoryview | bytes) -> None:
         self._writer.write(part)
@@ -220,11 +241,14 @@ class Upload:
 
 def format_of(filename: str, content_type: str) -> Format:
     """What a file is, by its name or its media type: Parquet, unless they say otherwise."""
-    if filename.lower().endswith(".json") or content_type == "application/json":
-        return "json"
-    if filename.lower().endswith(".csv") or content_type == "text/csv":
-        return "csv"
-    return "parquet"
+    return next(
+        (
+            form
+            for form, (ends, media_type) in FORMATS.items()
+            if filename.lower().endswith(ends) or content_type == media_type
+        ),
+        "parquet",
+    )
 
 
 def _nameless(folder: Path) -> int:
@@ -247,6 +271,8 @@ class Read:
     public: dict[str, Any]
     file: SealedFile
     sealed_bytes: int
+    notes: Sequence[str] = ()
+    """What was left out or changed, for the owner alone."""
 
 
 def reading_job(
@@ -262,11 +288,14 @@ def reading_job(
     block: Mapping[str, str] | None,
     most_bytes: int | None,
     accept_doubts: bool = True,
+    described: bool = False,
+    zones: Sequence[str] | None = None,
 ) -> dict[str, Any]:
     """What the reader is told of an upload (`isolation.reading`), but for the upload itself: its
     content will be sealed under `name`. `public` is the kind's model; `most_bytes` are a
     block's; `accept_doubts`: it is not asked whether the content can be right, as of one that is
-    registered."""
+    registered; `described`: it is read by its description, whole, with these names of zones."""
+    sizes = ContentSizes.of(settings)
     return {
         "kind": kind,
         "public": public.model_dump(mode="json"),
@@ -275,9 +304,12 @@ def reading_job(
         "name": name,
         "data_key": data_key.hex(),
         "digest_key": digest_key.hex(),
-        "content_bytes": ContentSizes.of(settings).most_of(kind, public, most_bytes),
+        "content_bytes": sizes.most_of(kind, public, most_bytes),
         "block": block,
         "accept_doubts": accept_doubts,
+        "described": described,
+        "zones": zones,
+        "memory_bytes": settings.job_memory_bytes,
     }
 
 
@@ -310,14 +342,11 @@ class Reader:
             WALL_SECONDS,
             SPOOLED * target_bytes(job["content_bytes"]),
             ANSWER_BYTES,
-            json_bytes(upload.plain_bytes) if upload.format == "json" else 0,
+            json_bytes(upload.plain_bytes)
+            if upload.format == "json" and not job["described"]
+            else 0,
         )
-        given = {
-            "format": upload.format,
-            "upload_key": upload.key.hex(),
-            "upload_bytes": upload.sealed_bytes,
-        }
-        given |= {"upload_parts": upload.parts}
+        given = _given(upload) | {"upload_parts": upload.parts}
         async with self._turn():
             target = SealedFile(folder)
             try:
@@ -333,7 +362,11 @@ class Reader:
                 if "no_room" in found:
                     raise NoRoom(OSError(found["no_room"], ""))
                 read = Read(
-                    bytes.fromhex(found["digest"]), found["public"], target, found["sealed_bytes"]
+                    bytes.fromhex(found["digest"]),
+                    found["public"],
+                    target,
+                    found["sealed_bytes"],
+                    found["notes"],
                 )
             except ChildFailed as failure:
                 target.close()
@@ -343,14 +376,29 @@ class Reader:
                 raise
         return read
 
+    async def preview(
+        self, upload: Upload, job: dict[str, Any], memory_bytes: int
+    ) -> dict[str, Any]:
+        """What an upload would be read as (`isolation.reading.preview`). Errors as of `read`."""
+        limits = Limits(memory_bytes, CPU_SECONDS, WALL_SECONDS, 0, ANSWER_BYTES, 0)
+        found, _ = await self.call(
+            "preview", {**job, **_given(upload)}, b"", limits, (upload.file.descriptor,)
+        )
+        return found
+
     async def call(
-        self, step: str, arguments: dict[str, Any], payload: bytes | bytearray, limits: Limits
+        self,
+        step: str,
+        arguments: dict[str, Any],
+        payload: bytes | bytearray,
+        limits: Limits,
+        descriptors: tuple[int, ...] = (),
     ) -> tuple[dict[str, Any], bytes]:
         """What a step of the reader makes of bytes that are at hand (`Zygote.call`). Errors as of
         `read`."""
         async with self._turn():
             try:
-                return await self._children.call(step, arguments, payload, limits)
+                return await self._children.call(step, arguments, payload, limits, descriptors)
             except ChildFailed as failure:
                 raise _refused(failure, limits) from failure
 
@@ -358,6 +406,15 @@ class Reader:
         if self._slots is None:
             self._slots = asyncio.Semaphore(self._at_once)
         return self._slots
+
+
+def _given(upload: Upload) -> dict[str, Any]:
+    """What a child opens an upload with."""
+    return {
+        "format": upload.format,
+        "upload_key": upload.key.hex(),
+        "upload_bytes": upload.sealed_bytes,
+    }
 
 
 def _refused(failure: ChildFailed, limits: Limits, logged: bool = True) -> DiscreetError:

@@ -44,6 +44,18 @@ class Issue(BaseModel):
 
     pointer: str = Field(description="JSON pointer (RFC 6901) into the request body")
     detail: str
+    row: int | None = Field(
+        default=None, description="Of a table: the line of a CSV file, else the number of the row"
+    )
+    column: str | None = Field(default=None, description="Of a table: the column, as it is called")
+    cause: str | None = Field(default=None, description="What is wrong, without place and value")
+    found: str | None = Field(default=None, description="The first such value")
+    expected: str | None = Field(default=None, description="How it is written to be read")
+    way_out: str | None = Field(
+        default=None, description="The rule that would help, such as `reader.decimal`"
+    )
+    count: int | None = Field(default=None, description="Of how many rows the same is true")
+    last: int | None = Field(default=None, description="The last of these rows")
 
 
 class Binding(BaseModel):
@@ -102,7 +114,11 @@ def body_of(
         "detail": detail,
         "code": code,
     }
-    errors = [{"pointer": issue.pointer, "detail": issue.detail} for issue in issues]
+    errors = [
+        {"pointer": issue.pointer, "detail": issue.detail}
+        | {name: one for name, one in (issue.more or {}).items() if one is not None}
+        for issue in issues
+    ]
     if errors:
         body["errors"] = errors
     body.update(extra or {})

@@ -51,6 +51,12 @@ REQUEST_CODES: dict[str, Code] = {
         "The key's role does not allow this",
         "this needs the role owner; this key has the role analyst",
     ),
+    "reads_no_names": Code(
+        403,
+        "This installation reads no files with names of their own",
+        "this installation reads no files with names and columns of their own "
+        "(DISCREET_READS_NAMES): read it at home, with --local or local=True, and send its arrays",
+    ),
     "token_invalid": Code(
         401,
         "This is not an access token for this service",

@@ -4,7 +4,9 @@ as a whole."""
 from __future__ import annotations
 
 import json
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncGenerator, AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from dataclasses import replace
 from typing import Any, Generic, TypeVar
 
 import anyio.to_thread
@@ -18,12 +20,15 @@ from discreet.intake.strict_json import PART_BYTES
 from discreet.intake.structure import Structure
 from discreet.problems.contents import Content
 from discreet.problems.datasets import Dataset
+from discreet.problems.descriptions import completed, is_described
 from discreet.settings import Settings
 from discreet.storage.tenants import Principal
-from discreet.usecases import access, corrections, datasets, sources
+from discreet.usecases import access, corrections, datasets, reads, sources
 from discreet.usecases.budgets import units_of
 from discreet.usecases.datasets import Registration
-from discreet.usecases.requests import DatasetRequest
+from discreet.usecases.descriptions import ReadsNoNames, require_reads_names
+from discreet.usecases.places.rules import Located
+from discreet.usecases.requests import DatasetRequest, ReadRequest
 from discreet.usecases.services import Services
 from discreet.usecases.uploads import Upload, format_of
 from discreet.web import bodies
@@ -31,6 +36,8 @@ from discreet.web.multipart import Multipart
 from discreet.web.registrations import (
     Beside,
     BesideBlock,
+    Correction,
+    Draft,
     block_of,
     correction,
     placed,
@@ -49,6 +56,7 @@ _BETWEEN = np.zeros(256, dtype=bool)
 _BETWEEN[list(b"{,:")] = True
 
 _WHOLE: TypeAdapter[DatasetRequest] = TypeAdapter(DatasetRequest)
+_READ: TypeAdapter[ReadRequest] = TypeAdapter(ReadRequest)
 
 Given = TypeVar("Given")
 """What is said beside a content."""
@@ -60,8 +68,27 @@ async def register(request: Request, principal: Principal) -> tuple[dict[str, An
     """Register the dataset that the request brings: its row, and whether it is new. Errors:
     `datasets.register`."""
     services: Services = request.app.state.services
+    access.require(principal, "owner")
     with services.turns.turn(principal.tenant_id):
-        return await datasets.register(services, principal, await registration(request))
+        asked = await registration(request)
+        async with _drafted(services, principal, asked.source) as source:
+            return await datasets.register(services, principal, replace(asked, source=source))
+
+
+@asynccontextmanager
+async def _drafted(
+    services: Services, principal: Principal, source: Any
+) -> AsyncGenerator[Any, None]:
+    """The content that is registered; of a draft its file, which is erased once it is."""
+    if not isinstance(source, Draft):
+        yield source
+        return
+    upload = await reads.open_draft(services, principal, source.id)
+    try:
+        yield upload
+    finally:
+        upload.close()
+    await reads.erase(services, principal, source.id)
 
 
 async def register_placed(
@@ -85,54 +112,114 @@ async def add_block(
     services: Services = request.app.state.services
     source = await sources.find(services, principal, source_id)
     access.require(principal, "owner")
+    described = is_described(source["public"])
+
+    def settled(metadata: bytes, content: bool | None) -> BesideBlock:
+        asked, where = said(metadata, content)
+        if not isinstance(where, Located) and described and not asked.already_read:
+            require_reads_names(services.settings, source["public"])
+        return asked, where
+
     with services.turns.turn(principal.tenant_id):
         if _is_form(request):
-            (block, accepted, where), upload = await _multipart(request, services.settings, said)
+            (asked, where), upload = await _multipart(request, services.settings, settled)
         else:
             coming = bodies.parts(
                 request, Limit("json_body_bytes", "bytes", services.settings.json_body_bytes)
             )
-            (block, accepted, where), upload = await _large(services.settings, b"", coming, said)
+            (asked, where), upload = await _large(services.settings, b"", coming, settled)
         if where is not None:
             upload.close()  # nothing came
-        return await sources.add_block(
-            services, principal, source, block, where or upload, accept_doubts=accepted
-        )
+        async with _drafted(services, principal, where or upload) as content:
+            return await sources.add_block(
+                services,
+                principal,
+                source,
+                asked.block,
+                content,
+                accept_doubts=asked.accept_doubts,
+                already_read=asked.already_read,
+                names=asked.names,
+            )
 
 
 async def correct(request: Request, principal: Principal, dataset_id: str) -> dict[str, Any]:
     """Correct the dataset as the request says: its row. Errors: `corrections.correct`."""
     services: Services = request.app.state.services
-    await corrections.open_to(services, principal, dataset_id)  # before anything is received
+    row = await corrections.open_to(services, principal, dataset_id)  # before anything is received
+
+    def settled(metadata: bytes, content: bool | None) -> Correction:
+        patch, where, came, read = correction(metadata, content)
+        if came or isinstance(where, Draft):
+            public = corrections.merged_into(row["public"], patch)
+            require_reads_names(services.settings, public, already_read=read)
+        return patch, where, came, read
+
     with services.turns.turn(principal.tenant_id):
         if _is_form(request):
-            (patch, where, came), upload = await _multipart(request, services.settings, correction)
+            given, upload = await _multipart(request, services.settings, settled)
         else:
             coming = bodies.parts(
                 request, Limit("json_body_bytes", "bytes", services.settings.json_body_bytes)
             )
-            (patch, where, came), upload = await _large(services.settings, b"", coming, correction)
+            given, upload = await _large(services.settings, b"", coming, settled)
+        patch, where, came, read = given
         if not came:
             upload.close()
-        content = where or (upload if came else None)
-        return await corrections.correct(services, principal, dataset_id, patch, content)
+        source = where or (upload if came else None)
+        async with _drafted(services, principal, source) as content:
+            return await corrections.correct(
+                services, principal, dataset_id, patch, content, already_read=read
+            )
+
+
+async def read(request: Request, principal: Principal) -> dict[str, Any]:
+    """A look at the file that the request brings, or at one that came before. Errors:
+    `reads.look`."""
+    services: Services = request.app.state.services
+    access.require(principal, "owner")
+    if not services.settings.reads_names:
+        raise ReadsNoNames
+    with services.turns.turn(principal.tenant_id):
+        if not _is_form(request):
+            coming = bodies.parts(request, Limit("metadata_bytes", "bytes", METADATA_BYTES))
+            value = bodies.value_of(b"".join([part async for part in coming]))
+            return await reads.look_again(services, principal, bodies.validate(_READ, value))
+        asked, upload = await _multipart(request, services.settings, _look)
+        return await reads.look(services, principal, asked, upload)
+
+
+def _look(metadata: bytes, content: bool | None) -> ReadRequest:
+    return bodies.validate(_READ, bodies.value_of(metadata))
 
 
 async def registration(request: Request) -> Registration:
     """What the request registers, validated up to its content's rows, which are read when
     registering."""
     settings = request.app.state.services.settings
+
+    def settled(metadata: bytes, content: bool | None) -> Beside:
+        given = settings_and_place(metadata, content)
+        if not isinstance(given[3], Located):
+            require_reads_names(settings, given[1], already_read=given[2].already_read)
+        return given
+
     if _is_form(request):
-        return _registration(*await _multipart(request, settings, settings_and_place))
+        return _registration(*await _multipart(request, settings, settled))
     coming = bodies.parts(request, Limit("json_body_bytes", "bytes", settings.json_body_bytes))
     head = bytearray()
     async for part in coming:
         head += part
         if len(head) > bodies.THREAD_BYTES:
-            return _registration(*await _large(settings, bytes(head), coming, settings_and_place))
+            return _registration(*await _large(settings, bytes(head), coming, settled))
     value = bodies.value_of(bytes(head))
-    if isinstance(value, dict) and "content_from" in value:
-        return _registration(placed(value))
+    if isinstance(value, dict) and {"content_from", "draft"} & value.keys():
+        return _registration(settled(bytes(head), "content" in value))
+    if isinstance(value, dict) and is_described(value.get("public")):
+        if value.get("already_read") is True:
+            value["public"] = completed(str(value.get("kind")), value["public"])
+        else:  # its content is a table of somebody's own, for the reader
+            return _registration(*await _large(settings, bytes(head), coming, settled))
     return whole_registration(bodies.validate(_WHOLE, value).root)
 
 
@@ -329,6 +416,9 @@ class _Form(Multipart, Generic[Given]):
         if self._into == "metadata" and self._metadata is None:
             self._metadata = bytearray()
         elif self._into == "content" and self._upload is None and filename is not None:
+            if self._given is None and not self._settings.reads_names:
+                says = "the part `metadata` comes first: it says whether the file is read here"
+                raise InvalidInput(says, pointer="/metadata")
             self._upload = Upload(self._settings.spool_folder)
             self._upload.format = format_of(filename, content_type)
         elif self._into in ("metadata", "content"):
@@ -370,7 +460,7 @@ def _registration(
     kind, public, chosen, where = given
     if where is not None and isinstance(source, Upload):
         source.close()  # nothing came
-    found = source if where is None else where
+    found: Any = source if where is None else where
     assert found is not None
     return Registration(
         name=chosen.name,
@@ -383,4 +473,5 @@ def _registration(
         retention_days=chosen.retention_days,
         delete_after_job=chosen.delete_after_job,
         accept_doubts=chosen.accept_doubts,
+        already_read=chosen.already_read,
     )

@@ -31,7 +31,7 @@ from discreet_client.networks.roads import (
     all_at_once,
     unread_columns,
 )
-from discreet_client.tables import Table, TableError, missing
+from discreet_client.tables import Issue, Table, TableError, missing
 
 LANES_UNUSED = (
     "lanes change no capacity: the column capacity is taken for that of all lanes of a link; where "
@@ -116,17 +116,19 @@ def links_of(source: Table, file: str, of: str, options: Options, *, ends: bool)
 
 def _lacking(
     source: Table, options: Options, *, timed: bool, counted: bool, ends: bool
-) -> list[tuple[str, str]]:
+) -> list[Issue]:
     """What a table of links has no column of, all at once, with the ways out and the option of
     each."""
     chosen, words = options.columns, options.words
-    said: list[tuple[str, str]] = []
+    said: list[Issue] = []
     if ends and (head := chosen.get("head", "head")) not in source.columns:
         said.append(
-            ("columns", f"no column {head}; say {words.columns('head')}, where a link ends")
+            Issue(
+                f"no column {head}; say {words.columns('head')}, where a link ends", about="columns"
+            )
         )
     if not timed and chosen.get("free_flow_time") is not None:
-        said.append(("columns", f"no column {chosen['free_flow_time']}"))
+        said.append(Issue(f"no column {chosen['free_flow_time']}", about="columns"))
     elif not timed:
         there = [one for one in LENGTH if chosen.get(one, one) in source.columns]
         says = (
@@ -137,17 +139,17 @@ def _lacking(
         if there == ["length"]:
             one = words.option("speed", "N")
             says = f"{says}; or {one}, of all links, beside the lengths that are there"
-        said.append(("columns", says))
+        said.append(Issue(says, about="columns"))
     measured = chosen.get("free_flow_time", "free_flow_time") not in source.columns
     if timed and measured and options.units is None:
         such = words.option("units", "km,kph")
-        said.append(("units", f"units of length and speed are needed: say {such}"))
+        said.append(Issue(f"units of length and speed are needed: say {such}", about="units"))
     if not counted and chosen.get("capacity") is not None:
-        said.append(("columns", f"no column {chosen['capacity']}"))
+        said.append(Issue(f"no column {chosen['capacity']}", about="columns"))
     elif not counted and options.lane_capacity is None:
         lane = words.option("lane_capacity", "N")
         says = f"no column capacity; say {words.columns('capacity')}, or {lane}, which is "
-        said.append(("columns", f"{says}multiplied by a column `lanes` if there is one"))
+        said.append(Issue(f"{says}multiplied by a column `lanes` if there is one", about="columns"))
     return said
 
 

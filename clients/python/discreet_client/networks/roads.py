@@ -164,4 +164,4 @@ def all_at_once(checks: Sequence[Callable[[], Any]]) -> None:
         try:
             one()
         except WrongCell as error:
-            raise together(error, checks[place + 1 :]) from None
+            raise together(error.issues, checks[place + 1 :]) from None

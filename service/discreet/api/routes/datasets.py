@@ -12,7 +12,12 @@ from discreet.api.dataset_schemas import DatasetAnswer, DatasetPage, ErasedAnswe
 from discreet.api.operations import EVERYBODY, operation
 from discreet.usecases import datasets, erasure
 from discreet.usecases.places import staying
-from discreet.usecases.requests import CorrectionRequest, DatasetRequest, PlacedDatasetRequest
+from discreet.usecases.requests import (
+    CorrectionRequest,
+    DatasetRequest,
+    DraftDatasetRequest,
+    PlacedDatasetRequest,
+)
 from discreet.web import uploads
 from discreet.web.responses import Pages, answer, resource
 from discreet.web.security import CurrentPrincipal, CurrentServices
@@ -37,10 +42,10 @@ router = APIRouter(prefix="/v1/datasets", tags=["datasets"])
             ),
             *("not_read", "not_isolated", "too_many_uploads", "too_many_failed_reads"),
             *("place_refused", "query_refused", "place_unavailable", "places_unreadable"),
-            "content_changed",
+            *("content_changed", "reads_no_names"),
         ],
         body=DatasetRequest,
-        or_body=PlacedDatasetRequest,
+        or_body=(PlacedDatasetRequest, DraftDatasetRequest),
         examples=examples.datasets(),
         multipart=True,
         location=True,
@@ -103,7 +108,7 @@ async def get_dataset(
             *("storage_unavailable", "storage_full", "storage_denied", "spool_unavailable"),
             *("reader_not_started", "not_read", "not_isolated", "too_many_uploads"),
             *("place_refused", "query_refused", "place_unavailable", "places_unreadable"),
-            *("content_changed", "too_many_failed_reads"),
+            *("content_changed", "too_many_failed_reads", "reads_no_names"),
         ],
         body=CorrectionRequest,
         examples=examples.CORRECTIONS,

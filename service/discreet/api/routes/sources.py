@@ -15,6 +15,7 @@ from discreet.problems.sources import SourceRule
 from discreet.usecases import corrections, source_rules, sources
 from discreet.usecases.requests import (
     BlockRequest,
+    DraftBlockRequest,
     PlacedBlockRequest,
     SourceCorrection,
     SourceRequest,
@@ -159,10 +160,10 @@ async def set_source_rule(
             ),
             *("not_read", "not_isolated", "too_many_uploads", "too_many_failed_reads"),
             *("place_refused", "query_refused", "place_unavailable", "places_unreadable"),
-            "content_changed",
+            *("content_changed", "reads_no_names"),
         ],
         body=BlockRequest,
-        or_body=PlacedBlockRequest,
+        or_body=(PlacedBlockRequest, DraftBlockRequest),
         examples=examples.blocks(),
         multipart=True,
         location=True,

@@ -26,6 +26,7 @@ from discreet.usecases.places.rules import Located
 from discreet.usecases.requests import BlockRequest, PlacedBlockRequest
 from discreet.usecases.services import Services
 from discreet.web import bodies, uploads
+from discreet.web.registrations import BesideBlock, BlockSettings
 from discreet.web.responses import answer
 from discreet.web.security import CurrentServices
 
@@ -97,11 +98,11 @@ async def locate(
     return _added(request, source_id, row, new=new)
 
 
-def _typed(metadata: bytes, content: bool | None) -> tuple[str, bool, Located | None]:
+def _typed(metadata: bytes, content: bool | None) -> BesideBlock:
     """The name of a block, which is all that the form says beside the content."""
     name = metadata.decode(errors="replace")
     forms.refuse_nul("/block", name)
-    return bodies.validate(_BLOCK, {"block": name, "content": {}}).block, False, None
+    return BlockSettings(bodies.validate(_BLOCK, {"block": name, "content": {}}).block), None
 
 
 def _added(request: Request, source_id: str, row: dict[str, Any], *, new: bool) -> Response:

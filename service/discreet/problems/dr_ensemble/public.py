@@ -11,6 +11,7 @@ from pydantic import Field, model_validator
 
 from discreet.intake.field_issues import FieldError
 from discreet.intake.items import InPieces
+from discreet.problems import descriptions
 from discreet.problems.dr_ensemble.day import Day
 from discreet.problems.dr_ensemble.meters import Meters
 from discreet.problems.numbers import Count, Frozen, Positive, Real
@@ -80,6 +81,9 @@ class DrEnsemblePublic(Frozen):
         "Absent: one matrix for all hours, by which an uncontrolled load goes to its mean and "
         "stays there. It cannot be added once something was spent on the data",
     )
+
+    reader: descriptions.Rules = None
+    columns: descriptions.Names = None
 
     @model_validator(mode="after")
     def _consistent(self) -> Self:

@@ -12,6 +12,7 @@ from pydantic import Field, StringConstraints, model_validator
 
 from discreet.intake.field_issues import FieldError
 from discreet.intake.items import InPieces
+from discreet.problems import descriptions
 from discreet.problems.numbers import Count, Flag, Frozen, Positive, Real, Seen
 from discreet.solvers.evaluation import visit_counts
 
@@ -128,6 +129,9 @@ class OffPolicyPublic(Frozen):
         "terminal. The common part of all values is then the mean reward / (1 - discount), where "
         "`minibatch` begins",
     )
+
+    reader: descriptions.Rules = None
+    columns: descriptions.Names = None
 
     @model_validator(mode="before")
     @classmethod

@@ -8,6 +8,7 @@ from pydantic import Field, StringConstraints, field_validator
 
 from discreet.intake.field_issues import WHY
 from discreet.intake.items import InPieces
+from discreet.problems import descriptions
 from discreet.problems.numbers import Frozen, Positive, Real, Seen
 
 MAX_TRIPS = 10**6
@@ -79,6 +80,9 @@ class RoutingPublic(Frozen):
         description="Names of the classes of users, such as car and truck, if each trip has a "
         "`user_class`, which is as private as the trip itself. Absent: trips have no classes",
     )
+
+    reader: descriptions.Rules = None
+    columns: descriptions.Names = None
 
     @field_validator("user_classes")
     @classmethod

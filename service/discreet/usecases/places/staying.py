@@ -27,11 +27,13 @@ from discreet.errors import Conflict, DiscreetError, InvalidInput, PayloadTooLar
 from discreet.isolation.failures import ChildFailed
 from discreet.observability import faults
 from discreet.problems import DATASETS
+from discreet.problems.descriptions import is_described
 from discreet.problems.plans import OPENED_BYTES_PER_SECOND
 from discreet.storage import audit_log, datasets, sealing, tamper_seals
 from discreet.storage.keys.provider import KeysUnavailable
 from discreet.storage.secrets import Secrets
 from discreet.storage.tenants import Principal
+from discreet.usecases.descriptions import zone_names
 from discreet.usecases.known_contents import require_same_way
 from discreet.usecases.places.addresses import (
     DATABASE,
@@ -173,17 +175,20 @@ async def fetch_again(services: Services, row: Mapping[str, Any], public: Any = 
     """
     place = await anyio.to_thread.run_sync(_opened, services.secrets, row)
     data_key, settings = sealing.new_data_key(), services.settings
+    public = DATASETS[row["kind"]].read_public(row["public"]) if public is None else public
     job = reading_job(
         settings,
         services.secrets.digest_key,
         tenant=row["tenant_id"],
         kind=row["kind"],
-        public=DATASETS[row["kind"]].read_public(row["public"]) if public is None else public,
+        public=public,
         mode=row["mode"],
         name=row["id"],
         data_key=data_key,
         block=place["block"],
         most_bytes=place["most_bytes"],
+        described=is_described(public),
+        zones=await zone_names(services, row["tenant_id"], public),
     )
     owner: Owner = Registrant(row["tenant_id"], place["principal"])
     try:

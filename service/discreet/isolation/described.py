@@ -1,0 +1,381 @@
+"""Tables of people's own, read in the child by their description: the same program as at home.
+
+A described file is read whole, within the memory of the child. The child has no files: time zones
+and codecs are met before the walls (`warm_up`).
+"""
+
+from __future__ import annotations
+
+import codecs
+import importlib
+import io
+import json
+import re
+import zipfile
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+from datetime import UTC, date, datetime, time, timedelta
+from encodings.aliases import aliases
+from typing import Any, BinaryIO
+from zoneinfo import ZoneInfo, available_timezones
+
+from discreet.errors import InvalidInput, PayloadTooLarge
+from discreet.isolation.blocks import DATE, Block
+
+MEMORY_A_BYTE = {"csv": 16, "json": 24, "xlsx": 120, "omx": 40, "parquet": 60}
+"""Of a file, in the reader, at most: texts of cells take some fifteen times their letters, and some
+formats are packed."""
+HOME = (
+    "read it at home (--local, or local=True), where its arrays are all that is sent; or send a "
+    "file with the columns of its kind, or a source's blocks"
+)
+NOTHING: Mapping[str, Any] = {
+    "columns": [],
+    "proposal": {"reader": {}, "columns": {}},
+    "rows": [],
+    "left_out": [],
+    "notes": [],
+    "issues": [],
+    "count": None,
+}
+"""The preview of what cannot be read at all."""
+_CLOCK = re.compile(r"\d{1,2}:\d\d(:\d\d)?", re.ASCII)
+_zones: list[ZoneInfo] = []
+"""All time zones: `ZoneInfo` finds one as long as somebody holds it."""
+
+
+@dataclass(frozen=True)
+class Described:
+    """What a reader made of a file."""
+
+    public: dict[str, Any]
+    """The public part, without names."""
+    table: Any
+    """The service's own columns, as Arrow."""
+    notes: list[str] = field(default_factory=list)
+
+
+def warm_up() -> None:
+    """Meet all time zones and codecs: 4 MB, a quarter of a second."""
+    _zones[:] = map(ZoneInfo, sorted(available_timezones()))
+    for name in sorted({*aliases.values(), "utf_8_sig", "utf_16_le", "utf_16_be"} - {"mbcs"}):
+        codecs.lookup(name)
+
+
+def check_size(form: str, size: int, memory: int) -> None:
+    """PayloadTooLarge of a file that would not be read within the memory, before it is."""
+    most = memory // MEMORY_A_BYTE[form]
+    if size > most:
+        says = f"a file of your own columns is read whole, up to {most} bytes ({form}) here"
+        raise PayloadTooLarge(f"{says}, this one has {size}: {HOME}")
+
+
+def read(job: Mapping[str, Any], opened: Callable[[], BinaryIO], size: int) -> Described:
+    """The table of a file by the description in `job.public`. InvalidInput, an issue for each
+    mistake; PayloadTooLarge.
+
+    job: kind, public, format, `zones` (names of a stored network's zones), `memory_bytes`, `block`.
+    """
+    from discreet.problems import DATASETS  # noqa: PLC0415
+    from discreet.problems.descriptions import issues_of, without_names  # noqa: PLC0415
+    from discreet_client import readers  # noqa: PLC0415
+    from discreet_client.errors import MissingExtra  # noqa: PLC0415
+    from discreet_client.tables import TableError  # noqa: PLC0415
+
+    form = job["format"]
+    check_size(form, size, job["memory_bytes"])
+    kind = DATASETS[job["kind"]]
+    model = kind.read_public(job["public"])
+    public: dict[str, Any] = model.model_dump(mode="json", exclude_none=True)
+    rules, columns = dict(public.get("reader", {})), dict(public.pop("columns", {}))
+    public["reader"] = rules
+    stored = without_names({**public, "columns": columns})
+    if job.get("zones") is not None:
+        public["reader"] = rules = {**rules, "zones": job["zones"]}
+    try:
+        if (block := Block.of(job)) is not None:
+            public["reader"] = rules = _of_block(block, public, rules, columns, opened, form)
+        elif "block" in rules:
+            raise TableError("reader.block is of blocks of days and months of a source")
+        reading = readers.read(job["kind"], opened, public, columns, form=form)
+    except TableError as error:
+        raise InvalidInput(issues_of(error, "/content")) from None
+    except MissingExtra as error:
+        raise InvalidInput(str(error), pointer="/content") from None
+    return Described({**reading.public, **_described(stored)}, _arrow(reading), reading.notes)
+
+
+def _described(public: Mapping[str, Any]) -> dict[str, Any]:
+    return {"reader": public["reader"], "columns": public["columns"]}
+
+
+def _arrow(reading: Any) -> Any:
+    import pyarrow as pa  # noqa: PLC0415
+
+    return pa.table(reading.columns)
+
+
+# Blocks of a source -------------------------------------------------------------------------------
+
+
+def _of_block(
+    block: Block,
+    public: Mapping[str, Any],
+    rules: Mapping[str, Any],
+    columns: dict[str, str],
+    opened: Callable[[], BinaryIO],
+    form: str,
+) -> dict[str, Any]:
+    """The rules by which a file of a block is read, once each row's day was seen to be of it. A day
+    stands in the column of the role `reader.block`, by default `date`. InvalidInput, TableError."""
+    rules = dict(rules)
+    role = rules.pop("block", DATE)
+    first, last = _days_of(block)
+    days = _days(str(role), rules, columns, opened, form)
+    leaves = role == "time" and rules.get("outside") == "leave_out"
+    beyond = last + timedelta(days=_span(public, rules))
+    for row, day in days:
+        if not leaves or last < day <= beyond:  # else in no period, and left out by its own time
+            block._look(day.isoformat(), f"/content/{row}/{DATE}")
+    block.check()
+    if role == DATE:
+        columns.pop(DATE, None)
+    start = rules.get("start")
+    if isinstance(start, str) and _CLOCK.fullmatch(start):
+        if rules.get("every") == "weekday":
+            first += timedelta(days=max(0, 7 - first.weekday()) if first.weekday() > 4 else 0)
+        rules["start"] = datetime.combine(
+            first, time.fromisoformat(start.zfill(5) if len(start) < 6 else start.zfill(8))
+        ).isoformat()
+    return rules
+
+
+def _days_of(block: Block) -> tuple[date, date]:
+    """The first and the last day of a block."""
+    if block.by == "day":
+        day = date.fromisoformat(block.name)
+        return day, day
+    first = date.fromisoformat(f"{block.name}-01")
+    return first, (first + timedelta(days=31)).replace(day=1) - timedelta(days=1)
+
+
+def _span(public: Mapping[str, Any], rules: Mapping[str, Any]) -> int:
+    """In how many days all periods lie, or more."""
+    periods = int(public.get("periods") or 1)
+    if rules.get("every") == "weekday":
+        return 7 * (periods // 5 + 1) + 2
+    if rules.get("every") == "day":
+        return periods + 1
+    return int(periods * float(public.get("period_minutes") or 1440) / 1440) + 2
+
+
+def _days(
+    role: str,
+    rules: Mapping[str, Any],
+    columns: Mapping[str, str],
+    opened: Callable[[], BinaryIO],
+    form: str,
+) -> list[tuple[int, date]]:
+    """Each day of a file, and the first row of it."""
+    from discreet_client import readers  # noqa: PLC0415
+    from discreet_client.cells import Refusal  # noqa: PLC0415
+    from discreet_client.tables import TableError  # noqa: PLC0415
+
+    grammar = {
+        name: rules[name] for name in ("encoding", "dates", "decimal", "thousands") if name in rules
+    }
+    named = {DATE: columns.get(role, role)}
+    found = readers.read("", opened, {"reader": grammar}, named, form=form).columns[DATE]
+    place = ZoneInfo(rules["time_zone"]) if "time_zone" in rules else None
+    means = readers.grammar_of(grammar)
+    seen: dict[Any, int] = {}
+    for row, value in enumerate(found.tolist()):
+        seen.setdefault(value, row)
+    days: dict[date, int] = {}
+    for value, row in seen.items():
+        moment = means.moment(value) if isinstance(value, str) else value
+        if isinstance(moment, int):  # nanoseconds of numpy
+            moment = datetime(1970, 1, 1) + timedelta(microseconds=moment // 1000)
+        if isinstance(moment, Refusal) or not isinstance(moment, date):
+            says = f"row {row}, column {named[DATE]}: a day such as 2026-10-01 is needed"
+            raise TableError(f"{says}, since it says of which block a row is")
+        if isinstance(moment, datetime) and moment.tzinfo is not None:
+            if place is None:
+                says = f"column {named[DATE]} has moments, and a day is of a place"
+                raise TableError(f"{says}: say reader.time_zone, such as Europe/Berlin")
+            moment = moment.astimezone(place)
+        days.setdefault(moment.date() if isinstance(moment, datetime) else moment, row)
+    return [(row, day) for day, row in days.items()]
+
+
+# A look at a file ---------------------------------------------------------------------------------
+
+
+def preview(job: Mapping[str, Any], opened: Callable[[], BinaryIO], size: int) -> dict[str, Any]:
+    """What a file would be read as, for its owner: `readers.preview`. job: as of `read`."""
+    from discreet_client import readers  # noqa: PLC0415
+    from discreet_client.errors import MissingExtra  # noqa: PLC0415
+    from discreet_client.tables import TableError  # noqa: PLC0415
+
+    form, public = job["format"], dict(job["public"] or {})
+    columns = dict(public.pop("columns", None) or {})
+    if job.get("zones") is not None:
+        public["reader"] = {**(public.get("reader") or {}), "zones": job["zones"]}
+    try:
+        check_size(form, size, job["memory_bytes"])
+        found: dict[str, Any] = readers.preview(job["kind"], opened, public, columns, form=form)
+    except (TableError, MissingExtra, PayloadTooLarge) as error:
+        issues = getattr(error, "issues", None)
+        told = [one.as_dict() for one in issues] if issues else [{"cause": str(error), "count": 1}]
+        return {**NOTHING, "issues": told}
+    return found
+
+
+# Before the walls ---------------------------------------------------------------------------------
+
+
+def samples() -> Iterator[tuple[str, dict[str, Any], str, bytes]]:
+    """Kind, public part, form and bytes of small files of every kind and form, of what is wrong in
+    them, and of what is none: what children need is met when they are read."""
+    trips = {"unit": "request", "zones": 2, "periods": 2, "period_minutes": 60}
+    clock = {"time_zone": "Europe/Berlin", "start": "02.11.2026 07:00", "zones": ["Ä", "B"]}
+    named = {"origin": "Von", "destination": "Nach", "time": "Tag+Zeit", "count": "Fahrten"}
+    leaves = dict.fromkeys(("missing", "other_zones", "outside"), "leave_out")
+    head = "Von;Nach;Tag;Zeit;Fahrten\n"
+    good = head + "Ä;B;02.11.2026;07:10;1,0\nB;Ä;02.11.2026;08:10;2\nB;C;03.11.2026;;3\n"
+    for encoding, rules in (
+        ("cp1252", {**clock, **leaves, "encoding": "cp1252", "decimal": ","}),
+        ("utf-16", {**clock, **leaves, "every": "day"}),
+        ("utf-8", clock),
+        ("latin-1", clock),
+    ):
+        public = {**trips, "reader": rules, "columns": named}
+        yield "routing", public, "csv", good.encode(encoding)
+    public = {**trips, "reader": clock, "columns": named}
+    for row in ("Ä;B;30.02.2026;07:10;1", "Ä;B;29.03.2026;02:30;1", "Ä;C;02.11.2026;7 Uhr;1.234"):
+        yield "routing", public, "csv", f"{head}{row}\n".encode()
+    for broken in (b"", b"\x00\xff", head.encode(), b"PK\x03\x04", b"[", b'"a;b\n1;2'):
+        for form in MEMORY_A_BYTE:
+            yield "routing", public, form, broken
+    plain = {"unit": "request", "zones": 2, "periods": 1, "period_minutes": 60, "reader": {}}
+    yield "routing", plain, "xlsx", _workbook([["origin", "destination"], [1, 2], ["A", 2]])
+    yield "routing", plain, "xlsx", _workbook([["origin", "destination"], [1, 2], [2, 1]])
+    if (matrix := _matrix()) is not None:
+        yield "routing", plain, "omx", matrix
+        yield "routing", {**plain, "reader": {"matrix": "no"}}, "omx", matrix
+    rows = [{"origin": 1, "destination": 2}, {"origin": 2, "destination": "x"}]
+    for number in (1, 2):
+        yield "routing", plain, "json", json.dumps(rows[:number]).encode()
+        yield from _parquet("routing", plain, rows[:number])
+
+    meters = {
+        "unit": "participant",
+        "states": 2,
+        "edges": [0, 1, 20],
+        "steps": 3,
+        "meters": {"start": "2026-10-25T01:00", "interval_seconds": 1800},
+        "reader": {"time_zone": "Europe/Berlin", "units": "kWh", "decimal": ","},
+    }
+    lines = ["25.10.2026 01:00;a;0,2", "25.10.2026 01:30;a;1", "25.10.2026 02:00;a;0,3"]
+    read = "time;participant;kw\n" + "\n".join(lines)
+    yield "dr_ensemble", meters, "csv", read.encode()
+    yield "dr_ensemble", meters, "csv", (read + "\n25.10.2026 02:30;a;x").encode()
+    wide = {"participants": "columns", "except": ["Summe"], "units_row": True}
+    rest = "Zeit;a;Summe\n;kWh;kWh\n" + "\n".join(f"{one[:16]};0,2;1" for one in lines)
+    apart = {**meters, "reader": {**meters["reader"], **wide}, "columns": {"time": "Zeit"}}
+    yield "dr_ensemble", apart, "csv", rest.encode()
+    stamps = [
+        datetime(2026, 10, 24, 23 + hour // 2, 30 * (hour % 2), tzinfo=UTC) for hour in (0, 1)
+    ]
+    zoned = [{"time": one, "participant": "a", "kw": 0.5} for one in stamps]
+    yield from _parquet("dr_ensemble", {**meters, "steps": 2}, zoned)
+
+    visits = {
+        "unit": "trajectory",
+        "horizon": 3,
+        "reward_bound": 1,
+        "max_ratio": 5,
+        "ranges": [{"name": "age", "low": 20, "high": 100}],
+        "reader": {
+            "dates": "day_first",
+            "behaviour": {"treat": 0.5, "wait": 0.5},
+            "target": "age >= 65 -> treat, else wait",
+            "rewards": {"well": 1, "ill": 0},
+            "missing": "leave_out",
+            "interval": 1,
+        },
+        "columns": {"patient": "pid", "time": "date", "action": "arm", "reward": "score"},
+    }
+    lines = ["1;01/02/2026;70;treat;well", "1;02/02/2026;70;wait;ill", "2;01/02/2026;50;wait;well"]
+    for row in ("2;02/02/2026;50;wait;ill", "2;02/02/2026;;wait;ill", "2;31/02/2026;50;no;bad"):
+        text = "\n".join(["pid;date;age;arm;score", *lines, row])
+        yield "off_policy_evaluation", visits, "csv", text.encode()
+
+
+def _parquet(
+    kind: str, public: dict[str, Any], rows: list[dict[str, Any]]
+) -> Iterator[tuple[str, dict[str, Any], str, bytes]]:
+    import pyarrow as pa  # noqa: PLC0415
+    import pyarrow.parquet as pq  # noqa: PLC0415
+
+    try:
+        table = pa.Table.from_pylist(rows)
+    except pa.ArrowInvalid:  # of columns with two types
+        table = pa.Table.from_pylist(
+            [{name: str(one) for name, one in row.items()} for row in rows]
+        )
+    sink = io.BytesIO()
+    pq.write_table(table, sink)
+    yield kind, public, "parquet", sink.getvalue()
+
+
+def _workbook(rows: list[list[Any]]) -> bytes:
+    """A sheet of these cells, as Excel stores it."""
+    cells = "".join(
+        "<row>"
+        + "".join(
+            f'<c t="inlineStr"><is><t>{one}</t></is></c>'
+            if isinstance(one, str)
+            else f"<c><v>{one}</v></c>"
+            for one in row
+        )
+        + "</row>"
+        for row in rows
+    )
+    main = "http://schemas.openxmlformats.org/spreadsheetml/2006/main"
+    office = "http://schemas.openxmlformats.org/officeDocument/2006/relationships"
+    package = "http://schemas.openxmlformats.org/package/2006"
+    sheet = "application/vnd.openxmlformats-officedocument.spreadsheetml"
+    files = {
+        "[Content_Types].xml": f'<Types xmlns="{package}/content-types"><Default Extension="rels" '
+        'ContentType="application/vnd.openxmlformats-package.relationships+xml"/><Override '
+        f'PartName="/xl/workbook.xml" ContentType="{sheet}.sheet.main+xml"/><Override '
+        f'PartName="/xl/worksheets/sheet1.xml" ContentType="{sheet}.worksheet+xml"/></Types>',
+        "_rels/.rels": f'<Relationships xmlns="{package}/relationships"><Relationship Id="rId1" '
+        f'Type="{office}/officeDocument" Target="xl/workbook.xml"/></Relationships>',
+        "xl/workbook.xml": f'<workbook xmlns="{main}" xmlns:r="{office}"><sheets><sheet name="a" '
+        'sheetId="1" r:id="rId1"/></sheets></workbook>',
+        "xl/_rels/workbook.xml.rels": f'<Relationships xmlns="{package}/relationships">'
+        f'<Relationship Id="rId1" Type="{office}/worksheet" Target="worksheets/sheet1.xml"/>'
+        "</Relationships>",
+        "xl/worksheets/sheet1.xml": f'<worksheet xmlns="{main}"><sheetData>{cells}</sheetData>'
+        "</worksheet>",
+    }
+    sink = io.BytesIO()
+    with zipfile.ZipFile(sink, "w", zipfile.ZIP_DEFLATED) as archive:
+        for name, text in files.items():
+            archive.writestr(name, f'<?xml version="1.0" encoding="UTF-8"?>{text}')
+    return sink.getvalue()
+
+
+def _matrix() -> bytes | None:
+    """An OMX file of two zones; None without h5py."""
+    try:
+        h5py: Any = importlib.import_module("h5py")
+    except ImportError:
+        return None
+    sink = io.BytesIO()
+    with h5py.File(sink, "w") as file:
+        file.create_dataset("data/trips", data=[[0.0, 2.0], [1.0, 0.0]], compression="gzip")
+        file.create_dataset("lookup/zones", data=[7, 9])
+    return sink.getvalue()

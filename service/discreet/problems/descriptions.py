@@ -1,0 +1,148 @@
+"""How a table of somebody's own is read: `reader` and `columns` of a public part.
+
+They are part of what a dataset is, and public, but for names that they may hold: `without_names` is
+what is stored, shown and digested. What they mean is `discreet_client.readers`, the same program
+here and at home.
+"""
+
+from __future__ import annotations
+
+import codecs
+from collections.abc import Mapping
+from functools import cache
+from typing import Annotated, Any
+from zoneinfo import available_timezones
+
+from pydantic import AfterValidator, Field
+
+from discreet.errors import FieldIssue, InvalidInput
+from discreet_client import readers
+from discreet_client.tables import TableError
+
+VERSION = 1
+FIELDS = frozenset(("reader", "columns"))
+FOLLOWING = ("features", "least_reward", "max_ratio", "target_policy")
+"""Public fields that may follow from rules."""
+MOST_COLUMNS = 1000
+
+
+def _checked(rules: dict[str, Any]) -> dict[str, Any]:
+    if rules.get("version", VERSION) != VERSION:
+        raise ValueError(f"version: {VERSION} is needed")
+    zones = rules.get("zones")
+    if isinstance(zones, str):
+        raise ValueError('zones: their names are needed, or {"network": "net_…"}, not a file')
+    if isinstance(zones, dict) and "network" in zones and set(zones) != {"network"}:
+        raise ValueError('zones: {"network": "net_…"} has no other names beside it')
+    place = rules.get("time_zone")
+    if place is not None and (not isinstance(place, str) or place not in time_zones()):
+        raise ValueError(f"time_zone: there is no time zone {str(place)[:40]!r}, as Europe/Berlin")
+    encoding = rules.get("encoding")
+    if encoding is not None and (not isinstance(encoding, str) or not is_text_encoding(encoding)):
+        raise ValueError(f"encoding: there is no {str(encoding)[:40]!r}; Excel's is cp1252")
+    return {"version": VERSION, **rules}
+
+
+ReaderRules = Annotated[dict[str, Any], AfterValidator(_checked)]
+Rules = Annotated[
+    ReaderRules | None,
+    Field(
+        description="Rules by which a table of your own is read, such as "
+        '`{"decimal": ",", "time_zone": "Europe/Berlin"}` (docs/own-files.md); with it or '
+        "`columns` the content is such a table. `zones` as a list and `except` are used and not "
+        "stored"
+    ),
+]
+Names = Annotated[
+    dict[str, str] | None,
+    Field(
+        max_length=MOST_COLUMNS,
+        description="What columns are called in a table of your own, by what they are called here: "
+        '`{"origin": "Von", "destination": "Nach"}`',
+    ),
+]
+
+
+@cache
+def time_zones() -> frozenset[str]:
+    """The names of all time zones that are known here."""
+    return frozenset(available_timezones())
+
+
+def is_text_encoding(name: str) -> bool:
+    """Whether bytes can be texts in this encoding."""
+    try:
+        "".encode(name), b"".decode(name)  # not of codecs such as base64
+        codecs.lookup(name)
+    except (LookupError, ValueError):
+        return False
+    return True
+
+
+def is_described(public: Any) -> bool:
+    """Whether a public part, as JSON or as a kind's model, says how a table is read."""
+    if isinstance(public, Mapping):
+        return any(public.get(name) is not None for name in FIELDS)
+    return any(getattr(public, name, None) is not None for name in FIELDS)
+
+
+def completed(kind: str, public: Any) -> Any:
+    """A public part as JSON with what its own description says of the rest. InvalidInput."""
+    if not isinstance(public, Mapping) or not is_described(public):
+        return public
+    said = {name: one for name, one in public.items() if name not in FIELDS}
+    rules, columns = public.get("reader"), public.get("columns")
+    rules, columns = ({} if one is None else one for one in (rules, columns))
+    if not isinstance(rules, Mapping) or not isinstance(columns, Mapping):
+        return public  # which the model refuses
+    try:
+        found = readers.completed(kind, {**said, "reader": rules}, columns)
+    except TableError as error:
+        raise InvalidInput(issues_of(error), pointer="/public/reader") from None
+    return {**found, "reader": {"version": VERSION, **rules}, "columns": dict(columns)}
+
+
+def undone(kind: str, public: Mapping[str, Any]) -> dict[str, Any]:
+    """A public part without what `completed` has made of its rules, so that others may say it."""
+    found = dict(public)
+    for name in FOLLOWING:
+        rest = {one: value for one, value in found.items() if one != name}
+        if name in found and completed(kind, rest).get(name) == found[name]:
+            found = rest
+    return found
+
+
+def issues_of(error: TableError, pointer: str = "/public/reader") -> list[FieldIssue]:
+    """What a reader refuses, an issue for each mistake."""
+    found = []
+    for one in error.issues if hasattr(error, "issues") else ():
+        more = one.as_dict()
+        found.append(FieldIssue(pointer, one.says, more))
+    return found or [FieldIssue(pointer, line) for line in str(error).splitlines()]
+
+
+def without_names(public: Mapping[str, Any]) -> dict[str, Any]:
+    """A public part without what may hold names of people, meters or places: `zones` as a list or
+    with numbers, and `except`."""
+    rules = public.get("reader")
+    if not isinstance(rules, Mapping):
+        return dict(public)
+    kept = {name: one for name, one in rules.items() if name != "except"}
+    zones = kept.get("zones")
+    if zones is not None and not (isinstance(zones, Mapping) and set(zones) == {"network"}):
+        del kept["zones"]
+    return {**public, "reader": kept}
+
+
+def holds_names(public: Mapping[str, Any]) -> bool:
+    """Whether a public part has what is not stored of it."""
+    return without_names(public) != dict(public)
+
+
+def alike(one: Mapping[str, Any], other: Mapping[str, Any]) -> bool:
+    """Whether two public parts of one content say the same of it, by whatever description it was
+    read: arrays and figures are what a dataset means."""
+    first, second = (
+        {name: value for name, value in said.items() if name not in FIELDS} for said in (one, other)
+    )
+    return first == second

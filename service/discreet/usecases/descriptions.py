@@ -1,0 +1,62 @@
+"""What a registration by a description of its table needs, beside the description."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import anyio.to_thread
+
+from discreet.errors import Forbidden, InvalidInput
+from discreet.problems.descriptions import is_described
+from discreet.problems.road_networks.network import RoadNetwork
+from discreet.settings import Settings
+from discreet.storage import public_objects
+from discreet.usecases.naming import require_unaltered
+from discreet.usecases.services import Services
+
+
+class ReadsNoNames(Forbidden):
+    """A file that would be read by a description, where DISCREET_READS_NAMES is no."""
+
+    code = "reads_no_names"
+
+    def __init__(self) -> None:
+        super().__init__(
+            "this installation reads no files with names and columns of their own "
+            "(DISCREET_READS_NAMES): read it at home, with --local or local=True, and send its "
+            "arrays"
+        )
+
+
+def require_reads_names(settings: Settings, public: Any, *, already_read: bool = False) -> None:
+    """ReadsNoNames where a file that is read by a description would come, and none may."""
+    if not settings.reads_names and not already_read and is_described(public):
+        raise ReadsNoNames
+
+
+async def zone_names(services: Services, tenant_id: str, public: Any) -> list[str] | None:
+    """The names of the zones that `reader.zones` takes of a stored network: those of its first
+    `public.zones` nodes. None where it names no network. InvalidInput where there is none such."""
+    rules = public.get("reader") if isinstance(public, Mapping) else getattr(public, "reader", None)
+    zones = (rules or {}).get("zones")
+    if not isinstance(zones, Mapping) or set(zones) != {"network"}:
+        return None
+    pointer, network_id = "/public/reader/zones/network", str(zones["network"])
+    async with services.database.transaction(tenant_id) as connection:
+        found = await public_objects.contents(connection, tenant_id, [network_id])
+    if network_id not in found or found[network_id][0] != RoadNetwork.type:
+        raise InvalidInput(f"there is no stored network {network_id[:64]}", pointer=pointer)
+    content = found[network_id][1]
+
+    def names() -> list[str]:
+        require_unaltered(network_id, RoadNetwork, content)
+        network = RoadNetwork.of_content(content)
+        return list(network.node_names or map(str, range(1, network.nodes + 1)))
+
+    said = await anyio.to_thread.run_sync(names)
+    count = public.get("zones") if isinstance(public, Mapping) else public.zones
+    if not isinstance(count, int) or not 0 < count <= len(said):
+        says = f"its zones are the first {str(count)[:20]} nodes of a network that has {len(said)}"
+        raise InvalidInput(says, pointer=pointer)
+    return said[:count]
