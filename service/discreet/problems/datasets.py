@@ -118,6 +118,9 @@ class ReaderRule:
 
 
 LEFT_OUT = ((None, "is refused"), ("leave_out", "is left out"))
+TIME_ZONE = ReaderRule(
+    "time_zone", "Time zone of times that say none", says="A place’s, such as Europe/Berlin."
+)
 
 
 @dataclass(frozen=True)

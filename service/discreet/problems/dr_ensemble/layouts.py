@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from discreet.problems.datasets import Column, ReaderRule
+from discreet.problems.datasets import TIME_ZONE, Column, ReaderRule
 from discreet.problems.dr_ensemble.public import DrEnsemblePublic
 
 OTHER_FILES = (
@@ -12,6 +12,7 @@ OTHER_FILES = (
 )
 """Shown where a dataset takes states and not readings."""
 RULES = (
+    TIME_ZONE,
     ReaderRule(
         "participants",
         "A row of the file is",

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from discreet.problems.datasets import LEFT_OUT, Column, ReaderRule
+from discreet.problems.datasets import LEFT_OUT, TIME_ZONE, Column, ReaderRule
 from discreet.problems.routing.public import RoutingPublic
 
 RULES = (
@@ -24,6 +24,7 @@ RULES = (
             ("week", "each week at this time"),
         ),
     ),
+    TIME_ZONE,
     ReaderRule("outside", "A trip at another time", "choice", LEFT_OUT),
     ReaderRule("missing", "A trip that lacks a value", "choice", LEFT_OUT),
     ReaderRule(
